@@ -1,0 +1,11 @@
+"""The version of the package, and of the CLI that it is tested with."""
+
+from typing import Final
+
+__version__: Final = "0.1.0"
+
+CLI_VERSION: Final = "2.1.328"
+"""The Claude Code CLI that `install-cli` fetches and that the tests run against."""
+
+MINIMUM_CLI_VERSION: Final = "2.1.238"
+"""The oldest CLI whose task messages carry what the task system builds on (`is_backgrounded`)."""

@@ -1,0 +1,375 @@
+"""Every error that this package raises, in one tree.
+
+::
+
+    ClaudeAgentError
+    ├── OptionsError                    an option, a definition or an argument is wrong          .option
+    ├── CLIError                        the `claude` program
+    │   ├── CLINotFoundError            it was found nowhere                                     .tried
+    │   ├── CLIInstallError             it could not be fetched                                  .tried
+    │   ├── CLIVersionError             it is too old                                            .version .minimum
+    │   ├── CLIStartError               it ended, or said nothing, before the session was up     .exit_code .stderr_tail
+    │   └── CLIExitError                it ended under a running session                         .exit_code .stderr_tail
+    ├── ProtocolError                   the conversation over the pipe
+    │   ├── LocalProtocolError          this side used the protocol wrongly
+    │   └── RemoteProtocolError         the CLI sent what it must not send                       .raw
+    ├── ControlError                    a control request                                        .subtype .request_id
+    │   ├── ControlTimeoutError         no reply in time (also a TimeoutError)                   .timeout
+    │   ├── ControlRejectedError        the CLI answered with an error                           .error .error_code
+    │   └── ConnectionClosedError       the session is closed, or closed before the reply
+    ├── RunError                        a run that ended badly                                   .result .is_retryable
+    │   ├── AuthenticationError   BillingError         RateLimitedError (.resets_at)   OverloadedError
+    │   ├── ServerError           InvalidRequestError  ModelNotFoundError              PromptTooLongError
+    │   ├── MaxTurnsError         BudgetExceededError  MaxOutputTokensError            RefusalError
+    │   ├── StructuredOutputError InterruptedRunError  PromptCancelledError            HookStoppedError
+    │   └── RunTimeoutError             a limit of `Timeouts` ran out (also a TimeoutError)      .timeout .kind
+    ├── TaskError                       a background task                                        .task_id
+    │   ├── TaskNotFoundError           no such task (also a KeyError)
+    │   ├── TaskTimeoutError            it was not over in time (also a TimeoutError)            .timeout
+    │   └── TaskOutputError             its output cannot be read                                .path .reason
+    ├── ToolError                       what a tool says to the model on purpose
+    ├── HandlerError                    a handler of yours failed (reported, never raised)       .handler
+    └── SessionError                    a session on disk                                        .session_id
+
+Attributes come first and the text is built from them; every error can be pickled. Knows nothing of the other modules:
+`result` is a `RunResult`, but is not typed as one here.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+
+def _restore(cls: type["ClaudeAgentError"], args: tuple[Any, ...], state: dict[str, Any]) -> Any:
+    error = cls.__new__(cls)
+    error.args = args
+    error.__dict__.update(state)
+    return error
+
+
+class ClaudeAgentError(Exception):
+    """The base of all errors of this package."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restore, (type(self), self.args, self.__dict__.copy())
+
+
+class OptionsError(ClaudeAgentError):
+    """An option, a definition or an argument is wrong. Raised before a process is started."""
+
+    def __init__(self, message: str, *, option: str | None = None) -> None:
+        self.option = option
+        """The name of the option, as it is written in Python; None where it is none."""
+        super().__init__(f"{option}: {message}" if option else message)
+
+
+# The program -----------------------------------------------------------------------------------------------------
+
+
+class CLIError(ClaudeAgentError):
+    """Something is wrong with the `claude` program."""
+
+
+class CLINotFoundError(CLIError):
+    """No usable `claude` program was found."""
+
+    def __init__(self, tried: Sequence[str], message: str | None = None) -> None:
+        self.tried = list(tried)
+        """Every place that was looked at, in order, with what was found there."""
+        head = message or "no usable `claude` program was found"
+        places = "".join(f"\n  - {place}" for place in self.tried)
+        super().__init__(
+            f"{head}; looked at:{places}\n"
+            "Run `claude-agent-py install-cli`, or name it with ClientOptions(cli_path=...) "
+            "or the environment variable CLAUDE_AGENT_CLI."
+        )
+
+
+class CLIInstallError(CLIError):
+    """The `claude` program could not be fetched."""
+
+    def __init__(self, version: str, tried: Sequence[str]) -> None:
+        self.version = version
+        self.tried = list(tried)
+        """Every way that was tried, with what went wrong."""
+        ways = "".join(f"\n  - {way}" for way in self.tried)
+        super().__init__(f"the Claude Code CLI {version} could not be installed; tried:{ways}")
+
+
+class CLIVersionError(CLIError):
+    """The `claude` program is older than this package can work with."""
+
+    def __init__(self, version: str, minimum: str, cli_path: str) -> None:
+        self.version = version
+        self.minimum = minimum
+        self.cli_path = cli_path
+        super().__init__(
+            f"{cli_path} is version {version}; at least {minimum} is needed. "
+            "Run `claude-agent-py install-cli` or update it."
+        )
+
+
+class _ProcessEndError(CLIError):
+    """What the two errors about an ended process share."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        exit_code: int | None = None,
+        stderr_tail: str = "",
+        cli_path: str | None = None,
+        version: str | None = None,
+    ) -> None:
+        self.exit_code = exit_code
+        """The exit status; negative is a signal's number; None while it is unknown or the process lives."""
+        self.stderr_tail = stderr_tail
+        """The last that the CLI wrote to stderr."""
+        self.cli_path = cli_path
+        self.version = version
+        facts = [
+            text
+            for text, known in (
+                (f"exit code {exit_code}", exit_code is not None),
+                (f"program {cli_path}", cli_path is not None),
+                (f"version {version}", version is not None),
+            )
+            if known
+        ]
+        text = f"{message} ({', '.join(facts)})" if facts else message
+        tail = stderr_tail.strip()
+        super().__init__(f"{text}; its stderr ends with:\n{tail}" if tail else text)
+
+
+class CLIStartError(_ProcessEndError):
+    """The CLI could not be started, ended during start-up, or was not up in time."""
+
+
+class CLIExitError(_ProcessEndError):
+    """The CLI ended while the session was in use."""
+
+
+# The pipe --------------------------------------------------------------------------------------------------------
+
+
+class ProtocolError(ClaudeAgentError):
+    """The rules of the conversation over the pipe were broken."""
+
+
+class LocalProtocolError(ProtocolError):
+    """The calling code used the protocol wrongly."""
+
+
+class RemoteProtocolError(ProtocolError):
+    """The CLI sent something that it must not send."""
+
+    def __init__(self, message: str, *, raw: Any = None) -> None:
+        self.raw = raw
+        super().__init__(message)
+
+
+class ControlError(ClaudeAgentError):
+    """A control request did not succeed."""
+
+    def __init__(self, message: str, *, subtype: str = "", request_id: str = "") -> None:
+        self.subtype = subtype
+        self.request_id = request_id
+        super().__init__(message)
+
+
+class ControlTimeoutError(ControlError, TimeoutError):
+    """The CLI did not answer a control request in time."""
+
+    def __init__(self, subtype: str, timeout: float, request_id: str = "") -> None:
+        self.timeout = timeout
+        """How long was waited, in seconds."""
+        super().__init__(
+            f"the CLI did not answer {subtype!r} within {timeout:g} s",
+            subtype=subtype,
+            request_id=request_id,
+        )
+
+
+class ControlRejectedError(ControlError):
+    """The CLI answered a control request with an error."""
+
+    def __init__(self, subtype: str, error: str, error_code: str | None = None, request_id: str = "") -> None:
+        self.error = error
+        """The CLI's own words."""
+        self.error_code = error_code
+        """For example `unsupported_request`; None where the CLI gives none."""
+        code = f" [{error_code}]" if error_code else ""
+        super().__init__(f"the CLI rejected {subtype!r}{code}: {error}", subtype=subtype, request_id=request_id)
+
+
+class ConnectionClosedError(ControlError):
+    """The session is not open, or closed before the answer came."""
+
+
+# Runs ------------------------------------------------------------------------------------------------------------
+
+
+class RunError(ClaudeAgentError):
+    """A run ended with an error. `result` has everything that the run brought until then."""
+
+    is_retryable: bool = False
+    """Whether the same prompt may succeed later without a change."""
+
+    def __init__(self, message: str, *, result: Any = None) -> None:
+        self.result = result
+        """The `RunResult`, messages included."""
+        super().__init__(message)
+
+
+class AuthenticationError(RunError):
+    """The API key or login is missing, invalid, or not allowed to do this."""
+
+
+class BillingError(RunError):
+    """The account cannot pay for the request, or is on hold."""
+
+
+class RateLimitedError(RunError):
+    """A rate limit or a usage limit was hit."""
+
+    is_retryable = True
+
+    def __init__(self, message: str, *, result: Any = None, resets_at: float | None = None) -> None:
+        self.resets_at = resets_at
+        """When the limit resets, in seconds since the epoch; None where the CLI does not say."""
+        super().__init__(message, result=result)
+
+
+class OverloadedError(RunError):
+    """The API is overloaded (HTTP 529)."""
+
+    is_retryable = True
+
+
+class ServerError(RunError):
+    """The API failed (HTTP 5xx) or could not be reached."""
+
+    is_retryable = True
+
+
+class InvalidRequestError(RunError):
+    """The API refused the request as invalid (HTTP 400, 413)."""
+
+
+class ModelNotFoundError(RunError):
+    """The model does not exist or may not be used."""
+
+
+class PromptTooLongError(RunError):
+    """The conversation does not fit into the model's context."""
+
+
+class MaxTurnsError(RunError):
+    """`max_turns` was reached."""
+
+
+class BudgetExceededError(RunError):
+    """`max_budget_usd` was reached."""
+
+
+class MaxOutputTokensError(RunError):
+    """The model hit its output limit again and again."""
+
+
+class RefusalError(RunError):
+    """The model refused to answer."""
+
+
+class StructuredOutputError(RunError):
+    """No structured output came, or it does not fit `output_type`."""
+
+
+class InterruptedRunError(RunError):
+    """The run was interrupted."""
+
+
+class PromptCancelledError(RunError):
+    """The prompt was taken out of the queue before it was answered."""
+
+
+class HookStoppedError(RunError):
+    """A hook ended the run."""
+
+
+class RunTimeoutError(RunError, TimeoutError):
+    """A time limit of the run ran out; the run was interrupted."""
+
+    def __init__(self, kind: str, timeout: float, *, result: Any = None) -> None:
+        self.kind = kind
+        """Which limit: `run`, `first_message` or `silence`."""
+        self.timeout = timeout
+        """The limit, in seconds."""
+        what = {
+            "run": "was not over",
+            "first_message": "brought no message",
+            "silence": "made no progress",
+        }.get(kind, "was not over")
+        super().__init__(f"the run {what} within {timeout:g} s", result=result)
+
+
+# Tasks -----------------------------------------------------------------------------------------------------------
+
+
+class TaskError(ClaudeAgentError):
+    """Something is wrong with a background task."""
+
+    def __init__(self, message: str, *, task_id: str) -> None:
+        self.task_id = task_id
+        super().__init__(message)
+
+
+class TaskNotFoundError(TaskError, KeyError):
+    """There is no task with that id."""
+
+    def __init__(self, task_id: str) -> None:
+        super().__init__(f"no task {task_id!r} is known", task_id=task_id)
+
+    def __str__(self) -> str:
+        return str(self.args[0])  # a KeyError would print the repr
+
+
+class TaskTimeoutError(TaskError, TimeoutError):
+    """The task was not over in time. The task itself goes on."""
+
+    def __init__(self, task_id: str, timeout: float) -> None:
+        self.timeout = timeout
+        """How long was waited, in seconds."""
+        super().__init__(f"task {task_id!r} was not over within {timeout:g} s", task_id=task_id)
+
+
+class TaskOutputError(TaskError):
+    """The output of a task cannot be read."""
+
+    def __init__(self, task_id: str, path: str, reason: str) -> None:
+        self.path = path
+        self.reason = reason
+        where = f" at {path}" if path else ""
+        super().__init__(f"the output of task {task_id!r}{where} cannot be read: {reason}", task_id=task_id)
+
+
+# The rest --------------------------------------------------------------------------------------------------------
+
+
+class ToolError(ClaudeAgentError):
+    """Raise it in a tool: the model gets the text as the tool's error result."""
+
+
+class HandlerError(ClaudeAgentError):
+    """A handler or listener of yours failed. It is logged and reported as an event, never raised by the session."""
+
+    def __init__(self, handler: str, reason: str) -> None:
+        self.handler = handler
+        self.reason = reason
+        super().__init__(f"handler {handler} failed: {reason}")
+
+
+class SessionError(ClaudeAgentError):
+    """A session on disk is missing or cannot be read."""
+
+    def __init__(self, message: str, *, session_id: str | None = None) -> None:
+        self.session_id = session_id
+        super().__init__(message)

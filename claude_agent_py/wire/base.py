@@ -1,0 +1,55 @@
+"""The base of every model of the wire.
+
+Owns three rules that all wire models share: a field that this version does not know is kept (and stands in
+`model_extra`), a model is a value (frozen), and what was decoded encodes to the same JSON value. Knows nothing of
+any particular message.
+
+Numbers are typed `Number` (`int | float`) where the wire may send either: a plain `float` would turn `3` into `3.0`.
+"""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, model_serializer
+from pydantic.alias_generators import to_camel
+
+Number: TypeAlias = int | float
+JSONObject: TypeAlias = dict[str, Any]
+
+
+class WireModel(BaseModel):
+    """A JSON object of the wire whose names are snake_case there too."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="allow",
+        defer_build=True,
+        populate_by_name=True,
+        protected_namespaces=(),
+        use_attribute_docstrings=True,
+    )
+
+
+class CamelModel(WireModel):
+    """A JSON object of the wire whose names are camelCase there and snake_case here."""
+
+    model_config = ConfigDict(alias_generator=to_camel)
+
+
+class TaggedModel(WireModel):
+    """A wire model that names its kind in fixed fields (`type`, `subtype`, `behavior`, ...).
+
+    Encoding leaves out what was never set, which keeps a round trip exact. The fields in `TAGS` are the exception:
+    they have defaults in Python, and the wire needs them always.
+    """
+
+    TAGS: ClassVar[Mapping[str, Any]] = {}
+
+    @model_serializer(mode="wrap")
+    def _with_tags(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {**self.TAGS, **handler(self)}
+
+
+def dump(model: BaseModel) -> JSONObject:
+    """Give the JSON object of a wire model: wire names, only what was set, tags always."""
+    return model.model_dump(mode="json", by_alias=True, exclude_unset=True)
