@@ -1,0 +1,10 @@
+"""Fixtures that every test may use. Async tests run on both backends that the package supports."""
+
+import pytest
+
+
+@pytest.fixture(params=["asyncio", "trio"])
+def anyio_backend(request: pytest.FixtureRequest) -> str:
+    """Run the async test once on each backend."""
+    backend: str = request.param
+    return backend
