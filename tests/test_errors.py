@@ -1,0 +1,71 @@
+"""The error tree: one base, attributes kept through a pickle, messages that say what to do."""
+
+import inspect
+import pickle
+
+import pytest
+
+from claude_agent_py import errors
+
+SAMPLES: list[errors.ClaudeAgentError] = [
+    errors.OptionsError("must be positive", option="max_turns"),
+    errors.CLINotFoundError(["/usr/bin/claude: missing"]),
+    errors.CLIInstallError("2.1.328", ["npm: no network"]),
+    errors.CLIVersionError("1.0.0", "2.0.0", "/bin/claude"),
+    errors.CLIStartError("the CLI ended", exit_code=3, stderr_tail="boom", cli_path="/bin/claude"),
+    errors.CLIExitError("the CLI ended", exit_code=-9),
+    errors.LocalProtocolError("closed twice"),
+    errors.RemoteProtocolError("no id", raw={"type": "x"}),
+    errors.ControlTimeoutError("interrupt", 2.5, "req_1"),
+    errors.ControlRejectedError("set_model", "bad model", "invalid", "req_2"),
+    errors.ConnectionClosedError("closed", subtype="interrupt"),
+    errors.RateLimitedError("limit", result={"text": "x"}, resets_at=12.0),
+    errors.RunTimeoutError("silence", 3.0, result=None),
+    errors.MaxTurnsError("too many turns"),
+    errors.TaskNotFoundError("a1"),
+    errors.TaskTimeoutError("a1", 0.5),
+    errors.TaskOutputError("a1", "/tmp/x", "is a directory"),
+    errors.ToolError("no such city"),
+    errors.HandlerError("on_stop", "ValueError: x"),
+    errors.SessionError("missing", session_id="s"),
+]
+
+
+@pytest.mark.parametrize("error", SAMPLES, ids=lambda e: type(e).__name__)
+def test_a_pickle_keeps_type_text_and_attributes(error: errors.ClaudeAgentError) -> None:
+    copy = pickle.loads(pickle.dumps(error))
+    assert type(copy) is type(error)
+    assert str(copy) == str(error)
+    assert vars(copy) == vars(error)
+
+
+def test_every_class_is_in_the_tree_and_drawn_in_the_docstring() -> None:
+    classes = [c for _, c in inspect.getmembers(errors, inspect.isclass) if c.__module__ == errors.__name__]
+    assert classes
+    for cls in classes:
+        assert issubclass(cls, errors.ClaudeAgentError)
+        if not cls.__name__.startswith("_"):
+            assert cls.__name__ in (errors.__doc__ or "")
+
+
+def test_timeouts_are_builtin_timeouts_too() -> None:
+    for cls in (errors.ControlTimeoutError, errors.TaskTimeoutError, errors.RunTimeoutError):
+        assert issubclass(cls, TimeoutError)
+
+
+def test_a_missing_program_names_every_place_and_the_way_out() -> None:
+    text = str(errors.CLINotFoundError(["PATH: no claude", "/opt/claude: not executable"]))
+    assert "PATH: no claude" in text
+    assert "/opt/claude: not executable" in text
+    assert "install-cli" in text
+
+
+def test_an_ended_process_shows_its_stderr() -> None:
+    text = str(errors.CLIStartError("the CLI ended", exit_code=1, stderr_tail="Error: bad flag\n"))
+    assert text == "the CLI ended (exit code 1); its stderr ends with:\nError: bad flag"
+
+
+def test_a_missing_task_is_a_key_error_with_readable_text() -> None:
+    error = errors.TaskNotFoundError("a1")
+    assert isinstance(error, KeyError)
+    assert str(error) == "no task 'a1' is known"
