@@ -2,7 +2,7 @@
 
 from typing import Final
 
-__version__: Final = "0.1.0"
+__version__ = "0.1.0"
 
 CLI_VERSION: Final = "2.1.328"
 """The Claude Code CLI that `install-cli` fetches and that the tests run against."""
