@@ -1,0 +1,60 @@
+"""What every handler is told beside its input: who asks, and whether the question still stands.
+
+Pure: the flag is set by whoever runs the handler, and may be read from any thread.
+"""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+
+class Cancellation:
+    """A flag that turns true once, when the CLI no longer wants an answer. Safe to read from any thread."""
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+        self._callbacks: list[Callable[[], None]] = []
+
+    def __bool__(self) -> bool:
+        return self._event.is_set()
+
+    def __repr__(self) -> str:
+        return f"<Cancellation {'set' if self else 'not set'}>"
+
+    def set(self) -> None:
+        """Say that the answer is no longer wanted."""
+        if self._event.is_set():
+            return
+        self._event.set()
+        for callback in self._callbacks:
+            callback()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Block the calling thread until the flag is set, at most `timeout` seconds. For plain functions only."""
+        return self._event.wait(timeout)
+
+    def on_set(self, callback: Callable[[], None]) -> None:
+        """Call `callback` when the flag is set (at once if it is)."""
+        self._callbacks.append(callback)
+        if self:
+            callback()
+
+
+@dataclass(frozen=True, kw_only=True)
+class HandlerContext:
+    """What a handler is told about the question it answers."""
+
+    request_id: str
+    """The control request that asks."""
+    agent_id: str | None = None
+    """The subagent that asks; None for the main agent."""
+    task: Any = None
+    """The `Task` of that subagent; None for the main agent, or where it is not known."""
+    cancellation: Cancellation = field(default_factory=Cancellation)
+    """Set when the CLI withdraws the question (an interrupt, a timeout of its own)."""
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the CLI no longer wants an answer."""
+        return bool(self.cancellation)
