@@ -50,6 +50,15 @@ class TaggedModel(WireModel):
         return {**self.TAGS, **handler(self)}
 
 
+class MessageModel(TaggedModel):
+    """A frame of the conversation. Those that a person builds to send may leave the ids out."""
+
+    uuid: str = ""
+    """The frame's own id; empty where the wire gave none."""
+    session_id: str = ""
+    """The session that the frame belongs to."""
+
+
 def dump(model: BaseModel) -> JSONObject:
     """Give the JSON object of a wire model: wire names, only what was set, tags always."""
     return model.model_dump(mode="json", by_alias=True, exclude_unset=True)
