@@ -1,0 +1,63 @@
+"""Bytes to lines: cuts what the CLI writes, however it arrives in pieces.
+
+Owns the bound on a line's length: a longer one is counted and dropped as it comes, and reported once. Knows nothing
+of what a line says.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+EVIDENCE_BYTES: Final = 4096
+"""How much of a dropped line is kept to show what it was."""
+
+
+@dataclass(frozen=True, slots=True)
+class OversizeLine:
+    """A line that was longer than the limit, and was dropped."""
+
+    length: int
+    """Its whole length, in bytes."""
+    head: bytes
+    """How it began."""
+
+
+class LineBuffer:
+    """Cuts a stream of bytes at newlines. Any chunking of the same bytes gives the same lines."""
+
+    def __init__(self, max_line_bytes: int) -> None:
+        self._limit = max_line_bytes
+        self._parts: list[bytes] = []
+        self._held = 0
+
+    def feed(self, data: bytes) -> list[bytes | OversizeLine]:
+        """Take the next bytes and give the lines that they complete, without their newlines."""
+        pieces = data.split(b"\n")
+        rest = pieces.pop()
+        lines: list[bytes | OversizeLine] = []
+        if pieces:
+            if self._parts:
+                self._hold(pieces[0])
+                pieces[0] = b""
+                lines.append(self._take())
+                del pieces[0]
+            limit = self._limit
+            lines += [p if len(p) <= limit else OversizeLine(len(p), p[:EVIDENCE_BYTES]) for p in pieces]
+        if rest:
+            self._hold(rest)
+        return lines
+
+    def end(self) -> bytes | OversizeLine | None:
+        """Give what stood after the last newline when the stream ended; None if nothing did."""
+        return self._take() if self._parts else None
+
+    def _hold(self, data: bytes) -> None:
+        self._held += len(data)
+        if self._held <= self._limit:
+            self._parts.append(data)
+        elif len(self._parts) != 1 or len(self._parts[0]) > EVIDENCE_BYTES:
+            self._parts = [b"".join([*self._parts, data])[:EVIDENCE_BYTES]]  # evidence only, from here on
+
+    def _take(self) -> bytes | OversizeLine:
+        whole = b"".join(self._parts)
+        length, self._held, self._parts = self._held, 0, []
+        return OversizeLine(length, whole[:EVIDENCE_BYTES]) if length > self._limit else whole

@@ -1,0 +1,112 @@
+"""Control requests and their replies, both ways: ids, who waits, what is late, double or unknown.
+
+Pure bookkeeping. Owns no bytes and no clock: time is an argument, in seconds of any monotonic clock.
+"""
+
+import itertools
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Final, Literal
+
+REMEMBERED: Final = 4096
+"""How many settled ids are remembered, to tell a late or double one from an unknown one."""
+
+StrayKind = Literal["late", "duplicate", "unknown"]
+
+
+class _Settled:
+    """The last settled ids and how each was settled; bounded."""
+
+    def __init__(self) -> None:
+        self._kinds: OrderedDict[str, StrayKind] = OrderedDict()
+
+    def add(self, request_id: str, next_is: StrayKind) -> None:
+        self._kinds[request_id] = next_is
+        if len(self._kinds) > REMEMBERED:
+            self._kinds.popitem(last=False)
+
+    def kind(self, request_id: str) -> StrayKind:
+        return self._kinds.get(request_id, "unknown")
+
+    def __contains__(self, request_id: str) -> bool:
+        return request_id in self._kinds
+
+
+@dataclass(frozen=True, slots=True)
+class PendingRequest:
+    """A request of ours that waits for its reply."""
+
+    request_id: str
+    subtype: str
+    timeout: float | None
+    deadline: float | None
+
+
+class OutgoingRequests:
+    """The requests that we send."""
+
+    def __init__(self) -> None:
+        self._pending: dict[str, PendingRequest] = {}
+        self._settled = _Settled()
+        self._numbers = itertools.count(1)
+
+    def __len__(self) -> int:
+        return len(self._pending)
+
+    def open(self, subtype: str, *, now: float, timeout: float | None) -> PendingRequest:
+        """Give a new request its id and its deadline."""
+        request_id = f"req_{next(self._numbers)}"
+        deadline = None if timeout is None else now + timeout
+        request = PendingRequest(request_id, subtype, timeout, deadline)
+        self._pending[request_id] = request
+        return request
+
+    def resolve(self, request_id: str) -> PendingRequest | StrayKind:
+        """Settle the request that a reply answers; or say what kind of stray reply it is."""
+        request = self._pending.pop(request_id, None)
+        if request is None:
+            return self._settled.kind(request_id)
+        self._settled.add(request_id, "duplicate")
+        return request
+
+    def forget(self, request_id: str) -> None:
+        """Nobody waits for this one any more; its reply will be late."""
+        if self._pending.pop(request_id, None) is not None:
+            self._settled.add(request_id, "late")
+
+    def expire(self, now: float) -> list[PendingRequest]:
+        """Settle and give every request whose deadline has come."""
+        expired = [r for r in self._pending.values() if r.deadline is not None and r.deadline <= now]
+        for request in expired:
+            self.forget(request.request_id)
+        return expired
+
+    def next_deadline(self) -> float | None:
+        """When `expire` has something to do, at the earliest."""
+        return min((r.deadline for r in self._pending.values() if r.deadline is not None), default=None)
+
+
+class IncomingRequests:
+    """The requests that the CLI sends, from their arrival to our answer."""
+
+    def __init__(self) -> None:
+        self._open: set[str] = set()
+        self._settled = _Settled()
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def accept(self, request_id: str) -> bool:
+        """Tell whether this request is new. One that is being answered, or was, must not run twice."""
+        if request_id in self._open or request_id in self._settled:
+            return False
+        self._open.add(request_id)
+        return True
+
+    def settle(self, request_id: str) -> bool:
+        """Tell whether the request still wants an answer, and settle it."""
+        if request_id not in self._open:
+            return False
+        self._open.discard(request_id)
+        self._settled.add(request_id, "duplicate")
+        return True

@@ -1,0 +1,65 @@
+"""What a transport is: bytes to a `claude` process and bytes back.
+
+A transport owns the process or whatever stands in for it, and its end. It knows no JSON, no lines and no messages.
+Twins: `subprocess.py` (the real program) and `memory.py` (two ends in one process).
+"""
+
+from abc import ABC, abstractmethod
+
+
+class Transport(ABC):
+    """Moves bytes between a session and a `claude` program. Used by one session, once.
+
+    A session calls `start` first, then `receive` from one worker, `send` from one worker at a time, and `run` in a
+    worker of its own; `close` may come at any time, from any worker, more than once.
+    """
+
+    @abstractmethod
+    async def start(self) -> None:
+        """Start the program.
+
+        Raises:
+            CLIError: It cannot be started. Nothing is left behind.
+        """
+
+    @abstractmethod
+    async def receive(self) -> bytes:
+        """Give the next bytes that the program wrote, as many as there are; `b""` once there will be no more."""
+
+    @abstractmethod
+    async def send(self, data: bytes) -> None:
+        """Write all of `data` to the program. Cancelling may leave a part of it written.
+
+        Raises:
+            anyio.BrokenResourceError: The program no longer reads.
+            anyio.ClosedResourceError: The input was ended or the transport closed.
+        """
+
+    @abstractmethod
+    async def end_input(self) -> None:
+        """Tell the program that no more input comes. Idempotent."""
+
+    @abstractmethod
+    async def close(self, *, grace: float = 5.0) -> None:
+        """End the program and release everything; bounded, idempotent, and never raises for a program that is gone.
+
+        `grace` is how long, in seconds, the program may take to end by itself before it is ended by force.
+        """
+
+    async def run(self) -> None:  # noqa: B027 - a default, not a forgotten abstract method
+        """Do the transport's background work (reading stderr, say) until there is none left."""
+
+    @property
+    @abstractmethod
+    def exit_code(self) -> int | None:
+        """The exit status of the program (negative: a signal's number); None while it runs or is unknown."""
+
+    @property
+    def stderr_tail(self) -> str:
+        """The last that the program wrote to stderr."""
+        return ""
+
+    @property
+    def pid(self) -> int | None:
+        """The process id; None where there is no process."""
+        return None
