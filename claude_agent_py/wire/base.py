@@ -7,7 +7,7 @@ any particular message.
 Numbers are typed `Number` (`int | float`) where the wire may send either: a plain `float` would turn `3` into `3.0`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, model_serializer
@@ -28,6 +28,12 @@ class WireModel(BaseModel):
         protected_namespaces=(),
         use_attribute_docstrings=True,
     )
+
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        """Show what is there, not the many fields that are not."""
+        known = self.model_fields_set - (self.__pydantic_extra__ or {}).keys()
+        yield from ((name, value) for name, value in self.__dict__.items() if name in known)
+        yield from (self.__pydantic_extra__ or {}).items()
 
 
 class CamelModel(WireModel):

@@ -18,7 +18,6 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, ClassVar, Literal, TypeAlias
 
-
 from claude_agent_py.wire.base import CamelModel, JSONObject, MessageModel, Number, WireModel
 
 TaskType: TypeAlias = (
@@ -94,6 +93,14 @@ class ResourceLink(CamelModel):
     size: Number | None = None
     """Bytes."""
     annotations: JSONObject | None = None
+
+
+class HandbackReport(WireModel):
+    """The report of a subagent that handed back through a tool of its own."""
+
+    text: str
+    warning: str | None = None
+    """To be shown above the text."""
 
 
 class TaskStartedMessage(MessageModel):
@@ -203,7 +210,8 @@ class TaskNotificationMessage(MessageModel):
     summary_is_report: bool | None = None
     """Whether `summary` is the subagent's own report."""
     handback: Literal["send", "flagged", "withheld"] | str | None = None
-    handback_report: str | None = None
+    """How the report of a subagent with the hand-back tool reached the one that launched it."""
+    handback_report: HandbackReport | None = None
     """To be shown instead of `summary`."""
     skip_transcript: bool | None = None
     ambient: bool | None = None
