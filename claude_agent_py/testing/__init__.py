@@ -1,1 +1,40 @@
-"""To be written."""
+"""Tests of agents without a model: scripts for the real CLI, a scripted CLI, and what to assert on.
+
+`ScriptedModel` is a Messages API on loopback that the real CLI talks to. Everything here is public.
+"""
+
+from claude_agent_py.testing.gate import Gate
+from claude_agent_py.testing.requests import RecordedRequest
+from claude_agent_py.testing.sandbox import Sandbox
+from claude_agent_py.testing.script import (
+    CutStream,
+    Failure,
+    RawBlock,
+    Reply,
+    Text,
+    Thinking,
+    ToolCall,
+    Usage,
+    text,
+    thinking,
+    tool_use,
+)
+from claude_agent_py.testing.scripted_model import ScriptedModel
+
+__all__ = [
+    "CutStream",
+    "Failure",
+    "Gate",
+    "RawBlock",
+    "RecordedRequest",
+    "Reply",
+    "Sandbox",
+    "ScriptedModel",
+    "Text",
+    "Thinking",
+    "ToolCall",
+    "Usage",
+    "text",
+    "thinking",
+    "tool_use",
+]

@@ -1,0 +1,74 @@
+"""A gate that a test opens: how a scripted peer waits for something without sleeping.
+
+Owns the waiting across threads and event loops. Knows nothing of scripts or of servers.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+
+from anyio import from_thread, to_thread
+
+POLL = 0.02
+"""Seconds between two looks at whether the waiter was cancelled. Being opened is noticed at once."""
+
+
+class Gate:
+    """Holds a scripted peer until `open()` is called, from any thread or task. Once open it stays open."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._open = False
+        self._reached = 0
+
+    def __repr__(self) -> str:
+        return f"<Gate {'open' if self._open else 'closed'}, reached {self._reached} times>"
+
+    @property
+    def is_open(self) -> bool:
+        """Whether `open()` was called."""
+        return self._open
+
+    @property
+    def reached(self) -> int:
+        """How many peers have come to this gate so far."""
+        return self._reached
+
+    def open(self) -> None:
+        """Let everything pass, now and later."""
+        with self._changed:
+            self._open = True
+            self._changed.notify_all()
+
+    async def wait_reached(self, count: int = 1, *, timeout: float = 10.0) -> None:
+        """Wait until `count` peers have come to the gate. Raises TimeoutError after `timeout` seconds."""
+        await wait_in_thread(self._changed, lambda: self._reached >= count, timeout, f"{self!r}, wanted {count}")
+
+    def hold(self, abandoned: Callable[[], bool]) -> bool:
+        """Block the calling thread until the gate is open; give False as soon as `abandoned()` is true."""
+        with self._changed:
+            self._reached += 1
+            self._changed.notify_all()
+            while not self._open:
+                if abandoned():
+                    return False
+                self._changed.wait(POLL)
+        return True
+
+
+async def wait_in_thread(changed: threading.Condition, done: Callable[[], bool], timeout: float, what: str) -> None:
+    """Wait under `changed` until `done()`, without blocking the event loop; cancellable.
+
+    Raises TimeoutError naming `what` after `timeout` seconds.
+    """
+    deadline = time.monotonic() + timeout
+
+    def wait() -> None:
+        with changed:
+            while not done():
+                from_thread.check_cancelled()
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"not within {timeout:g} s: {what}")
+                changed.wait(POLL)
+
+    await to_thread.run_sync(wait)

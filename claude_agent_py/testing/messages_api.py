@@ -1,0 +1,139 @@
+"""The Messages API's JSON: a reply as an event stream or as one message, and errors.
+
+Owns the shapes of the API's answers and their server-sent-event encoding. Knows nothing of sockets, threads and of
+which reply comes when: `scripted_model` drives it.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
+from typing import Any, NamedTuple
+
+from claude_agent_py.testing.script import Block, Failure, RawBlock, Reply, Text, Thinking, ToolCall
+
+JSONObject = dict[str, Any]
+NewID = Callable[[str], str]
+"""Makes a fresh id that begins with a prefix."""
+
+
+class Step(NamedTuple):
+    """One event of a stream."""
+
+    event: JSONObject
+    chars: int = 0
+    """How many characters of content it brings."""
+
+    def encode(self) -> bytes:
+        """Encode as a server-sent event."""
+        return f"event: {self.event['type']}\ndata: {json.dumps(self.event)}\n\n".encode()
+
+
+def stream(reply: Reply, model: str, new_id: NewID) -> Iterator[Step]:
+    """Give the events of a reply, from `message_start` to `message_stop`."""
+    yield Step({"type": "message_start", "message": _envelope(reply, model, new_id)})
+    for index, block in enumerate(reply.blocks):
+        yield from _block_steps(block, index, reply.chunk_chars, new_id)
+    usage = {"output_tokens": reply.usage.output_tokens}
+    delta = {"stop_reason": stop_reason(reply), "stop_sequence": None}
+    yield Step({"type": "message_delta", "delta": delta, "usage": usage})
+    yield Step({"type": "message_stop"})
+
+
+def message(reply: Reply, model: str, new_id: NewID) -> JSONObject:
+    """Give a reply as one message, for a request that wants no stream."""
+    return {
+        **_envelope(reply, model, new_id),
+        "content": [_whole(block, new_id) for block in reply.blocks],
+        "stop_reason": stop_reason(reply),
+        "usage": asdict(reply.usage),
+    }
+
+
+def stop_reason(reply: Reply) -> str:
+    """Give the stop reason: the one that the reply names, else the one that fits its blocks."""
+    if reply.stop_reason is not None:
+        return reply.stop_reason
+    return "tool_use" if any(isinstance(block, ToolCall) for block in reply.blocks) else "end_turn"
+
+
+def failure_body(failure: Failure, request_id: str) -> JSONObject:
+    """Give the body of an HTTP error."""
+    return {**error_event(failure.error_type, failure.message), "request_id": request_id}
+
+
+def failure_headers(failure: Failure) -> Mapping[str, str]:
+    """Give the headers of an HTTP error beside the usual ones."""
+    if failure.retry_after is None:
+        return failure.headers
+    return {"retry-after": f"{failure.retry_after:g}", **failure.headers}
+
+
+def error_event(error_type: str, message: str) -> JSONObject:
+    """Give an error object, which is a body of its own and an event of a stream."""
+    return {"type": "error", "error": {"type": error_type, "message": message}}
+
+
+def _envelope(reply: Reply, model: str, new_id: NewID) -> JSONObject:
+    return {
+        "id": new_id("msg_"),
+        "type": "message",
+        "role": "assistant",
+        "model": model,
+        "content": [],
+        "stop_reason": None,
+        "stop_sequence": None,
+        "usage": {**asdict(reply.usage), "output_tokens": min(1, reply.usage.output_tokens)},
+    }
+
+
+def _block_steps(block: Block, index: int, chunk_chars: int | None, new_id: NewID) -> Iterator[Step]:
+    start, deltas = _opened(block, chunk_chars, new_id)
+    yield Step({"type": "content_block_start", "index": index, "content_block": start})
+    for delta, chars in deltas:
+        yield Step({"type": "content_block_delta", "index": index, "delta": delta}, chars)
+    yield Step({"type": "content_block_stop", "index": index})
+
+
+def _opened(block: Block, chunk_chars: int | None, new_id: NewID) -> tuple[JSONObject, list[tuple[JSONObject, int]]]:
+    """Give the block as `content_block_start` has it, and its deltas with their sizes."""
+
+    def deltas(kind: str, key: str, content: str) -> list[tuple[JSONObject, int]]:
+        return [({"type": kind, key: part}, len(part)) for part in chunks(content, chunk_chars)]
+
+    match block:
+        case Text():
+            return {"type": "text", "text": ""}, deltas("text_delta", "text", block.text)
+        case Thinking():
+            signature = {"type": "signature_delta", "signature": block.signature}
+            parts = deltas("thinking_delta", "thinking", block.thinking)
+            return {"type": "thinking", "thinking": "", "signature": ""}, [*parts, (signature, 0)]
+        case ToolCall():
+            arguments = json.dumps(dict(block.input))
+            return {**_whole(block, new_id), "input": {}}, deltas("input_json_delta", "partial_json", arguments)
+        case RawBlock():
+            return dict(block.json), []
+
+
+def _whole(block: Block, new_id: NewID) -> JSONObject:
+    match block:
+        case Text():
+            return {"type": "text", "text": block.text}
+        case Thinking():
+            return {"type": "thinking", "thinking": block.thinking, "signature": block.signature}
+        case ToolCall():
+            return {
+                "type": "tool_use",
+                "id": block.id or new_id("toolu_"),
+                "name": block.name,
+                "input": dict(block.input),
+            }
+        case RawBlock():
+            return dict(block.json)
+
+
+def chunks(content: str, size: int | None) -> list[str]:
+    """Cut a text into pieces of at most `size` characters; into one piece where `size` is None."""
+    if not content:
+        return []
+    step = size or len(content)
+    return [content[at : at + step] for at in range(0, len(content), step)]

@@ -1,0 +1,266 @@
+"""The HTTP side of the scripted model: a loopback server in threads of its own.
+
+Owns sockets: requests in, bytes out, delays, resets, and an end that leaves no thread and no socket. Knows nothing of
+scripts: it asks its `Backend` for the answer to each request.
+
+Headers and first event leave in one write with TCP_NODELAY on, because split small writes cost 40 ms a call.
+"""
+
+import contextlib
+import json
+import select
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Protocol
+
+from claude_agent_py.testing import messages_api
+from claude_agent_py.testing.gate import POLL, Gate
+from claude_agent_py.testing.script import Answer, CutStream, Failure, Reply
+
+JSON = "application/json"
+EVENT_STREAM = "text/event-stream"
+
+
+class Backend(Protocol):
+    """What decides the answers."""
+
+    def answer(self, body: dict[str, Any], headers: Mapping[str, str]) -> Answer:
+        """Give the answer to a `POST /v1/messages`. Called in the thread of the connection."""
+        ...
+
+    def count_tokens(self, body: dict[str, Any]) -> int:
+        """Give the answer to a `POST /v1/messages/count_tokens`."""
+        ...
+
+    def new_id(self, prefix: str) -> str:
+        """Make a fresh id."""
+        ...
+
+
+class MessagesServer(ThreadingHTTPServer):
+    """Serves a `Backend` on 127.0.0.1, on a port that the system picks. `start()` and `stop()` block only shortly."""
+
+    daemon_threads = False  # stop() joins them
+    request_queue_size = 128
+
+    def __init__(self, backend: Backend) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.backend = backend
+        self.stopping = threading.Event()
+        self._connections: set[socket.socket] = set()
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._serve, name="scripted model", daemon=True)
+
+    @property
+    def url(self) -> str:
+        """The base URL, for `ANTHROPIC_BASE_URL`."""
+        return f"http://127.0.0.1:{self.server_port}"
+
+    def start(self) -> None:
+        """Accept connections from now on."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Close all connections and wait for all threads. Answers that are held back are abandoned."""
+        self.stopping.set()
+        self.shutdown()
+        self._thread.join()
+        with self._lock:
+            for connection in self._connections:
+                with contextlib.suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
+        self.server_close()
+
+    def _serve(self) -> None:
+        self.serve_forever(poll_interval=0.02)
+
+    @contextlib.contextmanager
+    def track(self, connection: socket.socket) -> Iterator[None]:
+        """Know a connection while it is served."""
+        with self._lock:
+            self._connections.add(connection)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._connections.discard(connection)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of connections that the CLI dropped: it does so at every interrupt."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """One connection of the CLI, which may bring several requests."""
+
+    server: MessagesServer
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    timeout = None
+
+    def handle(self) -> None:
+        with self.server.track(self.connection), contextlib.suppress(OSError):
+            if not self.server.stopping.is_set():
+                super().handle()
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name of the base class
+        """Stay silent: what was asked is in `ScriptedModel.requests`."""
+
+    # Routes
+
+    def do_HEAD(self) -> None:
+        self._send_whole(HTTPStatus.OK, None)
+
+    def do_GET(self) -> None:
+        self._not_found()
+
+    def do_POST(self) -> None:
+        raw = self.rfile.read(int(self.headers.get("content-length") or 0))
+        route: Callable[[dict[str, Any]], None] | None = {
+            "/v1/messages": self._messages,
+            "/v1/messages/count_tokens": self._count_tokens,
+        }.get(self.path.partition("?")[0])
+        if route is None:
+            self._not_found()
+            return
+        try:
+            body = json.loads(raw)
+        except ValueError:
+            body = None
+        if not isinstance(body, dict):
+            self._fail(Failure(400, "the body is no JSON object"))
+            return
+        route(body)
+
+    def _count_tokens(self, body: dict[str, Any]) -> None:
+        self._send_whole(HTTPStatus.OK, {"input_tokens": self.server.backend.count_tokens(body)})
+
+    def _not_found(self) -> None:
+        self._fail(Failure(404, f"the scripted model does not serve {self.path.partition('?')[0]}"))
+
+    def _messages(self, body: dict[str, Any]) -> None:
+        answer = self.server.backend.answer(body, {name.lower(): value for name, value in self.headers.items()})
+        timing = answer.reply if isinstance(answer, CutStream) else answer
+        if not self._held_back(timing.after, timing.delay):
+            self.close_connection = True
+        elif isinstance(answer, Failure):
+            self._fail(answer)
+        elif not body.get("stream") and isinstance(answer, Reply):
+            self._send_whole(HTTPStatus.OK, messages_api.message(answer, self._model(body), self.server.backend.new_id))
+        elif not body.get("stream"):
+            self._reset()
+        else:
+            self._stream(answer, self._model(body))
+
+    # Answers
+
+    def _model(self, body: dict[str, Any]) -> str:
+        return str(body.get("model", ""))
+
+    def _fail(self, failure: Failure) -> None:
+        body = messages_api.failure_body(failure, self.server.backend.new_id("req_"))
+        self._send_whole(failure.status, body, messages_api.failure_headers(failure))
+
+    def _send_whole(self, status: int, body: Any, headers: Mapping[str, str] | None = None) -> None:
+        payload = b"" if body is None else json.dumps(body).encode()
+        self._write(self._head(status, JSON, {"content-length": str(len(payload)), **(headers or {})}) + payload)
+
+    def _stream(self, answer: Reply | CutStream, model: str) -> None:
+        reply = answer.reply if isinstance(answer, CutStream) else answer
+        pending = self._head(HTTPStatus.OK, EVENT_STREAM, {"transfer-encoding": "chunked", **reply.headers})
+        cut = _Cut(answer) if isinstance(answer, CutStream) else None
+        for step in messages_api.stream(reply, model, self.server.backend.new_id):
+            if step.chars and reply.chunk_delay:
+                pending = self._flush(pending)
+                if not self._held_back(None, reply.chunk_delay):
+                    self.close_connection = True
+                    return
+            pending += _chunk(step.encode())
+            if cut is not None and cut.comes_after(step):
+                self._break(pending, cut.error)
+                return
+            if step.chars or step.event["type"] == "content_block_stop":
+                pending = self._flush(pending)
+        self._write(pending + b"0\r\n\r\n")
+
+    def _break(self, pending: bytes, error: str | None) -> None:
+        if error is None:
+            self._write(pending)
+            self._reset()
+            return
+        event = messages_api.Step(messages_api.error_event(error, "scripted failure in the stream"))
+        self._write(pending + _chunk(event.encode()) + b"0\r\n\r\n")
+
+    def _reset(self) -> None:
+        """End the connection with a reset rather than in order."""
+        time.sleep(POLL)  # what was written before must be read, else the reset overtakes it
+        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.close_connection = True
+
+    # Bytes
+
+    def _head(self, status: int, content_type: str, headers: Mapping[str, str]) -> bytes:
+        phrase = HTTPStatus(status).phrase if status in HTTPStatus._value2member_map_ else "Scripted"
+        fields = {
+            "content-type": content_type,
+            "request-id": self.server.backend.new_id("req_"),
+            **headers,
+        }
+        lines = [f"HTTP/1.1 {status} {phrase}", *(f"{name}: {value}" for name, value in fields.items()), "", ""]
+        return "\r\n".join(lines).encode("latin-1")
+
+    def _flush(self, pending: bytes) -> bytes:
+        self._write(pending)
+        return b""
+
+    def _write(self, data: bytes) -> None:
+        if data:
+            self.wfile.write(data)
+
+    # Waiting
+
+    def _held_back(self, gate: Gate | None, delay: float) -> bool:
+        """Wait for the gate and then so many seconds; False when nobody wants the answer any more."""
+        if gate is not None and not gate.hold(self._abandoned):
+            return False
+        end = time.monotonic() + delay
+        while (left := end - time.monotonic()) > 0:
+            if self._abandoned():
+                return False
+            time.sleep(min(left, POLL))
+        return True
+
+    def _abandoned(self) -> bool:
+        if self.server.stopping.is_set():
+            return True
+        readable, _, _ = select.select([self.connection], [], [], 0)
+        try:
+            return bool(readable) and not self.connection.recv(1, socket.MSG_PEEK)
+        except OSError:
+            return True
+
+
+class _Cut:
+    """Says where a `CutStream` breaks."""
+
+    def __init__(self, cut: CutStream) -> None:
+        self.error = cut.error
+        self._blocks = cut.after_blocks
+        self._chars = cut.after_chars
+
+    def comes_after(self, step: messages_api.Step) -> bool:
+        if self._chars is not None:
+            self._chars -= step.chars
+            return self._chars <= 0
+        if self._blocks:
+            self._blocks -= step.event["type"] == "content_block_stop"
+            return self._blocks == 0
+        return True
+
+
+def _chunk(data: bytes) -> bytes:
+    return b"%x\r\n%s\r\n" % (len(data), data)

@@ -1,0 +1,142 @@
+"""What the scripted model was asked: one recorded request, and how to read it.
+
+Owns reading a Messages API request of the CLI: which conversation it belongs to, what opened it, what its tools
+returned. Knows nothing of scripts and servers.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+AGENT_ID_HEADER = "x-claude-code-agent-id"
+SESSION_ID_HEADER = "x-claude-code-session-id"
+REMINDER = "<system-reminder>"
+
+Conversation = Literal["main", "agent", "side"]
+
+
+@dataclass(frozen=True)
+class RecordedRequest:
+    """One `POST /v1/messages`, as the CLI sent it."""
+
+    body: Mapping[str, Any] = field(repr=False)
+    headers: Mapping[str, str] = field(repr=False)
+    """Names in lower case."""
+    index: int = 0
+    """Position in `ScriptedModel.requests`."""
+    agent: str = "main"
+    """Which script answered: `main`, the key of an agent or session, `agent` for a subagent without a script of its
+    own, `side` for a request that the CLI makes beside the conversations (a title, a summary)."""
+
+    @property
+    def model(self) -> str:
+        """The model that was asked for."""
+        return str(self.body.get("model", ""))
+
+    @property
+    def stream(self) -> bool:
+        """Whether an event stream is wanted."""
+        return bool(self.body.get("stream"))
+
+    @property
+    def messages(self) -> list[dict[str, Any]]:
+        """The conversation, roles `user`, `assistant` and (in the CLI's way) `system`."""
+        return list(self.body.get("messages") or [])
+
+    @property
+    def tools(self) -> list[dict[str, Any]]:
+        """The tools that the model may call."""
+        return list(self.body.get("tools") or [])
+
+    @property
+    def tool_names(self) -> list[str]:
+        """The names of `tools`."""
+        return [str(tool.get("name", "")) for tool in self.tools]
+
+    @cached_property
+    def system(self) -> str:
+        """The system prompt, its blocks joined by blank lines."""
+        return "\n\n".join(_texts(self.body.get("system")))
+
+    @cached_property
+    def prompt(self) -> str:
+        """What the user said to open the conversation, without the CLI's reminders before it."""
+        for message in self.messages:
+            if message.get("role") == "user":
+                spoken = _spoken(message)
+                if spoken:
+                    return "\n".join(spoken)
+        return ""
+
+    @cached_property
+    def last_user_text(self) -> str:
+        """What the user said last, without reminders; empty where the last message carries tool results only."""
+        users = [message for message in self.messages if message.get("role") == "user"]
+        return "\n".join(_spoken(users[-1])) if users else ""
+
+    @cached_property
+    def tool_results(self) -> list[dict[str, Any]]:
+        """The `tool_result` blocks of the last user message that has any, in its order."""
+        for message in reversed(self.messages):
+            found = [block for block in _blocks(message) if block.get("type") == "tool_result"]
+            if found:
+                return found
+        return []
+
+    def tool_result(self, tool_use_id: str) -> dict[str, Any] | None:
+        """Give the result of one call, wherever in the conversation it stands."""
+        for message in self.messages:
+            for block in _blocks(message):
+                if block.get("type") == "tool_result" and block.get("tool_use_id") == tool_use_id:
+                    return block
+        return None
+
+    def contains(self, text: str) -> bool:
+        """Tell whether a text stands anywhere in the system prompt or the messages."""
+        return text in self.system or any(text in said for message in self.messages for said in _all_texts(message))
+
+    @property
+    def agent_id(self) -> str | None:
+        """The id of the subagent that asks, which is its task id; None for the main conversation."""
+        return self.headers.get(AGENT_ID_HEADER)
+
+    @property
+    def session_id(self) -> str:
+        """The session that asks."""
+        return self.headers.get(SESSION_ID_HEADER, "")
+
+    @cached_property
+    def conversation(self) -> Conversation:
+        """Whether the main agent asks, a subagent, or the CLI itself for something beside them."""
+        if self.agent_id is not None or "cc_is_subagent=true" in self.system:
+            return "agent"
+        return "main"
+
+
+def text_of(content: Any) -> str:
+    """Give the text of a content value: a string, or a list of blocks."""
+    return "\n".join(_texts(content))
+
+
+def _texts(content: Any) -> list[str]:
+    if isinstance(content, str):
+        return [content]
+    if not isinstance(content, list):
+        return []
+    return [str(block.get("text", "")) for block in content if isinstance(block, dict) and block.get("type") == "text"]
+
+
+def _blocks(message: Mapping[str, Any]) -> list[dict[str, Any]]:
+    content = message.get("content")
+    return [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+
+
+def _spoken(message: Mapping[str, Any]) -> list[str]:
+    return [said for said in _texts(message.get("content")) if not said.lstrip().startswith(REMINDER)]
+
+
+def _all_texts(message: Mapping[str, Any]) -> Iterator[str]:
+    yield from _texts(message.get("content"))
+    for block in _blocks(message):
+        yield from _texts(block.get("content"))

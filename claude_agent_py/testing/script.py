@@ -1,0 +1,220 @@
+"""What a scripted model says: the values of a script.
+
+Owns the vocabulary (`text`, `thinking`, `tool_use`, `Reply`, `Failure`, `CutStream`, `Gate`) and how loose forms become
+strict ones. Deliberately knows nothing of HTTP or of the Messages API's JSON (`messages_api` does) and nothing of which
+conversation gets which reply (`scripted_model` does).
+
+All values are frozen, so that one script can be used by any number of models; only a `Gate` has a state.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from claude_agent_py.testing.gate import Gate
+from claude_agent_py.testing.requests import RecordedRequest
+
+# Blocks -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Text:
+    """A text block."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Thinking:
+    """A thinking block, with the signature that the API puts on it."""
+
+    thinking: str
+    signature: str = "c2lnbmF0dXJl"
+
+
+@dataclass(frozen=True)
+class ToolCall:
+    """A call of a tool. `id` is made up by the model where it is None."""
+
+    name: str
+    input: Mapping[str, Any] = field(default_factory=dict)
+    id: str | None = None
+
+
+@dataclass(frozen=True)
+class RawBlock:
+    """Any other content block, sent as it is: `redacted_thinking`, a server tool, one that no version knows."""
+
+    json: Mapping[str, Any]
+
+
+Block: TypeAlias = Text | Thinking | ToolCall | RawBlock
+
+
+def text(text: str) -> Text:
+    """Say this."""
+    return Text(text)
+
+
+def thinking(thinking: str) -> Thinking:
+    """Think this."""
+    return Thinking(thinking)
+
+
+def tool_use(name: str, input: Mapping[str, Any] | None = None, *, id: str | None = None) -> ToolCall:  # noqa: A002
+    """Call this tool. The tool that starts a subagent is `Agent`, whatever the messages call it."""
+    return ToolCall(name, input or {}, id)
+
+
+# Replies ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Usage:
+    """The token counts of a reply."""
+
+    input_tokens: int = 100
+    output_tokens: int = 10
+    cache_creation_input_tokens: int = 0
+    cache_read_input_tokens: int = 0
+
+
+@dataclass(frozen=True, init=False)
+class Reply:
+    """One answer of the model: `Reply("text")`, `Reply(tool_use(...))`, `Reply([thinking("hm"), text("yes")])`."""
+
+    blocks: tuple[Block, ...]
+    stop_reason: str | None
+    """None means `tool_use` when a tool is called, else `end_turn`."""
+    usage: Usage
+    delay: float
+    """Seconds before the first byte."""
+    after: Gate | None
+    """Held back until this gate is open."""
+    chunk_chars: int | None
+    """Characters per delta; None sends each block in one."""
+    chunk_delay: float
+    """Seconds before each delta."""
+    headers: Mapping[str, str]
+    """Further response headers, such as the rate limit ones."""
+
+    def __init__(
+        self,
+        blocks: "Block | str | Sequence[Block | str]" = (),
+        *,
+        stop_reason: str | None = None,
+        usage: Usage | None = None,
+        delay: float = 0.0,
+        after: Gate | None = None,
+        chunk_chars: int | None = None,
+        chunk_delay: float = 0.0,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        if chunk_chars is not None and chunk_chars < 1:
+            raise ValueError("chunk_chars must be at least 1")
+        values = {
+            "blocks": _blocks(blocks),
+            "stop_reason": stop_reason,
+            "usage": usage or Usage(),
+            "delay": delay,
+            "after": after,
+            "chunk_chars": chunk_chars,
+            "chunk_delay": chunk_delay,
+            "headers": dict(headers or {}),
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+
+FAILURE_TYPES: Mapping[int, str] = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    500: "api_error",
+    529: "overloaded_error",
+}
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An HTTP error. The CLI repeats 401, 408, 409, 429 and 5xx: what it gets then is the next reply of the script."""
+
+    status: int
+    message: str = "scripted failure"
+    type: str | None = None
+    """None means the usual type of that status."""
+    retry_after: float | None = None
+    """Seconds, for the `retry-after` header."""
+    delay: float = 0.0
+    """Seconds before the first byte."""
+    after: Gate | None = None
+    """Held back until this gate is open."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def error_type(self) -> str:
+        """The `type` of the error object."""
+        return self.type or FAILURE_TYPES.get(self.status, "api_error")
+
+
+@dataclass(frozen=True, init=False)
+class CutStream:
+    """A reply whose stream breaks: the connection is reset after so many complete blocks, or so many characters.
+
+    With neither, it breaks right after `message_start`. With `error`, an SSE `error` event of that type comes first and
+    the stream then ends in order, which is how an overloaded API gives up.
+    """
+
+    reply: Reply
+    after_blocks: int | None
+    after_chars: int | None
+    error: str | None
+
+    def __init__(
+        self,
+        reply: "Reply | Block | str | Sequence[Block | str]" = "",
+        *,
+        after_blocks: int | None = None,
+        after_chars: int | None = None,
+        error: str | None = None,
+    ) -> None:
+        if after_blocks is not None and after_chars is not None:
+            raise ValueError("give after_blocks or after_chars, not both")
+        if after_chars is not None and not isinstance(reply, Reply):
+            reply = Reply(reply, chunk_chars=1)
+        whole = reply if isinstance(reply, Reply) else Reply(reply)
+        for name, value in (
+            ("reply", whole),
+            ("after_blocks", after_blocks),
+            ("after_chars", after_chars),
+            ("error", error),
+        ):
+            object.__setattr__(self, name, value)
+
+
+Answer: TypeAlias = Reply | Failure | CutStream
+"""What one request is answered with."""
+
+LooseAnswer: TypeAlias = Answer | Block | str | Sequence[Block | str]
+"""What a script may contain: an answer, or what makes a `Reply`."""
+
+Script: TypeAlias = Sequence[LooseAnswer] | Callable[[RecordedRequest], LooseAnswer]
+"""Answers in order, or a function that looks at the request. The function runs in a thread of the server."""
+
+
+def as_answer(loose: LooseAnswer) -> Answer:
+    """Turn what a script contains into an answer."""
+    return loose if isinstance(loose, Reply | Failure | CutStream) else Reply(loose)
+
+
+def _blocks(loose: Block | str | Sequence[Block | str]) -> tuple[Block, ...]:
+    if isinstance(loose, str | Text | Thinking | ToolCall | RawBlock):
+        loose = (loose,)
+    blocks = tuple(Text(block) if isinstance(block, str) else block for block in loose)
+    for block in blocks:
+        if not isinstance(block, Text | Thinking | ToolCall | RawBlock):
+            raise TypeError(f"a reply is made of text(), thinking(), tool_use() and RawBlock values, not {block!r}")
+    return blocks
