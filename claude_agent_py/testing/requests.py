@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
-AGENT_ID_HEADER = "x-claude-code-agent-id"
-SESSION_ID_HEADER = "x-claude-code-session-id"
 REMINDER = "<system-reminder>"
 
 Conversation = Literal["main", "agent", "side"]
+
+CONVERSATIONS: Mapping[str, Conversation] = {"main": "main", "subagent": "agent", "workflow": "agent"}
+"""What the CLI calls the class of a request, and whose it is. Every other class is `side`."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class RecordedRequest:
     """Position in `ScriptedModel.requests`."""
     agent: str = "main"
     """Which script answered: `main`, the key of an agent or session, `agent` for a subagent without a script of its
-    own, `side` for a request that the CLI makes beside the conversations (a title, a summary)."""
+    own, `side` for a request that the CLI makes beside the conversations (a summary, a title, a prompt hook)."""
 
     @property
     def model(self) -> str:
@@ -99,19 +100,43 @@ class RecordedRequest:
     @property
     def agent_id(self) -> str | None:
         """The id of the subagent that asks, which is its task id; None for the main conversation."""
-        return self.headers.get(AGENT_ID_HEADER)
+        return self.headers.get("x-claude-code-agent-id")
+
+    @property
+    def parent_agent_id(self) -> str | None:
+        """The id of the subagent that started the one that asks; None where the main agent did."""
+        return self.headers.get("x-claude-code-parent-agent-id")
+
+    @property
+    def agent_type(self) -> str | None:
+        """The `subagent_type` of the subagent that asks."""
+        return self.headers.get("x-claude-code-agent-type")
 
     @property
     def session_id(self) -> str:
         """The session that asks."""
-        return self.headers.get(SESSION_ID_HEADER, "")
+        return self.headers.get("x-claude-code-session-id", "")
+
+    @property
+    def request_class(self) -> str:
+        """The CLI's own word for why it asks: `main`, `subagent`, `workflow`, `compaction`, `auxiliary`, ...
+
+        Empty unless the CLI runs with `CLAUDE_CODE_GATEWAY_HINT_HEADERS`, as in `ScriptedModel.environment()`.
+        """
+        return self.headers.get("x-claude-code-request-class", "")
 
     @cached_property
     def conversation(self) -> Conversation:
         """Whether the main agent asks, a subagent, or the CLI itself for something beside them."""
-        if self.agent_id is not None or "cc_is_subagent=true" in self.system:
-            return "agent"
-        return "main"
+        if self.request_class:
+            return CONVERSATIONS.get(self.request_class, "side")
+        return "agent" if self.agent_id is not None or "cc_is_subagent=true" in self.system else "main"
+
+    @cached_property
+    def position(self) -> tuple[int, str]:
+        """Where in the conversation the request stands. The same for an attempt that is made again."""
+        spoken = [message for message in self.messages if message.get("role") != "system"]
+        return len(spoken), self.last_user_text
 
 
 def text_of(content: Any) -> str:

@@ -15,8 +15,9 @@ QUIET = {
     "DISABLE_TELEMETRY": "1",
     "DISABLE_ERROR_REPORTING": "1",
     "IS_SANDBOX": "1",  # lets root bypass permissions
+    "CLAUDE_CODE_GATEWAY_HINT_HEADERS": "1",  # says in a header of each request why it is made
 }
-"""What keeps the CLI from talking to anyone but the model."""
+"""What keeps the CLI from talking to anyone but the model, and makes it say who asks."""
 
 INHERITED = (
     "PATH", "LANG", "LC_ALL", "TZ", "TERM", "SYSTEMROOT", "SYSTEMDRIVE", "COMSPEC", "PATHEXT", "WINDIR",

@@ -140,7 +140,11 @@ FAILURE_TYPES: Mapping[int, str] = {
 
 @dataclass(frozen=True)
 class Failure:
-    """An HTTP error. The CLI repeats 401, 408, 409, 429 and 5xx: what it gets then is the next reply of the script."""
+    """An HTTP error.
+
+    The CLI tries again after 401, 408, 409, 429 and 5xx: what it gets then is the next reply of the script. After 400
+    and 422 it asks the same again with fewer features; the failure stays until the conversation moves on.
+    """
 
     status: int
     message: str = "scripted failure"
@@ -153,6 +157,11 @@ class Failure:
     after: Gate | None = None
     """Held back until this gate is open."""
     headers: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_retried(self) -> bool:
+        """Whether the CLI tries again later, hoping for better."""
+        return self.status in {401, 408, 409, 429} or self.status >= 500
 
     @property
     def error_type(self) -> str:

@@ -11,6 +11,7 @@ import itertools
 import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 from anyio import CancelScope, to_thread
@@ -32,6 +33,13 @@ Match: TypeAlias = str | re.Pattern[str] | Callable[[RecordedRequest], bool]
 DEFAULT_REPLY = Reply("Done.")
 
 
+def answer_side_request(request: RecordedRequest) -> Reply:
+    """Answer what the CLI asks beside the conversations, so that it is content and goes on."""
+    if request.request_class == "compaction":
+        return Reply("<summary>A scripted summary of the conversation.</summary>")
+    return DEFAULT_REPLY
+
+
 class ScriptedModel:
     """A scripted Messages API. Use it as a context manager, `with` or `async with`, on any event loop or none.
 
@@ -50,12 +58,13 @@ class ScriptedModel:
         *,
         agents: Mapping[Match, Script | LooseAnswer] | None = None,
         sessions: Mapping[Match, Script | LooseAnswer] | None = None,
-        side: Script | LooseAnswer = DEFAULT_REPLY,
+        side: Script | LooseAnswer = answer_side_request,
         on_exhausted: LooseAnswer | Literal["fail"] = DEFAULT_REPLY,
         chars_per_token: float = 4.0,
     ) -> None:
         self._main = _Player("main", main)
-        self._side = _Player("side", lambda _: DEFAULT_REPLY) if side is DEFAULT_REPLY else _Player("side", side)
+        self._side = _Player("side", side)
+        self._any_agent = _Player("agent", lambda _: DEFAULT_REPLY)
         self._agents = dict(agents or {})
         self._sessions = dict(sessions or {})
         self._by_conversation: dict[tuple[str, str], _Player] = {}
@@ -182,7 +191,7 @@ class ScriptedModel:
             player = self._player(request)
             request = RecordedRequest(body=body, headers=headers, index=request.index, agent=player.name)
             self._requests.append(request)
-            answer = player.next() if player.function is None else None
+            answer = player.next(request) if player.function is None else None
             self._changed.notify_all()
         if player.function is not None:
             return _called(player.function, request)
@@ -197,13 +206,14 @@ class ScriptedModel:
         return f"{prefix}scripted{next(self._ids):016d}"
 
     def _player(self, request: RecordedRequest) -> "_Player":
-        if request.conversation == "side":
-            return self._side
-        if request.conversation == "agent":
-            return self._in_conversation(request, request.agent_id or request.prompt, self._agents) or _Player(
-                "agent", lambda _: DEFAULT_REPLY
-            )
-        return self._in_conversation(request, request.session_id, self._sessions) or self._main
+        match request.conversation:
+            case "side":
+                return self._side
+            case "agent":
+                identity = request.agent_id or request.prompt
+                return self._in_conversation(request, identity, self._agents) or self._any_agent
+            case _:
+                return self._in_conversation(request, request.session_id, self._sessions) or self._main
 
     def _in_conversation(
         self, request: RecordedRequest, identity: str, scripts: "Mapping[Match, Script | LooseAnswer]"
@@ -218,8 +228,8 @@ class ScriptedModel:
         return None
 
     def _exhausted(self, name: str) -> Answer:
-        return self._on_exhausted or Failure(
-            400, f"the script of {name!r} has run out; give it more replies, or another on_exhausted"
+        return self._on_exhausted or _broken(
+            f"the script of {name!r} has run out; give it more replies, or another on_exhausted"
         )
 
 
@@ -230,10 +240,21 @@ class _Player:
         self.name = name
         self.function = script if callable(script) else None
         self._left = iter([] if callable(script) else _answers(script))
+        self._refused: tuple[Answer, tuple[int, str]] | None = None
 
-    def next(self) -> Answer | None:
-        """Give the next answer; None where the script has run out."""
-        return next(self._left, None)
+    def next(self, request: RecordedRequest) -> Answer | None:
+        """Give the next answer, or the last one again where it refused this very question; None at the end."""
+        if self._refused and self._refused[1] == request.position:
+            return self._refused[0]
+        answer = next(self._left, None)
+        refuses = isinstance(answer, Failure) and not answer.is_retried
+        self._refused = (answer, request.position) if answer and refuses else None
+        return answer
+
+
+def _broken(message: str) -> Failure:
+    """Give an error that the CLI shows at once and does not try to avoid."""
+    return Failure(HTTPStatus.GONE, message)
 
 
 def _answers(script: Sequence[LooseAnswer] | LooseAnswer) -> list[Answer]:
@@ -246,7 +267,7 @@ def _called(function: Callable[[RecordedRequest], LooseAnswer], request: Recorde
     try:
         return as_answer(function(request))
     except Exception as error:  # a script that fails must be seen in the run that it breaks
-        return Failure(400, f"the script of {request.agent!r} raised {type(error).__name__}: {error}")
+        return _broken(f"the script of {request.agent!r} raised {type(error).__name__}: {error}")
 
 
 def _fits(match: Match, request: RecordedRequest) -> bool:
