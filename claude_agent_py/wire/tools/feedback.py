@@ -1,0 +1,113 @@
+"""Tools that report: ReportFindings (code review), SendFeedback, propose_skills, and those of the first start."""
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from claude_agent_py.wire.base import CamelModel, WireModel
+from claude_agent_py.wire.tools.agent import Effort
+
+
+class Finding(WireModel):
+    """One finding of a review."""
+
+    file: str
+    summary: str
+    failure_scenario: str = ""
+    line: int | None = None
+    """Counted from 1."""
+    short_summary: str | None = None
+    category: str | None = None
+    severity: Literal["important", "pre_existing", "nit"] | str | None = None
+    verdict: Literal["CONFIRMED", "PLAUSIBLE"] | str | None = None
+    outcome: Literal["fixed", "skipped", "no_change_needed"] | str | None = None
+
+
+class ReportFindingsInput(WireModel):
+    """Report the findings of a review, the most severe first; at most 32."""
+
+    findings: list[Finding]
+    level: Effort | None = None
+
+
+class ReportFindingsOutput(WireModel):
+    """The findings as they were taken."""
+
+    count: int
+    findings: list[Finding] = Field(default_factory=list)
+    level: Effort | None = None
+
+
+class SendFeedbackInput(WireModel):
+    """Send feedback to the makers of the CLI."""
+
+    type: Literal["bug", "idea", "missing_capability"] | str
+    title: str
+    details: str
+    area: str | None = None
+    failure_mode: str | None = None
+    task_category: str | None = None
+
+
+class SendFeedbackOutput(WireModel):
+    """Whether it was sent."""
+
+    success: bool
+    message: str = ""
+
+
+class SkillProposal(WireModel):
+    """A skill that the model would add or improve."""
+
+    name: str
+    kind: Literal["new", "improvement"] | str
+    description: str
+    target: str | None = None
+    evidence: list[str] | None = None
+    edits: list[dict[str, Any]] | None = None
+    skill_md: str | None = Field(None, validation_alias="skillMd", serialization_alias="skillMd")
+
+
+class ProposeSkillsInput(WireModel):
+    """Propose one to three skills."""
+
+    proposals: list[SkillProposal]
+
+
+class ProposeSkillsOutput(CamelModel):
+    """How many were proposed."""
+
+    proposal_count: int
+
+
+class ShowOnboardingRolePickerInput(WireModel):
+    """Ask the user for a role."""
+
+
+class ShowOnboardingRolePickerOutput(WireModel):
+    """The role chosen."""
+
+    role: str | None = None
+    dismissed: bool | None = None
+
+
+class OfferChromeSetupInput(WireModel):
+    """Offer to connect the browser."""
+
+    reason: str | None = None
+
+
+class OfferChromeSetupOutput(WireModel):
+    """What came of the offer."""
+
+    outcome: Literal["connected", "not_now", "no_attempt_yet"] | str
+
+
+class ShareOnboardingGuideInput(WireModel):
+    """Share the guide for new users. The CLI does not declare all its fields: the others are in `model_extra`."""
+
+    mode: str | None = None
+
+
+class EndConversationInput(WireModel):
+    """End the conversation."""

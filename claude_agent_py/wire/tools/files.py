@@ -1,0 +1,226 @@
+"""Tools that read and change files: Read, Write, Edit, NotebookEdit.
+
+Paths are absolute, as the CLI asks of the model.
+"""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal, TypeAlias
+
+from pydantic import Field
+
+from claude_agent_py.wire.base import CamelModel, TaggedModel, WireModel
+
+
+class FileReadInput(WireModel):
+    """Read a file (tool `Read`)."""
+
+    file_path: str
+    offset: int | None = None
+    """The first line, counted from 1."""
+    limit: int | None = None
+    """How many lines."""
+    pages: str | None = None
+    """Pages of a PDF, such as `1-5`."""
+    allow_large: bool | None = None
+
+
+class ArtifactRead(WireModel):
+    """Which version of an artifact was read by the way."""
+
+    slug: str
+    ver: str | None = None
+    seeded: bool | None = None
+
+
+class TextFile(CamelModel):
+    """Lines of a text file."""
+
+    file_path: str
+    content: str
+    num_lines: int = 0
+    start_line: int = 1
+    total_lines: int = 0
+    truncated_by_token_cap: bool | None = None
+
+
+class ImageDimensions(CamelModel):
+    """The size of an image in pixels, as it is and as it is shown to the model."""
+
+    original_width: int | None = None
+    original_height: int | None = None
+    display_width: int | None = None
+    display_height: int | None = None
+
+
+class ImageFile(CamelModel):
+    """An image, in base64."""
+
+    base64: str
+    type: str
+    """Its media type."""
+    original_size: int = 0
+    dimensions: ImageDimensions | None = None
+
+
+class NotebookFile(CamelModel):
+    """The cells of a notebook."""
+
+    file_path: str
+    cells: list[Any]
+
+
+class PDFFile(CamelModel):
+    """A PDF, in base64."""
+
+    file_path: str
+    base64: str
+    original_size: int = 0
+
+
+class PDFParts(CamelModel):
+    """A PDF whose pages were written out as images."""
+
+    file_path: str
+    original_size: int = 0
+    count: int = 0
+    output_dir: str = ""
+
+
+class FileReadTextOutput(CamelModel, TaggedModel):
+    """`Read` of a text file."""
+
+    TAGS: ClassVar[Mapping[str, Any]] = {"type": "text"}
+    type: Literal["text"] = "text"
+    file: TextFile
+    artifact_read: ArtifactRead | None = None
+
+
+class FileReadImageOutput(TaggedModel):
+    """`Read` of an image."""
+
+    TAGS: ClassVar[Mapping[str, Any]] = {"type": "image"}
+    type: Literal["image"] = "image"
+    file: ImageFile
+
+
+class FileReadNotebookOutput(TaggedModel):
+    """`Read` of a notebook."""
+
+    TAGS: ClassVar[Mapping[str, Any]] = {"type": "notebook"}
+    type: Literal["notebook"] = "notebook"
+    file: NotebookFile
+
+
+class FileReadPDFOutput(TaggedModel):
+    """`Read` of a whole PDF."""
+
+    TAGS: ClassVar[Mapping[str, Any]] = {"type": "pdf"}
+    type: Literal["pdf"] = "pdf"
+    file: PDFFile
+
+
+class FileReadPartsOutput(CamelModel, TaggedModel):
+    """`Read` of some pages of a PDF."""
+
+    TAGS: ClassVar[Mapping[str, Any]] = {"type": "parts"}
+    type: Literal["parts"] = "parts"
+    file: PDFParts
+    first_page: int | None = None
+    pages: list[dict[str, Any]] | None = None
+
+
+FileReadOutput: TypeAlias = (
+    FileReadTextOutput | FileReadImageOutput | FileReadNotebookOutput | FileReadPDFOutput | FileReadPartsOutput
+)
+
+
+class PatchHunk(CamelModel):
+    """One hunk of a unified diff."""
+
+    old_start: int
+    old_lines: int
+    new_start: int
+    new_lines: int
+    lines: list[str]
+    """Each with its `+`, `-` or blank in front."""
+
+
+class GitDiff(WireModel):
+    """What git says of the change."""
+
+    filename: str
+    status: Literal["modified", "added"] | str
+    additions: int = 0
+    deletions: int = 0
+    changes: int = 0
+    patch: str = ""
+    repository: str | None = None
+
+
+class FileWriteInput(WireModel):
+    """Write a whole file (tool `Write`)."""
+
+    file_path: str
+    content: str
+
+
+class FileWriteOutput(CamelModel):
+    """The file was written."""
+
+    type: Literal["create", "update"] | str
+    file_path: str
+    content: str
+    structured_patch: list[PatchHunk] = Field(default_factory=list)
+    original_file: str | None = None
+    git_diff: GitDiff | None = None
+    user_modified: bool | None = None
+    staged: bool | None = None
+
+
+class FileEditInput(WireModel):
+    """Replace text in a file (tool `Edit`)."""
+
+    file_path: str
+    old_string: str
+    new_string: str
+    replace_all: bool | None = None
+
+
+class FileEditOutput(CamelModel):
+    """The text was replaced."""
+
+    file_path: str
+    old_string: str
+    new_string: str
+    original_file: str | None = None
+    structured_patch: list[PatchHunk] = Field(default_factory=list)
+    user_modified: bool = False
+    replace_all: bool = False
+    git_diff: GitDiff | None = None
+    staged: bool | None = None
+
+
+class NotebookEditInput(WireModel):
+    """Change a cell of a notebook."""
+
+    notebook_path: str
+    new_source: str
+    cell_id: str | None = None
+    """With `insert`: the cell after which the new one goes; none means at the beginning."""
+    cell_type: Literal["code", "markdown"] | str | None = None
+    edit_mode: Literal["replace", "insert", "delete"] | str | None = None
+
+
+class NotebookEditOutput(WireModel):
+    """The cell was changed, or `error` says why not."""
+
+    new_source: str
+    old_source: str | None = None
+    cell_id: str | None = None
+    cell_type: Literal["code", "markdown"] | str
+    language: str = ""
+    edit_mode: str = ""
+    error: str | None = None
+    notebook_path: str = ""
+    original_file: str = ""
+    updated_file: str = ""

@@ -1,0 +1,89 @@
+"""Tools of planning and of worktrees: EnterPlanMode, ExitPlanMode, EnterWorktree, ExitWorktree, SetGoal."""
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from claude_agent_py.wire.base import CamelModel, WireModel
+
+
+class EnterPlanModeInput(WireModel):
+    """Begin to plan."""
+
+
+class EnterPlanModeOutput(WireModel):
+    """The session plans now."""
+
+    message: str
+
+
+class ExitPlanModeInput(CamelModel):
+    """Ask for approval of the plan. The CLI adds plan and file when it asks the host."""
+
+    plan: str | None = None
+    """Absent when the model has not written the plan down."""
+    plan_file_path: str | None = None
+    allowed_prompts: list[dict[str, Any]] | None = None
+    """Deprecated."""
+
+
+class ExitPlanModeOutput(CamelModel):
+    """The plan was approved."""
+
+    plan: str | None = None
+    is_agent: bool = False
+    file_path: str | None = None
+    has_task_tool: bool | None = None
+    plan_was_edited: bool | None = None
+    awaiting_leader_approval: bool | None = None
+    request_id: str | None = None
+
+
+class EnterWorktreeInput(WireModel):
+    """Work in a git worktree: a new one by `name`, or the one at `path`."""
+
+    name: str | None = None
+    path: str | None = None
+
+
+class EnterWorktreeOutput(CamelModel):
+    """The session works there now."""
+
+    worktree_path: str
+    worktree_branch: str | None = None
+    message: str = ""
+
+
+class ExitWorktreeInput(WireModel):
+    """Leave the worktree."""
+
+    action: Literal["keep", "remove"] | str
+    discard_changes: bool | None = None
+
+
+class ExitWorktreeOutput(CamelModel):
+    """The session is back."""
+
+    action: Literal["keep", "remove"] | str
+    original_cwd: str = ""
+    worktree_path: str = ""
+    worktree_branch: str | None = None
+    tmux_session_name: str | None = None
+    discarded_files: int | None = None
+    discarded_commits: int | None = None
+    message: str = ""
+
+
+class ProposeGoalInput(WireModel):
+    """Set what the session works towards (tool `SetGoal`)."""
+
+    condition: str
+    """At most 500 characters."""
+    ask_user: bool | None = None
+
+
+class ProposeGoalOutput(WireModel):
+    """The goal was set."""
+
+    condition: str
+    ask_user: bool = Field(False, validation_alias="askUser", serialization_alias="askUser")

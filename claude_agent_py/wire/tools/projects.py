@@ -1,0 +1,65 @@
+"""Tools of claude.ai: Projects and ClaudeDesign."""
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from claude_agent_py.wire.base import WireModel
+
+
+class ProjectsInput(WireModel):
+    """Use the project of the session."""
+
+    method: (
+        Literal[
+            "project_info",
+            "project_read",
+            "project_search",
+            "project_write",
+            "project_delete",
+            "project_memory_list",
+            "project_memory_read",
+        ]
+        | str
+    )
+    path: str | None = None
+    content: str | None = None
+    local_path: str | None = None
+    present_to_user: bool | None = None
+    query: str | None = None
+    n: int | None = None
+
+
+class ProjectsOutput(WireModel):
+    """The answer. `method` says which of the other fields are there; those not named here are in `model_extra`."""
+
+    method: str
+    notice: str | None = None
+    name: str | None = None
+    description: str | None = None
+    instructions: str | None = None
+    path: str | None = None
+    content: str | None = None
+    local_file: str | None = None
+    created_at: str | None = None
+    docs: list[Any] | None = None
+    files: list[dict[str, Any]] | None = None
+    hits: list[dict[str, Any]] | None = None
+    replaced: bool | None = None
+    deleted: bool | None = None
+    truncated: bool | None = None
+
+
+class ClaudeDesignInput(WireModel):
+    """Use the design tool."""
+
+    operation: str
+    arguments: dict[str, Any]
+
+
+class ClaudeDesignOutput(WireModel):
+    """What the design tool gave."""
+
+    operation: str
+    content: list[dict[str, Any]] = Field(default_factory=list)
+    is_error: bool | None = Field(None, validation_alias="isError", serialization_alias="isError")

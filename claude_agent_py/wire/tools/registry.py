@@ -1,0 +1,193 @@
+"""Which model belongs to which built-in tool.
+
+Owns three tables (the CLI's own names, its legacy names, and the models), and the two functions that make typed values
+of a tool's data. Both are views: they never fail. An unknown tool, or data of another shape (another version of the
+CLI, an error text in place of a result), comes back as it is. A model's module is imported on first use.
+"""
+
+import functools
+import importlib
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+BUILTIN_TOOL_NAMES: tuple[str, ...] = (
+    "Agent",
+    "Artifact",
+    "AskUserQuestion",
+    "Bash",
+    "ClaudeDesign",
+    "CronCreate",
+    "CronDelete",
+    "CronList",
+    "Edit",
+    "EndConversation",
+    "EnterPlanMode",
+    "EnterWorktree",
+    "ExitPlanMode",
+    "ExitWorktree",
+    "Glob",
+    "Grep",
+    "ListAgents",
+    "ListMcpResourcesTool",
+    "LSP",
+    "Monitor",
+    "NotebookEdit",
+    "OfferChromeSetup",
+    "PowerShell",
+    "Projects",
+    "propose_skills",
+    "PushNotification",
+    "Read",
+    "ReadMcpResourceDirTool",
+    "ReadMcpResourceTool",
+    "ReadNotifications",
+    "RemoteTrigger",
+    "ReportFindings",
+    "ScheduleWakeup",
+    "SendFeedback",
+    "SendMessage",
+    "SendUserFile",
+    "SendUserMessage",
+    "SetGoal",
+    "ShareOnboardingGuide",
+    "ShowOnboardingRolePicker",
+    "Skill",
+    "SubagentHandback",
+    "TaskCreate",
+    "TaskGet",
+    "TaskList",
+    "TaskStop",
+    "TaskUpdate",
+    "TodoWrite",
+    "ToolSearch",
+    "WaitForMcpServers",
+    "WebFetch",
+    "WebSearch",
+    "Workflow",
+    "Write",
+)
+"""The names that CLI 2.1.328 publishes. It says itself that it has more tools than these; what a session really has
+is in the `tools` of its `system/init` message."""
+
+LEGACY_TOOL_NAME_ALIASES: Mapping[str, str] = {
+    "Task": "Agent",
+    "KillShell": "TaskStop",
+    "KillBash": "TaskStop",
+    "ListPeers": "ListAgents",
+    "Brief": "SendUserMessage",
+    "ListMcpResources": "ListMcpResourcesTool",
+    "ReadMcpResource": "ReadMcpResourceTool",
+    "ReadMcpResourceDir": "ReadMcpResourceDirTool",
+    "ProposeGoal": "SetGoal",
+}
+"""Former names that rules, hook matchers and option lists still accept, each with today's name. The list of tools in
+`system/init` uses some of them (`Task`)."""
+
+
+class _Models(NamedTuple):
+    module: str
+    input: str
+    output: str | None = None
+
+
+def _pair(module: str, stem: str) -> _Models:
+    return _Models(module, f"{stem}Input", f"{stem}Output")
+
+
+_TABLE: Mapping[str, _Models] = {
+    "Agent": _Models("agent", "TaskInput", "AgentOutput"),
+    "Workflow": _pair("agent", "Workflow"),
+    "SendMessage": _pair("agent", "SendMessage"),
+    "ListAgents": _pair("agent", "ListAgents"),
+    "Skill": _Models("agent", "SkillInput"),
+    "SubagentHandback": _Models("agent", "SubagentHandbackInput"),
+    "Bash": _pair("bash", "Bash"),
+    "PowerShell": _pair("bash", "PowerShell"),
+    "Monitor": _pair("background", "Monitor"),
+    "TaskStop": _pair("background", "TaskStop"),
+    "TaskOutput": _pair("background", "TaskOutput"),
+    "Read": _pair("files", "FileRead"),
+    "Write": _pair("files", "FileWrite"),
+    "Edit": _pair("files", "FileEdit"),
+    "NotebookEdit": _pair("files", "NotebookEdit"),
+    "Glob": _pair("search", "Glob"),
+    "Grep": _pair("search", "Grep"),
+    "LSP": _Models("search", "LSPInput"),
+    "ToolSearch": _pair("search", "ToolSearch"),
+    "WebFetch": _pair("web", "WebFetch"),
+    "WebSearch": _pair("web", "WebSearch"),
+    "TaskCreate": _pair("task_list", "TaskCreate"),
+    "TaskGet": _pair("task_list", "TaskGet"),
+    "TaskUpdate": _pair("task_list", "TaskUpdate"),
+    "TaskList": _pair("task_list", "TaskList"),
+    "TodoWrite": _pair("task_list", "TodoWrite"),
+    "CronCreate": _pair("scheduling", "CronCreate"),
+    "CronDelete": _pair("scheduling", "CronDelete"),
+    "CronList": _pair("scheduling", "CronList"),
+    "ScheduleWakeup": _pair("scheduling", "ScheduleWakeup"),
+    "RemoteTrigger": _pair("scheduling", "RemoteTrigger"),
+    "ReadNotifications": _pair("scheduling", "ReadNotifications"),
+    "PushNotification": _pair("scheduling", "PushNotification"),
+    "SendUserMessage": _pair("scheduling", "SendUserMessage"),
+    "SendUserFile": _Models("scheduling", "SendUserFileInput"),
+    "ListMcpResourcesTool": _pair("mcp", "ListMCPResources"),
+    "ReadMcpResourceTool": _pair("mcp", "ReadMCPResource"),
+    "ReadMcpResourceDirTool": _pair("mcp", "ReadMCPResourceDir"),
+    "RefreshMcpTools": _pair("mcp", "RefreshMCPTools"),
+    "WaitForMcpServers": _Models("mcp", "WaitForMCPServersInput"),
+    "EnterPlanMode": _pair("planning", "EnterPlanMode"),
+    "ExitPlanMode": _pair("planning", "ExitPlanMode"),
+    "EnterWorktree": _pair("planning", "EnterWorktree"),
+    "ExitWorktree": _pair("planning", "ExitWorktree"),
+    "SetGoal": _pair("planning", "ProposeGoal"),
+    "AskUserQuestion": _pair("questions", "AskUserQuestion"),
+    "ReportFindings": _pair("feedback", "ReportFindings"),
+    "SendFeedback": _pair("feedback", "SendFeedback"),
+    "propose_skills": _pair("feedback", "ProposeSkills"),
+    "ShowOnboardingRolePicker": _pair("feedback", "ShowOnboardingRolePicker"),
+    "OfferChromeSetup": _pair("feedback", "OfferChromeSetup"),
+    "ShareOnboardingGuide": _Models("feedback", "ShareOnboardingGuideInput"),
+    "EndConversation": _Models("feedback", "EndConversationInput"),
+    "Projects": _pair("projects", "Projects"),
+    "ClaudeDesign": _pair("projects", "ClaudeDesign"),
+    "Artifact": _pair("artifacts", "Artifact"),
+}
+
+
+def canonical_name(name: str) -> str:
+    """Give today's name of a tool: the name itself, or what a legacy name stands for."""
+    return LEGACY_TOOL_NAME_ALIASES.get(name, name)
+
+
+def typed_input(name: str, data: dict[str, Any]) -> BaseModel | dict[str, Any]:
+    """Give the typed input of a call of the tool `name`; the data itself where there is no model that it fits."""
+    models = _TABLE.get(canonical_name(name))
+    if models is None:
+        return data
+    value = _fit(models.module, models.input, data)
+    return value if isinstance(value, BaseModel) else data
+
+
+def typed_output(name: str, data: Any) -> Any:
+    """Give the typed output of the tool `name` (`tool_use_result`, or the `tool_response` of a hook).
+
+    The data itself where there is no model that it fits: in particular the text that stands for a failed call.
+    """
+    models = _TABLE.get(canonical_name(name))
+    if models is None or models.output is None:
+        return data
+    return _fit(models.module, models.output, data)
+
+
+def _fit(module: str, model: str, data: Any) -> Any:
+    try:
+        return _adapter(module, model).validate_python(data, strict=True)
+    except (ValidationError, RecursionError):
+        return data
+
+
+@functools.cache
+def _adapter(module: str, model: str) -> TypeAdapter[Any]:
+    return TypeAdapter(getattr(importlib.import_module(f"{__package__}.{module}"), model))

@@ -1,0 +1,167 @@
+"""Tools that act later or elsewhere: Cron*, ScheduleWakeup, RemoteTrigger, notifications, messages to the user."""
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from claude_agent_py.wire.base import CamelModel, Number, WireModel
+
+
+class CronCreateInput(WireModel):
+    """Have a prompt sent by the clock."""
+
+    cron: str
+    """Five fields, local time."""
+    prompt: str
+    recurring: bool | None = None
+    """By default yes, for seven days."""
+    durable: bool | None = None
+    """Whether it outlives the session; by default no."""
+
+
+class CronCreateOutput(CamelModel):
+    """The job was made."""
+
+    id: str
+    human_schedule: str = ""
+    recurring: bool = True
+    durable: bool | None = None
+    next_fire_at: Number | None = None
+
+
+class CronDeleteInput(WireModel):
+    """Remove a job."""
+
+    id: str
+
+
+class CronDeleteOutput(CamelModel):
+    """The job was removed."""
+
+    id: str
+    ended_loop_wakeup: bool | None = None
+
+
+class CronListInput(WireModel):
+    """List the jobs."""
+
+
+class CronJob(CamelModel):
+    """A prompt that is sent by the clock."""
+
+    id: str
+    cron: str
+    human_schedule: str = ""
+    prompt: str = ""
+    recurring: bool | None = None
+    durable: bool | None = None
+    next_fire_at: Number | None = None
+
+
+class CronListOutput(WireModel):
+    """All jobs."""
+
+    jobs: list[CronJob]
+
+
+class ScheduleWakeupInput(CamelModel):
+    """Have this session go on by itself after a while."""
+
+    delay_seconds: Number | None = None
+    """Between 60 and 3600."""
+    reason: str | None = None
+    prompt: str | None = None
+    stop: bool | None = None
+    noop: bool | None = None
+
+
+class ScheduleWakeupOutput(CamelModel):
+    """When it goes on."""
+
+    scheduled_for: Number
+    clamped_delay_seconds: Number = 0
+    was_clamped: bool = False
+    stopped: bool | None = None
+    cancelled_wakeups: int | None = None
+
+
+class RemoteTriggerInput(WireModel):
+    """Manage sessions that start in the cloud."""
+
+    action: (
+        Literal["list", "get", "create", "update", "run", "create_webhook_trigger", "list_runs", "get_run_log"] | str
+    )
+    trigger_id: str | None = None
+    session_id: str | None = None
+    cursor: str | None = None
+    body: dict[str, Any] | None = None
+
+
+class RemoteTriggerOutput(WireModel):
+    """The service's answer."""
+
+    status: int
+    """The HTTP status."""
+    body: str = Field("", validation_alias="json", serialization_alias="json")
+    """JSON, as text."""
+    summary: str | None = None
+
+
+class ReadNotificationsInput(WireModel):
+    """Read what came in for this session."""
+
+
+class ReceivedNotification(WireModel):
+    """Something that came in."""
+
+    notification_id: str
+    origin: str = ""
+    queued_at: str = ""
+    content: str = ""
+    arrived_at: str | None = None
+
+
+class ReadNotificationsOutput(WireModel):
+    """What came in, and how much is left."""
+
+    notifications: list[ReceivedNotification]
+    remaining: int = 0
+    read_at: str | None = None
+
+
+class PushNotificationInput(WireModel):
+    """Tell the user on another device."""
+
+    message: str
+    status: Literal["proactive"] | str | None = None
+
+
+class PushNotificationOutput(CamelModel):
+    """Whether it was sent."""
+
+    message: str
+    push_sent: bool | None = None
+    local_sent: bool | None = None
+    disabled_reason: Literal["config_off", "user_present", "no_transport"] | str | None = None
+    sent_at: str | None = None
+
+
+class SendUserMessageInput(WireModel):
+    """Say something to the user outside the answer (once the tool `Brief`)."""
+
+    message: str
+    attachments: list[str | dict[str, Any]] | None = None
+    status: Literal["normal", "proactive"] | str | None = None
+
+
+class SendUserMessageOutput(WireModel):
+    """It was said."""
+
+    message: str
+    attachments: list[Any] | None = None
+
+
+class SendUserFileInput(WireModel):
+    """Give files to the user. The CLI does not declare all its fields: the others are in `model_extra`."""
+
+    status: Literal["normal", "proactive"] | str | None = None

@@ -1,0 +1,102 @@
+"""Tools that search the files, the code and the tools themselves: Glob, Grep, LSP, ToolSearch."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from claude_agent_py.wire.base import CamelModel, Number, WireModel
+
+
+class GlobInput(WireModel):
+    """Find files by name."""
+
+    pattern: str
+    path: str | None = None
+
+
+class GlobOutput(CamelModel):
+    """The files found."""
+
+    filenames: list[str]
+    num_files: int = 0
+    duration_ms: Number = 0
+    truncated: bool = False
+    total_matches: int | None = None
+    count_is_complete: bool | None = None
+    timed_out: bool | None = None
+
+
+class GrepInput(WireModel):
+    """Search in the contents of files, with ripgrep."""
+
+    pattern: str
+    path: str | None = None
+    glob: str | None = None
+    output_mode: Literal["content", "files_with_matches", "count"] | str | None = None
+    before: int | None = Field(None, validation_alias="-B", serialization_alias="-B")
+    after: int | None = Field(None, validation_alias="-A", serialization_alias="-A")
+    around: int | None = Field(None, validation_alias="-C", serialization_alias="-C")
+    context: int | None = None
+    line_numbers: bool | None = Field(None, validation_alias="-n", serialization_alias="-n")
+    ignore_case: bool | None = Field(None, validation_alias="-i", serialization_alias="-i")
+    only_matching: bool | None = Field(None, validation_alias="-o", serialization_alias="-o")
+    type: str | None = None
+    head_limit: int | None = None
+    """0 means no limit; by default 250."""
+    offset: int | None = None
+    multiline: bool | None = None
+
+
+class GrepOutput(CamelModel):
+    """What was found: lines, files or counts, as `mode` says."""
+
+    mode: Literal["content", "files_with_matches", "count"] | str | None = None
+    num_files: int = 0
+    filenames: list[str] = Field(default_factory=list)
+    content: str | None = None
+    num_lines: int | None = None
+    num_matches: int | None = None
+    total_files: int | None = None
+    total_lines: int | None = None
+    applied_limit: int | None = None
+    applied_offset: int | None = None
+    timed_out: bool | None = None
+
+
+class LSPInput(CamelModel):
+    """Ask a language server."""
+
+    operation: (
+        Literal[
+            "goToDefinition",
+            "findReferences",
+            "hover",
+            "documentSymbol",
+            "workspaceSymbol",
+            "goToImplementation",
+            "prepareCallHierarchy",
+            "incomingCalls",
+            "outgoingCalls",
+        ]
+        | str
+    )
+    file_path: str
+    line: int
+    """Counted from 1, as is `character`."""
+    character: int
+    query: str | None = None
+
+
+class ToolSearchInput(WireModel):
+    """Load tools whose definitions were left out of the prompt."""
+
+    query: str
+    max_results: int | None = None
+
+
+class ToolSearchOutput(WireModel):
+    """The names of the tools found."""
+
+    matches: list[str]
+    query: str = ""
+    total_deferred_tools: int | None = None

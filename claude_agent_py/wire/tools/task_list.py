@@ -1,0 +1,126 @@
+"""Tools of the to-do list: TaskCreate, TaskGet, TaskUpdate, TaskList, TodoWrite.
+
+These are items of a list, with ids "1", "2", ...; background tasks are another thing, with ids of their own.
+"""
+
+from typing import Any, Literal, TypeAlias
+
+from pydantic import Field
+
+from claude_agent_py.wire.base import CamelModel, WireModel
+
+ItemStatus: TypeAlias = Literal["pending", "in_progress", "completed"] | str
+
+
+class TaskCreateInput(CamelModel):
+    """Add an item."""
+
+    subject: str
+    description: str
+    active_form: str | None = None
+    metadata: dict[str, Any] | None = None
+
+
+class CreatedItem(WireModel):
+    """The item as it was added."""
+
+    id: str
+    subject: str = ""
+    description: str | None = None
+
+
+class TaskCreateOutput(WireModel):
+    """The item was added."""
+
+    task: CreatedItem
+
+
+class TaskGetInput(CamelModel):
+    """Look at an item."""
+
+    task_id: str
+
+
+class TaskListItem(CamelModel):
+    """An item of the list."""
+
+    id: str
+    subject: str = ""
+    status: ItemStatus = "pending"
+    owner: str | None = None
+    blocked_by: list[str] = Field(default_factory=list)
+
+
+class TaskDetails(TaskListItem):
+    """An item with all there is to know of it."""
+
+    description: str = ""
+    blocks: list[str] = Field(default_factory=list)
+
+
+class TaskGetOutput(WireModel):
+    """The item, or None where there is none."""
+
+    task: TaskDetails | None
+
+
+class TaskUpdateInput(CamelModel):
+    """Change an item. The status `deleted` removes it."""
+
+    task_id: str
+    subject: str | None = None
+    description: str | None = None
+    active_form: str | None = None
+    status: Literal["pending", "in_progress", "completed", "deleted"] | str | None = None
+    add_blocks: list[str] | None = None
+    add_blocked_by: list[str] | None = None
+    owner: str | None = None
+    metadata: dict[str, Any] | None = None
+
+
+class StatusChange(WireModel):
+    """From which status to which."""
+
+    from_: str = Field(validation_alias="from", serialization_alias="from")
+    to: str
+
+
+class TaskUpdateOutput(CamelModel):
+    """Whether the item was changed, and in what."""
+
+    success: bool
+    task_id: str
+    updated_fields: list[str] = Field(default_factory=list)
+    error: str | None = None
+    status_change: StatusChange | None = None
+
+
+class TaskListInput(WireModel):
+    """List all items."""
+
+
+class TaskListOutput(WireModel):
+    """All items."""
+
+    tasks: list[TaskListItem]
+
+
+class TodoItem(CamelModel):
+    """An item of the older list."""
+
+    content: str
+    status: ItemStatus
+    active_form: str = ""
+
+
+class TodoWriteInput(WireModel):
+    """Replace the older list."""
+
+    todos: list[TodoItem]
+
+
+class TodoWriteOutput(CamelModel):
+    """The older list before and after."""
+
+    old_todos: list[TodoItem]
+    new_todos: list[TodoItem]

@@ -1,0 +1,60 @@
+"""Tools that use the web: WebFetch, WebSearch."""
+
+from pydantic import Field
+
+from claude_agent_py.wire.base import CamelModel, Number, WireModel
+from claude_agent_py.wire.tools.files import ArtifactRead
+
+
+class WebFetchInput(WireModel):
+    """Fetch a page and ask a small model about it."""
+
+    url: str
+    prompt: str
+    offset: int | None = None
+    """The character of the page to start at."""
+
+
+class WebFetchOutput(CamelModel):
+    """What the small model said of the page."""
+
+    url: str
+    result: str
+    code: int = 0
+    """The HTTP status."""
+    code_text: str = ""
+    bytes: int = 0
+    duration_ms: Number = 0
+    artifact_read: ArtifactRead | None = None
+
+
+class WebSearchInput(WireModel):
+    """Search the web."""
+
+    query: str
+    allowed_domains: list[str] | None = None
+    blocked_domains: list[str] | None = None
+
+
+class WebSearchHit(WireModel):
+    """One page found."""
+
+    title: str
+    url: str
+    snippet: str | None = None
+
+
+class WebSearchResult(WireModel):
+    """What one search of the server found."""
+
+    tool_use_id: str
+    content: list[WebSearchHit] = Field(default_factory=list)
+
+
+class WebSearchOutput(CamelModel):
+    """The pages found, and text between them."""
+
+    query: str
+    results: list[WebSearchResult | str]
+    duration_seconds: Number = 0
+    search_count: int | None = None

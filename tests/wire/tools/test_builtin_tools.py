@@ -1,0 +1,214 @@
+"""The typed views of tool inputs and outputs. The examples are cut from recordings of CLI 2.1.328."""
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, TypeAdapter
+
+from claude_agent_py.wire import tools
+from claude_agent_py.wire.base import dump
+from claude_agent_py.wire.tools import registry
+
+INPUTS = [
+    (
+        "Agent",
+        {"description": "d", "prompt": "p", "subagent_type": "helper", "run_in_background": False},
+        tools.TaskInput,
+    ),
+    ("Task", {"description": "d", "prompt": "p", "name": "n", "team_name": "t", "mode": "plan"}, tools.TaskInput),
+    ("Bash", {"command": "ls", "timeout": 1500, "dangerouslyDisableSandbox": True}, tools.BashInput),
+    ("KillShell", {"shell_id": "b1"}, tools.TaskStopInput),
+    ("TaskStop", {"task_id": "b1"}, tools.TaskStopInput),
+    ("TaskOutput", {"task_id": "b1", "block": True, "timeout": 5000}, tools.TaskOutputInput),
+    ("Monitor", {"command": "x", "description": "d", "timeout_ms": 5000}, tools.MonitorInput),
+    (
+        "SendMessage",
+        {"to": "worker", "message": "m", "type": "message", "recipient": "worker", "content": "m"},
+        tools.SendMessageInput,
+    ),
+    ("ExitPlanMode", {}, tools.ExitPlanModeInput),
+    ("ExitPlanMode", {"plan": "1. do a", "planFilePath": "/p.md"}, tools.ExitPlanModeInput),
+    ("TaskUpdate", {"taskId": "1", "status": "deleted", "addBlockedBy": ["2"]}, tools.TaskUpdateInput),
+    ("Grep", {"pattern": "x", "-B": 2, "-i": True, "head_limit": 0}, tools.GrepInput),
+    ("ListMcpResources", {}, tools.ListMCPResourcesInput),
+    ("ToolSearch", {"query": "select:x"}, tools.ToolSearchInput),
+    (
+        "AskUserQuestion",
+        {"questions": [{"question": "Q?", "header": "H", "options": [{"label": "A"}], "multiSelect": True}]},
+        tools.AskUserQuestionInput,
+    ),
+]
+
+OUTPUTS = [
+    (
+        "Agent",
+        {
+            "status": "completed",
+            "agentId": "a1",
+            "content": [{"type": "text", "text": "<note>"}, {"type": "text", "text": "done"}],
+            "totalTokens": 5,
+            "harnessNoteCount": 1,
+            "canContinueAgent": True,
+            "usage": {"input_tokens": 1, "output_tokens": 2, "server_tool_use": None, "inference_geo": "eu"},
+        },
+        tools.AgentCompletedOutput,
+    ),
+    (
+        "Task",
+        {"isAsync": True, "status": "async_launched", "agentId": "a1", "outputFile": "/x", "description": "d"},
+        tools.AgentAsyncLaunchedOutput,
+    ),
+    ("Agent", {"status": "remote_launched", "taskId": "t1", "sessionUrl": "u"}, tools.AgentRemoteLaunchedOutput),
+    (
+        "Bash",
+        {
+            "stdout": "",
+            "stderr": "",
+            "interrupted": False,
+            "isImage": False,
+            "noOutputExpected": False,
+            "backgroundTaskId": "b1",
+            "timedOutAfterMs": 2000,
+        },
+        tools.BashOutput,
+    ),
+    ("Monitor", {"taskId": "b1", "timeoutMs": 5000, "persistent": False}, tools.MonitorOutput),
+    ("SendMessage", {"success": True, "message": "m", "pin": {"id": "a", "name": "n"}}, tools.SendMessageOutput),
+    ("TaskUpdate", {"success": True, "taskId": "1", "updatedFields": ["status"]}, tools.TaskUpdateOutput),
+    ("TaskGet", {"task": None}, tools.TaskGetOutput),
+    (
+        "Read",
+        {"type": "text", "file": {"filePath": "/a", "content": "x", "numLines": 1, "startLine": 1, "totalLines": 1}},
+        tools.FileReadTextOutput,
+    ),
+    ("Read", {"type": "pdf", "file": {"filePath": "/a", "base64": "", "originalSize": 9}}, tools.FileReadPDFOutput),
+    ("Artifact", {"watch": {"url": "u"}}, tools.ArtifactWatchOutput),
+    ("Artifact", {"asset_upload": {"id": "1"}, "owned": True}, tools.ArtifactAssetUploadOutput),
+    (
+        "WebSearch",
+        {"query": "q", "results": ["text", {"tool_use_id": "t", "content": [{"title": "T", "url": "u"}]}]},
+        tools.WebSearchOutput,
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "data", "model"), INPUTS)
+def test_an_input_is_typed_and_loses_nothing(name: str, data: dict[str, Any], model: type[BaseModel]) -> None:
+    value = tools.typed_input(name, data)
+    assert type(value) is model
+    assert dump(value) == data
+
+
+@pytest.mark.parametrize(("name", "data", "model"), OUTPUTS)
+def test_an_output_is_typed_and_loses_nothing(name: str, data: dict[str, Any], model: type[BaseModel]) -> None:
+    value = tools.typed_output(name, data)
+    assert type(value) is model
+    assert dump(value) == data
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("NoSuchTool", {"a": 1}),
+        ("mcp__server__tool", {"a": 1}),
+        ("Bash", {"cmd": "ls"}),
+        ("Bash", {"command": 5}),
+        ("Bash", {"command": "ls", "run_in_background": "yes"}),
+        ("Grep", {"pattern": "x", "-B": True}),
+    ],
+)
+def test_an_input_that_fits_no_model_comes_back_as_it_is(name: str, data: dict[str, Any]) -> None:
+    assert tools.typed_input(name, data) is data
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("Bash", "Error: Exit code 4"),
+        ("Bash", None),
+        ("Agent", {"status": "queued_to_running", "agentId": "a"}),
+        ("Read", []),
+        ("Skill", {"success": True}),
+        ("NoSuchTool", {"a": 1}),
+    ],
+)
+def test_an_output_that_fits_no_model_comes_back_as_it_is(name: str, data: Any) -> None:
+    assert tools.typed_output(name, data) is data
+
+
+def test_a_self_containing_input_comes_back_as_it_is() -> None:
+    data: dict[str, Any] = {"script": "x"}
+    data["args"] = data
+    assert tools.typed_input("Workflow", data)
+
+
+def test_lists_of_models_are_typed() -> None:
+    value = tools.typed_output("ListMcpResourcesTool", [{"uri": "u", "name": "n", "server": "s"}])
+    assert [resource.uri for resource in value] == ["u"]
+    assert tools.typed_output("RefreshMcpTools", []) == []
+
+
+def test_the_report_of_an_agent_is_its_last_text() -> None:
+    value = tools.typed_output("Agent", OUTPUTS[0][1])
+    assert value.report == "done"
+    assert value.content[0].text == "<note>"
+    assert value.model_extra == {"harnessNoteCount": 1}
+    assert tools.AgentCompletedOutput(agent_id="a").report == ""
+
+
+def test_models_are_constructible_by_python_names_and_encode_wire_names() -> None:
+    assert dump(tools.TaskInput(description="x", prompt="y")) == {"description": "x", "prompt": "y"}
+    assert tools.AgentInput is tools.TaskInput
+    assert dump(tools.BashInput(command="ls", dangerously_disable_sandbox=True)) == {
+        "command": "ls",
+        "dangerouslyDisableSandbox": True,
+    }
+    assert dump(tools.AgentAsyncLaunchedOutput(agent_id="a")) == {"status": "async_launched", "agentId": "a"}
+    assert dump(tools.GrepInput(pattern="x", before=1)) == {"pattern": "x", "-B": 1}
+
+
+def test_every_built_in_tool_has_an_input_model() -> None:
+    assert set(registry._TABLE) >= set(tools.BUILTIN_TOOL_NAMES)
+    assert set(tools.LEGACY_TOOL_NAME_ALIASES.values()) <= set(tools.BUILTIN_TOOL_NAMES)
+    assert not set(tools.LEGACY_TOOL_NAME_ALIASES) & set(registry._TABLE)
+
+
+@pytest.mark.parametrize("name", sorted(registry._TABLE))
+def test_every_named_model_exists_and_is_documented(name: str) -> None:
+    models = registry._TABLE[name]
+    model = getattr(tools, models.input)
+    assert issubclass(model, BaseModel)
+    assert model.__doc__
+    model.model_rebuild()
+    if models.output is not None:
+        TypeAdapter(getattr(tools, models.output)).json_schema()
+
+
+def test_every_exported_name_is_in_the_module_that_the_table_says() -> None:
+    for name, module in tools._HOME.items():
+        assert getattr(tools, name) is not None, (name, module)
+    with pytest.raises(AttributeError, match="nothing"):
+        tools.nothing  # noqa: B018
+
+
+def test_every_model_is_exported() -> None:
+    for module in {models.module for models in registry._TABLE.values()}:
+        namespace = vars(__import__(f"claude_agent_py.wire.tools.{module}", fromlist=["_"]))
+        defined = {
+            name
+            for name, value in namespace.items()
+            if isinstance(value, type) and issubclass(value, BaseModel) and value.__module__.endswith(f".{module}")
+        }
+        assert defined <= set(tools._HOME), module
+
+
+def test_a_module_is_loaded_only_when_one_of_its_models_is_used() -> None:
+    code = (
+        "import sys; from claude_agent_py.wire.tools import typed_input; "
+        "typed_input('Bash', {'command': 'ls'}); "
+        "print(sorted(m.rpartition('.')[2] for m in sys.modules if m.startswith('claude_agent_py.wire.tools.')))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "['bash', 'registry']"
