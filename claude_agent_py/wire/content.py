@@ -233,7 +233,7 @@ class SearchResultBlock(Block):
     type: Literal["search_result"] = "search_result"
     source: str
     title: str = ""
-    content: list[TextBlock] = Field(default_factory=list)
+    content: "list[ContentBlock]" = Field(default_factory=list)
     citations: JSONObject | None = None
 
 
