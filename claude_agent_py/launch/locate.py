@@ -1,0 +1,211 @@
+"""Finding the `claude` program on this machine, and asking its version.
+
+Owns the places and their order: the option, the environment variable, the cache of `install-cli`, PATH, the usual
+install places. Deliberately fetches nothing (its twin `install` does) and starts no session.
+
+What someone named on purpose is never replaced by something else: a wrong option or variable is an error at once.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from claude_agent_py._version import CLI_VERSION, MINIMUM_CLI_VERSION
+from claude_agent_py.errors import CLINotFoundError, CLIStartError, CLIVersionError
+
+CLI_VARIABLE: Final = "CLAUDE_AGENT_CLI"
+"""Names the program to use."""
+
+CACHE_VARIABLE: Final = "CLAUDE_AGENT_CACHE_DIR"
+"""Names the folder that `install-cli` fills, instead of the platform's."""
+
+WINDOWS: Final = sys.platform == "win32"
+PROGRAM: Final = "claude.exe" if WINDOWS else "claude"
+
+USUAL_PLACES: Final = (
+    (".local/bin/claude.exe",)
+    if WINDOWS
+    else (
+        ".local/bin/claude",
+        ".claude/local/claude",
+        ".npm-global/bin/claude",
+        "/usr/local/bin/claude",
+        "/opt/homebrew/bin/claude",
+        "node_modules/.bin/claude",
+        ".yarn/bin/claude",
+    )
+)
+"""Where installers put the program; relative ones are below the home folder."""
+
+VERSION_PATTERN: Final = re.compile(r"\d+\.\d+\.\d+[0-9A-Za-z.+-]*")
+
+
+class Candidate(NamedTuple):
+    """A place where the program may be."""
+
+    place: str
+    """What led there: `the cache`, `PATH`, ..."""
+    path: Path
+    problem: str | None
+    """Why it cannot be used; None where it can, as far as looking at it tells."""
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.path} ({self.problem or 'usable'})"
+
+
+def find_cli(cli_path: str | os.PathLike[str] | None = None, environ: Mapping[str, str] | None = None) -> Path:
+    """Find the `claude` program and give its absolute path. Looks at files only: blocks for well under a millisecond.
+
+    `cli_path` is what the user named; `environ` is the environment to search with, by default this process's.
+
+    Raises:
+        CLINotFoundError: Nothing usable was found; or what `cli_path` or `CLAUDE_AGENT_CLI` names cannot be used, in
+            which case nothing else is tried. `tried` has every place with what is wrong there.
+    """
+    environ = os.environ if environ is None else environ
+    named = _named(cli_path, environ)
+    if named is not None:
+        if named.problem is None:
+            return named.path
+        raise CLINotFoundError([str(named)], f"the `claude` program named by {named.place} cannot be used")
+    tried = []
+    for candidate in search(environ):
+        if candidate.problem is None:
+            return candidate.path
+        tried.append(str(candidate))
+    raise CLINotFoundError(tried)
+
+
+def search(environ: Mapping[str, str] | None = None) -> Iterator[Candidate]:
+    """Give every place that is looked at when nobody names the program, in order, usable or not."""
+    environ = os.environ if environ is None else environ
+    yield from _in_cache(environ)
+    yield from _on_path(environ)
+    for place in USUAL_PLACES:
+        yield _look("a usual install place", home(environ) / place)
+
+
+def cache_folder(environ: Mapping[str, str] | None = None) -> Path:
+    """Give the folder that holds fetched programs, as `<folder>/cli/<version>/claude`. It need not exist."""
+    environ = os.environ if environ is None else environ
+    if named := environ.get(CACHE_VARIABLE):
+        return Path(named).expanduser().absolute()
+    if WINDOWS:
+        base = environ.get("LOCALAPPDATA") or home(environ) / "AppData" / "Local"
+    elif sys.platform == "darwin":
+        base = environ.get("XDG_CACHE_HOME") or home(environ) / "Library" / "Caches"
+    else:
+        base = environ.get("XDG_CACHE_HOME") or home(environ) / ".cache"
+    return Path(base).absolute() / "claude-agent-py"
+
+
+def cached_cli(version: str, cache: Path) -> Path:
+    """Give the path that a version has in a cache folder. It need not exist."""
+    return cache / "cli" / version / PROGRAM
+
+
+def home(environ: Mapping[str, str]) -> Path:
+    """Give the home folder that an environment names, else that of the user."""
+    named = environ.get("USERPROFILE" if WINDOWS else "HOME")
+    return Path(named).absolute() if named else Path.home()
+
+
+def read_version(path: str | os.PathLike[str], *, timeout: float = 20.0) -> str:
+    """Ask a program for its version, such as `2.1.328`. Blocks while the program runs, `timeout` seconds at most.
+
+    Raises:
+        CLIStartError: It cannot be started, fails, is too slow, or prints no version.
+    """
+    command = [str(path), "--version"]
+    try:
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout, check=False)
+    except subprocess.TimeoutExpired:
+        raise CLIStartError(f"`--version` was not over within {timeout:g} s", cli_path=str(path)) from None
+    except OSError as error:
+        raise CLIStartError(f"cannot be started: {error.strerror or error}", cli_path=str(path)) from error
+    found = VERSION_PATTERN.search(done.stdout.decode(errors="replace"))
+    if done.returncode != 0 or found is None:
+        stderr = done.stderr.decode(errors="replace")[-2000:]
+        message = "`--version` printed no version" if done.returncode == 0 else "`--version` failed"
+        raise CLIStartError(message, exit_code=done.returncode, stderr_tail=stderr, cli_path=str(path))
+    return found.group()
+
+
+def require_version(version: str, cli_path: str | os.PathLike[str]) -> None:
+    """Refuse a program that is too old.
+
+    Raises:
+        CLIVersionError: `version` is below `MINIMUM_CLI_VERSION`. A version that cannot be read passes.
+    """
+    known = version_key(version)
+    if known and known < version_key(MINIMUM_CLI_VERSION):
+        raise CLIVersionError(version, MINIMUM_CLI_VERSION, str(cli_path))
+
+
+def version_key(version: str) -> tuple[int, ...]:
+    """Give what versions are ordered by: `2.1.328` is (2, 1, 328). Empty for what is no version."""
+    numbers = re.match(r"(\d+)\.(\d+)\.(\d+)", version)
+    return tuple(int(number) for number in numbers.groups()) if numbers else ()
+
+
+def _named(cli_path: str | os.PathLike[str] | None, environ: Mapping[str, str]) -> Candidate | None:
+    if cli_path is not None:
+        return _look("the option cli_path", Path(cli_path).expanduser())
+    if variable := environ.get(CLI_VARIABLE):
+        return _look(f"the environment variable {CLI_VARIABLE}", Path(variable).expanduser())
+    return None
+
+
+def _in_cache(environ: Mapping[str, str]) -> Iterator[Candidate]:
+    """The version that this package is tested with, then the others that are new enough, newest first."""
+    cache = cache_folder(environ)
+    yield _look("the cache", cached_cli(CLI_VERSION, cache))
+    try:
+        others = {entry.name for entry in (cache / "cli").iterdir()} - {CLI_VERSION}
+    except OSError:
+        return
+    new_enough = [version for version in others if version_key(version) >= version_key(MINIMUM_CLI_VERSION)]
+    for version in sorted(new_enough, key=version_key, reverse=True):
+        yield _look("the cache", cached_cli(version, cache))
+
+
+def _on_path(environ: Mapping[str, str]) -> Iterator[Candidate]:
+    """Absolute entries only: a relative one would run whatever lies in the current directory."""
+    folders = [folder for folder in environ.get("PATH", "").split(os.pathsep) if os.path.isabs(folder)]
+    missing = Candidate("PATH", Path(PROGRAM), f"in none of its {len(folders)} folders")
+    found = [
+        candidate
+        for candidate in (_look("PATH", Path(folder) / PROGRAM) for folder in folders)
+        if candidate.problem != MISSING
+    ]
+    yield from found or [missing]
+
+
+MISSING: Final = "does not exist"
+
+
+def _look(place: str, path: Path) -> Candidate:
+    path = path.absolute()
+    return Candidate(place, path, _problem(path))
+
+
+def _problem(path: Path) -> str | None:
+    """Say why a file cannot be the program; None where nothing speaks against it."""
+    if _is_shell_script(path):
+        return "a .cmd or .bat script cannot be started safely; name the claude.exe"
+    try:
+        if not path.exists():
+            return "is a link to nothing" if path.is_symlink() else MISSING
+        if path.is_dir():
+            return "is a folder"
+    except OSError as error:
+        return f"cannot be looked at: {error.strerror or error}"
+    return None if os.access(path, os.X_OK) else "is not executable"
+
+
+def _is_shell_script(path: Path) -> bool:
+    return WINDOWS and path.name.rstrip(". ").lower().endswith((".cmd", ".bat"))
