@@ -34,14 +34,11 @@ class LineBuffer:
         pieces = data.split(b"\n")
         rest = pieces.pop()
         lines: list[bytes | OversizeLine] = []
-        if pieces:
-            if self._parts:
-                self._hold(pieces[0])
-                pieces[0] = b""
-                lines.append(self._take())
-                del pieces[0]
-            limit = self._limit
-            lines += [p if len(p) <= limit else OversizeLine(len(p), p[:EVIDENCE_BYTES]) for p in pieces]
+        if pieces and self._parts:
+            self._hold(pieces.pop(0))
+            lines.append(self._take())
+        limit = self._limit
+        lines += [p if len(p) <= limit else OversizeLine(len(p), p[:EVIDENCE_BYTES]) for p in pieces]
         if rest:
             self._hold(rest)
         return lines
@@ -52,10 +49,9 @@ class LineBuffer:
 
     def _hold(self, data: bytes) -> None:
         self._held += len(data)
-        if self._held <= self._limit:
-            self._parts.append(data)
-        elif len(self._parts) != 1 or len(self._parts[0]) > EVIDENCE_BYTES:
-            self._parts = [b"".join([*self._parts, data])[:EVIDENCE_BYTES]]  # evidence only, from here on
+        self._parts.append(data)
+        if self._held > self._limit:  # it will be dropped: keep only what shows what it was
+            self._parts = [b"".join(self._parts)[:EVIDENCE_BYTES]]
 
     def _take(self) -> bytes | OversizeLine:
         whole = b"".join(self._parts)

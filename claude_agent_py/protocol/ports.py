@@ -29,3 +29,11 @@ class LiveTasks(Protocol):
     def live_ids(self) -> frozenset[str]:
         """Give the ids of the tasks that are not over; ambient ones (which are no activity) left out."""
         ...
+
+
+class TaskSink(LiveTasks, Protocol):
+    """Is told every message of the session, so that it knows the tasks."""
+
+    def track(self, message: Any, /) -> object:
+        """Fold one message. Must be quick and must not raise."""
+        ...

@@ -49,6 +49,10 @@ class Transport(ABC):
     async def run(self) -> None:  # noqa: B027 - a default, not a forgotten abstract method
         """Do the transport's background work (reading stderr, say) until there is none left."""
 
+    async def wait(self) -> int | None:
+        """Wait until the program is gone and give its exit status; at once where there is none to wait for."""
+        return self.exit_code
+
     @property
     @abstractmethod
     def exit_code(self) -> int | None:

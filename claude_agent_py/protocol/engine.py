@@ -1,0 +1,234 @@
+"""The conversation with the CLI, without any I/O: bytes in, events out; intents in, bytes out.
+
+Joins the parts of this package, each of which knows one thing: `lines` (where a frame ends), the codec (what it
+says), `requests` (which reply is whose), `turns` (which run a message belongs to) and `state` (what may be sent).
+
+A driver feeds `receive_data` / `receive_eof` / `tick` and acts on the events they give; it calls the intents
+(`request`, `answer`, `open_run`, `send_prompt`, ...) and then writes what `data_to_send` gives. Nothing here waits,
+and nothing raises for what the CLI sends. Twin: `runtime/connection.py`, the driver.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from claude_agent_py.protocol.events import (
+    Event,
+    MessageReceived,
+    ReplyReceived,
+    RequestCancelled,
+    RequestReceived,
+    RequestTimedOut,
+    RunEnded,
+    StrayReply,
+    StreamEnded,
+)
+from claude_agent_py.protocol.lines import LineBuffer, OversizeLine
+from claude_agent_py.protocol.ports import TaskSink
+from claude_agent_py.protocol.requests import IncomingRequests, OutgoingRequests, PendingRequest
+from claude_agent_py.protocol.state import State, Step, advance
+from claude_agent_py.protocol.turns import RunEnd, RunLimits, TurnRouter, Until
+from claude_agent_py.wire.codec import decode, encode, encode_json
+from claude_agent_py.wire.control import ControlCancelRequest, ControlRequest, ControlResponse, KeepAlive, MalformedFrame
+from claude_agent_py.wire.messages import UserMessage
+
+UNSUPPORTED: Final = "unsupported_request"
+"""The `error_code` of an answer to a request that this side does not know; what the CLI itself uses."""
+
+
+class Engine:
+    """The sans-IO half of a session. Not safe to use from several threads at once."""
+
+    def __init__(self, tasks: TaskSink, *, max_line_bytes: int) -> None:
+        self._tasks = tasks
+        self._lines = LineBuffer(max_line_bytes)
+        self._outgoing = OutgoingRequests()
+        self._incoming = IncomingRequests()
+        self._turns = TurnRouter(tasks)
+        self._state = State.OPEN
+        self._to_send: list[bytes] = []
+        self._handlers: dict[type, Callable[[Any, list[Event], float], None]] = {
+            ControlRequest: self._on_request,
+            ControlResponse: self._on_response,
+            ControlCancelRequest: self._on_cancel,
+            KeepAlive: lambda frame, events, now: None,
+            MalformedFrame: self._on_malformed,
+        }
+
+    @property
+    def state(self) -> State:
+        """Where the connection stands."""
+        return self._state
+
+    @property
+    def turns(self) -> TurnRouter:
+        """The router, to look at; change it only through the engine."""
+        return self._turns
+
+    # Receiving ---------------------------------------------------------------------------------------------------
+
+    def receive_data(self, data: bytes, now: float) -> list[Event]:
+        """Take bytes of the CLI, cut anywhere, and give what they mean."""
+        events: list[Event] = []
+        for line in self._lines.feed(data):
+            self._receive_line(line, events, now)
+        return events
+
+    def receive_eof(self, now: float) -> list[Event]:
+        """Take the end of what the CLI writes: half a line is reported, then every run ends."""
+        events: list[Event] = []
+        rest = self._lines.end()
+        if rest is not None:
+            self._receive_line(rest, events, now)
+        self._state = advance(self._state, Step.END_OF_STREAM)
+        events += [RunEnded(end) for end in self._turns.close()]
+        events.append(StreamEnded())
+        return events
+
+    def _receive_line(self, line: bytes | OversizeLine, events: list[Event], now: float) -> None:
+        if isinstance(line, OversizeLine):
+            problem = f"the line is {line.length} bytes long, more than limits.max_line_bytes; it was dropped"
+            frame: Any = MalformedFrame(line=line.head, error=problem)
+            size = line.length
+        elif line and not line.isspace():
+            frame, size = decode(line), len(line)
+        else:
+            return
+        handler = self._handlers.get(type(frame))
+        if handler is not None:
+            handler(frame, events, now)
+        else:
+            self._on_message(frame, size, events, now)
+
+    def _on_message(self, message: Any, size: int, events: list[Event], now: float) -> None:
+        self._tasks.track(message)  # first, so that the router sees which tasks are live now
+        routing = self._turns.route(message, now)
+        events.append(MessageReceived(message, routing.runs, size))
+        for end in routing.ended:
+            events.append(RunEnded(end))  # noqa: PERF401 - almost always empty, and cheaper than a comprehension then
+
+    def _on_malformed(self, frame: MalformedFrame, events: list[Event], now: float) -> None:
+        """Report the frame; and where it was a question, refuse it: the CLI would wait for ever."""
+        self._on_message(frame, len(frame.line), events, now)
+        raw = frame.raw if isinstance(frame.raw, dict) else {}
+        request_id = raw.get("request_id")
+        if raw.get("type") == "control_request" and isinstance(request_id, str) and self._incoming.accept(request_id):
+            self.answer_error(request_id, f"malformed request: {frame.error}")
+
+    def _on_request(self, frame: ControlRequest, events: list[Event], now: float) -> None:
+        if self._incoming.accept(frame.request_id):
+            events.append(RequestReceived(frame.request_id, frame.request))
+
+    def _on_cancel(self, frame: ControlCancelRequest, events: list[Event], now: float) -> None:
+        if self._incoming.settle(frame.request_id):
+            events.append(RequestCancelled(frame.request_id))
+
+    def _on_response(self, frame: ControlResponse, events: list[Event], now: float) -> None:
+        response = frame.response
+        request = self._outgoing.resolve(response.request_id)
+        if not isinstance(request, PendingRequest):
+            events.append(StrayReply(response.request_id, request))
+            return
+        events.append(
+            ReplyReceived(
+                request.request_id,
+                request.subtype,
+                payload=getattr(response, "response", None) or {},
+                error=getattr(response, "error", None),
+                error_code=getattr(response, "error_code", None),
+            )
+        )
+
+    # Control requests --------------------------------------------------------------------------------------------
+
+    def request(self, subtype: str, fields: dict[str, Any], *, now: float, timeout: float | None) -> PendingRequest:
+        """Send a control request; its reply, or the lack of one, comes as an event with the id given here."""
+        advance(self._state, Step.SEND)
+        request = self._outgoing.open(subtype, now=now, timeout=timeout)
+        body = {"subtype": subtype, **fields}
+        self._send_json({"type": "control_request", "request_id": request.request_id, "request": body})
+        return request
+
+    def forget_request(self, request_id: str) -> None:
+        """Say that nobody waits for the reply any more."""
+        self._outgoing.forget(request_id)
+
+    def answer(self, request_id: str, payload: dict[str, Any]) -> bool:
+        """Answer a request of the CLI; False where it no longer wants an answer."""
+        return self._respond({"subtype": "success", "request_id": request_id, "response": payload})
+
+    def answer_error(self, request_id: str, error: str, error_code: str | None = None) -> bool:
+        """Refuse a request of the CLI; False where it no longer wants an answer."""
+        code = {"error_code": error_code} if error_code else {}
+        return self._respond({"subtype": "error", "request_id": request_id, "error": error, **code})
+
+    def _respond(self, response: dict[str, Any]) -> bool:
+        if not self._incoming.settle(response["request_id"]) or self._state is not State.OPEN:
+            return False
+        self._send_json({"type": "control_response", "response": response})
+        return True
+
+    # Runs --------------------------------------------------------------------------------------------------------
+
+    def open_run(self, run_id: int, until: Until, limits: RunLimits, now: float) -> None:
+        """Begin a run; `send_prompt` and `seal_run` follow."""
+        advance(self._state, Step.SEND)
+        self._turns.open_run(run_id, until, limits, now)
+
+    def send_prompt(self, run_id: int, prompt: UserMessage, now: float) -> bool:
+        """Send a prompt of a run; False (and nothing is sent) where the run is over already."""
+        advance(self._state, Step.SEND)
+        if not prompt.uuid or not self._turns.add_prompt(run_id, prompt.uuid, now):
+            return False
+        self._to_send.append(encode(prompt))
+        return True
+
+    def seal_run(self, run_id: int, now: float) -> list[Event]:
+        """Say that the run has all its prompts."""
+        return _ended(self._turns.seal_run(run_id, now))
+
+    def drop_run(self, run_id: int) -> tuple[str, ...]:
+        """Forget a run; give its prompts without an answer."""
+        return self._turns.drop_run(run_id)
+
+    def settle(self, now: float) -> list[Event]:
+        """Look for runs that are over because tasks ended without a message."""
+        return _ended(self._turns.settle(now))
+
+    # Sending -----------------------------------------------------------------------------------------------------
+
+    def send(self, frame: Any) -> None:
+        """Send any other frame."""
+        advance(self._state, Step.SEND)
+        self._to_send.append(encode(frame))
+
+    def _send_json(self, frame: dict[str, Any]) -> None:
+        self._to_send.append(encode_json(frame))
+
+    def end_input(self) -> None:
+        """Say that we will send no more."""
+        self._state = advance(self._state, Step.END_INPUT)
+
+    def data_to_send(self) -> bytes:
+        """Give what is to be written now, whole lines; `b""` if nothing is."""
+        data, self._to_send = self._to_send, []
+        return b"".join(data)
+
+    # Time --------------------------------------------------------------------------------------------------------
+
+    def next_deadline(self) -> float | None:
+        """Say when `tick` has something to do, at the earliest; None if time changes nothing."""
+        moments = (self._outgoing.next_deadline(), self._turns.next_deadline())
+        return min((m for m in moments if m is not None), default=None)
+
+    def tick(self, now: float) -> list[Event]:
+        """Give what is so because of the time it is."""
+        if len(self._incoming):
+            self._turns.keep_alive(now)  # somebody here is being asked: that is no silence of the CLI
+        events: list[Event] = [
+            RequestTimedOut(r.request_id, r.subtype, r.timeout or 0.0) for r in self._outgoing.expire(now)
+        ]
+        return events + _ended(self._turns.tick(now))
+
+
+def _ended(ends: Sequence[RunEnd]) -> list[Event]:
+    return [RunEnded(end) for end in ends]

@@ -1,0 +1,462 @@
+"""Which run a message belongs to, and when a run is over.
+
+The CLI works on one turn at a time, but not only on ours: it starts turns by itself (a finished task, a peer), it
+folds several prompts into one turn, and it answers queued prompts together. So nothing here goes by order:
+
+* a prompt is known by the uuid that we gave it. `command_lifecycle` says when the CLI starts on it, a result names
+  the prompts it answers (`user_message_uuids`), and a result with an `origin` answers none of them;
+* a turn begins with the first message that belongs to one and ends with a result. Its messages go to the runs whose
+  prompts it works on; a turn that works on none goes to the runs that wait for the session to be idle;
+* a task belongs to the runs in whose turn it started, and its children to the same; what a subagent says goes there.
+
+A run is over at its own result, or (`until="idle"`) once no task is live and no follow-up turn is due: see `_is_idle`.
+
+Pure: no I/O, and time is an argument (seconds of any monotonic clock). Twin: `tasks/ledger.py` knows the tasks
+themselves; here they are only ids.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, TypeAlias
+
+from claude_agent_py.protocol.ports import LiveTasks
+from claude_agent_py.wire.messages import (
+    AssistantMessage,
+    CommandLifecycleMessage,
+    ResultMessage,
+    ToolProgressMessage,
+    UserMessage,
+)
+from claude_agent_py.wire.stream import StreamEventMessage
+from claude_agent_py.wire.system import InitMessage, SessionStateChangedMessage
+from claude_agent_py.wire.tasks import (
+    BackgroundTasksChangedMessage,
+    TaskNotificationMessage,
+    TaskProgressMessage,
+    TaskStartedMessage,
+    TaskUpdatedMessage,
+)
+
+Until: TypeAlias = Literal["result", "idle"]
+EndReason: TypeAlias = Literal["result", "idle", "cancelled", "timeout", "closed"]
+TimeoutKind: TypeAlias = Literal["run", "first_message", "silence"]
+
+FOLLOW_UP_GRACE: Final = 1.0
+"""How long a finished task may take to cause its follow-up turn, in seconds, where nothing says that none is due.
+
+Measured: 16 ms from the notification of a shell to the turn it causes (CLI 2.1.328). It is waited out only after a
+task that causes none, such as a shell stopped by `stop_task`."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunLimits:
+    """How long a run may take, in seconds; None is without limit."""
+
+    run: float | None = None
+    first_message: float | None = None
+    silence: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnd:
+    """Why and how a run is over."""
+
+    run_id: int
+    reason: EndReason
+    kind: TimeoutKind | None = None
+    """Which limit ran out, when that is the reason."""
+    limit: float | None = None
+    tasks: frozenset[str] = frozenset()
+    """The ids of the tasks that started in the run, or that their subagents started."""
+    was_in_turn: bool = False
+    """Whether the CLI was at work on one of its prompts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Routing:
+    """Where a message goes, and which runs it ends (after they have received it)."""
+
+    runs: tuple[int, ...]
+    ended: tuple[RunEnd, ...] = ()
+
+
+@dataclass(slots=True, eq=False)
+class _Run:
+    """What is known of an open run."""
+
+    run_id: int
+    until: Until
+    limits: RunLimits
+    opened_at: float
+    last_progress: float
+    waiting: dict[str, None] = field(default_factory=dict)
+    """The prompts without an answer, oldest first."""
+    tasks: set[str] = field(default_factory=set)
+    sealed: bool = False
+    """No more prompts will come."""
+    heard: bool = False
+    """A message came."""
+    answered: bool = False
+    """A result came for one of its prompts."""
+
+    @property
+    def has_all_answers(self) -> bool:
+        return self.sealed and not self.waiting
+
+    def deadline(self) -> tuple[float, TimeoutKind, float] | None:
+        """Give the next moment at which a limit runs out, which it is, and the limit."""
+        limits = self.limits
+        moments: list[tuple[float, TimeoutKind, float]] = []
+        if limits.run is not None:
+            moments.append((self.opened_at + limits.run, "run", limits.run))
+        if limits.first_message is not None and not self.heard:
+            moments.append((self.opened_at + limits.first_message, "first_message", limits.first_message))
+        if limits.silence is not None:
+            moments.append((self.last_progress + limits.silence, "silence", limits.silence))
+        return min(moments, default=None)
+
+
+class _Turn:
+    """The turn under way: the prompts it works on, and who receives its messages."""
+
+    __slots__ = ("audience", "prompts")
+
+    def __init__(self, prompts: Iterable[str] = (), audience: tuple[int, ...] = ()) -> None:
+        self.prompts: dict[str, None] = dict.fromkeys(prompts)
+        self.audience = audience
+
+
+class TurnRouter:
+    """Routes every message of a session to the runs it belongs to, and says when they are over."""
+
+    def __init__(self, tasks: LiveTasks) -> None:
+        self._tasks = tasks
+        self._runs: dict[int, _Run] = {}
+        self._owner_of_prompt: dict[str, int] = {}
+        self._owners_of_task: dict[str, tuple[int, ...]] = {}
+        self._foreground: set[str] = set()
+        self._started: dict[str, None] = {}
+        self._turn: _Turn | None = None
+        self._state: str | None = None
+        self._lifecycle_seen = False
+        self._follow_up_due: float | None = None
+        """Until when a follow-up turn may still come; None when none is due."""
+        self._handlers: dict[type, Callable[[Any, float], tuple[int, ...]]] = {
+            AssistantMessage: self._on_answer,
+            StreamEventMessage: self._on_answer,
+            UserMessage: self._on_user,
+            InitMessage: self._on_init,
+            ResultMessage: self._on_result,
+            CommandLifecycleMessage: self._on_lifecycle,
+            SessionStateChangedMessage: self._on_state,
+            TaskStartedMessage: self._on_task_started,
+            TaskProgressMessage: self._on_task,
+            TaskUpdatedMessage: self._on_task_updated,
+            TaskNotificationMessage: self._on_notification,
+        }
+
+    # Runs --------------------------------------------------------------------------------------------------------
+
+    @property
+    def open_runs(self) -> tuple[int, ...]:
+        """The runs that are not over."""
+        return tuple(self._runs)
+
+    @property
+    def turn_runs(self) -> tuple[int, ...]:
+        """The runs whose prompts the turn under way works on; empty between turns."""
+        return self._turn.audience if self._turn else ()
+
+    def open_run(self, run_id: int, until: Until, limits: RunLimits, now: float) -> None:
+        """Begin a run. Its prompts follow, then `seal_run`."""
+        self._runs[run_id] = _Run(run_id, until, limits, opened_at=now, last_progress=now)
+
+    def add_prompt(self, run_id: int, prompt_uuid: str, now: float) -> bool:
+        """Say that a prompt of the run is being sent; False where the run is over already."""
+        run = self._runs.get(run_id)
+        if run is None:
+            return False
+        run.waiting[prompt_uuid] = None
+        run.last_progress = now
+        self._owner_of_prompt[prompt_uuid] = run_id
+        return True
+
+    def seal_run(self, run_id: int, now: float) -> tuple[RunEnd, ...]:
+        """Say that no more prompts of the run will come; give the end that this may be."""
+        run = self._runs.get(run_id)
+        if run is None:
+            return ()
+        run.sealed = True
+        return self._finished(now)
+
+    def drop_run(self, run_id: int) -> tuple[str, ...]:
+        """Forget a run that nobody wants any more; give its prompts without an answer."""
+        run = self._runs.pop(run_id, None)
+        if run is None:
+            return ()
+        for prompt in run.waiting:
+            self._owner_of_prompt.pop(prompt, None)
+        return tuple(run.waiting)
+
+    def close(self) -> tuple[RunEnd, ...]:
+        """End every run: the connection is gone."""
+        ends = tuple(self._end(run, "closed") for run in self._runs.values())
+        self._runs.clear()
+        self._owner_of_prompt.clear()
+        return ends
+
+    # Messages ----------------------------------------------------------------------------------------------------
+
+    def route(self, message: Any, now: float) -> Routing:
+        """Say which runs receive this message and which it ends."""
+        handler = self._handlers.get(type(message))
+        runs = self._on_other(message, now) if handler is None else handler(message, now)
+        if runs:
+            self._note_progress(message, runs, now)
+        ended = self._finished(now) if type(message) in _MAY_END else ()
+        return Routing(runs, ended)
+
+    def settle(self, now: float) -> tuple[RunEnd, ...]:
+        """Look again for runs that are over: tasks may have ended without a message."""
+        return self._finished(now)
+
+    def _on_answer(self, message: Any, now: float) -> tuple[int, ...]:
+        """Route an assistant message or a delta: to its subagent's runs, or to the turn, which it may begin."""
+        agent_id = getattr(message, "agent_id", None)
+        if agent_id is not None:
+            return self._task_audience(agent_id)
+        prompts = message.prompt_uuids
+        turn = self._turn or self._begin_turn(prompts)
+        if prompts:
+            self._join(turn, prompts)
+        return turn.audience
+
+    def _on_user(self, message: UserMessage, now: float) -> tuple[int, ...]:
+        """Route a user message. It begins no turn: the CLI prints some between turns (after `set_model`, say)."""
+        return self._session_audience() if message.agent_id is None else self._task_audience(message.agent_id)
+
+    def _on_init(self, message: InitMessage, now: float) -> tuple[int, ...]:
+        return (self._turn or self._begin_turn(())).audience
+
+    def _on_lifecycle(self, message: CommandLifecycleMessage, now: float) -> tuple[int, ...]:
+        self._lifecycle_seen = True
+        prompt = message.command_uuid
+        owner = self._owner_of_prompt.get(prompt)
+        if owner is None:
+            return ()
+        if message.state == "started":
+            self._started[prompt] = None
+            self._join(self._turn or self._begin_turn((prompt,)), (prompt,))
+        elif message.state in ("cancelled", "discarded", "refused"):
+            self._withdraw(prompt)
+        return (owner,)
+
+    def _on_result(self, message: ResultMessage, now: float) -> tuple[int, ...]:
+        turn, self._turn = self._turn, None
+        audience = turn.audience if turn else ()
+        prompts = message.prompt_uuids
+        if not prompts and not message.is_injected:
+            prompts = tuple(turn.prompts) if turn and turn.prompts else self._assumed_prompts()
+        owners = [self._answer(prompt) for prompt in prompts]
+        runs = tuple(dict.fromkeys([*audience, *(o for o in owners if o is not None)]))
+        return runs or (self._waiting_for_idle() if message.is_injected else ())
+
+    def _on_state(self, message: SessionStateChangedMessage, now: float) -> tuple[int, ...]:
+        audience = self._session_audience()
+        self._state = message.state
+        if message.state == "idle":  # said only with an empty queue: whatever was expected will not come
+            self._turn = self._follow_up_due = None
+            for prompt in tuple(self._started):
+                self._withdraw(prompt)
+        return audience
+
+    def _on_task_started(self, message: TaskStartedMessage, now: float) -> tuple[int, ...]:
+        task_id = message.task_id
+        resumed_by_turn = self.turn_runs if message.prompt is not None else ()  # else it resumed by itself
+        owners = (
+            *self._owners_of_task.get(task_id, ()),
+            *(self._owners_of_task.get(message.parent_task_id or "") or resumed_by_turn or ()),
+        )
+        self._owners_of_task[task_id] = owners = tuple(dict.fromkeys(owners or self.turn_runs))
+        for owner in owners:
+            if owner in self._runs:
+                self._runs[owner].tasks.add(task_id)
+        if message.is_backgrounded is False:
+            self._foreground.add(task_id)
+        else:
+            self._foreground.discard(task_id)
+        return self._task_audience(task_id)
+
+    def _on_task(self, message: Any, now: float) -> tuple[int, ...]:
+        return self._task_audience(message.task_id)
+
+    def _on_task_updated(self, message: TaskUpdatedMessage, now: float) -> tuple[int, ...]:
+        if message.patch.is_backgrounded:
+            self._foreground.discard(message.task_id)
+        status = message.patch.task_status
+        if status is not None and status.is_terminal:
+            self._expect_follow_up(message.task_id, now)
+        return self._task_audience(message.task_id)
+
+    def _on_notification(self, message: TaskNotificationMessage, now: float) -> tuple[int, ...]:
+        if not (message.ambient or message.skip_transcript):
+            self._expect_follow_up(message.task_id, now)
+        return self._task_audience(message.task_id)
+
+    def _expect_follow_up(self, task_id: str, now: float) -> None:
+        """Expect the turn that the end of a task causes; one that ran in the foreground causes none."""
+        if task_id not in self._foreground:
+            self._follow_up_due = now + FOLLOW_UP_GRACE
+
+    def _on_other(self, message: Any, now: float) -> tuple[int, ...]:
+        task_id = getattr(message, "task_id", None)
+        return self._task_audience(task_id) if task_id else self._session_audience()
+
+    # Turns -------------------------------------------------------------------------------------------------------
+
+    def _begin_turn(self, prompts: Iterable[str]) -> _Turn:
+        """Begin a turn for the prompts that the CLI has started on; else for those that wait to be idle."""
+        known = [p for p in prompts if p in self._owner_of_prompt] or list(self._started) or self._assumed_prompts()
+        self._turn = turn = _Turn()
+        if known:
+            self._join(turn, known)
+        else:
+            turn.audience = self._waiting_for_idle()
+            self._follow_up_due = None  # here it is
+        return turn
+
+    def _join(self, turn: _Turn, prompts: Iterable[str]) -> None:
+        """Say that the turn works on these prompts too."""
+        new = [p for p in prompts if p not in turn.prompts and p in self._owner_of_prompt]
+        if new:
+            turn.prompts.update(dict.fromkeys(new))
+            owners = (self._owner_of_prompt[p] for p in new)
+            turn.audience = tuple(dict.fromkeys([*turn.audience, *owners]))
+
+    def _assumed_prompts(self) -> list[str]:
+        """Give the oldest prompt without an answer, for a CLI that says nothing of the life of a prompt."""
+        return [] if self._lifecycle_seen else list(self._owner_of_prompt)[:1]
+
+    def _answer(self, prompt: str) -> int | None:
+        """Say that the prompt has its answer; give the run it belongs to."""
+        self._started.pop(prompt, None)
+        owner = self._owner_of_prompt.pop(prompt, None)
+        if owner is not None:
+            run = self._runs[owner]
+            run.waiting.pop(prompt, None)
+            run.answered = True
+        return owner
+
+    def _withdraw(self, prompt: str) -> None:
+        """Take back a prompt that will have no answer; one in the turn under way gets that turn's result."""
+        if self._turn and prompt in self._turn.prompts:
+            return
+        self._started.pop(prompt, None)
+        owner = self._owner_of_prompt.pop(prompt, None)
+        if owner is not None:
+            self._runs[owner].waiting.pop(prompt, None)
+
+    # Audiences ---------------------------------------------------------------------------------------------------
+
+    def _waiting_for_idle(self) -> tuple[int, ...]:
+        return tuple(r.run_id for r in self._runs.values() if r.until == "idle" and r.has_all_answers)
+
+    def _session_audience(self) -> tuple[int, ...]:
+        """Who receives a message that belongs to no task: the turn's runs, and between turns all that are open."""
+        return self._turn.audience if self._turn else tuple(self._runs)
+
+    def _task_audience(self, task_id: str) -> tuple[int, ...]:
+        """Who receives a message of a task: the open runs that own it, else those that wait for the session's tasks."""
+        owners = tuple(o for o in self._owners_of_task.get(task_id, ()) if o in self._runs)
+        return owners or self._waiting_for_idle()
+
+    # Ends --------------------------------------------------------------------------------------------------------
+
+    def _finished(self, now: float) -> tuple[RunEnd, ...]:
+        """Take out and give the runs that are over."""
+        ends = tuple(end for run in self._runs.values() if (end := self._end_of(run, now)))
+        for end in ends:
+            self.drop_run(end.run_id)
+        return ends
+
+    def _end_of(self, run: _Run, now: float) -> RunEnd | None:
+        if not run.has_all_answers:
+            return None
+        if not run.answered:
+            return self._end(run, "cancelled")
+        if run.until == "result":
+            return self._end(run, "result")
+        return self._end(run, "idle") if self._is_idle(now) else None
+
+    def _end(
+        self, run: _Run, reason: EndReason, kind: TimeoutKind | None = None, limit: float | None = None
+    ) -> RunEnd:
+        return RunEnd(run.run_id, reason, kind, limit, frozenset(run.tasks), run.run_id in self.turn_runs)
+
+    def _is_idle(self, now: float) -> bool:
+        """Tell whether the session is: no turn, no live task, no prompt asked, and no follow-up turn due.
+
+        `session_state_changed` is believed where the CLI sends it. It withholds `idle` while a background agent or
+        the turn that it will cause is live, but not for shells: for those there is the ledger and a short grace.
+        """
+        if self._turn is not None or self._state not in (None, "idle") or self._tasks.live_ids():
+            return False
+        return self._follow_up_due is None or now >= self._follow_up_due
+
+    # Time --------------------------------------------------------------------------------------------------------
+
+    def _note_progress(self, message: Any, runs: tuple[int, ...], now: float) -> None:
+        """Restart the clock of silence, for messages that are progress and not a sign of life."""
+        progress = type(message) in _PROGRESS
+        for run_id in runs:
+            run = self._runs.get(run_id)
+            if run is not None:
+                run.heard = True
+                if progress:
+                    run.last_progress = now
+
+    def keep_alive(self, now: float) -> None:
+        """Restart the clock of silence of every run: somebody is being asked, which is no silence of the CLI."""
+        for run in self._runs.values():
+            run.last_progress = now
+
+    def next_deadline(self) -> float | None:
+        """Say when `tick` has something to do, at the earliest."""
+        moments = [d[0] for run in self._runs.values() if (d := run.deadline())]
+        if self._follow_up_due is not None and self._waiting_for_idle():
+            moments.append(self._follow_up_due)
+        return min(moments, default=None)
+
+    def tick(self, now: float) -> tuple[RunEnd, ...]:
+        """Give the runs that are over because of the time it is."""
+        late = [(run, d) for run in self._runs.values() if (d := run.deadline()) and d[0] <= now]
+        ends = tuple(self._end(run, "timeout", kind, limit) for run, (_, kind, limit) in late)
+        for end in ends:
+            self.drop_run(end.run_id)
+        return ends + self._finished(now)
+
+
+_MAY_END: Final = frozenset(
+    {
+        ResultMessage,
+        CommandLifecycleMessage,
+        SessionStateChangedMessage,
+        BackgroundTasksChangedMessage,
+        TaskUpdatedMessage,
+        TaskNotificationMessage,
+    }
+)
+
+_PROGRESS: Final = frozenset(
+    {
+        AssistantMessage,
+        UserMessage,
+        StreamEventMessage,
+        ResultMessage,
+        ToolProgressMessage,
+        TaskStartedMessage,
+        TaskProgressMessage,
+        TaskUpdatedMessage,
+        TaskNotificationMessage,
+    }
+)

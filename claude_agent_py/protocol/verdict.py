@@ -1,0 +1,119 @@
+"""What a result says of its run: fine, or which error.
+
+Owns the tables that turn the CLI's words into error classes. An API failure arrives as `subtype: "success"` with
+`is_error: true`, so the subtype alone says little (`terminal_reason`, the HTTP status and the `error` of the last
+assistant message say more). Pure; the twin that raises is `runs.py`.
+"""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from claude_agent_py import errors
+from claude_agent_py.errors import RunError
+from claude_agent_py.wire.messages import AssistantMessage, ResultMessage
+from claude_agent_py.wire.notices import RateLimitMessage
+from claude_agent_py.wire.system import ModelRefusalNoFallbackMessage
+
+BY_SUBTYPE: Final[dict[str, type[RunError]]] = {
+    "error_max_turns": errors.MaxTurnsError,
+    "error_max_budget_usd": errors.BudgetExceededError,
+    "error_max_structured_output_retries": errors.StructuredOutputError,
+}
+
+BY_TERMINAL_REASON: Final[dict[str, type[RunError]]] = {
+    "aborted_streaming": errors.InterruptedRunError,
+    "aborted_tools": errors.InterruptedRunError,
+    "max_turns": errors.MaxTurnsError,
+    "budget_exhausted": errors.BudgetExceededError,
+    "blocking_limit": errors.PromptTooLongError,
+    "prompt_too_long": errors.PromptTooLongError,
+    "rapid_refill_breaker": errors.PromptTooLongError,
+    "image_error": errors.InvalidRequestError,
+    "structured_output_retry_exhausted": errors.StructuredOutputError,
+    "hook_stopped": errors.HookStoppedError,
+    "stop_hook_prevented": errors.HookStoppedError,
+}
+
+BY_ASSISTANT_ERROR: Final[dict[str, type[RunError]]] = {
+    "authentication_failed": errors.AuthenticationError,
+    "oauth_org_not_allowed": errors.AuthenticationError,
+    "verification_required": errors.AuthenticationError,
+    "cloud_credential_error": errors.AuthenticationError,
+    "billing_error": errors.BillingError,
+    "account_on_hold": errors.BillingError,
+    "rate_limit": errors.RateLimitedError,
+    "overloaded": errors.OverloadedError,
+    "invalid_request": errors.InvalidRequestError,
+    "model_not_found": errors.ModelNotFoundError,
+    "server_error": errors.ServerError,
+    "max_output_tokens": errors.MaxOutputTokensError,
+}
+
+BY_STATUS: Final[dict[int, type[RunError]]] = {
+    400: errors.InvalidRequestError,
+    401: errors.AuthenticationError,
+    402: errors.BillingError,
+    403: errors.AuthenticationError,
+    404: errors.ModelNotFoundError,
+    413: errors.InvalidRequestError,
+    429: errors.RateLimitedError,
+    529: errors.OverloadedError,
+}
+
+
+def error_of(result: ResultMessage, messages: Iterable[Any]) -> RunError | None:
+    """Give the error that a result stands for; None for one that is none.
+
+    `messages` are those of the run: the last assistant message tells what the API said, a rate limit message when the
+    limit resets.
+    """
+    if not result.is_error:
+        return None
+    history = list(messages)
+    spoken = _last_error_message(history)
+    cls = _classify(result, spoken, history)
+    text = _text(result, spoken)
+    if cls is errors.RateLimitedError:
+        return errors.RateLimitedError(text, resets_at=_resets_at(history))
+    return cls(text)
+
+
+def _classify(result: ResultMessage, spoken: AssistantMessage | None, history: list[Any]) -> type[RunError]:
+    """Find the class: what ended the turn, then the HTTP status, then what the API's error was called."""
+    status = int(result.api_error_status or 0)
+    candidates = (
+        errors.RefusalError if _is_refusal(result, history) else None,
+        BY_SUBTYPE.get(result.subtype),
+        BY_TERMINAL_REASON.get(result.terminal_reason or ""),
+        BY_STATUS.get(status),
+        BY_ASSISTANT_ERROR.get(str(spoken.error) if spoken else ""),
+        errors.ServerError if status >= 500 else None,
+    )
+    return next((c for c in candidates if c is not None), RunError)
+
+
+def _is_refusal(result: ResultMessage, history: list[Any]) -> bool:
+    return result.stop_reason == "refusal" or any(isinstance(m, ModelRefusalNoFallbackMessage) for m in history)
+
+
+def _last_error_message(history: list[Any]) -> AssistantMessage | None:
+    spoken = (m for m in reversed(history) if isinstance(m, AssistantMessage) and m.error and not m.agent_id)
+    return next(spoken, None)
+
+
+def _text(result: ResultMessage, spoken: AssistantMessage | None) -> str:
+    """Say what happened, in the CLI's words where it has any."""
+    words = result.result or "; ".join(result.errors or ()) or (spoken.text if spoken else "")
+    facts = [f for f in (result.terminal_reason, _status(result)) if f]
+    head = words or f"the run ended with {result.subtype}"
+    return f"{head} ({', '.join(facts)})" if facts else head
+
+
+def _status(result: ResultMessage) -> str:
+    return f"HTTP {result.api_error_status}" if result.api_error_status else ""
+
+
+def _resets_at(history: list[Any]) -> float | None:
+    kinds = (RateLimitMessage, AssistantMessage)
+    limits = (m.rate_limit_info for m in reversed(history) if isinstance(m, kinds))
+    return next((float(i.resets_at) for i in limits if i is not None and i.resets_at is not None), None)

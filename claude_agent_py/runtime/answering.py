@@ -1,0 +1,136 @@
+"""Answering what the CLI asks: one table from the kind of request to the feature that answers it.
+
+Owns what is said where no handler was given (the safe answer) and who is told that a request comes from a subagent.
+Does not know how a hook is run or a permission decided: the features do.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+
+from claude_agent_py.errors import ClaudeAgentError
+from claude_agent_py.protocol.engine import UNSUPPORTED
+from claude_agent_py.protocol.handlers import Cancellation, HandlerContext
+from claude_agent_py.wire.control import (
+    CanUseToolRequest,
+    ElicitationRequest,
+    HookCallbackRequest,
+    MCPMessageRequest,
+    UserDialogRequest,
+)
+
+Payload = dict[str, Any]
+
+
+class UnsupportedRequestError(ClaudeAgentError):
+    """The CLI asked something that this side does not know. Answered as such; the session goes on."""
+
+    def __init__(self, message: str, error_code: str = UNSUPPORTED) -> None:
+        self.error_code = error_code
+        super().__init__(message)
+
+
+class HookAnswers(Protocol):
+    """What answers hooks."""
+
+    async def answer(
+        self, callback_id: str, data: Payload, tool_use_id: str | None, context: HandlerContext
+    ) -> Payload:
+        """Run the handler and give the wire reply."""
+        ...
+
+
+class PermissionAnswers(Protocol):
+    """What answers permission prompts, questions, plans, elicitations and dialogs."""
+
+    async def answer_can_use_tool(self, request: CanUseToolRequest, context: HandlerContext) -> Payload:
+        """Decide on a tool call."""
+        ...
+
+    async def answer_elicitation(self, request: ElicitationRequest, context: HandlerContext) -> Payload:
+        """Answer an MCP server's question."""
+        ...
+
+    async def answer_user_dialog(self, request: UserDialogRequest, context: HandlerContext) -> Payload:
+        """Answer a dialog of the CLI."""
+        ...
+
+
+class MCPAnswers(Protocol):
+    """What answers the messages to in-process MCP servers."""
+
+    async def answer(self, server_name: str, message: Payload, context: HandlerContext) -> Payload:
+        """Handle one JSON-RPC message and give the wire reply."""
+        ...
+
+
+class Answering:
+    """Answers the control requests of the CLI.
+
+    Args:
+        hooks: None where no hooks were given (the CLI then asks for none).
+        permissions: Always there: without handlers it gives the safe answers.
+        mcp: None where no in-process servers were given.
+        find_task: Gives the `Task` of a subagent.
+        on_hook: Is told the input of every hook callback: it names background tasks.
+    """
+
+    def __init__(
+        self,
+        *,
+        hooks: HookAnswers | None,
+        permissions: PermissionAnswers,
+        mcp: MCPAnswers | None,
+        find_task: Callable[[str], Any],
+        on_hook: Callable[[str, Payload], object],
+    ) -> None:
+        self._hooks = hooks
+        self._permissions = permissions
+        self._mcp = mcp
+        self._find_task = find_task
+        self._on_hook = on_hook
+        self._answers: dict[type, Callable[[Any, HandlerContext], Awaitable[Payload]]] = {
+            HookCallbackRequest: self._hook,
+            MCPMessageRequest: self._mcp_message,
+            CanUseToolRequest: permissions.answer_can_use_tool,
+            ElicitationRequest: permissions.answer_elicitation,
+            UserDialogRequest: permissions.answer_user_dialog,
+        }
+
+    async def answer(self, request_id: str, request: Any, cancellation: Cancellation) -> Payload:
+        """Give the payload of the reply.
+
+        Raises:
+            UnsupportedRequestError: This side does not know the request.
+        """
+        answer = self._answers.get(type(request))
+        if answer is None:
+            raise UnsupportedRequestError(f"Unsupported control request subtype: {request.subtype}")
+        agent_id = _agent_of(request)
+        context = HandlerContext(
+            request_id=request_id,
+            agent_id=agent_id,
+            task=self._find_task(agent_id) if agent_id else None,
+            cancellation=cancellation,
+        )
+        return await answer(request, context)
+
+    async def _hook(self, request: HookCallbackRequest, context: HandlerContext) -> Payload:
+        event = request.input.get("hook_event_name")
+        if isinstance(event, str):
+            self._on_hook(event, request.input)
+        if self._hooks is None:
+            raise UnsupportedRequestError(f"no hook {request.callback_id!r} is registered", "unknown_callback")
+        return await self._hooks.answer(request.callback_id, request.input, request.tool_use_id, context)
+
+    async def _mcp_message(self, request: MCPMessageRequest, context: HandlerContext) -> Payload:
+        if self._mcp is None:
+            raise UnsupportedRequestError(f"no in-process MCP server {request.server_name!r}", "unknown_server")
+        return await self._mcp.answer(request.server_name, request.message, context)
+
+
+def _agent_of(request: Any) -> str | None:
+    """Give the subagent that asks: named on the request, or in a hook's input."""
+    agent_id = getattr(request, "agent_id", None)
+    if agent_id is None and isinstance(getattr(request, "input", None), dict):
+        agent_id = request.input.get("agent_id") if isinstance(request, HookCallbackRequest) else None
+    return agent_id if isinstance(agent_id, str) else None

@@ -1,0 +1,497 @@
+"""A running session: drives the sans-IO engine over a transport.
+
+Owns the workers of a session and nothing else of it:
+
+* the **pump** reads, feeds the engine and acts on its events; it awaits the transport and never user code;
+* the **writer** writes what the engine has to send, so that cancelling a caller never cuts a frame in two;
+* the **timer** ticks the engine when a deadline comes;
+* one worker for each request of the CLI that a handler answers;
+* whatever background work the features bring (`background`).
+
+They live in a task group that belongs to the event loop and not to a caller (`detached.py`): any method may be called
+from any worker. Twin: `protocol/engine.py`, which decides everything that can be decided without I/O.
+"""
+
+import itertools
+import logging
+import math
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import anyio
+from anyio.abc import TaskGroup
+
+from claude_agent_py.callbacks import callback_name
+from claude_agent_py.errors import (
+    CLIExitError,
+    ClaudeAgentError,
+    ConnectionClosedError,
+    ControlRejectedError,
+    ControlTimeoutError,
+    RunTimeoutError,
+)
+from claude_agent_py.protocol.engine import Engine
+from claude_agent_py.protocol.events import (
+    Event,
+    MessageReceived,
+    ReplyReceived,
+    RequestCancelled,
+    RequestReceived,
+    RequestTimedOut,
+    RunEnded,
+    StrayReply,
+    StreamEnded,
+)
+from claude_agent_py.protocol.handlers import Cancellation
+from claude_agent_py.protocol.ports import TaskSink
+from claude_agent_py.protocol.state import State
+from claude_agent_py.protocol.turns import RunLimits, Until
+from claude_agent_py.runtime.answering import Answering, UnsupportedRequestError
+from claude_agent_py.runtime.detached import Wakeup, spawn_detached
+from claude_agent_py.runtime.feed import RunFeed
+from claude_agent_py.runtime.mailbox import Mailbox
+from claude_agent_py.transport.base import Transport
+from claude_agent_py.wire.messages import UserMessage
+
+logger = logging.getLogger("claude_agent_py")
+
+DRAIN_GRACE: Final = 1.0
+"""How long stdout and stderr may take to end after the process did, in seconds: a grandchild may hold them open."""
+
+
+@dataclass(slots=True, eq=False)
+class _Waiter:
+    """Somebody who waits for a reply."""
+
+    done: anyio.Event = field(default_factory=anyio.Event)
+    payload: dict[str, Any] = field(default_factory=dict)
+    error: Callable[[], ClaudeAgentError] | None = None
+
+    def resolve(self, payload: dict[str, Any]) -> None:
+        self.payload = payload
+        self.done.set()
+
+    def fail(self, error: Callable[[], ClaudeAgentError]) -> None:
+        self.error = error
+        self.done.set()
+
+
+@dataclass(slots=True, eq=False)
+class _Answer:
+    """A handler at work on a request of the CLI."""
+
+    cancellation: Cancellation = field(default_factory=Cancellation)
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+
+
+class Connection:
+    """Drives one session from its start to its end. Used once.
+
+    Args:
+        transport: Not started yet.
+        tasks: Is told every message, before anybody else.
+        answering: Answers what the CLI asks.
+        max_line_bytes: A longer line is dropped and reported.
+        mailbox_bytes: How much may wait in memory for each reader.
+        unclaimed_messages: How many messages that belong to no run are kept for the first `subscribe`.
+        control_timeout: Seconds that a control request may take where the caller does not say.
+        background: Async functions to run for as long as the session lives; one that fails is logged.
+        describe: Facts about the program for errors (`cli_path`, `version`).
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        tasks: TaskSink,
+        answering: Answering,
+        max_line_bytes: int,
+        mailbox_bytes: int,
+        unclaimed_messages: int,
+        control_timeout: float | None,
+        background: Sequence[Callable[[], Awaitable[None]]] = (),
+        describe: Callable[[], Mapping[str, str | None]] = dict,
+    ) -> None:
+        self._transport = transport
+        self._engine = Engine(tasks, max_line_bytes=max_line_bytes)
+        self._answering = answering
+        self._mailbox_bytes = mailbox_bytes
+        self._control_timeout = control_timeout
+        self._background = background
+        self._describe = describe
+        self._group: TaskGroup | None = None
+        self._waiters: dict[str, _Waiter] = {}
+        self._answers: dict[str, _Answer] = {}
+        self._feeds: dict[int, RunFeed] = {}
+        self._run_ids = itertools.count(1)
+        self._subscribers: list[Mailbox] = []
+        self._unclaimed: deque[tuple[Any, int]] = deque(maxlen=unclaimed_messages)
+        self._to_write = anyio.Event()
+        self._timer = anyio.Event()
+        self._timer_at = math.inf
+        self._stream_over = anyio.Event()
+        self._stderr_over = anyio.Event()
+        self._over = anyio.Event()
+        self._closing = False
+        self._handlers: dict[type, Callable[[Any], None]] = {
+            MessageReceived: self._on_message,
+            RequestReceived: self._on_request,
+            RequestCancelled: self._on_cancelled,
+            ReplyReceived: self._on_reply,
+            RequestTimedOut: self._on_timed_out,
+            RunEnded: self._on_run_ended,
+            StrayReply: lambda event: logger.debug("stray reply: %r", event),
+            StreamEnded: self._on_stream_ended,
+        }
+
+    # Life --------------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Start the program and the workers. After an error or a cancellation nothing is left behind.
+
+        Raises:
+            CLIError: The program cannot be started.
+        """
+        self._close_requested = Wakeup()
+        ready = anyio.Event()
+        await self._transport.start()
+        spawn_detached(lambda: self._live(ready), name="claude_agent_py session")
+        try:
+            await ready.wait()
+        except BaseException:
+            self.request_close(grace=0.0)
+            raise
+
+    async def _live(self, ready: anyio.Event) -> None:
+        """Run the workers until the session is to end; the process is gone when this returns."""
+        try:
+            async with anyio.create_task_group() as group:
+                self._group = group
+                group.start_soon(self._pump)
+                group.start_soon(self._write)
+                group.start_soon(self._keep_time)
+                group.start_soon(self._watch_process)
+                group.start_soon(self._run_transport)
+                for function in self._background:
+                    group.start_soon(self._run_background, function)
+                ready.set()
+                await self._close_requested.wait()
+                await self._transport.close(grace=self._grace)
+                with anyio.move_on_after(DRAIN_GRACE):
+                    await self._stream_over.wait()  # what it wrote on its way out is read to the end
+                group.cancel_scope.cancel()
+        finally:
+            self._closing = True
+            ready.set()
+            self._end_everything()
+            with anyio.CancelScope(shield=True):
+                await self._transport.close(grace=0.0)
+            self._over.set()
+
+    _grace = 5.0
+
+    def request_close(self, *, grace: float | None = None) -> None:
+        """Ask for the end; returns at once. May be called from any thread, and more than once."""
+        if grace is not None:
+            self._grace = grace
+        self._closing = True
+        self._close_requested.set()
+
+    async def close(self, *, grace: float) -> None:
+        """End the session and wait until its process and its workers are gone.
+
+        `grace` is how long the CLI may take to end by itself, in seconds. Cancelling stops the waiting, not the end.
+        """
+        self.request_close(grace=grace)
+        await self._over.wait()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether frames can be sent."""
+        return self._group is not None and not self._closing and self._engine.state is State.OPEN
+
+    @property
+    def transport(self) -> Transport:
+        """What moves the bytes."""
+        return self._transport
+
+    async def wait_stream_over(self) -> None:
+        """Wait until the CLI has written all that it ever will."""
+        await self._stream_over.wait()
+
+    def failure(self) -> ClaudeAgentError:
+        """Say why the session is not usable."""
+        if self._closing:
+            return ConnectionClosedError("the client is closed; open a new one to go on")
+        return CLIExitError(
+            "the CLI ended while the session was in use",
+            exit_code=self._transport.exit_code,
+            stderr_tail=self._transport.stderr_tail,
+            **self._describe(),
+        )
+
+    # Workers -----------------------------------------------------------------------------------------------------
+
+    async def _pump(self) -> None:
+        receive, engine, act = self._transport.receive, self._engine, self._act
+        while data := await receive():
+            act(engine.receive_data(data, anyio.current_time()))
+        await self._learn_how_it_ended()
+        act(engine.receive_eof(anyio.current_time()))
+
+    async def _learn_how_it_ended(self) -> None:
+        """Wait a little for the exit status and the last of stderr: errors are to show them."""
+        with anyio.move_on_after(DRAIN_GRACE):
+            await self._transport.wait()
+            await self._stderr_over.wait()
+
+    async def _write(self) -> None:
+        while True:
+            data = self._engine.data_to_send()
+            if data:
+                try:
+                    await self._transport.send(data)
+                except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+                    return  # the CLI no longer reads; the pump sees its end
+            else:
+                self._to_write = anyio.Event()
+                await self._to_write.wait()
+
+    async def _keep_time(self) -> None:
+        while True:
+            deadline = self._engine.next_deadline()
+            self._timer_at = math.inf if deadline is None else deadline
+            self._timer = anyio.Event()
+            with anyio.CancelScope(deadline=self._timer_at):
+                await self._timer.wait()
+            self._act(self._engine.tick(anyio.current_time()))
+
+    async def _watch_process(self) -> None:
+        """Notice an end that the pipe does not show: a grandchild may keep it open."""
+        if await self._transport.wait() is None:
+            return
+        with anyio.move_on_after(DRAIN_GRACE):
+            await self._stream_over.wait()
+        if not self._stream_over.is_set() and self._engine.state is not State.CLOSED:
+            self._act(self._engine.receive_eof(anyio.current_time()))
+
+    async def _run_transport(self) -> None:
+        try:
+            await self._transport.run()
+        finally:
+            self._stderr_over.set()
+
+    async def _run_background(self, function: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await function()
+        except Exception:
+            logger.exception("background work %s of the session failed", callback_name(function))
+
+    # What the engine reports -------------------------------------------------------------------------------------
+
+    def _act(self, events: Iterable[Event]) -> None:
+        handlers = self._handlers
+        for event in events:
+            handlers[type(event)](event)
+        self._flush()
+
+    def _flush(self) -> None:
+        """Wake the writer and, where a deadline has moved closer, the timer."""
+        self._to_write.set()
+        deadline = self._engine.next_deadline()
+        if deadline is not None and deadline < self._timer_at:
+            self._timer.set()
+
+    def _on_message(self, event: MessageReceived) -> None:
+        message, size = event.message, event.size
+        for run_id in event.runs:
+            feed = self._feeds.get(run_id)
+            if feed is not None:
+                feed.put(message, size)
+        for mailbox in self._subscribers:
+            mailbox.put(message, size)
+        if not event.runs and not self._subscribers:
+            self._unclaimed.append((message, size))
+
+    def _on_request(self, event: RequestReceived) -> None:
+        if self._group is not None:
+            answer = self._answers[event.request_id] = _Answer()
+            self._group.start_soon(self._answer, event, answer)
+
+    def _on_cancelled(self, event: RequestCancelled) -> None:
+        answer = self._answers.pop(event.request_id, None)
+        if answer is not None:
+            answer.cancellation.set()
+            answer.scope.cancel()
+
+    def _on_reply(self, event: ReplyReceived) -> None:
+        waiter = self._waiters.pop(event.request_id, None)
+        if waiter is None:
+            return
+        if event.error is None:
+            waiter.resolve(event.payload)
+        else:
+            error = (event.subtype, event.error, event.error_code, event.request_id)
+            waiter.fail(lambda: ControlRejectedError(*error))
+
+    def _on_timed_out(self, event: RequestTimedOut) -> None:
+        waiter = self._waiters.pop(event.request_id, None)
+        if waiter is not None:
+            waiter.fail(lambda: ControlTimeoutError(event.subtype, event.timeout, event.request_id))
+
+    def _on_run_ended(self, event: RunEnded) -> None:
+        end = event.end
+        feed = self._feeds.pop(end.run_id, None)
+        if feed is None:
+            return
+        feed.tasks = end.tasks
+        if end.reason == "timeout":
+            kind, limit = end.kind or "run", end.limit or 0.0
+            feed.close(end, lambda: RunTimeoutError(kind, limit))
+            if self._group is not None:
+                self._group.start_soon(self._give_up, feed.prompts, end.was_in_turn)
+        else:
+            feed.close(end, self.failure if end.reason == "closed" else None)
+
+    def _on_stream_ended(self, event: StreamEnded) -> None:
+        self._end_everything()
+        self._stream_over.set()
+
+    def _end_everything(self) -> None:
+        """Tell everybody who waits that nothing more will come."""
+        for waiter in self._waiters.values():
+            waiter.fail(self.failure)
+        self._waiters.clear()
+        for feed in self._feeds.values():
+            feed.close(None, self.failure)
+        self._feeds.clear()
+        for answer in self._answers.values():
+            answer.cancellation.set()
+            answer.scope.cancel()
+        for mailbox in self._subscribers:
+            mailbox.end()
+
+    # Answering ---------------------------------------------------------------------------------------------------
+
+    async def _answer(self, event: RequestReceived, answer: _Answer) -> None:
+        request_id = event.request_id
+        with answer.scope:
+            try:
+                payload = await self._answering.answer(request_id, event.request, answer.cancellation)
+            except UnsupportedRequestError as error:
+                self._engine.answer_error(request_id, str(error), error.error_code)
+            except Exception as error:
+                logger.exception("answering %s failed", type(event.request).__name__)
+                self._engine.answer_error(request_id, f"{type(error).__name__}: {error}")
+            else:
+                self._engine.answer(request_id, payload)
+        self._answers.pop(request_id, None)
+        self._flush()
+
+    # Intents -----------------------------------------------------------------------------------------------------
+
+    async def control(self, subtype: str, /, *, timeout: float | None = None, **fields: Any) -> dict[str, Any]:
+        """Send a control request and give the payload of its reply. See `ControlPort.control`."""
+        if not self.is_open:
+            raise self.failure()
+        limit = self._control_timeout if timeout is None else timeout
+        request = self._engine.request(subtype, fields, now=anyio.current_time(), timeout=limit)
+        waiter = self._waiters[request.request_id] = _Waiter()
+        self._flush()
+        try:
+            await waiter.done.wait()
+        finally:
+            if self._waiters.pop(request.request_id, None) is not None:
+                self._engine.forget_request(request.request_id)
+        if waiter.error is not None:
+            raise waiter.error()
+        return waiter.payload
+
+    def send(self, frame: Any) -> None:
+        """Send any frame; returns before it is written."""
+        if not self.is_open:
+            raise self.failure()
+        self._engine.send(frame)
+        self._flush()
+
+    def open_run(self, until: Until, limits: RunLimits) -> RunFeed:
+        """Begin a run; `send_prompt` and `seal_run` follow.
+
+        Raises:
+            ConnectionClosedError: The session is not open.
+            CLIExitError: The CLI has ended.
+        """
+        if not self.is_open:
+            raise self.failure()
+        run_id = next(self._run_ids)
+        feed = self._feeds[run_id] = RunFeed(run_id, self._mailbox_bytes)
+        self._engine.open_run(run_id, until, limits, anyio.current_time())
+        return feed
+
+    def send_prompt(self, feed: RunFeed, prompt: UserMessage) -> None:
+        """Send a prompt of a run; returns before it is written."""
+        if not self.is_open:
+            raise self.failure()
+        if self._engine.send_prompt(feed.run_id, prompt, anyio.current_time()):
+            feed.prompts.append(prompt.uuid)
+            self._flush()
+
+    def seal_run(self, feed: RunFeed) -> None:
+        """Say that the run has all its prompts."""
+        self._act(self._engine.seal_run(feed.run_id, anyio.current_time()))
+
+    def fail_run(self, feed: RunFeed, failure: Callable[[], BaseException]) -> None:
+        """End a run from this side (its prompts could not be had, say)."""
+        self._feeds.pop(feed.run_id, None)
+        self._engine.drop_run(feed.run_id)
+        feed.close(None, failure)
+
+    def start_soon(self, function: Callable[..., Awaitable[None]], *args: Any) -> None:
+        """Run an async function as a worker of the session; a failure is logged."""
+        if self._group is None or not self.is_open:
+            raise self.failure()
+        self._group.start_soon(self._run_background, _bound(function, args))
+
+    def settle(self) -> None:
+        """Look for runs that are over because tasks ended without a message."""
+        self._act(self._engine.settle(anyio.current_time()))
+
+    def subscribe(self) -> Mailbox:
+        """Give a mailbox that receives every message from now on; the first one also what nobody has claimed."""
+        mailbox = Mailbox(self._mailbox_bytes)
+        for message, size in self._unclaimed:
+            mailbox.put(message, size)
+        self._unclaimed.clear()
+        self._subscribers.append(mailbox)
+        if self._stream_over.is_set():
+            mailbox.end()
+        return mailbox
+
+    def unsubscribe(self, mailbox: Mailbox) -> None:
+        """Stop filling a mailbox, and drop what it holds."""
+        if mailbox in self._subscribers:
+            self._subscribers.remove(mailbox)
+        mailbox.discard()
+
+    async def _give_up(self, prompts: Sequence[str], was_in_turn: bool) -> None:
+        """Stop the work on a run that took too long: nobody waits for it any more."""
+        for prompt in prompts:
+            await self._quietly("cancel_async_message", message_uuid=prompt)
+        if was_in_turn:
+            await self._quietly("interrupt")
+
+    async def _quietly(self, subtype: str, **fields: Any) -> None:
+        try:
+            await self.control(subtype, **fields)
+        except ClaudeAgentError as error:
+            logger.debug("%s after a timeout: %s", subtype, error)
+
+
+def _bound(function: Callable[..., Awaitable[None]], args: tuple[Any, ...]) -> Callable[[], Awaitable[None]]:
+    async def call() -> None:
+        await function(*args)
+
+    call.__qualname__ = callback_name(function)
+    return call

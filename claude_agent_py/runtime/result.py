@@ -1,0 +1,127 @@
+"""What a run brought: `RunResult`, and the errors that stand for a bad one.
+
+Owns how a result is put together from the messages of a run. Knows nothing of how they arrived.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from claude_agent_py.errors import PromptCancelledError, RunError, StructuredOutputError
+from claude_agent_py.protocol.verdict import error_of
+from claude_agent_py.tasks import Task
+from claude_agent_py.tools.traffic import ToolCallRecord, ToolTraffic
+from claude_agent_py.wire.messages import AssistantMessage, ResultMessage
+from claude_agent_py.wire.usage import ModelUsage, PermissionDenial, Usage
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RunResult:
+    """Everything that a run brought. A value: it does not change any more, except for the tasks that still run."""
+
+    result: ResultMessage | None
+    """The result of the prompt itself; of the last one where the run had several. None if none came."""
+    results: Sequence[ResultMessage]
+    """All results of the run, in order: with `until="idle"` also those of the turns that finished tasks caused."""
+    messages: Sequence[Any] = field(repr=False)
+    """Every message of the run, in order. Deltas of partial messages are not kept."""
+    tasks: Sequence[Task] = ()
+    """The background tasks that were started in the run, by the main agent or by its subagents."""
+    output: Any = None
+    """The structured output: an instance of `output_type` where the options name one, else the plain JSON value."""
+
+    @property
+    def text(self) -> str:
+        """The last answer that is not empty; after `until="idle"` usually the synthesis of what the tasks brought."""
+        answers = (r.result for r in reversed(self.results) if r.result and not r.is_error)
+        failures = (r.error_text for r in reversed(self.results) if r.is_error)
+        return next(answers, None) or next(failures, None) or self._last_spoken
+
+    @property
+    def _last_spoken(self) -> str:
+        spoken = (m.text for m in reversed(self.messages) if isinstance(m, AssistantMessage) and not m.is_subagent)
+        return next((text for text in spoken if text), "")
+
+    @property
+    def is_error(self) -> bool:
+        """Whether the prompt's own result is an error, or none came."""
+        return self.result is None or self.result.is_error
+
+    @property
+    def stop_reason(self) -> str | None:
+        """Why the model stopped."""
+        return self.result.stop_reason if self.result else None
+
+    @property
+    def session_id(self) -> str:
+        """The session that the run belongs to; pass it as `resume` to go on later."""
+        named = (m.session_id for m in reversed(self.messages) if getattr(m, "session_id", ""))
+        return self.result.session_id if self.result else next(named, "")
+
+    @property
+    def num_turns(self) -> int:
+        """How many steps the CLI counts, over all results of the run (it counts every tool result, too)."""
+        return sum(int(r.num_turns) for r in self.results)
+
+    @property
+    def total_cost_usd(self) -> float:
+        """What the session has cost so far, in US dollars, as the CLI estimates it: cumulative over all its runs."""
+        return float(self.results[-1].total_cost_usd) if self.results else 0.0
+
+    @property
+    def usage(self) -> Usage | None:
+        """The tokens of the prompt's own turn (the main agent's only)."""
+        return self.result.usage if self.result else None
+
+    @property
+    def model_usage(self) -> Mapping[str, ModelUsage]:
+        """The tokens by model, cumulative over the session, subagents included."""
+        return self.results[-1].model_usage if self.results else {}
+
+    @property
+    def permission_denials(self) -> Sequence[PermissionDenial]:
+        """The tool calls that were denied."""
+        return [denial for result in self.results for denial in result.permission_denials]
+
+    @property
+    def unfinished_tasks(self) -> Sequence[Task]:
+        """Those of `tasks` that are still not over (as of now)."""
+        return [task for task in self.tasks if not task.done]
+
+    @cached_property
+    def tool_calls(self) -> Sequence[ToolCallRecord]:
+        """Every tool call of the run, paired with its result; subagents' included where the CLI forwards them."""
+        traffic = ToolTraffic()
+        for message in self.messages:
+            traffic.fold(message)
+        return traffic.calls
+
+    def error(self) -> RunError | None:
+        """Give the error that this result stands for, with the result attached; None for a good one."""
+        if self.result is None:
+            return PromptCancelledError("the prompt was taken back before it was answered", result=self)
+        error = error_of(self.result, self.messages)
+        if error is not None:
+            error.result = self
+        return error
+
+
+def structured_output(results: Sequence[ResultMessage], adapter: TypeAdapter[Any] | None) -> Any:
+    """Give the structured output of a run, validated where there is an adapter.
+
+    Raises:
+        StructuredOutputError: An `output_type` was asked for, and no output came or it does not fit. (The CLI reports
+            success even when the model never gave a structured output.)
+    """
+    found = next((r for r in reversed(results) if r.has_structured_output), None)
+    if adapter is None:
+        return found.structured_output if found else None
+    if found is None:
+        raise StructuredOutputError("the model gave no structured output, although the CLI reports success")
+    try:
+        return adapter.validate_python(found.structured_output)
+    except ValidationError as error:
+        raise StructuredOutputError(f"the structured output does not fit output_type: {error}") from error

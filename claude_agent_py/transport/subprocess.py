@@ -1,0 +1,219 @@
+"""The transport to the real program: a subprocess in a process group of its own.
+
+Owns the process, its pipes, the tail of its stderr, and its end: end of input, then SIGTERM, then SIGKILL of the
+group and of everything below it, each bounded. Knows no JSON, and not what the arguments mean.
+"""
+
+import contextlib
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import anyio
+from anyio.abc import Process
+
+from claude_agent_py.errors import CLIStartError
+from claude_agent_py.transport.base import Transport
+from claude_agent_py.transport.processes import ProcessID, descendants, kill_each, signal_group
+
+READ_BYTES: Final = 256 * 1024
+"""The most that one read takes; pipes hold 64 KiB by default on Linux."""
+
+TERM_GRACE: Final = 3.0
+"""How long the CLI may take after SIGTERM, in seconds. Measured: 1.5 s when it has shells to end (CLI 2.1.328)."""
+
+KILL_GRACE: Final = 2.0
+"""How long to wait for a killed process to be gone, in seconds."""
+
+DRAIN_GRACE: Final = 1.0
+"""How long the reader may take to read what is left after the end, in seconds."""
+
+
+class StderrTail:
+    """The last bytes of stderr, and its whole lines as they come."""
+
+    def __init__(self, max_bytes: int, on_line: Callable[[str], None] | None) -> None:
+        self._max_bytes = max_bytes
+        self._on_line = on_line
+        self._chunks: deque[bytes] = deque()
+        self._held = 0
+        self._rest = b""
+
+    def feed(self, data: bytes) -> None:
+        """Take what was written."""
+        self._chunks.append(data)
+        self._held += len(data)
+        while self._held - len(self._chunks[0]) >= self._max_bytes:
+            self._held -= len(self._chunks.popleft())
+        if self._on_line is not None:
+            *lines, self._rest = (self._rest + data).split(b"\n")
+            for line in lines:
+                self._on_line(line.decode(errors="replace").rstrip("\r"))
+
+    def end(self) -> None:
+        """Give the last line, if no newline ended it."""
+        if self._rest and self._on_line is not None:
+            self._on_line(self._rest.decode(errors="replace"))
+        self._rest = b""
+
+    def text(self) -> str:
+        """Give the tail as text."""
+        return b"".join(self._chunks)[-self._max_bytes :].decode(errors="replace")
+
+
+class SubprocessTransport(Transport):
+    """Runs a program and talks to it over its pipes.
+
+    Args:
+        argv: The program and its arguments.
+        env: The whole environment of the program.
+        cwd: Its working directory; None for ours.
+        stderr_bytes: How much of its stderr to keep, in bytes.
+        on_stderr: Called with every line of stderr, on the event loop; must be quick and must not raise.
+    """
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str],
+        cwd: str | Path | None = None,
+        stderr_bytes: int = 64 * 1024,
+        on_stderr: Callable[[str], None] | None = None,
+    ) -> None:
+        self._argv = list(argv)
+        self._env = dict(env)
+        self._cwd = cwd
+        self._stderr = StderrTail(stderr_bytes, on_stderr)
+        self._process: Process | None = None
+        self._input_ended = False
+        self._closed: anyio.Event | None = None
+        self._stdout_over: anyio.Event | None = None
+        """Made by whoever reads first; set when there is no more to read."""
+
+    def __repr__(self) -> str:
+        return f"<SubprocessTransport {self._argv[0]} pid={self.pid} exit_code={self.exit_code}>"
+
+    async def start(self) -> None:
+        """Start the program.
+
+        Raises:
+            CLIStartError: The system cannot start it; the text says why.
+        """
+        try:
+            self._process = await anyio.open_process(
+                self._argv,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                cwd=self._cwd,
+                env=self._env,
+                start_new_session=sys.platform != "win32",
+                creationflags=subprocess.CREATE_NEW_PROCESS_GROUP if sys.platform == "win32" else 0,
+            )
+        except (OSError, ValueError) as error:  # ValueError: a NUL byte in an argument or a variable
+            raise CLIStartError(f"the CLI cannot be started: {error}", cli_path=self._argv[0]) from error
+
+    async def receive(self) -> bytes:
+        """Give the next bytes of stdout; `b""` at its end."""
+        process = self._running()
+        assert process.stdout is not None  # noqa: S101 - it was asked for
+        if self._stdout_over is None:
+            self._stdout_over = anyio.Event()
+        try:
+            return await process.stdout.receive(READ_BYTES)
+        except (anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError):
+            self._stdout_over.set()
+            return b""
+
+    async def send(self, data: bytes) -> None:
+        """Write to stdin."""
+        process = self._running()
+        if self._input_ended:
+            raise anyio.ClosedResourceError
+        assert process.stdin is not None  # noqa: S101 - it was asked for
+        try:
+            await process.stdin.send(data)
+        except (BrokenPipeError, ConnectionResetError) as error:
+            raise anyio.BrokenResourceError from error
+
+    async def end_input(self) -> None:
+        """Close stdin."""
+        process = self._running()
+        if not self._input_ended:
+            self._input_ended = True
+            assert process.stdin is not None  # noqa: S101 - it was asked for
+            with contextlib.suppress(OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
+                await process.stdin.aclose()
+
+    async def run(self) -> None:
+        """Read stderr until it ends."""
+        process = self._running()
+        assert process.stderr is not None  # noqa: S101 - it was asked for
+        with contextlib.suppress(anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError):
+            while True:
+                self._stderr.feed(await process.stderr.receive(READ_BYTES))
+        self._stderr.end()
+
+    async def wait(self) -> int | None:
+        """Wait until the program is gone and give its exit status."""
+        return await self._running().wait()
+
+    async def close(self, *, grace: float = 5.0) -> None:
+        """End the program: end of input, `grace` seconds, SIGTERM, 3 s, SIGKILL. Shielded from cancellation."""
+        if self._process is None:
+            return
+        if self._closed is not None:
+            await self._closed.wait()
+            return
+        self._closed = anyio.Event()
+        with anyio.CancelScope(shield=True):
+            try:
+                await self._end(self._process, grace)
+            finally:
+                self._closed.set()
+
+    async def _end(self, process: Process, grace: float) -> None:
+        await self.end_input()
+        below: list[ProcessID] = []
+        if not await self._is_gone(process, grace):
+            below = descendants(process.pid)  # while their parent lives: orphans cannot be found any more
+            signal_group(process.pid, force=False)
+            if not await self._is_gone(process, TERM_GRACE):
+                below = [*below, *descendants(process.pid)]
+                signal_group(process.pid, force=True)
+                await self._is_gone(process, KILL_GRACE)
+        kill_each(below)
+        if self._stdout_over is not None:  # let the reader have what was written before the end
+            with anyio.move_on_after(DRAIN_GRACE):
+                await self._stdout_over.wait()
+        with anyio.move_on_after(KILL_GRACE):
+            await process.aclose()
+
+    async def _is_gone(self, process: Process, within: float) -> bool:
+        with anyio.move_on_after(within):
+            await process.wait()
+        return process.returncode is not None
+
+    def _running(self) -> Process:
+        if self._process is None:
+            raise anyio.ClosedResourceError
+        return self._process
+
+    @property
+    def exit_code(self) -> int | None:
+        """The exit status; negative is a signal's number."""
+        return None if self._process is None else self._process.returncode
+
+    @property
+    def stderr_tail(self) -> str:
+        """The last of stderr."""
+        return self._stderr.text()
+
+    @property
+    def pid(self) -> int | None:
+        """The process id, once started."""
+        return None if self._process is None else self._process.pid
