@@ -1,0 +1,63 @@
+# Needs Python >= 3.11 and make; uses npm where there is one. Everything else goes into .venv and a cache folder.
+
+VENV := .venv
+BIN := $(VENV)/bin
+CANDIDATES := python3 python3.13 python3.12 python3.11 python
+PYTHON ?= $(firstword $(foreach p,$(CANDIDATES),$(shell $(p) -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo $(p))))
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check format format-check lint types imports coverage clean
+
+help:  ## Show the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+demo: $(VENV)/.demo  ## The main job, offline against a scripted model; LIVE=1 on the real one
+	@$(BIN)/claude-agent-py install-cli --if-missing
+	@$(BIN)/claude-agent-py demo $(if $(LIVE),--live) $(ARGS)
+
+test: $(VENV)/.dev  ## All tests (ARGS="-k name" for some)
+	@$(BIN)/claude-agent-py install-cli
+	$(BIN)/python -m pytest $(ARGS)
+
+check: format-check lint types imports test  ## Everything that has to pass
+
+format: $(VENV)/.dev  ## Format the code
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix-only .
+
+format-check: $(VENV)/.dev
+	$(BIN)/ruff format --check .
+
+lint: $(VENV)/.dev  ## Lint
+	$(BIN)/ruff check .
+
+types: $(VENV)/.dev  ## Check the types, with mypy and pyright
+	$(BIN)/mypy
+	$(BIN)/pyright
+
+imports: $(VENV)/.dev  ## Check that lower layers import no higher ones
+	$(BIN)/lint-imports
+
+coverage: $(VENV)/.dev  ## All tests, with coverage
+	@$(BIN)/claude-agent-py install-cli
+	$(BIN)/coverage run -m pytest $(ARGS)
+	$(BIN)/coverage report --skip-covered
+
+clean:  ## Remove the venv and everything generated
+	rm -rf $(VENV) build dist htmlcov .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis \
+	  .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "Python >= 3.11 with venv and pip is needed; none found among: $(CANDIDATES)" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+
+$(VENV)/.demo: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable ".[cli]"
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable . --group dev
+	@touch $@

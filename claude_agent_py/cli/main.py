@@ -1,0 +1,99 @@
+"""The commands of `claude-agent-py`, their arguments, and what becomes of errors.
+
+Owns one table of commands. What a command does is in a module of its own, or in the library: here is only what a
+shell needs. An error of the library ends with its text and exit code 1, never with a traceback.
+"""
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from claude_agent_py._version import CLI_VERSION, __version__
+from claude_agent_py.errors import ClaudeAgentError
+from claude_agent_py.launch.install import install_cli
+from claude_agent_py.launch.locate import find_cli, read_version, require_version
+
+
+class Command(NamedTuple):
+    """One subcommand."""
+
+    name: str
+    help: str
+    add_arguments: Callable[[argparse.ArgumentParser], None]
+    run: Callable[[argparse.Namespace], int]
+    """Does it and gives the exit code."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and give the exit code. `argv` is without the program's name; None takes `sys.argv`."""
+    arguments = _parser().parse_args(argv)
+    try:
+        code: int = arguments.run(arguments)
+    except ClaudeAgentError as error:
+        print(f"claude-agent-py: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="claude-agent-py", description="Tools around the claude_agent_py library.")
+    parser.add_argument("--version", action="version", version=f"claude_agent_py {__version__}")
+    subparsers = parser.add_subparsers(required=True, metavar="command")
+    for command in COMMANDS:
+        subparser = subparsers.add_parser(command.name, help=command.help, description=command.help)
+        command.add_arguments(subparser)
+        subparser.set_defaults(run=command.run)
+    return parser
+
+
+# install-cli ------------------------------------------------------------------------------------------------------
+
+
+def _install_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--version", default=CLI_VERSION, help="the version to fetch (default: %(default)s)")
+    parser.add_argument("--force", action="store_true", help="fetch it even if it is there")
+    parser.add_argument("--if-missing", action="store_true", help="be content with any version that is new enough")
+
+
+def _install(arguments: argparse.Namespace) -> int:
+    if not arguments.force and _is_there(arguments.version, or_newer=arguments.if_missing):
+        return 0
+    install_cli(arguments.version, force=arguments.force)
+    return 0
+
+
+def _is_there(version: str, *, or_newer: bool) -> bool:
+    """Tell whether the program that the library would use will do, and report it."""
+    try:
+        program = find_cli()
+        found = read_version(program)
+        if or_newer:
+            require_version(found, program)
+    except ClaudeAgentError:
+        return False
+    if found != version and not or_newer:
+        return False
+    print(f"{program} is version {found}: nothing to fetch")
+    return True
+
+
+# doctor -----------------------------------------------------------------------------------------------------------
+
+
+def _no_arguments(_: argparse.ArgumentParser) -> None:
+    pass
+
+
+def _doctor(_: argparse.Namespace) -> int:
+    from claude_agent_py.cli.doctor import examine
+
+    return examine()
+
+
+COMMANDS = (
+    Command("install-cli", "Fetch the Claude Code CLI into the cache folder.", _install_arguments, _install),
+    Command("doctor", "Show what is installed, where the CLI was found, and what is missing.", _no_arguments, _doctor),
+)
