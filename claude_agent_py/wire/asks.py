@@ -1,0 +1,178 @@
+"""What the CLI asks us: the bodies of control requests from it to us.
+
+Owns one model per request, and the answers that need no feature of their own. Knows neither the frame around them
+(`control`) nor who answers. The input of a hook stays a dict here: `wire.hooks` has its models. The twin of
+`requests`, which has the other direction.
+"""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field
+
+from claude_agent_py.wire.base import JSONObject, Number, TaggedModel, WireModel
+
+# Permissions ----------------------------------------------------------------------------------------------------------
+
+
+class MCPServerProvenance(WireModel):
+    """Which MCP server a tool belongs to, and who configured that server."""
+
+    name: str
+    source: str = ""
+    """For example `sdk`, `plugin`, `user`, `project`, `managed`."""
+
+
+class MatchedAskRule(WireModel):
+    """The permission rule because of which the CLI asks."""
+
+    source: str = ""
+    tool_name: str = ""
+    rule_content: str | None = None
+
+
+class CanUseToolRequest(TaggedModel):
+    """May this tool call run?"""
+
+    TAGS: ClassVar[Mapping[str, Any]] = {"subtype": "can_use_tool"}
+
+    subtype: Literal["can_use_tool"] = "can_use_tool"
+    tool_name: str
+    tool_use_id: str
+    input: JSONObject = Field(default_factory=dict)
+    mcp_server: MCPServerProvenance | None = None
+    permission_suggestions: list[JSONObject] | None = None
+    """Permission updates to choose from. Never give all of them back: one may change the permission mode."""
+    blocked_path: str | None = None
+    decision_reason: str | None = None
+    decision_reason_type: (
+        Literal[
+            "rule",
+            "mode",
+            "subcommandResults",
+            "permissionPromptTool",
+            "hook",
+            "asyncAgent",
+            "sandboxOverride",
+            "workingDir",
+            "safetyCheck",
+            "classifier",
+            "other",
+        ]
+        | str
+        | None
+    ) = None
+    decision_reason_code: str | None = None
+    decision_reason_rule_source: str | None = None
+    decision_reason_hook_event: str | None = None
+    decision_reason_hook_source: str | None = None
+    classifier_approvable: bool | None = None
+    suppress_always_allow_rule: bool | None = None
+    default_to_no: bool | None = None
+    matched_ask_rule: MatchedAskRule | None = None
+    server_policy_ask_only: bool | None = None
+    title: str | None = None
+    display_name: str | None = None
+    description: str | None = None
+    requires_user_interaction: bool | None = None
+    """A question to a person (`AskUserQuestion`), not a permission."""
+    agent_id: str | None = None
+    """The task id of the subagent that asks; None for the main conversation."""
+
+
+# Hooks and MCP --------------------------------------------------------------------------------------------------------
+
+
+class HookCallbackRequest(TaggedModel):
+    """An event has a hook of ours."""
+
+    TAGS: ClassVar[Mapping[str, Any]] = {"subtype": "hook_callback"}
+
+    subtype: Literal["hook_callback"] = "hook_callback"
+    callback_id: str
+    input: JSONObject
+    tool_use_id: str | None = None
+    """A tool call only for tool events; else some other id."""
+    issued_at: Number | None = None
+    deadline_ms: Number | None = None
+
+
+class MCPMessageRequest(TaggedModel):
+    """A JSON-RPC message for an MCP server of ours, or (from us) of such a server."""
+
+    TAGS: ClassVar[Mapping[str, Any]] = {"subtype": "mcp_message"}
+
+    subtype: Literal["mcp_message"] = "mcp_message"
+    server_name: str
+    message: JSONObject
+
+
+# Questions to a person ------------------------------------------------------------------------------------------------
+
+
+class ElicitationRequest(TaggedModel):
+    """An MCP server asks the user something."""
+
+    TAGS: ClassVar[Mapping[str, Any]] = {"subtype": "elicitation"}
+
+    subtype: Literal["elicitation"] = "elicitation"
+    mcp_server_name: str
+    message: str = ""
+    mode: Literal["form", "url"] | str | None = None
+    url: str | None = None
+    elicitation_id: str | None = None
+    requested_schema: JSONObject | None = None
+    property_order: list[str] | None = None
+    title: str | None = None
+    display_name: str | None = None
+    description: str | None = None
+
+
+class ElicitationReply(WireModel):
+    """What the user said to it."""
+
+    action: Literal["accept", "decline", "cancel"]
+    content: JSONObject | None = None
+    """What was filled in, for `accept`."""
+
+
+class UserDialogRequest(TaggedModel):
+    """The CLI wants a dialog shown."""
+
+    TAGS: ClassVar[Mapping[str, Any]] = {"subtype": "request_user_dialog"}
+
+    subtype: Literal["request_user_dialog"] = "request_user_dialog"
+    dialog_kind: str
+    payload: JSONObject = Field(default_factory=dict)
+    tool_use_id: str | None = None
+
+
+class UserDialogReply(WireModel):
+    """What came of the dialog."""
+
+    behavior: Literal["completed", "cancelled"]
+    result: Any = None
+
+
+# Credentials ----------------------------------------------------------------------------------------------------------
+
+
+class OAuthTokenRefreshRequest(TaggedModel):
+    """The login's token is about to end."""
+
+    TAGS: ClassVar[Mapping[str, Any]] = {"subtype": "oauth_token_refresh"}
+
+    subtype: Literal["oauth_token_refresh"] = "oauth_token_refresh"
+    kind: str | None = None
+    token_state: str | None = None
+    refused_call: str | None = None
+
+
+class HostAuthTokenRefreshRequest(TaggedModel):
+    """The host's own token was refused."""
+
+    TAGS: ClassVar[Mapping[str, Any]] = {"subtype": "host_auth_token_refresh"}
+
+    subtype: Literal["host_auth_token_refresh"] = "host_auth_token_refresh"
+    status: Number | None = None
+    token_state: str | None = None

@@ -1,0 +1,173 @@
+"""What the CLI has on offer: commands, agents, models, plugins, MCP servers, and the account it works for.
+
+Owns the value objects that `system/init`, `commands_changed` and several control replies share. Knows none of them.
+"""
+
+from typing import Literal, TypeAlias
+
+from pydantic import Field
+
+from claude_agent_py.wire.base import CamelModel, JSONObject, Number, WireModel
+
+EffortLevel: TypeAlias = Literal["low", "medium", "high", "xhigh", "max"] | str
+APIKeySource: TypeAlias = (
+    Literal[
+        "ANTHROPIC_API_KEY",
+        "apiKeyHelper",
+        "/login managed key",
+        "none",
+        "user",
+        "project",
+        "org",
+        "temporary",
+        "oauth",
+    ]
+    | str
+)
+MCPServerState: TypeAlias = Literal["connected", "failed", "needs-auth", "pending", "disabled"] | str
+
+
+class SlashCommand(CamelModel):
+    """A slash command or a skill."""
+
+    name: str
+    description: str = ""
+    argument_hint: str = ""
+    aliases: list[str] | None = None
+    builtin: bool | None = None
+
+
+class AgentInfo(WireModel):
+    """An agent that the model can start."""
+
+    name: str
+    description: str = ""
+    model: str | None = None
+
+
+class ModelInfo(CamelModel):
+    """A model that can be chosen."""
+
+    value: str
+    """What `set_model` takes."""
+    display_name: str = ""
+    description: str = ""
+    resolved_model: str | None = None
+    supports_effort: bool | None = None
+    supported_effort_levels: list[EffortLevel] | None = None
+    supports_adaptive_thinking: bool | None = None
+    supports_fast_mode: bool | None = None
+    supports_auto_mode: bool | None = None
+    supports_thinking_off: bool | None = None
+
+
+class AccountInfo(CamelModel):
+    """The account or key that requests are made with."""
+
+    email: str | None = None
+    organization: str | None = None
+    subscription_type: str | None = None
+    token_source: str | None = None
+    api_key_source: APIKeySource | None = None
+    api_provider: (
+        Literal[
+            "firstParty",
+            "bedrock",
+            "vertex",
+            "foundry",
+            "anthropicAws",
+            "anthropicGoogleCloud",
+            "mantle",
+            "gateway",
+        ]
+        | str
+        | None
+    ) = None
+
+
+class PluginInfo(WireModel):
+    """A plugin that is loaded."""
+
+    name: str
+    path: str = ""
+    source: str | None = None
+    version: str | None = None
+
+
+class PluginLock(WireModel):
+    """A plugin whose state an organisation decides."""
+
+    name: str
+    plugin_enabled: bool = False
+    marketplace: str | None = None
+
+
+class PluginError(WireModel):
+    """A plugin that could not be loaded."""
+
+    plugin: str
+    type: str = ""
+    message: str = ""
+    path: str | None = None
+    managed_lock: PluginLock | None = None
+
+
+class MCPServerSummary(WireModel):
+    """An MCP server in a list of them."""
+
+    name: str
+    status: MCPServerState = ""
+    source: str | None = None
+
+
+class MCPServerVersion(WireModel):
+    """What an MCP server calls itself."""
+
+    name: str = ""
+    version: str = ""
+
+
+class MCPToolAnnotations(CamelModel):
+    """What an MCP tool says about its effects."""
+
+    read_only: bool | None = None
+    destructive: bool | None = None
+    open_world: bool | None = None
+
+
+class MCPToolInfo(WireModel):
+    """A tool of an MCP server."""
+
+    name: str
+    description: str | None = None
+    annotations: MCPToolAnnotations | None = None
+    meta: JSONObject | None = Field(default=None, alias="_meta")
+
+
+class MCPServerStatus(CamelModel):
+    """An MCP server and how it is."""
+
+    name: str
+    status: MCPServerState
+    server_info: MCPServerVersion | None = None
+    error: str | None = None
+    error_code: str | None = Field(default=None, alias="error_code")
+    config: JSONObject | None = None
+    transport: str | None = None
+    scope: str | None = None
+    source: str | None = None
+    tools: list[MCPToolInfo] | None = None
+    tool_count: Number | None = None
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether its tools can be used."""
+        return self.status == "connected"
+
+
+class SettingsError(WireModel):
+    """A settings file that could not be read, or a part of it."""
+
+    path: str
+    message: str
+    file: str | None = None
