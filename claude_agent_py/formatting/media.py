@@ -1,0 +1,223 @@
+"""What a tool returns beside text: pictures, sound, files, links.
+
+Owns the four values and the two forms that each has on a wire: the content block of MCP, which tools in process answer
+with, and the content blocks of the Messages API, which go into a user message. Never touches a disk but in the
+`from_path` constructors.
+"""
+
+import mimetypes
+from base64 import b64encode
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self, TypeAlias, assert_never
+
+from claude_agent_py.wire.base import JSONObject
+from claude_agent_py.wire.content import ContentBlock, DocumentBlock, ImageBlock, MediaSource, TextBlock
+
+OCTETS = "application/octet-stream"
+PDF = "application/pdf"
+
+SIGNATURES: tuple[tuple[bytes, int, str], ...] = (
+    (b"\x89PNG\r\n\x1a\n", 0, "image/png"),
+    (b"\xff\xd8\xff", 0, "image/jpeg"),
+    (b"GIF87a", 0, "image/gif"),
+    (b"GIF89a", 0, "image/gif"),
+    (b"WEBP", 8, "image/webp"),
+    (b"WAVE", 8, "audio/wav"),
+    (b"ID3", 0, "audio/mpeg"),
+    (b"\xff\xfb", 0, "audio/mpeg"),
+    (b"OggS", 0, "audio/ogg"),
+    (b"fLaC", 0, "audio/flac"),
+    (b"%PDF-", 0, PDF),
+)
+"""How the usual kinds of data begin: the bytes, where they stand, the media type."""
+
+MODEL_IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+"""The kinds of picture that the Messages API takes."""
+
+
+@dataclass(frozen=True)
+class Image:
+    """A picture. The API takes PNG, JPEG, GIF and WebP."""
+
+    data: bytes = field(repr=False)
+    media_type: str = ""
+    """For example `image/png`; found out from the data where it is empty."""
+
+    def __post_init__(self) -> None:
+        _fill_media_type(self, "image/png")
+
+    @classmethod
+    def from_path(cls, path: str | Path) -> Self:
+        """Read a picture. Blocks; raises OSError."""
+        return cls(Path(path).read_bytes())
+
+    def __repr__(self) -> str:
+        return f"Image({self.media_type}, {len(self.data)} bytes)"
+
+
+@dataclass(frozen=True)
+class Audio:
+    """Sound. No model hears it yet: the CLI saves it to a file and names the file to the model."""
+
+    data: bytes = field(repr=False)
+    media_type: str = ""
+    """For example `audio/wav`; found out from the data where it is empty."""
+
+    def __post_init__(self) -> None:
+        _fill_media_type(self, "audio/wav")
+
+    @classmethod
+    def from_path(cls, path: str | Path) -> Self:
+        """Read sound. Blocks; raises OSError."""
+        return cls(Path(path).read_bytes())
+
+    def __repr__(self) -> str:
+        return f"Audio({self.media_type}, {len(self.data)} bytes)"
+
+
+@dataclass(frozen=True)
+class File:
+    """A file: text is shown to the model, anything else the CLI saves and names to it."""
+
+    data: str | bytes = field(repr=False)
+    name: str
+    media_type: str = ""
+    """Guessed from the name, or the data, where it is empty."""
+    uri: str = ""
+    """Where it stands; `file:///<name>` where it is empty."""
+
+    def __post_init__(self) -> None:
+        guessed = mimetypes.guess_type(self.name)[0] or ("text/plain" if isinstance(self.data, str) else "")
+        _fill_media_type(self, OCTETS, guessed)
+        if not self.uri:
+            object.__setattr__(self, "uri", f"file:///{self.name.lstrip('/')}")
+
+    @classmethod
+    def from_path(cls, path: str | Path) -> Self:
+        """Read a file, as text where it is UTF-8. Blocks; raises OSError."""
+        absolute = Path(path).resolve()
+        data = absolute.read_bytes()
+        content: str | bytes
+        try:
+            content = data.decode()
+        except UnicodeDecodeError:
+            content = data
+        return cls(content, absolute.name, uri=absolute.as_uri())
+
+    def __repr__(self) -> str:
+        return f"File({self.name!r}, {self.media_type}, {len(self.data)} {_unit(self.data)})"
+
+
+@dataclass(frozen=True)
+class ResourceLink:
+    """Names something to the model instead of showing it."""
+
+    uri: str
+    name: str = ""
+    description: str = ""
+    media_type: str = ""
+    title: str = ""
+
+
+Media: TypeAlias = Image | Audio | File | ResourceLink
+
+
+def is_media(value: object) -> bool:
+    """Tell whether a value is one of the four kinds."""
+    return isinstance(value, Image | Audio | File | ResourceLink)
+
+
+def sniff(data: bytes) -> str | None:
+    """Find out the media type of some data from how it begins; None where nothing is known."""
+    for begins, offset, media_type in SIGNATURES:
+        if data[offset : offset + len(begins)] == begins:
+            return media_type
+    return None
+
+
+def from_bytes(data: bytes) -> Media:
+    """Make a media value of bare bytes: a picture, sound, or else a file."""
+    media_type = sniff(data) or OCTETS
+    if media_type.startswith("image/"):
+        return Image(data, media_type)
+    if media_type.startswith("audio/"):
+        return Audio(data, media_type)
+    extension = mimetypes.guess_extension(media_type) or ".bin"
+    return File(data, f"data{extension}", media_type)
+
+
+# Forms on a wire -------------------------------------------------------------------------------------------------
+
+
+def mcp_block(media: Media) -> JSONObject:
+    """Give the content block of MCP."""
+    match media:
+        case Image():
+            return {"type": "image", "data": _base64(media.data), "mimeType": media.media_type}
+        case Audio():
+            return {"type": "audio", "data": _base64(media.data), "mimeType": media.media_type}
+        case File():
+            return {"type": "resource", "resource": resource_contents(media)}
+        case ResourceLink():
+            return {"type": "resource_link", **link_fields(media)}
+        case _:
+            assert_never(media)
+
+
+def resource_contents(file: File) -> JSONObject:
+    """Give a file as the contents of an MCP resource."""
+    content = {"text": file.data} if isinstance(file.data, str) else {"blob": _base64(file.data)}
+    return {"uri": file.uri, "mimeType": file.media_type, **content}
+
+
+def link_fields(link: ResourceLink) -> JSONObject:
+    """Give the fields that MCP has for naming a resource."""
+    fields = {"title": link.title, "description": link.description, "mimeType": link.media_type}
+    return {"uri": link.uri, "name": link.name or link.uri, **_present(fields)}
+
+
+def api_blocks(media: Media) -> list[ContentBlock]:
+    """Give the content blocks of the Messages API; what it has no block for is described in text."""
+    match media:
+        case Image() if media.media_type in MODEL_IMAGES:
+            return [ImageBlock.from_bytes(media.data, media.media_type)]
+        case File(media_type="application/pdf", data=bytes() as data):
+            return [DocumentBlock.from_bytes(data, title=media.name)]
+        case File(data=str() as text):
+            source = MediaSource(type="text", media_type="text/plain", data=text)
+            return [DocumentBlock(source=source, title=media.name)]
+        case _:
+            return [TextBlock(text=describe(media))]
+
+
+def describe(media: Media) -> str:
+    """Say in a line what a media value is."""
+    match media:
+        case ResourceLink():
+            told = f" ({media.description})" if media.description else ""
+            return f"[Resource link: {media.name or media.uri}] {media.uri}{told}"
+        case File():
+            return f"[File: {media.name}, {media.media_type}, {len(media.data)} {_unit(media.data)}]"
+        case _:
+            return f"[{type(media).__name__}: {media.media_type}, {len(media.data)} bytes]"
+
+
+def _fill_media_type(media: Image | Audio | File, default: str, guessed: str = "") -> None:
+    if media.media_type:
+        return
+    sniffed = sniff(media.data) if isinstance(media.data, bytes) else None
+    object.__setattr__(media, "media_type", guessed or sniffed or default)
+
+
+def _base64(data: bytes) -> str:
+    return b64encode(data).decode("ascii")
+
+
+def _unit(data: str | bytes) -> str:
+    return "characters" if isinstance(data, str) else "bytes"
+
+
+def _present(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value}

@@ -1,0 +1,117 @@
+"""Values as JSON and YAML."""
+
+import sys
+from collections import OrderedDict
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from enum import Enum
+from pathlib import PurePosixPath
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel, Field
+
+from claude_agent_py.formatting import EncodingError, JSONEncoder, YAMLEncoder
+from claude_agent_py.formatting.encoders import Encoder, clean_text
+
+
+class Colour(Enum):
+    RED = "red"
+
+
+class Model(BaseModel):
+    when: date = Field(alias="on")
+
+
+@dataclass
+class Record:
+    colour: Colour
+    path: PurePosixPath
+
+
+ENCODERS = [JSONEncoder(), JSONEncoder(indent=2), YAMLEncoder()]
+
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (Model(on=date(2026, 1, 2)), {"on": "2026-01-02"}),
+        (Record(Colour.RED, PurePosixPath("/a")), {"colour": "red", "path": "/a"}),
+        ({"n": Decimal("1.5"), "id": UUID(int=0)}, {"n": "1.5", "id": "00000000-0000-0000-0000-000000000000"}),
+        ({1: (1, 2)}, {"1": [1, 2]}),
+        ({3}, [3]),
+        (OrderedDict(b=1, a=2), {"b": 1, "a": 2}),
+        ([float("nan"), float("-inf")], ["nan", "-inf"]),
+        (b"hi", "aGk="),
+        ({"name": "\udcff"}, {"name": "\ufffd"}),
+        ("ä", "ä"),
+        (None, None),
+    ],
+)
+@pytest.mark.parametrize("encoder", ENCODERS, ids=repr)
+def test_values_have_a_json_form(encoder: Encoder, value: Any, expected: Any) -> None:
+    assert encoder.decode(encoder.encode(value)) == expected
+
+
+@pytest.mark.parametrize("encoder", [JSONEncoder(), JSONEncoder(indent=2)], ids=repr)
+@given(value=json_values)
+def test_json_reads_back(encoder: Encoder, value: Any) -> None:
+    assert encoder.decode(encoder.encode(value)) == value
+
+
+def test_text_stays_readable() -> None:
+    assert JSONEncoder().encode({"b": "ä\n", "a": 1}) == '{"b": "ä\\n", "a": 1}'
+    assert YAMLEncoder().encode({"b": "ä", "a": [1]}) == "b: ä\na:\n- 1"
+    assert YAMLEncoder().encode(5) == "5"
+
+
+@pytest.mark.parametrize("encoder", ENCODERS, ids=repr)
+def test_what_has_no_json_form_is_named(encoder: Encoder) -> None:
+    circle: list[Any] = []
+    circle.append(circle)
+
+    with pytest.raises(EncodingError, match="type object has no JSON form"):
+        encoder.encode(object())
+    with pytest.raises(EncodingError, match="type list has no JSON form"):
+        encoder.encode(circle)
+
+
+def test_unreadable_text_is_a_value_error() -> None:
+    with pytest.raises(ValueError, match="Expecting"):
+        JSONEncoder().decode("{")
+    with pytest.raises(ValueError, match="expected"):
+        YAMLEncoder().decode("a: [")
+
+
+def test_yaml_makes_no_objects() -> None:
+    with pytest.raises(ValueError, match="could not determine a constructor"):
+        YAMLEncoder().decode("!!python/object/apply:os.getcwd []")
+
+
+def test_a_missing_library_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "yaml", None)
+
+    with pytest.raises(ImportError, match=r"claude-agent-py\[tools\]"):
+        YAMLEncoder()
+
+
+@given(st.text(st.characters()))
+def test_clean_text_can_be_encoded_and_changes_nothing_else(text: str) -> None:
+    cleaned = clean_text(text)
+
+    cleaned.encode()
+    assert cleaned == text or "\ufffd" in cleaned

@@ -1,0 +1,110 @@
+"""How sections look, and how leniently they are read."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from claude_agent_py.formatting import MarkdownFormat, Section, SectionSpec, TextFormat, XMLFormat, YAMLEncoder
+
+
+@dataclass
+class Point:
+    x: int
+    y: int
+
+
+def test_markdown_looks_like_markdown() -> None:
+    text = MarkdownFormat().format_sections([("thought", "It rains.\n# no header"), ("point", Point(1, 2))])
+
+    assert text == '# thought\nIt rains.\n\\# no header\n\n# point\n{"x": 1, "y": 2}'
+
+
+def test_xml_looks_like_xml() -> None:
+    text = XMLFormat(wrapper="observation").format_sections([("a", "1 < 2"), ("my notes", "two\nlines")])
+
+    assert text == ('<observation>\n<a>1 &lt; 2</a>\n<section name="my notes">\ntwo\nlines\n</section>\n</observation>')
+
+
+@pytest.mark.parametrize("text_format", [MarkdownFormat(), XMLFormat(wrapper="observation")])
+def test_nothing_is_written_for_no_sections(text_format: TextFormat) -> None:
+    assert text_format.format_sections([]) == ""
+    assert text_format.parse("") == {}
+
+
+def test_code_blocks_are_left_alone() -> None:
+    code = "```python\n# a comment\n```"
+
+    assert MarkdownFormat().format_section("code", code) == f"# code\n{code}"
+    assert MarkdownFormat().parse(f"# code\n{code}\n# end\ndone") == {"code": [code], "end": ["done"]}
+
+
+def test_a_fence_that_is_never_closed_swallows_nothing() -> None:
+    assert MarkdownFormat().parse("# a\n```\ncode\n# b\ntext") == {"a": ["```\ncode"], "b": ["text"]}
+
+
+def test_text_of_a_model_is_read_leniently() -> None:
+    markdown = "Let me think.\n\n# thought\n\nIt rains.\n\n#  answer \r\nyes\n"
+    xml = "Let me think.\n<thought>\n\nIt rains & pours\n</thought> so <answer >if a < b: yes</answer>\n<open>"
+
+    assert MarkdownFormat().parse(markdown, strip=True) == {"thought": ["It rains."], "answer": ["yes"]}
+    assert XMLFormat().parse(xml, strip=True) == {"thought": ["It rains & pours"], "answer": ["if a < b: yes"]}
+
+
+def test_text_between_sections_is_kept_in_order() -> None:
+    assert XMLFormat().parse_sections("one <a>two</a> three") == [
+        Section("", "one "),
+        Section("a", "two"),
+        Section("", " three"),
+    ]
+    assert MarkdownFormat().parse_sections("one\n# a\ntwo") == [Section("", "one"), Section("a", "two")]
+
+
+def test_repeated_sections_make_a_list() -> None:
+    assert XMLFormat().parse("<a>1</a><b>2</b><a>3</a>") == {"a": ["1", "3"], "b": ["2"]}
+
+
+def test_a_long_text_of_open_tags_is_read_in_reasonable_time() -> None:
+    text = "".join(f"<a{index}>" for index in range(50_000)) + "</b>" * 50_000
+
+    assert XMLFormat().parse(text) == {}
+
+
+@pytest.mark.parametrize("name", ["", " a", "a ", "a\nb", "a\tb"])
+@pytest.mark.parametrize("text_format", [MarkdownFormat(), XMLFormat()])
+def test_a_name_that_cannot_be_read_back_is_refused(text_format: TextFormat, name: str) -> None:
+    with pytest.raises(ValueError, match="section's name"):
+        text_format.format_section(name, "text")
+
+
+def test_wrong_arguments_are_named() -> None:
+    with pytest.raises(ValueError, match="1 to 6"):
+        MarkdownFormat(level=7)
+    with pytest.raises(ValueError, match="XML name"):
+        XMLFormat(wrapper="no name")
+
+
+@pytest.mark.parametrize("text_format", [MarkdownFormat(), XMLFormat(wrapper="reply")])
+def test_the_instructions_name_the_sections_and_show_an_example_that_parses(text_format: TextFormat) -> None:
+    text_format.register_section("thought", "What you think.")
+    text_format.register_section(
+        SectionSpec(name="call", description="A tool.", example={"x": 1}, required=False, repeatable=True)
+    )
+
+    told = text_format.describe_structure()
+
+    assert "- thought: What you think." in told
+    assert "- call (optional, may repeat): A tool." in told
+    example = told.split("For example:\n\n")[1]
+    assert text_format.parse(example) == {"thought": ["..."], "call": ['{"x": 1}']}
+
+
+def test_registering_twice_replaces() -> None:
+    text_format = MarkdownFormat()
+    text_format.register_section("a", "old")
+    text_format.register_section("a", "new")
+
+    assert [spec.description for spec in text_format.registered] == ["new"]
+
+
+def test_values_are_written_in_the_notation_of_the_encoder() -> None:
+    assert MarkdownFormat(encoder=YAMLEncoder()).format_section("point", Point(1, 2)) == "# point\nx: 1\ny: 2"
