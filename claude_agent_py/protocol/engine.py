@@ -28,7 +28,13 @@ from claude_agent_py.protocol.requests import IncomingRequests, OutgoingRequests
 from claude_agent_py.protocol.state import State, Step, advance
 from claude_agent_py.protocol.turns import RunEnd, RunLimits, TurnRouter, Until
 from claude_agent_py.wire.codec import decode, encode, encode_json
-from claude_agent_py.wire.control import ControlCancelRequest, ControlRequest, ControlResponse, KeepAlive, MalformedFrame
+from claude_agent_py.wire.control import (
+    ControlCancelRequest,
+    ControlRequest,
+    ControlResponse,
+    KeepAlive,
+    MalformedFrame,
+)
 from claude_agent_py.wire.messages import UserMessage
 
 UNSUPPORTED: Final = "unsupported_request"

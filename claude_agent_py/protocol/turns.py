@@ -388,9 +388,7 @@ class TurnRouter:
             return self._end(run, "result")
         return self._end(run, "idle") if self._is_idle(now) else None
 
-    def _end(
-        self, run: _Run, reason: EndReason, kind: TimeoutKind | None = None, limit: float | None = None
-    ) -> RunEnd:
+    def _end(self, run: _Run, reason: EndReason, kind: TimeoutKind | None = None, limit: float | None = None) -> RunEnd:
         return RunEnd(run.run_id, reason, kind, limit, frozenset(run.tasks), run.run_id in self.turn_runs)
 
     def _is_idle(self, now: float) -> bool:

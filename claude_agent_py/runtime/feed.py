@@ -48,7 +48,7 @@ class RunFeed:
         if not self.is_over:
             self.end = end
             self.failure = failure
-            self.mailbox.end(failure)
+            self.mailbox.end()
             self._over.set()
 
     @property

@@ -6,7 +6,6 @@ lines, in order. Nothing is lost. One reader at a time.
 
 import tempfile
 from collections import deque
-from collections.abc import Callable
 from typing import IO, Any, Final
 
 import anyio
@@ -57,7 +56,6 @@ class Mailbox:
         self._held_bytes = 0
         self._spill: _Spill | None = None
         self._ended = False
-        self._failure: Callable[[], BaseException] | None = None
         self._wakeup: anyio.Event | None = None
 
     def __len__(self) -> int:
@@ -76,12 +74,10 @@ class Mailbox:
         if self._wakeup is not None:
             self._wake()
 
-    def end(self, failure: Callable[[], BaseException] | None = None) -> None:
-        """Say that no more will come: the reader ends after the last message, with `failure()` raised if given."""
-        if not self._ended:
-            self._ended = True
-            self._failure = failure
-            self._wake()
+    def end(self) -> None:
+        """Say that no more will come: the reader ends after the last message."""
+        self._ended = True
+        self._wake()
 
     def discard(self) -> None:
         """Drop what waits, and whatever comes: nobody will read."""
@@ -98,8 +94,6 @@ class Mailbox:
         """
         while not self._held and self._spill is None:
             if self._ended:
-                if self._failure is not None:
-                    raise self._failure()
                 raise StopAsyncIteration
             await self._wait()
         return self._take()

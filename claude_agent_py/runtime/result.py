@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
+from pydantic_core import to_json
 
 from claude_agent_py.errors import PromptCancelledError, RunError, StructuredOutputError
 from claude_agent_py.protocol.verdict import error_of
@@ -122,6 +123,6 @@ def structured_output(results: Sequence[ResultMessage], adapter: TypeAdapter[Any
     if found is None:
         raise StructuredOutputError("the model gave no structured output, although the CLI reports success")
     try:
-        return adapter.validate_python(found.structured_output)
+        return adapter.validate_json(to_json(found.structured_output))  # JSON rules: text to dates, lists to sets
     except ValidationError as error:
         raise StructuredOutputError(f"the structured output does not fit output_type: {error}") from error

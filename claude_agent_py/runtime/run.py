@@ -1,0 +1,241 @@
+"""`Run`: the user's end of a run. An object, not a generator: nothing hangs when a loop over it is left.
+
+Iterate it for the messages, await it for the result, or both. Knows nothing of the pipe: a `RunSource` gives the feed
+that the pump fills (`feed.py`) and does what needs the session.
+"""
+
+from collections import deque
+from collections.abc import AsyncIterator, Generator
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Literal, Protocol
+
+from typing_extensions import Self
+
+from claude_agent_py.errors import RunTimeoutError
+from claude_agent_py.protocol.text import TextFold
+from claude_agent_py.runtime.feed import RunFeed
+from claude_agent_py.runtime.result import RunResult
+from claude_agent_py.tools.traffic import ToolCallRecord, ToolTraffic
+
+
+@dataclass(frozen=True, kw_only=True)
+class InterruptReceipt:
+    """What became of an interrupt."""
+
+    outcome: Literal["interrupted", "dequeued", "too_late"]
+    """`interrupted`: the CLI stops the turn; its result follows. `dequeued`: the prompt had not started and was taken
+    out of the queue. `too_late`: the run was over."""
+    still_queued: tuple[str, ...] = ()
+    """The uuids of the prompts that wait in the CLI's queue and run next."""
+    cancelled: tuple[str, ...] = ()
+    """The uuids of the prompts that were taken out of the queue."""
+
+
+class RunSource(Protocol):
+    """What a run needs of its session."""
+
+    async def feed(self) -> RunFeed:
+        """Give the feed; starts the session where it is the run's own."""
+        ...
+
+    def result(self, feed: RunFeed) -> RunResult:
+        """Put the result together. Raises a `RunError` for a structured output that is missing or does not fit."""
+        ...
+
+    async def release(self) -> None:
+        """The run is over: end the session where it is the run's own."""
+        ...
+
+    async def interrupt(self, feed: RunFeed, *, cancel_queued: bool, stop_tasks: bool) -> InterruptReceipt:
+        """Stop the work on the run."""
+        ...
+
+
+class Run:
+    """One prompt's way through the session, and what came of it.
+
+    * `async for message in run` gives its messages as they arrive; an error result is just the last of them.
+    * `await run` waits for the end and gives the `RunResult`; an error result raises its `RunError`.
+    * `async with run` interrupts it, if it is not over, when the block is left.
+
+    Leaving a loop early loses nothing: iterate again, or await. Cancelling disturbs nothing. Iterate in one worker at a
+    time; await in as many as you like.
+    """
+
+    def __init__(self, source: RunSource) -> None:
+        self._source = source
+        self._feed: RunFeed | None = None
+        self._reads: Literal["mailbox", "record"] | None = None
+        """Where iteration reads: the mailbox; or, once the run was awaited first, what the feed has recorded."""
+        self._position = 0
+        self._result: RunResult | None = None
+
+    def __repr__(self) -> str:
+        feed = self._feed
+        if feed is None:
+            return "<Run not started>"
+        state = (feed.end.reason if feed.end else "failed") if feed.is_over else "running"
+        return f"<Run {state}, {len(feed.messages)} messages>"
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the run has ended."""
+        return self._feed is not None and self._feed.is_over
+
+    # Messages ----------------------------------------------------------------------------------------------------
+
+    def __aiter__(self) -> AsyncIterator[Any]:
+        return _Messages(self)
+
+    async def _next(self) -> Any:
+        feed = await self._started()
+        self._reads = self._reads or "mailbox"
+        try:
+            return await (feed.mailbox.get() if self._reads == "mailbox" else self._next_recorded(feed))
+        except StopAsyncIteration:
+            await self._source.release()
+            if feed.failure is not None:
+                raise self._failure(feed) from None
+            raise
+
+    async def _next_recorded(self, feed: RunFeed) -> Any:
+        await feed.wait()
+        if self._position == len(feed.messages):
+            raise StopAsyncIteration
+        self._position += 1
+        return feed.messages[self._position - 1]
+
+    def text(self) -> AsyncIterator[str]:
+        """Iterate the main agent's text as it arrives, each piece once.
+
+        With `include_partial_messages` the pieces are deltas, else whole blocks. Where the API broke off and the CLI
+        started the answer again, what was given already is not repeated. Consumes the run's messages.
+        """
+        return _Text(self)
+
+    def tool_calls(self) -> AsyncIterator[ToolCallRecord]:
+        """Iterate the run's tool calls, each when its result is there. Consumes the run's messages."""
+        return _ToolCalls(self)
+
+    # Result ------------------------------------------------------------------------------------------------------
+
+    def __await__(self) -> Generator[Any, None, RunResult]:
+        return self._finish().__await__()
+
+    async def result(self) -> RunResult:
+        """Wait for the end and give the result, without raising for an error result.
+
+        Raises:
+            CLIError: The CLI could not be started, or ended under the run.
+            ConnectionClosedError: The client was closed under the run.
+            RunTimeoutError: A time limit ran out.
+            StructuredOutputError: The structured output is missing or does not fit `output_type`.
+        """
+        feed = await self._started()
+        if self._reads is None:
+            self._reads = "record"
+            feed.mailbox.discard()  # nobody reads along
+        await feed.wait()
+        await self._source.release()
+        if feed.failure is not None:
+            raise self._failure(feed)
+        if self._result is None:
+            self._result = self._source.result(feed)
+        return self._result
+
+    async def _finish(self) -> RunResult:
+        result = await self.result()
+        error = result.error()
+        if error is not None:
+            raise error
+        return result
+
+    def _failure(self, feed: RunFeed) -> BaseException:
+        assert feed.failure is not None  # noqa: S101 - asked by the caller
+        error = feed.failure()
+        if isinstance(error, RunTimeoutError):
+            error.result = self._source.result(feed)
+        return error
+
+    async def _started(self) -> RunFeed:
+        if self._feed is None:
+            self._feed = await self._source.feed()
+        return self._feed
+
+    # Control -----------------------------------------------------------------------------------------------------
+
+    async def interrupt(self, *, cancel_queued: bool = False, stop_tasks: bool = False) -> InterruptReceipt:
+        """Stop the work on this run; its end follows, and an await raises `InterruptedRunError`.
+
+        A prompt that has not started is taken out of the queue instead (`PromptCancelledError`). Background tasks go
+        on, unless `stop_tasks` is true or the option `per_task_stop_affordance` was switched off. `cancel_queued`
+        takes all other waiting prompts out of the queue, too.
+
+        Raises:
+            ControlError: The CLI did not take it.
+        """
+        feed = await self._started()
+        if feed.is_over:
+            return InterruptReceipt(outcome="too_late")
+        return await self._source.interrupt(feed, cancel_queued=cancel_queued, stop_tasks=stop_tasks)
+
+    async def __aenter__(self) -> Self:
+        await self._started()
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            if not self.is_over:
+                await self.interrupt()
+        finally:
+            await self._source.release()
+
+
+class _Messages:
+    """The messages of a run."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Any:
+        return await self._run._next()
+
+
+class _Text:
+    """The text of a run."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._fold = TextFold()
+        self._ready: deque[str] = deque()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> str:
+        while not self._ready:
+            self._ready.extend(self._fold.feed(await self._run._next()))
+        return self._ready.popleft()
+
+
+class _ToolCalls:
+    """The tool calls of a run, each with its result."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._traffic = ToolTraffic()
+        self._ready: deque[ToolCallRecord] = deque()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> ToolCallRecord:
+        while not self._ready:
+            self._ready.extend(self._traffic.fold(await self._run._next()))
+        return self._ready.popleft()
