@@ -32,7 +32,7 @@ class MatchedAskRule(WireModel):
 
 
 class CanUseToolRequest(TaggedModel):
-    """May this tool call run?"""
+    """A tool call needs your permission."""
 
     TAGS: ClassVar[Mapping[str, Any]] = {"subtype": "can_use_tool"}
 

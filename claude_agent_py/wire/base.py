@@ -30,9 +30,9 @@ class WireModel(BaseModel):
     )
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
-        """Show what is there, not the many fields that are not."""
-        known = self.model_fields_set - (self.__pydantic_extra__ or {}).keys()
-        yield from ((name, value) for name, value in self.__dict__.items() if name in known)
+        """Show what is there, not the many fields that are not; and no field that may hold a secret."""
+        fields, there = type(self).model_fields, self.model_fields_set
+        yield from ((name, value) for name, value in self.__dict__.items() if name in there and fields[name].repr)
         yield from (self.__pydantic_extra__ or {}).items()
 
 

@@ -152,7 +152,7 @@ class MCPServerStatus(CamelModel):
     server_info: MCPServerVersion | None = None
     error: str | None = None
     error_code: str | None = Field(default=None, alias="error_code")
-    config: JSONObject | None = None
+    config: JSONObject | None = Field(default=None, repr=False)
     transport: str | None = None
     scope: str | None = None
     source: str | None = None

@@ -7,7 +7,7 @@ them. The twin of `asks`, which has the other direction.
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from claude_agent_py.wire.base import CamelModel, JSONObject, Number, TaggedModel
@@ -42,10 +42,10 @@ class InitializeRequest(CamelRequest):
     subtype: Literal["initialize"] = "initialize"
     hooks: dict[str, list[HookCallbackMatcher]] | None = None
     """By event."""
-    agents: dict[str, JSONObject] | None = None
+    agents: dict[str, JSONObject] | None = Field(default=None, repr=False)
     """By name. One invalid definition makes the CLI drop all of them, silently."""
     sdk_mcp_servers: list[str] | None = None
-    sdk_mcp_server_configs: dict[str, JSONObject] | None = None
+    sdk_mcp_server_configs: dict[str, JSONObject] | None = Field(default=None, repr=False)
     sdk_mcp_server_manifests: dict[str, JSONObject] | None = None
     sdk_mcp_server_manifests_origin: Literal["host_per_send"] | str | None = None
     json_schema: JSONObject | None = None
@@ -67,10 +67,10 @@ class InitializeRequest(CamelRequest):
     per_task_stop_affordance: bool | None = None
     plugins: list[JSONObject] | None = None
     """Only read with `--await-initialize`."""
-    mcp_servers: dict[str, JSONObject] | None = None
+    mcp_servers: dict[str, JSONObject] | None = Field(default=None, repr=False)
     """Only read with `--await-initialize`."""
-    managed_settings: JSONObject | None = None
-    settings: JSONObject | None = None
+    managed_settings: JSONObject | None = Field(default=None, repr=False)
+    settings: JSONObject | None = Field(default=None, repr=False)
     disallowed_tools: list[str] | None = None
     workspace_trust: JSONObject | None = None
 
@@ -182,12 +182,12 @@ class ClaimSessionRequest(TaggedModel):
 
     subtype: Literal["claim_session"] = "claim_session"
     cwd: str
-    env: dict[str, str] | None = None
+    env: dict[str, str] | None = Field(default=None, repr=False)
     additional_directories: list[str] | None = None
     permission_mode: PermissionMode | None = None
     system_prompt: list[str] | None = None
     append_system_prompt: str | None = None
-    agents: dict[str, JSONObject] | None = None
+    agents: dict[str, JSONObject] | None = Field(default=None, repr=False)
     title: str | None = None
     sdk_mcp_servers: list[str] | None = None
     include_initialize: bool | None = None
@@ -233,7 +233,7 @@ class StartShellTaskRequest(TaggedModel):
     command: str
     args: list[str] | None = None
     cwd: str | None = None
-    env: dict[str, str] | None = None
+    env: dict[str, str] | None = Field(default=None, repr=False)
     timeout_ms: Number | None = None
     description: str | None = None
 
@@ -291,7 +291,7 @@ class ApplyFlagSettingsRequest(TaggedModel):
     TAGS: ClassVar[Mapping[str, Any]] = {"subtype": "apply_flag_settings"}
 
     subtype: Literal["apply_flag_settings"] = "apply_flag_settings"
-    settings: JSONObject
+    settings: JSONObject = Field(repr=False)
 
 
 class GetSettingsRequest(TaggedModel):
@@ -309,7 +309,7 @@ class UpdateSettingsRequest(TaggedModel):
 
     subtype: Literal["update_settings"] = "update_settings"
     source: Literal["localSettings", "userSettings"] | str
-    settings: JSONObject
+    settings: JSONObject = Field(repr=False)
 
 
 class GetHooksListingRequest(TaggedModel):
@@ -410,7 +410,7 @@ class MCPSetServersRequest(TaggedModel):
     TAGS: ClassVar[Mapping[str, Any]] = {"subtype": "mcp_set_servers"}
 
     subtype: Literal["mcp_set_servers"] = "mcp_set_servers"
-    servers: dict[str, JSONObject]
+    servers: dict[str, JSONObject] = Field(repr=False)
 
 
 class MCPReconnectRequest(CamelRequest):

@@ -1,0 +1,687 @@
+"""What the CLI answers: the payloads of successful control responses.
+
+Owns one model per answer, and `typed_reply`, which picks it. Requests that are not named here are answered with
+nothing, or with something of no fixed shape. Knows neither the requests (`requests`) nor the frame (`control`).
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel, Field, ValidationError
+
+from claude_agent_py.wire.base import CamelModel, JSONObject, Number, WireModel
+from claude_agent_py.wire.catalog import (
+    AccountInfo,
+    AgentInfo,
+    EffortLevel,
+    MCPServerStatus,
+    ModelInfo,
+    PluginInfo,
+    SettingsError,
+    SlashCommand,
+)
+from claude_agent_py.wire.system import PermissionMode
+from claude_agent_py.wire.usage import ExtraUsage, FastModeState, SessionUsage, Usage
+
+# The session ----------------------------------------------------------------------------------------------------------
+
+
+class InitializeReply(WireModel):
+    """What the CLI is, and what it has on offer."""
+
+    commands: list[SlashCommand] = Field(default_factory=list)
+    agents: list[AgentInfo] = Field(default_factory=list)
+    """Compare it with the agents that you sent: the CLI drops all of them when one is invalid."""
+    models: list[ModelInfo] = Field(default_factory=list)
+    unavailable_models: list[ModelInfo] | None = None
+    account: AccountInfo | None = None
+    output_style: str = ""
+    available_output_styles: list[str] = Field(default_factory=list)
+    user_output_styles_dir: str | None = None
+    current_model: str | None = None
+    current_permission_mode: PermissionMode | None = None
+    session_state: Literal["idle", "running", "requires_action"] | str | None = None
+    claude_code_version: str | None = None
+    pid: Number | None = None
+    """The CLI's process id."""
+    capabilities: list[str] | None = None
+    """What this CLI can do, by name, for example `background_tasks_moves_bash_v1`."""
+    fast_mode_state: FastModeState | None = None
+    fast_mode_disabled_reason: str | None = None
+    hooks_applied: bool | None = None
+    hook_on_failure_supported: bool | None = None
+    plugins_applied: bool | None = None
+    mcp_servers_applied: bool | None = None
+    settings_applied: bool | None = None
+    managed_settings_applied: bool | None = None
+    disallowed_tools_applied: bool | None = None
+    workspace_trust_recorded: bool | None = None
+    sdk_mcp_manifests_parked: dict[str, str] | None = None
+
+
+class InterruptReply(WireModel):
+    """What an interrupt left."""
+
+    still_queued: list[str] = Field(default_factory=list)
+    """Prompts, by uuid, that wait and will run now. Those sent without a uuid are not named."""
+    cancelled: list[str] | None = None
+    """Prompts, by uuid, that were dropped."""
+    put_back: list[str] | None = None
+    turn: Literal["stopped", "idle", "spared"] | str | None = None
+
+
+class CancelAsyncMessageReply(WireModel):
+    """Whether the prompt was still in the queue."""
+
+    cancelled: bool
+    message_uuid: str | None = None
+
+
+class RewindFilesReply(CamelModel):
+    """What a rewind did, or (`dry_run`) would do."""
+
+    can_rewind: bool
+    error: str | None = None
+    files_changed: list[str] | None = None
+    insertions: Number | None = None
+    deletions: Number | None = None
+    skipped_links: Number | None = None
+
+
+class SideQuestionReply(WireModel):
+    """The answer to a side question."""
+
+    response: str | None = None
+    synthetic: bool | None = None
+
+
+class GenerateSessionTitleReply(WireModel):
+    """The title that the model found; None when it was not asked."""
+
+    title: str | None = None
+
+
+class ExportConversationReply(WireModel):
+    """The conversation as text."""
+
+    text: str
+    default_filename: str = ""
+
+
+# Tasks ----------------------------------------------------------------------------------------------------------------
+
+
+class BackgroundTasksReply(WireModel):
+    """Whether the tool call was moved; None when all were asked for."""
+
+    backgrounded: bool | None = None
+
+
+class GetTaskOutputReply(WireModel):
+    """The end of a task's output, 8 KiB at most."""
+
+    output: str
+    total_bytes: Number = 0
+    truncated: bool = False
+
+
+class StartShellTaskReply(WireModel):
+    """The task that was started, or why none was."""
+
+    status: Literal["started", "denied"] | str
+    task_id: str | None = None
+    message: str | None = None
+
+
+# Model, permissions, settings -----------------------------------------------------------------------------------------
+
+
+class SetModelReply(WireModel):
+    """The model that is used now."""
+
+    model: str | None = None
+
+
+class SetPermissionModeReply(WireModel):
+    """The mode that applies now."""
+
+    mode: PermissionMode | None = None
+
+
+class ListModelsReply(WireModel):
+    """The models that can be chosen."""
+
+    models: list[ModelInfo]
+
+
+class PermissionRuleDescription(WireModel):
+    """A rule in words."""
+
+    prefix: str
+    emphasis: str | None = None
+    suffix: str | None = None
+
+
+class PermissionRuleEntry(CamelModel):
+    """A permission rule and where it comes from."""
+
+    behavior: Literal["allow", "deny", "ask"] | str
+    source: str = ""
+    rule: str = ""
+    description: PermissionRuleDescription | None = None
+    editability: Literal["persistent", "session", "readonly"] | str | None = None
+    not_in_effect: bool | None = None
+
+
+class WorkspaceDirectory(WireModel):
+    """A folder that the session may use."""
+
+    path: str
+    source: str = ""
+
+
+class PermissionRulesState(CamelModel):
+    """All permission rules."""
+
+    rules: list[PermissionRuleEntry] = Field(default_factory=list)
+    workspace_directories: list[WorkspaceDirectory] = Field(default_factory=list)
+    original_cwd: str = ""
+    managed_only: bool = False
+    errors: list[SettingsError] | None = None
+    withheld: bool | None = None
+
+
+class ListPermissionRulesReply(WireModel):
+    """All permission rules."""
+
+    state: PermissionRulesState
+
+
+class SettingsOfSource(WireModel):
+    """The settings of one source."""
+
+    source: str
+    settings: JSONObject = Field(default_factory=dict)
+
+
+class AppliedSettings(WireModel):
+    """What became of the settings."""
+
+    model: str = ""
+    effort: EffortLevel | None = None
+    advisor: str | None = None
+
+
+class GetSettingsReply(WireModel):
+    """The settings that apply, and where they come from."""
+
+    effective: JSONObject = Field(default_factory=dict)
+    sources: list[SettingsOfSource] = Field(default_factory=list)
+    applied: AppliedSettings | None = None
+    errors: list[SettingsError] | None = None
+    withheld: bool | None = None
+
+
+class HookEventInfo(CamelModel):
+    """An event that hooks can have."""
+
+    name: str
+    summary: str = ""
+    supports_matcher: bool | None = None
+    hook_count: Number | None = None
+
+
+class HookListing(CamelModel):
+    """A hook of the settings."""
+
+    event: str
+    matcher: str | None = None
+    source: str = ""
+    source_label: str | None = None
+    plugin_name: str | None = None
+    type: str = ""
+    display_text: str = ""
+    command_text: str = ""
+    condition: str | None = None
+    timeout: Number | None = None
+    """Seconds."""
+    disabled: bool | None = None
+
+
+class HooksPolicy(CamelModel):
+    """What an organisation says about hooks."""
+
+    disabled_by_policy: bool = False
+    managed_only: bool = False
+    plugin_only: bool = False
+    all_disabled: bool = False
+    policy_hook_count: Number = 0
+
+
+class GetHooksListingReply(CamelModel):
+    """The hooks of the settings. Those of this library are not among them."""
+
+    events: list[HookEventInfo] = Field(default_factory=list)
+    hooks: list[HookListing] = Field(default_factory=list)
+    event_catalog: list[HookEventInfo] = Field(default_factory=list)
+    policy: HooksPolicy | None = None
+    errors: list[SettingsError] | None = None
+
+
+# Facts ----------------------------------------------------------------------------------------------------------------
+
+
+class ContextUsageCategory(CamelModel):
+    """One part of the context window."""
+
+    id: str | None = None
+    name: str
+    tokens: Number = 0
+    color: str = ""
+    kind: Literal["used", "free", "buffer", "deferred"] | str | None = None
+    is_deferred: bool | None = None
+
+
+class GridSquare(CamelModel):
+    """One square of the picture that `/context` draws."""
+
+    color: str = ""
+    is_filled: bool = False
+    category_name: str = ""
+    tokens: Number = 0
+    percentage: Number = 0
+    square_fullness: Number = 0
+
+
+class NamedTokens(CamelModel):
+    """Something, by name, and its tokens."""
+
+    name: str
+    tokens: Number = 0
+    is_loaded: bool | None = None
+
+
+class MCPToolTokens(CamelModel):
+    """An MCP tool and its tokens."""
+
+    name: str
+    server_name: str = ""
+    tokens: Number = 0
+    is_loaded: bool | None = None
+
+
+class MCPInstructionTokens(CamelModel):
+    """The instructions of an MCP server and their tokens."""
+
+    server_name: str
+    tokens: Number = 0
+
+
+class MemoryFileTokens(CamelModel):
+    """A memory file and its tokens."""
+
+    path: str
+    type: str = ""
+    tokens: Number = 0
+
+
+class AgentTokens(CamelModel):
+    """An agent definition and its tokens."""
+
+    agent_type: str
+    source: str = ""
+    plugin_id: str | None = None
+    path: str | None = None
+    tokens: Number = 0
+
+
+class SlashCommandTokens(CamelModel):
+    """The slash commands and their tokens."""
+
+    total_commands: Number = 0
+    included_commands: Number = 0
+    tokens: Number = 0
+
+
+class SkillTokens(CamelModel):
+    """A skill and its tokens."""
+
+    name: str
+    source: str = ""
+    plugin_name: str | None = None
+    plugin_id: str | None = None
+    path: str | None = None
+    tokens: Number = 0
+
+
+class SkillsTokens(CamelModel):
+    """The skills and their tokens."""
+
+    total_skills: Number = 0
+    included_skills: Number = 0
+    tokens: Number = 0
+    skill_frontmatter: list[SkillTokens] = Field(default_factory=list)
+
+
+class ToolCallTokens(CamelModel):
+    """The calls of one tool and their tokens."""
+
+    name: str
+    call_tokens: Number = 0
+    result_tokens: Number = 0
+
+
+class MessageBreakdown(CamelModel):
+    """What the tokens of the messages went to."""
+
+    tool_call_tokens: Number = 0
+    tool_result_tokens: Number = 0
+    attachment_tokens: Number = 0
+    assistant_message_tokens: Number = 0
+    user_message_tokens: Number = 0
+    redirected_context_tokens: Number = 0
+    unattributed_tokens: Number = 0
+    tool_calls_by_type: list[ToolCallTokens] = Field(default_factory=list)
+    attachments_by_type: list[NamedTokens] = Field(default_factory=list)
+
+
+class ContextUsageReply(CamelModel):
+    """How full the context window is, in detail."""
+
+    model: str = ""
+    total_tokens: Number = 0
+    max_tokens: Number = 0
+    raw_max_tokens: Number = 0
+    percentage: Number = 0
+    """0 to 100."""
+    categories: list[ContextUsageCategory] = Field(default_factory=list)
+    grid_rows: list[list[GridSquare]] = Field(default_factory=list)
+    memory_files: list[MemoryFileTokens] = Field(default_factory=list)
+    mcp_tools: list[MCPToolTokens] = Field(default_factory=list)
+    mcp_instructions: list[MCPInstructionTokens] | None = None
+    deferred_builtin_tools: list[NamedTokens] | None = None
+    system_tools: list[NamedTokens] | None = None
+    system_prompt_sections: list[NamedTokens] | None = None
+    agents: list[AgentTokens] = Field(default_factory=list)
+    slash_commands: SlashCommandTokens | None = None
+    skills: SkillsTokens | None = None
+    auto_compact_threshold: Number | None = None
+    is_auto_compact_enabled: bool | None = None
+    message_breakdown: MessageBreakdown | None = None
+    api_usage: Usage | None = None
+
+
+class GetSessionCostReply(WireModel):
+    """What the session cost, as text for people."""
+
+    text: str
+
+
+class UsageWindow(WireModel):
+    """One window of a subscription's limits."""
+
+    utilization: Number | None = None
+    """0 to 100."""
+    resets_at: str | None = None
+    """ISO 8601."""
+
+
+class ModelUsageWindow(WireModel):
+    """A limit of one model."""
+
+    display_name: str
+    utilization: Number | None = None
+    resets_at: str | None = None
+
+
+class SubscriptionLimits(WireModel):
+    """Where a subscription stands with its limits."""
+
+    five_hour: UsageWindow | None = None
+    seven_day: UsageWindow | None = None
+    seven_day_oauth_apps: UsageWindow | None = None
+    seven_day_opus: UsageWindow | None = None
+    seven_day_sonnet: UsageWindow | None = None
+    model_scoped: list[ModelUsageWindow] | None = None
+    extra_usage: ExtraUsage | None = None
+
+
+class GetUsageReply(WireModel):
+    """What the session cost, and where the subscription stands."""
+
+    session: SessionUsage
+    subscription_type: str | None = None
+    rate_limits_available: bool = False
+    rate_limits: SubscriptionLimits | None = None
+    behaviors: JSONObject | None = None
+    """What the tokens of the last day and week went to."""
+
+
+class GetBinaryVersionReply(CamelModel):
+    """Which version of the CLI this is."""
+
+    version: str
+    build_time: str | None = None
+
+
+class StatusRow(WireModel):
+    """A line of `/status`."""
+
+    value: str
+    label: str | None = None
+
+
+class StatusSection(WireModel):
+    """A section of `/status`."""
+
+    title: str
+    rows: list[StatusRow] = Field(default_factory=list)
+
+
+class GetStatusReply(WireModel):
+    """What `/status` shows."""
+
+    sections: list[StatusSection]
+
+
+class GetPlanReply(WireModel):
+    """The plan that the agent wrote."""
+
+    exists: bool
+    content: str | None = None
+    path: str | None = None
+
+
+# MCP servers ----------------------------------------------------------------------------------------------------------
+
+
+class MCPStatusReply(CamelModel):
+    """How the MCP servers are."""
+
+    mcp_servers: list[MCPServerStatus]
+
+
+class MCPSetServersReply(WireModel):
+    """What became of the servers."""
+
+    added: list[str] = Field(default_factory=list)
+    removed: list[str] = Field(default_factory=list)
+    errors: dict[str, str] = Field(default_factory=dict)
+    """By server."""
+
+
+class MCPCallReply(CamelModel):
+    """What the tool gave."""
+
+    content: Any = None
+    structured_content: JSONObject | None = None
+    meta: JSONObject | None = Field(default=None, alias="_meta")
+    staging: JSONObject | None = None
+
+
+class MCPResourceContent(CamelModel):
+    """A part of a resource."""
+
+    uri: str
+    mime_type: str | None = None
+    text: str | None = None
+    blob: str | None = None
+    """Base64."""
+    meta: JSONObject | None = Field(default=None, alias="_meta")
+
+
+class MCPReadResourceReply(WireModel):
+    """A resource of an MCP server."""
+
+    contents: list[MCPResourceContent]
+
+
+# Files, plugins, skills -----------------------------------------------------------------------------------------------
+
+
+class ReadFileReply(CamelModel):
+    """A file, or its head."""
+
+    contents: str
+    abs_path: str = ""
+    truncated: bool | None = None
+    encoding: Literal["base64"] | str | None = None
+    lossy: bool | None = None
+    """Some bytes were no UTF-8."""
+
+
+class DirectoryEntry(CamelModel):
+    """A file or folder."""
+
+    name: str
+    is_directory: bool = False
+    is_symlink: bool | None = None
+
+
+class ListDirectoryReply(CamelModel):
+    """What is in a folder."""
+
+    abs_path: str = ""
+    entries: list[DirectoryEntry]
+    truncated: bool = False
+
+
+class FileSuggestion(WireModel):
+    """A path that fits."""
+
+    path: str
+    score: Number | None = None
+
+
+class FileSuggestionsReply(WireModel):
+    """Paths that fit."""
+
+    suggestions: list[FileSuggestion]
+    cwd: str | None = None
+
+
+class RegisterRepoRootReply(WireModel):
+    """The folder that was added."""
+
+    directory: str
+
+
+class SetCwdReply(WireModel):
+    """Whether the working folder was changed."""
+
+    status: Literal["ok", "needs_trust", "rejected"] | str
+    cwd: str | None = None
+    changed: bool | None = None
+    transcript_relocated: bool | None = None
+    directory: str | None = None
+    trust_root: str | None = None
+    reason: str | None = None
+    message: str | None = None
+
+
+class CacheImpact(WireModel):
+    """What a reload of the plugins would cost."""
+
+    mcp_servers_added: list[str] = Field(default_factory=list)
+    mcp_servers_removed: list[str] = Field(default_factory=list)
+    lsp_tool_change: Literal["adds", "may-add", "removes", "may-remove"] | str | None = None
+
+
+class ReloadPluginsReply(WireModel):
+    """What is there after the reload."""
+
+    commands: list[SlashCommand] = Field(default_factory=list)
+    agents: list[AgentInfo] = Field(default_factory=list)
+    plugins: list[PluginInfo] = Field(default_factory=list)
+    mcp_servers: list[MCPServerStatus] = Field(default_factory=list, alias="mcpServers")
+    error_count: Number = 0
+    held: bool | None = None
+    """Nothing was reloaded, because it would have cost the prompt cache."""
+    cache_impact: CacheImpact | None = None
+
+
+class ReloadSkillsReply(WireModel):
+    """The skills after the reload."""
+
+    skills: list[SlashCommand]
+
+
+class ReloadOutputStylesReply(WireModel):
+    """The output styles after the reload."""
+
+    available_output_styles: list[str]
+
+
+# Which answer belongs to which request --------------------------------------------------------------------------------
+
+REPLIES: Final[Mapping[str, type[BaseModel]]] = {
+    "initialize": InitializeReply,
+    "interrupt": InterruptReply,
+    "cancel_async_message": CancelAsyncMessageReply,
+    "rewind_files": RewindFilesReply,
+    "side_question": SideQuestionReply,
+    "generate_session_title": GenerateSessionTitleReply,
+    "export_conversation": ExportConversationReply,
+    "background_tasks": BackgroundTasksReply,
+    "get_task_output": GetTaskOutputReply,
+    "start_shell_task": StartShellTaskReply,
+    "set_model": SetModelReply,
+    "set_permission_mode": SetPermissionModeReply,
+    "list_models": ListModelsReply,
+    "list_permission_rules": ListPermissionRulesReply,
+    "get_settings": GetSettingsReply,
+    "get_hooks_listing": GetHooksListingReply,
+    "get_context_usage": ContextUsageReply,
+    "get_session_cost": GetSessionCostReply,
+    "get_usage": GetUsageReply,
+    "get_binary_version": GetBinaryVersionReply,
+    "get_status": GetStatusReply,
+    "get_plan": GetPlanReply,
+    "mcp_status": MCPStatusReply,
+    "mcp_set_servers": MCPSetServersReply,
+    "mcp_call": MCPCallReply,
+    "mcp_read_resource": MCPReadResourceReply,
+    "read_file": ReadFileReply,
+    "list_directory": ListDirectoryReply,
+    "file_suggestions": FileSuggestionsReply,
+    "register_repo_root": RegisterRepoRootReply,
+    "set_cwd": SetCwdReply,
+    "reload_plugins": ReloadPluginsReply,
+    "reload_skills": ReloadSkillsReply,
+    "reload_output_styles": ReloadOutputStylesReply,
+}
+
+
+def typed_reply(subtype: str, payload: JSONObject | None) -> BaseModel | JSONObject:
+    """Give the payload of a successful answer as its model.
+
+    For a request without a model, and for a shape of another CLI version, it is the plain dict. Never raises for
+    content.
+    """
+    model = REPLIES.get(subtype)
+    if model is None:
+        return payload or {}
+    try:
+        return model.model_validate(payload or {})
+    except ValidationError:
+        return payload or {}
