@@ -1,8 +1,11 @@
 """Tests of agents without a model: scripts for the real CLI, a scripted CLI, and what to assert on.
 
-`ScriptedModel` is a Messages API on loopback that the real CLI talks to. Everything here is public.
+`ScriptedModel` is a Messages API on loopback that the real CLI talks to. `FakeCLI` stands in for the CLI itself, with
+`steps` and `frames` to script it. A `Gate` holds either until the test opens it. Everything here is public.
 """
 
+from claude_agent_py.testing import frames, steps
+from claude_agent_py.testing.fake_cli import FakeCLI, FakeTransport
 from claude_agent_py.testing.gate import Gate
 from claude_agent_py.testing.requests import RecordedRequest
 from claude_agent_py.testing.sandbox import Sandbox
@@ -23,6 +26,8 @@ from claude_agent_py.testing.scripted_model import ScriptedModel
 
 __all__ = [
     "CutStream",
+    "FakeCLI",
+    "FakeTransport",
     "Failure",
     "Gate",
     "RawBlock",
@@ -34,6 +39,8 @@ __all__ = [
     "Thinking",
     "ToolCall",
     "Usage",
+    "frames",
+    "steps",
     "text",
     "thinking",
     "tool_use",

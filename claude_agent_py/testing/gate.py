@@ -20,6 +20,7 @@ class Gate:
         self._changed = threading.Condition()
         self._open = False
         self._reached = 0
+        self._on_open: list[Callable[[], object]] = []
 
     def __repr__(self) -> str:
         return f"<Gate {'open' if self._open else 'closed'}, reached {self._reached} times>"
@@ -39,6 +40,17 @@ class Gate:
         with self._changed:
             self._open = True
             self._changed.notify_all()
+            callbacks, self._on_open = self._on_open, []
+        for callback in callbacks:
+            callback()
+
+    def when_open(self, callback: Callable[[], object]) -> None:
+        """Have a function called as soon as the gate is open, at once if it is; in the thread that opens it."""
+        with self._changed:
+            if not self._open:
+                self._on_open.append(callback)
+                return
+        callback()
 
     async def wait_reached(self, count: int = 1, *, timeout: float = 10.0) -> None:
         """Wait until `count` peers have come to the gate. Raises TimeoutError after `timeout` seconds."""

@@ -1,0 +1,273 @@
+"""A scripted stand-in for the `claude` program, for the faults that the real one does not produce on demand.
+
+Owns the two ways to use a scenario: in memory, as a `Transport`, and installed as a program that a client starts like
+the real one. Both are played by `fake_player`. The scenario is made of `steps` and `frames`.
+"""
+
+import json
+import shlex
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import anyio
+from anyio import lowlevel
+from typing_extensions import override
+
+from claude_agent_py._version import CLI_VERSION
+from claude_agent_py.testing import fake_player, frames, steps
+from claude_agent_py.testing.fake_player import POLL, Action, Player
+from claude_agent_py.testing.frames import JSONObject
+from claude_agent_py.testing.steps import LooseStep, Step
+from claude_agent_py.transport.base import Transport
+
+EMPTY_ANSWER: Final[Mapping[str, Any]] = {}
+
+
+class Start(NamedTuple):
+    """One start of an installed fake."""
+
+    argv: list[str]
+    """The arguments, without the program."""
+    cwd: str
+    pid: int
+    environment: dict[str, str | None]
+    """The variables that `record_env` names; None where one is not set."""
+
+
+class FakeCLI:
+    """A CLI that plays a scenario.
+
+    `script` is what it does, in order: `steps`, bare frames and bytes to send, and lists of all that. At its end, the
+    fake stays until its input ends, and then exits with 0, as the real one does.
+
+    Control requests that no step waits for are answered when they come: `initialize` with `initialize`, others with
+    `answers[subtype]` or `answers["*"]`, by default an empty success. An answer is `{"response": {...}}`,
+    `{"error": "..."}` or `{}`; None leaves the request unanswered for ever.
+
+    `transport()` gives it as a `Transport`; `install()` writes it as a program. Each use plays the scenario from the
+    start. Gates are shared by all.
+    """
+
+    def __init__(
+        self,
+        *script: LooseStep,
+        initialize: JSONObject | None = None,
+        answers: Mapping[str, JSONObject | None] | None = None,
+        version: str = CLI_VERSION,
+        ignore_eof: bool = False,
+        ignore_sigterm: bool = False,
+        record_env: Sequence[str] = (),
+    ) -> None:
+        self._steps = _flat(script)
+        self._gates = list({id(step.gate): step.gate for step in self._steps if step.gate is not None}.values())
+        greeting = frames.initialize_response(claude_code_version=version) if initialize is None else initialize
+        self._scenario = {
+            "steps": [self._as_json(step) for step in self._steps],
+            "answers": {"initialize": {"response": greeting}, "*": EMPTY_ANSWER} | dict(answers or {}),
+            "version": version,
+            "ignore_eof": ignore_eof,
+            "ignore_sigterm": ignore_sigterm,
+            "record_env": list(record_env),
+        }
+        json.dumps(self._scenario)  # what is no JSON is told here, not in the peer
+        self._transports: list[FakeTransport] = []
+        self._folders: list[Path] = []
+
+    def transport(self) -> "FakeTransport":
+        """Give a new transport, for `Client(transport=...)`."""
+        made = FakeTransport(self._scenario, lambda gate: self._gates[gate].is_open)
+        self._transports.append(made)
+        return made
+
+    def install(self, directory: str | Path) -> Path:
+        """Write the fake as a program into a directory, and give its path, for `cli_path=`. POSIX only.
+
+        It needs this Python, but not this package. What it hears is written down beside it, so use a temporary
+        directory.
+        """
+        folder = Path(directory).absolute() / "claude.fake"
+        folder.mkdir(parents=True)
+        (folder / "scenario.json").write_text(json.dumps(self._scenario))
+        player = folder / "player.py"
+        player.write_text(Path(fake_player.__file__).read_text())
+        for number, gate in enumerate(self._gates):
+            gate.when_open((folder / f"gate-{number}").touch)
+        program = folder.parent / "claude"
+        command = shlex.join([sys.executable, "-IS", str(player), str(folder)])
+        program.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
+        program.chmod(0o755)
+        self._folders.append(folder)
+        return program
+
+    # What happened
+
+    @property
+    def received(self) -> list[JSONObject]:
+        """Every frame that came, of all uses: those in memory first, then those of installed programs."""
+        heard = [frame for transport in self._transports for frame in transport.received]
+        return heard + [entry["received"] for entry in self._log() if "received" in entry]
+
+    def received_like(self, match: JSONObject) -> list[JSONObject]:
+        """Those of `received` that have everything that `match` has, however deep."""
+        return [frame for frame in self.received if fake_player.contains(frame, match)]
+
+    def requests(self, subtype: str) -> list[JSONObject]:
+        """What came in control requests of a subtype: the `request` of each."""
+        found = self.received_like({"type": "control_request", "request": {"subtype": subtype}})
+        return [frame["request"] for frame in found]
+
+    @property
+    def starts(self) -> list[Start]:
+        """Every start of the installed program, `--version` apart."""
+        return [Start(**entry["start"]) for entry in self._log() if "start" in entry]
+
+    @property
+    def spawned(self) -> list[int]:
+        """The ids of the processes that `steps.spawn` started."""
+        return [entry["spawned"] for entry in self._log() if "spawned" in entry]
+
+    async def wait_received(self, match: JSONObject, count: int = 1, *, timeout: float = 10.0) -> list[JSONObject]:
+        """Wait until so many frames like `match` have come, and give them. Raises TimeoutError after `timeout` s."""
+        deadline = time.monotonic() + timeout
+        while len(found := self.received_like(match)) < count:
+            if time.monotonic() > deadline:
+                kinds = [frame.get("type") for frame in self.received]
+                raise TimeoutError(f"not within {timeout:g} s: {count} frames like {match}; came: {kinds}")
+            await anyio.sleep(POLL)
+        return found
+
+    def _log(self) -> list[JSONObject]:
+        files = [folder / "log.jsonl" for folder in self._folders]
+        lines = [line for file in files if file.exists() for line in file.read_text().splitlines()]
+        return [json.loads(line) for line in lines]
+
+    def _as_json(self, step: Step) -> JSONObject:
+        gate = {} if step.gate is None else {"gate": self._gates.index(step.gate)}
+        return {"do": step.do, **step.values, **gate}
+
+
+class FakeTransport(Transport):
+    """A scenario played in memory. No worker, no process: it goes on when it is read from or written to."""
+
+    def __init__(self, scenario: Mapping[str, Any], gate_is_open: Callable[[int], bool]) -> None:
+        self._player = Player(scenario, gate_is_open)
+        self._ignores_end = bool(scenario["ignore_eof"])
+        self._ignores_term = bool(scenario["ignore_sigterm"])
+        self._out: list[bytes] = []
+        self._stderr = ""
+        self._out_closed = False
+        self._started = False
+        self._input_ended = False
+        self._closed = False
+        self._exit_code: int | None = None
+        self._changed = anyio.Event()
+
+    @property
+    def received(self) -> list[JSONObject]:
+        """Every frame that came, in order."""
+        return self._player.received
+
+    @override
+    async def start(self) -> None:
+        self._started = True
+        self._go_on()
+        await lowlevel.checkpoint()
+
+    @override
+    async def receive(self) -> bytes:
+        await lowlevel.checkpoint()
+        while True:
+            self._go_on()
+            if self._out:
+                return self._out.pop(0)
+            if self._out_closed or self._closed or self._exit_code is not None:
+                return b""
+            with anyio.move_on_after(POLL if self._player.polls else None):
+                await self._changed.wait()
+
+    @override
+    async def send(self, data: bytes) -> None:
+        await lowlevel.checkpoint()
+        if self._closed or self._input_ended:
+            raise anyio.ClosedResourceError
+        if self._exit_code is not None:
+            raise anyio.BrokenResourceError
+        self._player.feed(data)
+        self._go_on()
+
+    @override
+    async def end_input(self) -> None:
+        await lowlevel.checkpoint()
+        self._end_input()
+
+    @override
+    async def close(self, *, grace: float = 5.0) -> None:
+        self._end_input()
+        with anyio.CancelScope(shield=True), anyio.move_on_after(grace):
+            while self._exit_code is None and self._player.polls and not self._ignores_end:
+                await anyio.sleep(POLL)
+                self._go_on()
+        self._closed = True
+        if self._exit_code is None:
+            self._exit_code = -signal.SIGKILL if self._ignores_term else 143
+        self._wake()
+        await lowlevel.cancel_shielded_checkpoint()
+
+    @property
+    @override
+    def exit_code(self) -> int | None:
+        return self._exit_code
+
+    @property
+    @override
+    def stderr_tail(self) -> str:
+        return self._stderr
+
+    def _end_input(self) -> None:
+        if not self._input_ended:
+            self._input_ended = True
+            self._player.feed(b"")
+            self._go_on()
+
+    def _go_on(self) -> None:
+        if self._started and not self._closed and self._exit_code is None:
+            for action in self._player.advance(time.monotonic()):
+                self._perform(action)
+            self._wake()
+
+    def _perform(self, action: Action) -> None:
+        match action.kind:
+            case "out" if not self._out_closed:
+                self._out.append(action.value)
+            case "err":
+                self._stderr += action.value.decode()
+            case "close_out":
+                self._out_closed = True
+            case "exit":
+                self._exit_code = action.value
+            case "signal":
+                self._exit_code = -action.value
+            case "spawn":
+                raise NotImplementedError("steps.spawn needs an installed FakeCLI")
+
+    def _wake(self) -> None:
+        changed, self._changed = self._changed, anyio.Event()
+        changed.set()
+
+
+def _flat(script: Sequence[LooseStep]) -> list[Step]:
+    flat: list[Step] = []
+    for loose in script:
+        if isinstance(loose, Step):
+            flat.append(loose)
+        elif isinstance(loose, bytes):
+            flat.append(steps.emit_raw(loose))
+        elif isinstance(loose, dict):
+            flat.append(steps.emit(loose))
+        else:
+            flat += _flat(loose)
+    return flat

@@ -1,0 +1,324 @@
+"""Plays the scenario of a `FakeCLI`: the player, and the process around it.
+
+Owns what a scripted peer does with its input. `Player` is pure: bytes and time in, actions out; `main` drives it as a
+program of its own. Deliberately imports nothing but the standard library, and nothing at all of this package:
+`FakeCLI.install` copies this file, so that the program starts in milliseconds and needs no package.
+
+A scenario is JSON. `steps` are played in order, each one an object whose `do` names it (`STEPS`). A control request
+that no step waits for is answered from `answers`, whenever it comes. In a frame, `{"$prompt": "uuid"}` stands for a
+field of the prompt heard last and `{"$heard": "response.request_id"}` for one of the frame heard last; where there is
+no such field, the entry is left out.
+"""
+
+import base64
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+POLL: Final = 0.005
+"""Seconds between two looks at a gate or the clock."""
+
+READ_BYTES: Final = 65536
+GONE: Final = object()
+
+
+class Action(NamedTuple):
+    """Something that the peer does."""
+
+    kind: str
+    """`out`, `err`, `close_out`, `spawn`, `exit` or `signal`."""
+    value: Any = None
+
+
+class Player:
+    """A scenario being played. Feed it input, and perform the actions that `advance` gives."""
+
+    def __init__(self, scenario: Mapping[str, Any], gate_is_open: Callable[[int], bool]) -> None:
+        self.ended = False
+        self.polls = False
+        """Whether it waits for a gate or for time, and not (only) for input."""
+        self.received: list[dict[str, Any]] = []
+        """Every frame that came, in order."""
+        self._steps: list[dict[str, Any]] = list(scenario["steps"])
+        self._answers: Mapping[str, Any] = scenario["answers"]
+        self._ignores_eof = bool(scenario["ignore_eof"])
+        self._gate_is_open = gate_is_open
+        self._at = 0
+        self._until: float | None = None
+        self._rest = b""
+        self._eof = False
+        self._unheard: list[dict[str, Any]] = []
+        self._heard: dict[str, Any] = {}
+        self._prompt: dict[str, Any] = {}
+        self._actions: list[Action] = []
+
+    def feed(self, data: bytes) -> None:
+        """Take what came on stdin; `b""` is the end of it. A line that is no JSON object ends the peer, as it ends the
+        real CLI.
+        """
+        self._eof = self._eof or not data
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in filter(None, map(bytes.strip, lines)):
+            try:
+                frame = json.loads(line)
+            except ValueError:
+                self._end("err", b"Error parsing streaming input line\n")
+                return
+            if isinstance(frame, dict):
+                self.received.append(frame)
+                self._unheard.append(frame)
+
+    def advance(self, now: float) -> list[Action]:
+        """Go on as far as possible, and give what to do for it."""
+        self.polls = False
+        while not self.ended:
+            self._answer_requests()
+            if self._at == len(self._steps):
+                self._end_at_eof()
+                break
+            step = self._steps[self._at]
+            if not STEPS[step["do"]](self, step, now):
+                break
+            self._at += 1
+        actions, self._actions = self._actions, []
+        return actions
+
+    # Steps: each gives whether it is done
+
+    def _emit(self, step: dict[str, Any], now: float) -> bool:
+        if "if_prompt_has" in step and field(self._prompt, step["if_prompt_has"]) is GONE:
+            return True
+        frames = [self._resolved(frame) for frame in step["frames"]]
+        self._act("out", b"".join(json.dumps(frame, ensure_ascii=False).encode() + b"\n" for frame in frames))
+        return True
+
+    def _emit_raw(self, step: dict[str, Any], now: float) -> bool:
+        self._act("out", base64.b64decode(step["base64"]))
+        return True
+
+    def _wait_for(self, step: dict[str, Any], now: float) -> bool:
+        for frame in self._unheard:
+            if contains(frame, step["match"]):
+                self._unheard.remove(frame)
+                self._heard = frame
+                if frame.get("type") == "user":
+                    self._prompt = frame
+                return True
+        self._end_at_eof()
+        return False
+
+    def _answer(self, step: dict[str, Any], now: float) -> bool:
+        self._act("out", reply(self._heard.get("request_id"), self._resolved(step["answer"])))
+        return True
+
+    def _wait_gate(self, step: dict[str, Any], now: float) -> bool:
+        self.polls = not self._gate_is_open(step["gate"])
+        return not self.polls
+
+    def _pause(self, step: dict[str, Any], now: float) -> bool:
+        self._until = now + step["seconds"] if self._until is None else self._until
+        self.polls = now < self._until
+        if not self.polls:
+            self._until = None
+        return not self.polls
+
+    def _hang(self, step: dict[str, Any], now: float) -> bool:
+        self._unheard.clear()
+        return False
+
+    def _stderr(self, step: dict[str, Any], now: float) -> bool:
+        self._act("err", step["text"].encode())
+        return True
+
+    def _close_output(self, step: dict[str, Any], now: float) -> bool:
+        self._act("close_out")
+        return True
+
+    def _spawn(self, step: dict[str, Any], now: float) -> bool:
+        self._act("spawn", step["argv"])
+        return True
+
+    def _exit(self, step: dict[str, Any], now: float) -> bool:
+        self._end("signal" if step["signal"] else "exit", step["signal"] or step["code"])
+        return True
+
+    # Parts
+
+    def _answer_requests(self) -> None:
+        """Answer the control requests that no step waits for, now or later; unless the peer hangs."""
+        rest = self._steps[self._at :]
+        if rest and rest[0]["do"] == "hang":
+            return
+        awaited = [step["match"] for step in rest if step["do"] == "wait_for"]
+        for frame in list(self._unheard):
+            if frame.get("type") != "control_request" or any(contains(frame, match) for match in awaited):
+                continue
+            self._unheard.remove(frame)
+            subtype = str((frame.get("request") or {}).get("subtype"))
+            answer = self._answers.get(subtype, self._answers.get("*"))
+            if answer is not None:
+                self._act("out", reply(frame.get("request_id"), answer))
+
+    def _end_at_eof(self) -> None:
+        if self._eof and not self._ignores_eof:
+            self._end("exit", 0)
+
+    def _end(self, kind: str, value: Any) -> None:
+        self.ended = True
+        self._act(kind, value)
+        if kind == "err":
+            self._act("exit", 1)
+
+    def _act(self, kind: str, value: Any = None) -> None:
+        self._actions.append(Action(kind, value))
+
+    def _resolved(self, value: Any) -> Any:
+        """Replace references; what refers to nothing is left out."""
+        if isinstance(value, list):
+            items = [item for item in map(self._resolved, value) if item is not GONE]
+            return items if items or not value else GONE
+        if not isinstance(value, dict):
+            return value
+        if len(value) == 1:
+            if "$prompt" in value:
+                return field(self._prompt, value["$prompt"])
+            if "$heard" in value:
+                return field(self._heard, value["$heard"])
+        resolved = {key: self._resolved(item) for key, item in value.items()}
+        return {key: item for key, item in resolved.items() if item is not GONE}
+
+
+STEPS: Final[Mapping[str, Callable[[Player, dict[str, Any], float], bool]]] = {
+    "emit": Player._emit,
+    "emit_raw": Player._emit_raw,
+    "wait_for": Player._wait_for,
+    "answer": Player._answer,
+    "wait_gate": Player._wait_gate,
+    "pause": Player._pause,
+    "hang": Player._hang,
+    "stderr": Player._stderr,
+    "close_output": Player._close_output,
+    "spawn": Player._spawn,
+    "exit": Player._exit,
+}
+
+
+def contains(frame: Any, match: Any) -> bool:
+    """Tell whether a frame has everything that `match` has; it may have more."""
+    if isinstance(match, dict):
+        return isinstance(frame, dict) and all(key in frame and contains(frame[key], match[key]) for key in match)
+    return bool(frame == match)
+
+
+def field(frame: Any, path: str) -> Any:
+    """Give the value at a dotted path, or `GONE`."""
+    for name in path.split("."):
+        frame = frame.get(name, GONE) if isinstance(frame, dict) else GONE
+    return GONE if frame is None else frame
+
+
+def reply(request_id: Any, answer: Mapping[str, Any]) -> bytes:
+    """Encode a control response. `answer` has `error` (and perhaps `error_code`), or `response`, or nothing."""
+    outcome = {"subtype": "error" if "error" in answer else "success", "request_id": request_id, **answer}
+    return json.dumps({"type": "control_response", "response": outcome}).encode() + b"\n"
+
+
+# The process ------------------------------------------------------------------------------------------------------
+
+
+def main(folder: Path, argv: list[str]) -> None:
+    """Be the program: play the scenario in `folder` on stdin and stdout, and write down there what happens."""
+    scenario = json.loads((folder / "scenario.json").read_text())
+    if "--version" in argv:
+        print(f"{scenario['version']} (Claude Code)")
+        return
+    process = _Process(folder, scenario)
+    environment = {name: os.environ.get(name) for name in scenario["record_env"]}
+    process.log({"start": {"pid": os.getpid(), "argv": argv, "cwd": os.getcwd(), "environment": environment}})
+    process.run()
+
+
+class _Process:
+    """Drives a player on the descriptors 0, 1 and 2."""
+
+    def __init__(self, folder: Path, scenario: Mapping[str, Any]) -> None:
+        self._log_file = os.open(folder / "log.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        self._player = Player(scenario, lambda gate: (folder / f"gate-{gate}").exists())
+        self._logged = 0
+        self._eof = False
+        signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+        signal.signal(signal.SIGINT, lambda *_: os._exit(0))
+        term = signal.SIG_IGN if scenario["ignore_sigterm"] else (lambda *_: os._exit(143))
+        signal.signal(signal.SIGTERM, term)
+
+    def log(self, entry: Mapping[str, Any]) -> None:
+        os.write(self._log_file, json.dumps(entry).encode() + b"\n")
+
+    def run(self) -> None:
+        while True:
+            for action in self._player.advance(time.monotonic()):
+                PERFORM[action.kind](self, action.value)
+            timeout = POLL if self._player.polls else None
+            if self._eof:
+                time.sleep(timeout or 3600)
+            elif select.select([0], [], [], timeout)[0]:
+                self._read()
+
+    def _read(self) -> None:
+        data = os.read(0, READ_BYTES)
+        self._eof = not data
+        self._player.feed(data)
+        for frame in self._player.received[self._logged :]:
+            self.log({"received": frame})
+        self._logged = len(self._player.received)
+
+    def _write(self, descriptor: int, data: bytes) -> None:
+        view = memoryview(data)
+        try:
+            while view:
+                view = view[os.write(descriptor, view) :]
+        except OSError:  # nobody reads any more: the real CLI does not mind either
+            pass
+
+    def _out(self, data: bytes) -> None:
+        self._write(1, data)
+
+    def _err(self, data: bytes) -> None:
+        self._write(2, data)
+
+    def _close_out(self, _: None) -> None:
+        os.close(1)
+
+    def _spawn(self, argv: list[str]) -> None:
+        quiet = subprocess.DEVNULL
+        child = subprocess.Popen(argv, stdin=quiet, stdout=quiet, stderr=quiet)
+        self.log({"spawned": child.pid})
+
+    def _exit(self, code: int) -> None:
+        os._exit(code)
+
+    def _signal(self, number: int) -> None:
+        if number != signal.SIGKILL:
+            signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+
+
+PERFORM: Final[Mapping[str, Callable[[_Process, Any], None]]] = {
+    "out": _Process._out,
+    "err": _Process._err,
+    "close_out": _Process._close_out,
+    "spawn": _Process._spawn,
+    "exit": _Process._exit,
+    "signal": _Process._signal,
+}
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2:])

@@ -1,0 +1,308 @@
+"""Frames as the CLI sends them, for a `FakeCLI` and for tests of what reads them.
+
+Owns the shapes, as plain JSON objects with everything that a reader relies on; every keyword adds or replaces fields.
+Deliberately does not use the wire models: a test must be able to send what they would refuse.
+
+Read off CLI 2.1.328.
+"""
+
+import itertools
+import json
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+from claude_agent_py._version import CLI_VERSION
+
+JSONObject: TypeAlias = dict[str, Any]
+
+SESSION_ID = "5e55107d-0000-4000-8000-000000000001"
+MODEL = "claude-scripted"
+
+_numbers = itertools.count(1)
+
+
+def prompt_field(path: str) -> JSONObject:
+    """Stand for a field of the prompt that the peer heard last, such as `uuid`; left out where it has none."""
+    return {"$prompt": path}
+
+
+def heard_field(path: str) -> JSONObject:
+    """Stand for a field of the frame that the peer heard last, such as `request_id`; left out where it has none."""
+    return {"$heard": path}
+
+
+PROMPT_FIELDS: JSONObject = {
+    "user_message_uuid": prompt_field("uuid"),
+    "user_message_uuids": [prompt_field("uuid")],
+}
+"""How a frame says which prompts it answers: here, the one heard last."""
+
+
+def encode(*frames: JSONObject) -> bytes:
+    """Encode frames as lines."""
+    return b"".join(json.dumps(frame, ensure_ascii=False).encode() + b"\n" for frame in frames)
+
+
+def of_prompt(frame: JSONObject) -> JSONObject:
+    """Mark a frame of the main conversation as part of the answer to the prompt heard last, as the CLI does."""
+    return frame | PROMPT_FIELDS
+
+
+# The conversation -------------------------------------------------------------------------------------------------
+
+
+def init(**fields: Any) -> JSONObject:
+    """`system/init`, which begins every turn."""
+    return system(
+        "init",
+        cwd="/work",
+        tools=["Task", "Bash", "Read", "Write"],
+        mcp_servers=[],
+        model=MODEL,
+        permissionMode="bypassPermissions",
+        slash_commands=[],
+        apiKeySource="ANTHROPIC_API_KEY",
+        claude_code_version=CLI_VERSION,
+        output_style="default",
+        agents=["general-purpose"],
+        skills=[],
+        plugins=[],
+        **fields,
+    )
+
+
+def assistant(content: str | Sequence[JSONObject] = "ok", **fields: Any) -> JSONObject:
+    """An assistant message: a text, or content blocks. The CLI sends one block a message."""
+    message = {
+        "id": f"msg_{next(_numbers):08d}",
+        "type": "message",
+        "role": "assistant",
+        "model": MODEL,
+        "content": [text_block(content)] if isinstance(content, str) else list(content),
+        "stop_reason": None,
+        "stop_sequence": None,
+        "usage": USAGE,
+    }
+    return _frame("assistant", {"message": message, "parent_tool_use_id": None, **fields})
+
+
+def user(content: str | Sequence[JSONObject], **fields: Any) -> JSONObject:
+    """A user message: a subagent's prompt, or tool results."""
+    message = {"role": "user", "content": content if isinstance(content, str) else list(content)}
+    return _frame("user", {"message": message, "parent_tool_use_id": None, **fields})
+
+
+def tool_result(tool_use_id: str, content: Any = "", *, is_error: bool = False, **fields: Any) -> JSONObject:
+    """The user message that brings a tool's result. `tool_use_result=` adds its structured form."""
+    block = {"type": "tool_result", "tool_use_id": tool_use_id, "content": content, "is_error": is_error}
+    return user([block], **fields)
+
+
+def result(text: str = "ok", *, subtype: str = "success", is_error: bool = False, **fields: Any) -> JSONObject:
+    """A result. It names the prompt heard last; `user_message_uuid(s)=` says otherwise, `origin=` whose turn it was.
+
+    Subtypes of failure carry `errors` instead of a text.
+    """
+    said: JSONObject = {"result": text} if subtype == "success" else {"errors": [text] if text else []}
+    own = {} if "origin" in fields else PROMPT_FIELDS
+    body = {
+        "subtype": subtype,
+        "is_error": is_error or subtype != "success",
+        "duration_ms": 100,
+        "duration_api_ms": 80,
+        "num_turns": 1,
+        "stop_reason": "end_turn",
+        "total_cost_usd": 0.01,
+        "usage": USAGE,
+        "modelUsage": {},
+        "permission_denials": [],
+        "terminal_reason": "completed",
+    }
+    return _frame("result", body | said | own | fields)
+
+
+def api_error(text: str, kind: str = "unknown", status: int | None = 500) -> list[JSONObject]:
+    """The two frames of a turn that the API refused: a synthetic assistant message, and a result that is an error
+    although its subtype says success.
+    """
+    spoken = assistant(text, error=kind, is_api_error_message=True, api_error_status=status)
+    spoken["message"] |= {"model": "<synthetic>", "stop_reason": "stop_sequence"}
+    ended = result(
+        text, is_error=True, stop_reason="stop_sequence", terminal_reason="api_error", api_error_status=status
+    )
+    return [spoken, ended]
+
+
+def stream_event(event: JSONObject, **fields: Any) -> JSONObject:
+    """A partial message: one event of the API's stream."""
+    return _frame("stream_event", {"event": event, "parent_tool_use_id": None, **fields})
+
+
+def text_stream(*parts: str, index: int = 0) -> list[JSONObject]:
+    """The stream events of a text block: start, one delta a part, stop."""
+    start = {"type": "content_block_start", "index": index, "content_block": {"type": "text", "text": ""}}
+    deltas = [
+        {"type": "content_block_delta", "index": index, "delta": {"type": "text_delta", "text": part}} for part in parts
+    ]
+    return [stream_event(event) for event in (start, *deltas, {"type": "content_block_stop", "index": index})]
+
+
+# Content blocks ---------------------------------------------------------------------------------------------------
+
+USAGE: JSONObject = {
+    "input_tokens": 100,
+    "output_tokens": 10,
+    "cache_creation_input_tokens": 0,
+    "cache_read_input_tokens": 0,
+}
+
+
+def text_block(text: str) -> JSONObject:
+    """A text block."""
+    return {"type": "text", "text": text}
+
+
+def tool_use_block(name: str, input: Mapping[str, Any] | None = None, *, id: str | None = None) -> JSONObject:  # noqa: A002
+    """A tool call."""
+    return {"type": "tool_use", "id": id or f"toolu_{next(_numbers):08d}", "name": name, "input": dict(input or {})}
+
+
+# Tasks ------------------------------------------------------------------------------------------------------------
+
+
+def task_started(task_id: str, description: str = "a task", **fields: Any) -> JSONObject:
+    """A task began. A background subagent, unless `task_type`, `is_backgrounded`, ... say otherwise."""
+    body = {
+        "task_id": task_id,
+        "run_id": f"0-{task_id}",
+        "tool_use_id": f"toolu_{task_id}",
+        "description": description,
+        "subagent_type": "general-purpose",
+        "is_backgrounded": True,
+        "spawn_depth": 1,
+        "task_type": "local_agent",
+        "prompt": description,
+    }
+    return system("task_started", **(body | fields))
+
+
+def task_progress(task_id: str, description: str = "Running", **fields: Any) -> JSONObject:
+    """A task called a tool."""
+    body = {
+        "task_id": task_id,
+        "run_id": f"0-{task_id}",
+        "tool_use_id": f"toolu_{task_id}",
+        "description": description,
+        "usage": {"total_tokens": 110, "tool_uses": 1, "duration_ms": 50},
+        "last_tool_name": "Bash",
+    }
+    return system("task_progress", **(body | fields))
+
+
+def task_updated(task_id: str, status: str | None = "completed", **patch: Any) -> JSONObject:
+    """Something about a task changed. The wire says `killed` here where a notification says `stopped`."""
+    changed = patch if status is None else {"status": status, **patch}
+    return system("task_updated", task_id=task_id, run_id=f"0-{task_id}", patch=changed)
+
+
+def task_notification(task_id: str, status: str = "completed", summary: str = "done", **fields: Any) -> JSONObject:
+    """A task is over: `completed`, `failed` or `stopped`."""
+    body = {
+        "task_id": task_id,
+        "run_id": f"0-{task_id}",
+        "tool_use_id": f"toolu_{task_id}",
+        "status": status,
+        "output_file": "",
+        "summary": summary,
+    }
+    return system("task_notification", **(body | fields))
+
+
+def background_tasks(*task_ids: str, **fields: Any) -> JSONObject:
+    """The whole list of what runs in the background now."""
+    tasks = [{"task_id": id, "task_type": "local_agent", "description": "a task"} for id in task_ids]  # noqa: A001
+    return system("background_tasks_changed", tasks=tasks, **fields)
+
+
+def task_end(task_id: str, status: str = "completed", summary: str = "done", **fields: Any) -> list[JSONObject]:
+    """The three frames with which a background task ends, in the CLI's order, when no other runs."""
+    updated = task_updated(task_id, "killed" if status == "stopped" else status)
+    return [updated, task_notification(task_id, status, summary, **fields), background_tasks()]
+
+
+def task_origin(task_id: str) -> JSONObject:
+    """The `origin` of a turn that the CLI began itself because a task was over."""
+    return {"kind": "task-notification", "producer": "session-task", "runId": f"0-{task_id}"}
+
+
+# The rest ---------------------------------------------------------------------------------------------------------
+
+
+def system(subtype: str, **fields: Any) -> JSONObject:
+    """Any system message."""
+    return _frame("system", {"subtype": subtype, **fields})
+
+
+def session_state(state: str) -> JSONObject:
+    """The session is `idle`, `running` or `requires_action` now."""
+    return system("session_state_changed", state=state)
+
+
+def lifecycle(state: str, command_uuid: Any = None) -> JSONObject:
+    """What became of a prompt that carried a uuid: `queued`, `started`, `completed`, `cancelled`.
+
+    It is about the prompt heard last unless told otherwise.
+    """
+    return _frame("command_lifecycle", {"command_uuid": command_uuid or prompt_field("uuid"), "state": state})
+
+
+def control_request(request_id: str, subtype: str, **fields: Any) -> JSONObject:
+    """The CLI asks something."""
+    return {"type": "control_request", "request_id": request_id, "request": {"subtype": subtype, **fields}}
+
+
+def control_cancel(request_id: str) -> JSONObject:
+    """The CLI takes a question back."""
+    return {"type": "control_cancel_request", "request_id": request_id}
+
+
+def can_use_tool(request_id: str, tool_name: str = "Bash", **fields: Any) -> JSONObject:
+    """The CLI asks whether a tool may run."""
+    body = {"tool_name": tool_name, "input": {"command": "ls"}, "tool_use_id": "toolu_1", "permission_suggestions": []}
+    return control_request(request_id, "can_use_tool", **(body | fields))
+
+
+def hook_callback(request_id: str, callback_id: str, input: Mapping[str, Any], **fields: Any) -> JSONObject:  # noqa: A002
+    """A hook is called; `input` needs `hook_event_name` and what that event has."""
+    common = {"session_id": SESSION_ID, "transcript_path": "/tmp/transcript.jsonl", "cwd": "/work"}  # noqa: S108
+    return control_request(request_id, "hook_callback", callback_id=callback_id, input=common | dict(input), **fields)
+
+
+def mcp_message(request_id: str, server_name: str, method: str, **params: Any) -> JSONObject:
+    """A JSON-RPC request to an in-process MCP server, with `request_id` as its id too."""
+    message = {"jsonrpc": "2.0", "id": request_id, "method": method, "params": params}
+    return control_request(request_id, "mcp_message", server_name=server_name, message=message)
+
+
+def initialize_response(**fields: Any) -> JSONObject:
+    """What `initialize` is answered with."""
+    body = {
+        "commands": [],
+        "agents": [{"name": "general-purpose", "description": "General-purpose agent."}],
+        "output_style": "default",
+        "available_output_styles": ["default"],
+        "models": [],
+        "account": {"tokenSource": "none", "apiKeySource": "ANTHROPIC_API_KEY", "apiProvider": "firstParty"},
+        "pid": 1,
+        "claude_code_version": CLI_VERSION,
+        "current_permission_mode": "default",
+        "hook_on_failure_supported": True,
+        "session_state": "idle",
+        "capabilities": ["interrupt_receipt_v1", "interrupt_cancel_queued_v1", "msg_lifecycle_v1"],
+    }
+    return body | fields
+
+
+def _frame(kind: str, fields: JSONObject) -> JSONObject:
+    return {"type": kind, "uuid": str(uuid.uuid4()), "session_id": SESSION_ID} | fields
