@@ -1,0 +1,169 @@
+"""What the results of tools say about tasks.
+
+Owns the reading of `tool_use_result` of the tools that launch, resume, stop or wait for tasks, and the pairing of a
+result with its call (so that no other tool, an MCP server's for instance, can speak of tasks). Pure; gives values and
+decides nothing: `ledger` does.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias
+
+from claude_agent_py.wire.messages import AssistantMessage, UserMessage
+from claude_agent_py.wire.tasks import TaskUsage
+
+TASK_TOOLS: Final = frozenset({"Agent", "Task", "Bash", "PowerShell", "Monitor", "Workflow", "SendMessage", "TaskStop"})
+_MAX_OPEN_CALLS: Final = 8192
+_OUTPUT_PATH: Final = re.compile(r"with ID: (?P<id>[\w-]+)\. Output is being written to: (?P<path>\S[^\n]*?\.output)\b")
+
+Word: TypeAlias = Literal["launched", "resumed", "completed", "stopped", "writes"]
+"""`writes` is read out of a text, so it never makes a task known: it only says where a known one writes to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Announcement:
+    """A tool's word on a task."""
+
+    word: Word
+    task_id: str
+    tool_use_id: str | None = None
+    type: str | None = None
+    description: str = ""
+    prompt: str | None = None
+    output_file: str = ""
+    report: str = ""
+    """What a completed agent handed back."""
+    usage: TaskUsage | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A tool call whose result has not come yet."""
+
+    name: str
+    agent_id: str | None
+    """The subagent that made it; None for the main agent."""
+
+
+class OpenCalls:
+    """The tool calls without a result, by id. Bounded: the oldest are forgotten."""
+
+    def __init__(self) -> None:
+        self._calls: dict[str, Call] = {}
+
+    def note(self, message: AssistantMessage) -> None:
+        """Note the calls in a message."""
+        for block in message.tool_uses:
+            self._calls[block.id] = Call(block.name, message.agent_id)
+        while len(self._calls) > _MAX_OPEN_CALLS:
+            del self._calls[next(iter(self._calls))]
+
+    def get(self, tool_use_id: str | None) -> Call | None:
+        """Give an open call."""
+        return None if tool_use_id is None else self._calls.get(tool_use_id)
+
+    def close(self, tool_use_id: str) -> Call | None:
+        """Give the call of a result that came."""
+        return self._calls.pop(tool_use_id, None)
+
+
+def announcements(message: UserMessage, calls: OpenCalls) -> Iterable[Announcement]:
+    """Give what the tool results in a message say about tasks. A tool is trusted only with its own."""
+    for block in message.tool_results:
+        call = calls.close(block.tool_use_id)
+        if call is not None and call.name not in TASK_TOOLS:
+            continue
+        if isinstance(message.tool_use_result, dict):
+            yield from _structured(message.tool_use_result, block.tool_use_id)
+        path = _OUTPUT_PATH.search(block.text)
+        if path is not None:
+            yield Announcement("writes", path["id"], block.tool_use_id, output_file=path["path"])
+
+
+def _structured(result: dict[str, Any], tool_use_id: str) -> Iterable[Announcement]:
+    reader = next((reader for key, reader in _READERS if isinstance(result.get(key), str)), None)
+    said = reader(result, tool_use_id) if reader else None
+    return [] if said is None else [said]
+
+
+def _agent(result: dict[str, Any], tool_use_id: str) -> Announcement | None:
+    if result.get("status") == "async_launched":
+        return Announcement(
+            "launched",
+            result["agentId"],
+            tool_use_id,
+            type="local_agent",
+            description=_text(result, "description"),
+            prompt=_text(result, "prompt") or None,
+            output_file=_text(result, "outputFile"),
+        )
+    if result.get("status") != "completed":
+        return None
+    return Announcement(
+        "completed",
+        result["agentId"],
+        tool_use_id,
+        type="local_agent",
+        prompt=_text(result, "prompt") or None,
+        report=_last_text(result.get("content")),
+        usage=_usage(result),
+    )
+
+
+def _launched_by_id(result: dict[str, Any], tool_use_id: str) -> Announcement | None:
+    """Read the results of Monitor, Workflow and agents in the cloud; the to-do list has a `taskId` too."""
+    if "timeoutMs" in result:
+        return Announcement("launched", result["taskId"], tool_use_id, type="local_bash")
+    if result.get("status") not in ("async_launched", "remote_launched"):
+        return None
+    default = "remote_agent" if "sessionUrl" in result else "local_workflow"
+    return Announcement(
+        "launched",
+        result["taskId"],
+        tool_use_id,
+        type=_text(result, "taskType") or default,
+        description=_text(result, "description") or _text(result, "summary"),
+        output_file=_text(result, "outputFile"),
+    )
+
+
+def _shell(result: dict[str, Any], tool_use_id: str) -> Announcement:
+    return Announcement("launched", result["backgroundTaskId"], tool_use_id, type="local_bash")
+
+
+def _resumed(result: dict[str, Any], tool_use_id: str) -> Announcement:
+    return Announcement("resumed", result["resumedAgentId"], tool_use_id, type="local_agent")
+
+
+def _stopped(result: dict[str, Any], tool_use_id: str) -> Announcement | None:
+    if "task_type" not in result:
+        return None
+    return Announcement("stopped", result["task_id"], type=_text(result, "task_type") or None)
+
+
+_READERS: Final = (
+    ("backgroundTaskId", _shell),
+    ("resumedAgentId", _resumed),
+    ("agentId", _agent),
+    ("taskId", _launched_by_id),
+    ("task_id", _stopped),
+)
+"""By the key that names the task."""
+
+
+def _text(result: dict[str, Any], key: str) -> str:
+    value = result.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def _last_text(content: Any) -> str:
+    """Give the last text block: those before it may be notes of the CLI."""
+    blocks = content if isinstance(content, list) else []
+    return next((_text(block, "text") for block in reversed(blocks) if isinstance(block, dict) and "text" in block), "")
+
+
+def _usage(result: dict[str, Any]) -> TaskUsage | None:
+    names = {"total_tokens": "totalTokens", "tool_uses": "totalToolUseCount", "duration_ms": "totalDurationMs"}
+    found = {name: result[key] for name, key in names.items() if isinstance(result.get(key), int | float)}
+    return TaskUsage(**found) if found else None

@@ -1,0 +1,142 @@
+"""What the ledger keeps of a task: one `Entry`, with one `Run` for each time it ran.
+
+Owns these records and the questions that they answer by themselves. They change only in `ledger`; users see them
+through `task.Task`. Times are seconds since the epoch.
+"""
+
+import re
+from dataclasses import dataclass, field
+from typing import Final
+
+from claude_agent_py.tasks.outcome import TaskOutcome
+from claude_agent_py.tasks.state import Evidence, Signal, move
+from claude_agent_py.wire.tasks import TaskNotificationMessage, TaskStatus, TaskUsage
+
+AGENT_TYPES: Final = frozenset({"local_agent", "remote_agent", "in_process_teammate"})
+SHELL_TYPES: Final = frozenset({"local_bash", "monitor_mcp", "monitor_ws"})
+_AGENT_ID: Final = re.compile(r"a[0-9a-f]{16}")
+_SHELL_ID: Final = re.compile(r"b[0-9a-z]{8}")
+
+
+@dataclass(slots=True, eq=False)
+class Run:
+    """One run of a task: from its start, or its resumption, to its end."""
+
+    started_at: float
+    run_id: str | None = None
+    """None where the CLI named none (yet)."""
+    is_nameless: bool = False
+    """A task message spoke of it without a run id."""
+    start_uuid: str = ""
+    """The start message, to know a repeated one."""
+    tool_use_id: str | None = None
+    prompt: str | None = None
+    status: TaskStatus = TaskStatus.PENDING
+    evidence: Evidence | None = None
+    """How the end is known; None while there is none."""
+    ended_at: float | None = None
+    summary: str = ""
+    failure_reason: str | None = None
+    output_file: str | None = None
+    usage: TaskUsage | None = None
+    exit_code: int | None = None
+    is_report: bool = False
+    notification: TaskNotificationMessage | None = field(default=None, repr=False)
+    is_announced: bool = False
+    """`TaskStarted` or `TaskReopened` went out."""
+    outcome: TaskOutcome | None = None
+    """Set when the end is settled, which is when waiters are woken."""
+    doubt: Evidence | None = None
+    """Why the run may be over although nobody said so; None where nothing speaks for it."""
+    settle_at: float | None = None
+    """When to look again: the grace for a report that should come, or for a doubt that may pass."""
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the end is still open, or not settled yet."""
+        return self.outcome is None
+
+    def move(self, signal: Signal, by: Evidence | None = None) -> bool:
+        """Take a signal; give whether the status changed."""
+        old = self.status
+        self.status = move(old, signal, known_by=self.evidence, now_by=by)
+        return self.status is not old
+
+
+@dataclass(slots=True, eq=False)
+class Entry:
+    """A task."""
+
+    id: str
+    type: str | None = None
+    description: str = ""
+    subagent_type: str | None = None
+    workflow_name: str | None = None
+    parent_id: str | None = None
+    spawn_depth: int | None = None
+    is_backgrounded: bool | None = None
+    """None while it is not known."""
+    is_ambient: bool = False
+    is_external: bool = False
+    """Not the CLI's: the end of its process says nothing of it."""
+    is_confirmed: bool = False
+    """More than a hook spoke of it."""
+    runs: list[Run] = field(default_factory=list)
+    """In the order of their run ids; the last is the current one."""
+    activity: str = ""
+    last_tool_name: str | None = None
+    progress_summary: str | None = None
+    output_file: str | None = None
+    transcript_path: str | None = None
+    last_text: str = ""
+    """The subagent's last words, as a hook told them."""
+    last_activity: float = 0.0
+    prompts: set[str] = field(default_factory=set)
+    """The permission prompts and questions of it that are open."""
+    children: list[str] = field(default_factory=list)
+
+    @property
+    def run(self) -> Run:
+        """The current run."""
+        return self.runs[-1]
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the current run is not settled."""
+        return self.run.is_live
+
+    @property
+    def is_agent(self) -> bool:
+        """Whether it is a subagent, whose output is a conversation."""
+        if self.type is None:
+            return self.subagent_type is not None or _AGENT_ID.fullmatch(self.id) is not None
+        return self.type in AGENT_TYPES
+
+    @property
+    def is_shell(self) -> bool:
+        """Whether it is a shell or a monitor, whose output is text."""
+        return _SHELL_ID.fullmatch(self.id) is not None if self.type is None else self.type in SHELL_TYPES
+
+    def find_run(self, tool_use_id: str | None) -> Run | None:
+        """Give the run that this tool call launched, the latest first."""
+        if tool_use_id is None:
+            return None
+        return next((run for run in reversed(self.runs) if run.tool_use_id == tool_use_id), None)
+
+    def outcome_of(self, run: Run) -> TaskOutcome:
+        """Make the outcome of a run that is over."""
+        return TaskOutcome(
+            task_id=self.id,
+            status=run.status,
+            evidence=run.evidence or Evidence.LEVEL,
+            summary=run.summary,
+            failure_reason=None if run.status is TaskStatus.COMPLETED else run.failure_reason,
+            output_file=run.output_file or self.output_file,
+            usage=run.usage,
+            exit_code=run.exit_code,
+            is_report=run.is_report,
+            run_id=run.run_id,
+            started_at=run.started_at,
+            ended_at=run.ended_at,
+            description=self.description,
+        )

@@ -1,0 +1,70 @@
+"""How a run of a task ended: the value that waiting for a task gives.
+
+Owns `TaskOutcome` and the few things that are read out of the CLI's sentences. Knows nothing of live tasks (`task`) and
+nothing of files: what stands in an output file is read with `Task.read_output`.
+"""
+
+import re
+from dataclasses import dataclass
+
+from claude_agent_py.tasks.state import Evidence
+from claude_agent_py.wire.tasks import TaskStatus, TaskUsage
+
+_EXIT_CODE = re.compile(r"\bexit(?:ed with)? code (-?\d+)\b")
+
+
+@dataclass(frozen=True, slots=True)
+class TaskOutcome:
+    """The end of one run of a task. A task that failed has an outcome too; waiting for it does not raise."""
+
+    task_id: str
+    status: TaskStatus
+    """`completed`, `failed` or `stopped`."""
+    evidence: Evidence
+    """How the end is known; `evidence.is_certain` says whether the CLI itself reported it."""
+    summary: str = ""
+    """The report of a subagent, or the CLI's line about another task. Empty where none arrived."""
+    failure_reason: str | None = None
+    """Why it failed, or why it was stopped where the CLI says so; None for a task that completed."""
+    output_file: str | None = None
+    """Path of the output (a shell's text, a subagent's transcript); None where the CLI named none."""
+    usage: TaskUsage | None = None
+    exit_code: int | None = None
+    """The exit status of a shell; None for other tasks, and where it is not known."""
+    is_report: bool = False
+    """Whether `summary` is a subagent's own report."""
+    run_id: str | None = None
+    started_at: float | None = None
+    """Seconds since the epoch."""
+    ended_at: float | None = None
+    """Seconds since the epoch; by the CLI's clock where it said."""
+    description: str = ""
+
+    @property
+    def is_success(self) -> bool:
+        """Whether the task completed."""
+        return self.status is TaskStatus.COMPLETED
+
+    @property
+    def duration(self) -> float | None:
+        """How long the run took, in seconds."""
+        if self.started_at is None or self.ended_at is None:
+            return None
+        return max(0.0, self.ended_at - self.started_at)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a look at the files of a task brought. `status` is None where they do not say that it is over."""
+
+    evidence: Evidence
+    status: TaskStatus | None = None
+    summary: str = ""
+    failure_reason: str | None = None
+    exit_code: int | None = None
+
+
+def exit_code_in(summary: str) -> int | None:
+    """Read the exit status out of the CLI's sentence about the end of a shell; None where it says none."""
+    found = _EXIT_CODE.search(summary)
+    return int(found[1]) if found else None

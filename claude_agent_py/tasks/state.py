@@ -1,0 +1,176 @@
+"""The states of a task and the moves between them, as a table.
+
+Owns `TRANSITIONS`, from which the ledger takes every change of a status and the documentation its diagram, and
+`Evidence`, which says how the end of a run is known and how far to trust it. Deliberately knows neither messages nor
+time: `ledger` reads those. The states themselves are words of the wire (`wire.tasks.TaskStatus`).
+
+Two rules are why the order of arrival does not matter. Better evidence replaces worse, never the other way round. And
+a run that is over stays over: only a *new run* of the task opens it again, or a sign of life after an end that was
+merely inferred.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from claude_agent_py.wire.tasks import TaskStatus
+
+
+class Evidence(StrEnum):
+    """How the end of a run is known. From `NOTIFICATION` to `TOOL_RESULT` the CLI said so; the rest is inferred."""
+
+    NOTIFICATION = "notification"
+    """The task's own notification."""
+    UPDATE = "update"
+    """An update with a final status, and no notification after it."""
+    TOOL_RESULT = "tool_result"
+    """The result of the tool call that waited for the task, or that stopped it."""
+    END_MARKER = "end_marker"
+    """The last line of a shell's output file."""
+    TRANSCRIPT = "transcript"
+    """The transcript of the subagent, or the CLI's notes beside it."""
+    HOOK = "hook"
+    """A `SubagentStop` hook, and nothing more after it."""
+    LEVEL = "level"
+    """The list of live background tasks no longer has it."""
+    RESULT = "result"
+    """The turn that waited for it is over."""
+    STOP_REQUEST = "stop_request"
+    """The CLI confirmed that it was told to stop the task."""
+    NEXT_RUN = "next_run"
+    """The task began another run."""
+    PROCESS_EXIT = "process_exit"
+    """The CLI's process ended under it."""
+
+    @property
+    def rank(self) -> int:
+        """How far to trust it; more is better."""
+        return _RANKS[self]
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether the CLI itself said that the run is over, and how."""
+        return self.rank >= _RANKS[Evidence.TOOL_RESULT]
+
+
+_RANKS: Final[Mapping[Evidence, int]] = {
+    Evidence.NOTIFICATION: 5,
+    Evidence.UPDATE: 4,
+    Evidence.TOOL_RESULT: 3,
+    Evidence.END_MARKER: 2,
+    Evidence.TRANSCRIPT: 2,
+    Evidence.HOOK: 1,
+    Evidence.LEVEL: 1,
+    Evidence.RESULT: 1,
+    Evidence.STOP_REQUEST: 1,
+    Evidence.NEXT_RUN: 1,
+    Evidence.PROCESS_EXIT: 0,
+}
+
+
+class Signal(StrEnum):
+    """What may move a task from one state to another."""
+
+    STARTED = "started"
+    SIGN_OF_LIFE = "sign of life"
+    """Progress, a message of the subagent, or its place in the list of live tasks."""
+    QUEUED = "queued"
+    PAUSED = "paused"
+    RESUMED = "resumed"
+    ASKED = "asks the user"
+    ANSWERED = "answered"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    STOPPED = "stopped"
+    NEW_RUN = "new run"
+
+
+class Guard(StrEnum):
+    """What a move needs beside its signal."""
+
+    NONE = ""
+    BETTER_EVIDENCE = "better evidence"
+    INFERRED_END = "the end was inferred"
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """One row of the table."""
+
+    source: TaskStatus
+    signal: Signal
+    target: TaskStatus
+    guard: Guard = Guard.NONE
+
+
+_ENDS: Final[Mapping[Signal, TaskStatus]] = {
+    Signal.COMPLETED: TaskStatus.COMPLETED,
+    Signal.FAILED: TaskStatus.FAILED,
+    Signal.STOPPED: TaskStatus.STOPPED,
+}
+_OPEN: Final = tuple(status for status in TaskStatus if not status.is_terminal)
+
+TRANSITIONS: Final[tuple[Transition, ...]] = (
+    Transition(TaskStatus.PENDING, Signal.STARTED, TaskStatus.RUNNING),
+    Transition(TaskStatus.PENDING, Signal.SIGN_OF_LIFE, TaskStatus.RUNNING),
+    Transition(TaskStatus.PENDING, Signal.RESUMED, TaskStatus.RUNNING),
+    Transition(TaskStatus.PENDING, Signal.PAUSED, TaskStatus.PAUSED),
+    Transition(TaskStatus.PENDING, Signal.ASKED, TaskStatus.AWAITING_USER),
+    Transition(TaskStatus.RUNNING, Signal.QUEUED, TaskStatus.PENDING),
+    Transition(TaskStatus.RUNNING, Signal.PAUSED, TaskStatus.PAUSED),
+    Transition(TaskStatus.RUNNING, Signal.ASKED, TaskStatus.AWAITING_USER),
+    Transition(TaskStatus.PAUSED, Signal.RESUMED, TaskStatus.RUNNING),
+    Transition(TaskStatus.PAUSED, Signal.ASKED, TaskStatus.AWAITING_USER),
+    Transition(TaskStatus.AWAITING_USER, Signal.ANSWERED, TaskStatus.RUNNING),
+    Transition(TaskStatus.AWAITING_USER, Signal.PAUSED, TaskStatus.PAUSED),
+    *(Transition(source, signal, target) for source in _OPEN for signal, target in _ENDS.items()),
+    *(
+        Transition(source, signal, target, Guard.BETTER_EVIDENCE)
+        for source in _ENDS.values()
+        for signal, target in _ENDS.items()
+        if source is not target
+    ),
+    *(Transition(source, Signal.NEW_RUN, TaskStatus.RUNNING) for source in _ENDS.values()),
+    *(Transition(source, Signal.SIGN_OF_LIFE, TaskStatus.RUNNING, Guard.INFERRED_END) for source in _ENDS.values()),
+)
+"""Every move there is. A signal that a state has no row for leaves the state as it is."""
+
+_BY_SOURCE: Final = {(row.source, row.signal): row for row in TRANSITIONS}
+_SIGNAL_OF_END: Final = {status: signal for signal, status in _ENDS.items()}
+_SIGNAL_OF_STATUS: Final[Mapping[TaskStatus, Signal]] = {
+    TaskStatus.PENDING: Signal.QUEUED,
+    TaskStatus.RUNNING: Signal.RESUMED,
+    TaskStatus.PAUSED: Signal.PAUSED,
+    TaskStatus.AWAITING_USER: Signal.ASKED,
+    **_SIGNAL_OF_END,
+}
+
+
+def signal_of(status: TaskStatus) -> Signal:
+    """Give the signal that an update with this status is."""
+    return _SIGNAL_OF_STATUS[status]
+
+
+def move(
+    status: TaskStatus, signal: Signal, *, known_by: Evidence | None = None, now_by: Evidence | None = None
+) -> TaskStatus:
+    """Give the state after a signal.
+
+    `known_by` is how the present end is known (None while there is none), `now_by` how this signal is.
+    """
+    row = _BY_SOURCE.get((status, signal))
+    return row.target if row is not None and _allows(row.guard, known_by, now_by) else status
+
+
+def _allows(guard: Guard, known_by: Evidence | None, now_by: Evidence | None) -> bool:
+    if guard is Guard.BETTER_EVIDENCE:
+        return known_by is None or (now_by is not None and _replaces(now_by, known_by))
+    if guard is Guard.INFERRED_END:
+        return known_by is not None and not known_by.is_certain
+    return True
+
+
+def _replaces(new: Evidence, old: Evidence) -> bool:
+    """A later notification replaces an earlier one; otherwise only better evidence counts."""
+    return new.rank > old.rank or new is old is Evidence.NOTIFICATION
