@@ -30,12 +30,14 @@ from claude_agent_py.protocol.turns import RunEnd, RunLimits, TurnRouter, Until
 from claude_agent_py.wire.codec import decode, encode, encode_json
 from claude_agent_py.wire.control import (
     ControlCancelRequest,
+    ControlFailure,
     ControlRequest,
     ControlResponse,
+    ControlSuccess,
     KeepAlive,
-    MalformedFrame,
 )
 from claude_agent_py.wire.messages import UserMessage
+from claude_agent_py.wire.unknown import MalformedFrame
 
 UNSUPPORTED: Final = "unsupported_request"
 """The `error_code` of an answer to a request that this side does not know; what the CLI itself uses."""
@@ -134,15 +136,13 @@ class Engine:
         if not isinstance(request, PendingRequest):
             events.append(StrayReply(response.request_id, request))
             return
-        events.append(
-            ReplyReceived(
-                request.request_id,
-                request.subtype,
-                payload=getattr(response, "response", None) or {},
-                error=getattr(response, "error", None),
-                error_code=getattr(response, "error_code", None),
-            )
-        )
+        events.append(_reply(request, response))
+        for pending in (
+            *(response.pending_permission_requests or ()),
+            *(response.pending_user_dialog_requests or ()),
+            *(response.pending_elicitation_requests or ()),
+        ):
+            self._on_request(pending, events, now)  # asked before this side was there, and still open
 
     # Control requests --------------------------------------------------------------------------------------------
 
@@ -234,6 +234,12 @@ class Engine:
             RequestTimedOut(r.request_id, r.subtype, r.timeout or 0.0) for r in self._outgoing.expire(now)
         ]
         return events + _ended(self._turns.tick(now))
+
+
+def _reply(request: PendingRequest, response: ControlSuccess | ControlFailure) -> ReplyReceived:
+    if isinstance(response, ControlSuccess):
+        return ReplyReceived(request.request_id, request.subtype, response.response or {})
+    return ReplyReceived(request.request_id, request.subtype, {}, response.error, response.error_code)
 
 
 def _ended(ends: Sequence[RunEnd]) -> list[Event]:

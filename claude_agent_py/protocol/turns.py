@@ -370,6 +370,17 @@ class TurnRouter:
         owners = tuple(o for o in self._owners_of_task.get(task_id, ()) if o in self._runs)
         return owners or self._waiting_for_idle()
 
+    def tasks_of(self, run_id: int) -> frozenset[str]:
+        """Give the ids of the tasks that started in an open run, or that their subagents started."""
+        run = self._runs.get(run_id)
+        return frozenset(run.tasks) if run else frozenset()
+
+    def queued_prompts(self, run_id: int) -> tuple[str, ...]:
+        """Give the prompts of an open run that the CLI has not said to have started on."""
+        run = self._runs.get(run_id)
+        begun = self._turn.prompts if self._turn else {}
+        return tuple(p for p in run.waiting if p not in self._started and p not in begun) if run else ()
+
     # Ends --------------------------------------------------------------------------------------------------------
 
     def _finished(self, now: float) -> tuple[RunEnd, ...]:

@@ -30,6 +30,7 @@ from claude_agent_py.errors import (
     ConnectionClosedError,
     ControlRejectedError,
     ControlTimeoutError,
+    HandlerError,
     RunTimeoutError,
 )
 from claude_agent_py.protocol.engine import Engine
@@ -51,9 +52,11 @@ from claude_agent_py.protocol.turns import RunLimits, Until
 from claude_agent_py.runtime.answering import Answering, UnsupportedRequestError
 from claude_agent_py.runtime.detached import Wakeup, spawn_detached
 from claude_agent_py.runtime.feed import RunFeed
+from claude_agent_py.runtime.listeners import HandlerFailed
 from claude_agent_py.runtime.mailbox import Mailbox
 from claude_agent_py.transport.base import Transport
 from claude_agent_py.wire.messages import UserMessage
+from claude_agent_py.wire.unknown import MalformedFrame
 
 logger = logging.getLogger("claude_agent_py")
 
@@ -99,6 +102,7 @@ class Connection:
         control_timeout: Seconds that a control request may take where the caller does not say.
         background: Async functions to run for as long as the session lives; one that fails is logged.
         describe: Facts about the program for errors (`cli_path`, `version`).
+        on_over: Called once, with the reason, when nothing more will come.
     """
 
     def __init__(
@@ -113,6 +117,7 @@ class Connection:
         control_timeout: float | None,
         background: Sequence[Callable[[], Awaitable[None]]] = (),
         describe: Callable[[], Mapping[str, str | None]] = dict,
+        on_over: Callable[[ClaudeAgentError], None] = lambda reason: None,
     ) -> None:
         self._transport = transport
         self._engine = Engine(tasks, max_line_bytes=max_line_bytes)
@@ -121,6 +126,12 @@ class Connection:
         self._control_timeout = control_timeout
         self._background = background
         self._describe = describe
+        self._on_over = on_over
+        self._close_requested: Wakeup | None = None
+        self._grace = 0.0
+        self._leave = False
+        self._initializing: str | None = None
+        """The id of the initialize request, while it has no reply."""
         self._group: TaskGroup | None = None
         self._waiters: dict[str, _Waiter] = {}
         self._answers: dict[str, _Answer] = {}
@@ -135,6 +146,7 @@ class Connection:
         self._stderr_over = anyio.Event()
         self._over = anyio.Event()
         self._closing = False
+        self._ended = False
         self._handlers: dict[type, Callable[[Any], None]] = {
             MessageReceived: self._on_message,
             RequestReceived: self._on_request,
@@ -154,33 +166,28 @@ class Connection:
         Raises:
             CLIError: The program cannot be started.
         """
-        self._close_requested = Wakeup()
-        ready = anyio.Event()
         await self._transport.start()
-        spawn_detached(lambda: self._live(ready), name="claude_agent_py session")
+        self._close_requested = requested = Wakeup()
+        ready = anyio.Event()
+        spawn_detached(lambda: self._live(ready, requested), name="claude_agent_py session")
         try:
             await ready.wait()
         except BaseException:
             self.request_close(grace=0.0)
             raise
 
-    async def _live(self, ready: anyio.Event) -> None:
+    async def _live(self, ready: anyio.Event, close_requested: Wakeup) -> None:
         """Run the workers until the session is to end; the process is gone when this returns."""
         try:
             async with anyio.create_task_group() as group:
                 self._group = group
-                group.start_soon(self._pump)
-                group.start_soon(self._write)
-                group.start_soon(self._keep_time)
-                group.start_soon(self._watch_process)
-                group.start_soon(self._run_transport)
+                for function in (self._pump, self._write, self._keep_time, self._watch_process, self._run_transport):
+                    group.start_soon(function)
                 for function in self._background:
                     group.start_soon(self._run_background, function)
                 ready.set()
-                await self._close_requested.wait()
-                await self._transport.close(grace=self._grace)
-                with anyio.move_on_after(DRAIN_GRACE):
-                    await self._stream_over.wait()  # what it wrote on its way out is read to the end
+                await close_requested.wait()
+                await self._end()
                 group.cancel_scope.cancel()
         finally:
             self._closing = True
@@ -190,27 +197,45 @@ class Connection:
                 await self._transport.close(grace=0.0)
             self._over.set()
 
-    _grace = 5.0
+    async def _end(self) -> None:
+        """Bring the program to its end, or (`leave`) let it come to its own."""
+        if self._leave:
+            self._end_everything()
+            await self._transport.end_input()
+            await self._stream_over.wait()
+        await self._transport.close(grace=self._grace)
+        with anyio.move_on_after(DRAIN_GRACE):
+            await self._stream_over.wait()  # what it wrote on its way out is read to the end
 
-    def request_close(self, *, grace: float | None = None) -> None:
-        """Ask for the end; returns at once. May be called from any thread, and more than once."""
-        if grace is not None:
-            self._grace = grace
+    def request_close(self, *, grace: float, leave: bool = False) -> None:
+        """Ask for the end; returns at once. May be called from any thread; the first call counts.
+
+        `grace` is how long the CLI may take to end by itself, in seconds; with `leave`, as long as it wants.
+        """
+        if not self._closing:
+            self._grace, self._leave = grace, leave
         self._closing = True
-        self._close_requested.set()
+        if self._close_requested is not None:
+            self._close_requested.set()
 
-    async def close(self, *, grace: float) -> None:
+    async def close(self, *, grace: float | None) -> None:
         """End the session and wait until its process and its workers are gone.
 
-        `grace` is how long the CLI may take to end by itself, in seconds. Cancelling stops the waiting, not the end.
+        Cancelling stops the waiting, not the end.
         """
-        self.request_close(grace=grace)
-        await self._over.wait()
+        self.request_close(grace=grace or 0.0)
+        if self._close_requested is not None:
+            await self._over.wait()
 
     @property
     def is_open(self) -> bool:
         """Whether frames can be sent."""
         return self._group is not None and not self._closing and self._engine.state is State.OPEN
+
+    @property
+    def has_turn(self) -> bool:
+        """Whether the CLI is at work on a prompt, as far as it said."""
+        return bool(self._engine.turns.open_runs)
 
     @property
     def transport(self) -> Transport:
@@ -306,6 +331,8 @@ class Connection:
 
     def _on_message(self, event: MessageReceived) -> None:
         message, size = event.message, event.size
+        if self._initializing is not None and type(message) is MalformedFrame:
+            self._refuse_garbage(message)
         for run_id in event.runs:
             feed = self._feeds.get(run_id)
             if feed is not None:
@@ -314,6 +341,19 @@ class Connection:
             mailbox.put(message, size)
         if not event.runs and not self._subscribers:
             self._unclaimed.append((message, size))
+
+    def _refuse_garbage(self, frame: MalformedFrame) -> None:
+        """Fail the start at once: what says something else than JSON now will hardly answer later."""
+        waiter = self._waiters.pop(self._initializing or "", None)
+        if waiter is not None and frame.raw is None:
+            shown = bytes(frame.line[:200]).decode(errors="replace") if isinstance(frame.line, bytes) else frame.line[:200]
+            waiter.fail(lambda: ControlRejectedError("initialize", f"it printed {shown!r} instead of an answer"))
+
+    def announce_failure(self, error: HandlerError) -> None:
+        """Show the failure of a handler to who reads all messages of the session."""
+        event = HandlerFailed(error.handler, error.reason)
+        for mailbox in self._subscribers:
+            mailbox.put_local(event)
 
     def _on_request(self, event: RequestReceived) -> None:
         if self._group is not None:
@@ -360,7 +400,10 @@ class Connection:
         self._stream_over.set()
 
     def _end_everything(self) -> None:
-        """Tell everybody who waits that nothing more will come."""
+        """Tell everybody who waits that nothing more will come. Idempotent."""
+        if self._ended:
+            return
+        self._ended = True
         for waiter in self._waiters.values():
             waiter.fail(self.failure)
         self._waiters.clear()
@@ -372,6 +415,7 @@ class Connection:
             answer.scope.cancel()
         for mailbox in self._subscribers:
             mailbox.end()
+        self._on_over(self.failure())
 
     # Answering ---------------------------------------------------------------------------------------------------
 
@@ -397,14 +441,31 @@ class Connection:
         if not self.is_open:
             raise self.failure()
         limit = self._control_timeout if timeout is None else timeout
-        request = self._engine.request(subtype, fields, now=anyio.current_time(), timeout=limit)
-        waiter = self._waiters[request.request_id] = _Waiter()
+        return await self._reply(self._ask(subtype, fields, limit))
+
+    async def initialize(self, fields: dict[str, Any], *, timeout: float | None) -> dict[str, Any]:
+        """Send the first request of a session, which fails at once where the CLI prints garbage instead."""
+        if not self.is_open:
+            raise self.failure()
+        self._initializing = request_id = self._ask("initialize", fields, timeout)
+        try:
+            return await self._reply(request_id)
+        finally:
+            self._initializing = None
+
+    def _ask(self, subtype: str, fields: dict[str, Any], timeout: float | None) -> str:
+        request = self._engine.request(subtype, fields, now=anyio.current_time(), timeout=timeout)
+        self._waiters[request.request_id] = _Waiter()
         self._flush()
+        return request.request_id
+
+    async def _reply(self, request_id: str) -> dict[str, Any]:
+        waiter = self._waiters[request_id]
         try:
             await waiter.done.wait()
         finally:
-            if self._waiters.pop(request.request_id, None) is not None:
-                self._engine.forget_request(request.request_id)
+            if self._waiters.pop(request_id, None) is not None:
+                self._engine.forget_request(request_id)
         if waiter.error is not None:
             raise waiter.error()
         return waiter.payload
@@ -453,6 +514,14 @@ class Connection:
         if self._group is None or not self.is_open:
             raise self.failure()
         self._group.start_soon(self._run_background, _bound(function, args))
+
+    def tasks_of(self, feed: RunFeed) -> frozenset[str]:
+        """Give the ids of the tasks that belong to a run."""
+        return feed.tasks if feed.is_over else self._engine.turns.tasks_of(feed.run_id)
+
+    def queued_prompts(self, feed: RunFeed) -> tuple[str, ...]:
+        """Give the prompts of a run that the CLI has not started on, as far as it said."""
+        return self._engine.turns.queued_prompts(feed.run_id)
 
     def settle(self) -> None:
         """Look for runs that are over because tasks ended without a message."""

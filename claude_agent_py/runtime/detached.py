@@ -6,6 +6,7 @@ end it when the loop ends. This is the only module that tells the two apart.
 """
 
 import asyncio
+import contextlib
 import contextvars
 import logging
 import sys
@@ -60,10 +61,8 @@ class Wakeup:
 
     def set(self) -> None:
         """Wake up whoever waits, now and later. Does nothing once the loop is gone."""
-        try:
+        with contextlib.suppress(RuntimeError):  # the loop is closed, and with it all that waited
             self._set_later()
-        except RuntimeError:
-            pass  # the loop is closed, and with it all that waited
 
     async def wait(self) -> None:
         """Wait until it is set."""
@@ -72,3 +71,12 @@ class Wakeup:
     def is_set(self) -> bool:
         """Tell whether it was set."""
         return self._event.is_set()
+
+
+def in_event_loop() -> bool:
+    """Tell whether the calling thread runs an event loop."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return in_trio()
+    return True

@@ -20,7 +20,9 @@ class _Spill:
     """The part of a mailbox that is on disk: first in, first out."""
 
     def __init__(self) -> None:
-        self._file: IO[bytes] = tempfile.TemporaryFile(prefix="claude-agent-py-", buffering=SPILL_BUFFER_BYTES)
+        self._file: IO[bytes] = tempfile.TemporaryFile(  # noqa: SIM115 - closed by `close`
+            prefix="claude-agent-py-", buffering=SPILL_BUFFER_BYTES
+        )
         self._read_at = 0
         self._write_at = 0
         self.count = 0
@@ -72,6 +74,12 @@ class Mailbox:
             self._spill = self._spill or _Spill()
             self._spill.put(message)
         if self._wakeup is not None:
+            self._wake()
+
+    def put_local(self, thing: Any) -> None:
+        """Add something that did not come over the wire; it stays in memory, and may overtake what is on disk."""
+        if not self._ended:
+            self._held.append((thing, 0))
             self._wake()
 
     def end(self) -> None:

@@ -8,9 +8,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Generator
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Literal, Protocol
-
-from typing_extensions import Self
+from typing import Any, Literal, Protocol, Self
 
 from claude_agent_py.errors import RunTimeoutError
 from claude_agent_py.protocol.text import TextFold

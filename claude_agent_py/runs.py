@@ -1,0 +1,149 @@
+"""One prompt with a process of its own: `query`, `run` and `run_sync`.
+
+Owns the life of that process: started with the first message or await, gone when the run is over or dropped. What a
+run is stands in `runtime/run.py`. Twin: `client.py`, for a session that lives on.
+"""
+
+import threading
+import weakref
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+import anyio
+
+from claude_agent_py.client import Client
+from claude_agent_py.options import ClientOptions
+from claude_agent_py.protocol.turns import Until
+from claude_agent_py.runtime.detached import in_event_loop
+from claude_agent_py.runtime.feed import RunFeed
+from claude_agent_py.runtime.prompts import Prompt, is_stream, prompt_message
+from claude_agent_py.runtime.result import RunResult
+from claude_agent_py.runtime.run import InterruptReceipt, Run
+
+T = TypeVar("T")
+
+
+def query(
+    prompt: Prompt,
+    options: ClientOptions | None = None,
+    *,
+    until: Until = "idle",
+    timeout: float | None = None,
+) -> Run:
+    """Give a run that has a CLI process of its own: iterate it for messages, await it for the `RunResult`.
+
+    The process starts with the first message or await and is gone when the run is over, or when the run is dropped
+    (a loop that is left early, say). It ends with the run, so `until` is `idle` by default: background tasks are
+    waited for, and their follow-up turns belong to the run.
+
+    Raises:
+        OptionsError: The prompt is empty or of a wrong type.
+    """
+    options = options or ClientOptions()
+    if not is_stream(prompt):
+        prompt_message(prompt, verbatim=options.verbatim_prompts)  # a bad one is an error here and not later
+    source = _OneShot(options, prompt, until, timeout)
+    run = Run(source)
+    weakref.finalize(run, source.drop)
+    return run
+
+
+async def run(
+    prompt: Prompt,
+    options: ClientOptions | None = None,
+    *,
+    until: Until = "idle",
+    timeout: float | None = None,
+) -> RunResult:
+    """Run one prompt to its end and give the result; the CLI process is gone then.
+
+    Raises:
+        RunError: The result is an error; it is attached.
+        CLIError: The CLI could not be started, or ended under the run.
+    """
+    one = query(prompt, options, until=until, timeout=timeout)
+    try:
+        return await one
+    finally:
+        with anyio.CancelScope(shield=True):
+            await one._source.release()
+
+
+def run_sync(
+    prompt: Prompt,
+    options: ClientOptions | None = None,
+    *,
+    until: Until = "idle",
+    timeout: float | None = None,
+) -> RunResult:
+    """Do what `run` does, from code that is not async.
+
+    Works inside a running event loop, too (a notebook, say): it then runs in a thread with a loop of its own, and
+    blocks the calling one.
+    """
+    return _run_anywhere(lambda: run(prompt, options, until=until, timeout=timeout))
+
+
+def _run_anywhere(function: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    if not in_event_loop():
+        return anyio.run(function)
+    outcome: list[Callable[[], T]] = []
+    worker = threading.Thread(target=lambda: outcome.append(_outcome_of(function)), name="claude_agent_py run_sync")
+    worker.start()
+    worker.join()
+    return outcome[0]()
+
+
+def _outcome_of(function: Callable[[], Coroutine[Any, Any, T]]) -> Callable[[], T]:
+    try:
+        value = anyio.run(function)
+    except BaseException as error:
+        failure = error
+
+        def fail() -> T:
+            raise failure
+
+        return fail
+    return lambda: value
+
+
+class _OneShot:
+    """A run with a client of its own, made when it is first needed."""
+
+    def __init__(self, options: ClientOptions, prompt: Prompt, until: Until, timeout: float | None) -> None:
+        self._options = options
+        self._prompt = prompt
+        self._until: Until = until
+        self._timeout = timeout
+        self._client: Client | None = None
+        self._run: Run | None = None
+        self._lock = anyio.Lock()
+
+    async def feed(self) -> RunFeed:
+        async with self._lock:
+            if self._run is None:
+                client = Client(self._options)
+                await client.connect()
+                self._client = client
+                self._run = client.query(self._prompt, until=self._until, timeout=self._timeout)
+            return await self._run._started()
+
+    def result(self, feed: RunFeed) -> RunResult:
+        assert self._client is not None  # noqa: S101 - a feed came from it
+        return self._client._result_of(feed)
+
+    async def release(self) -> None:
+        if self._client is not None:
+            await self._client.close()
+
+    async def interrupt(self, feed: RunFeed, *, cancel_queued: bool, stop_tasks: bool) -> InterruptReceipt:
+        assert self._client is not None  # noqa: S101 - a feed came from it
+        return await self._client._interrupt_run(feed, cancel_queued=cancel_queued, stop_tasks=stop_tasks)
+
+    def drop(self) -> None:
+        """Nobody holds the run any more: end its process."""
+        if self._client is not None:
+            self._client._session.request_close()
+
+
+__all__ = ["InterruptReceipt", "Run", "RunResult", "query", "run", "run_sync"]

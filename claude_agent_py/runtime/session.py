@@ -1,0 +1,247 @@
+"""A session from its options to its end: puts the parts together, starts the CLI, initializes, closes.
+
+The one start-up path: `Client`, `query()`, `run()` and child agents all come through here. Owns the errors of start-up
+and the order of an end. How frames move is `connection.py`'s business, which option becomes what is `launch/`'s, and
+what answers the CLI is put together in `features.py`.
+"""
+
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias
+
+import anyio
+from anyio import to_thread
+from pydantic import ValidationError
+
+from claude_agent_py._version import MINIMUM_CLI_VERSION
+from claude_agent_py.errors import (
+    ClaudeAgentError,
+    CLIExitError,
+    CLIStartError,
+    CLIVersionError,
+    ConnectionClosedError,
+    ControlRejectedError,
+    ControlTimeoutError,
+    OptionsError,
+)
+from claude_agent_py.launch.locate import find_cli, read_version
+from claude_agent_py.launch.plan import LaunchPlan, plan_launch
+from claude_agent_py.options import ClientOptions
+from claude_agent_py.runtime.connection import Connection
+from claude_agent_py.runtime.features import Features
+from claude_agent_py.runtime.listeners import FailureLog
+from claude_agent_py.tasks import TaskManager
+from claude_agent_py.transport import SubprocessTransport, Transport
+from claude_agent_py.wire.replies import InitializeReply
+
+TasksAtClose: TypeAlias = Literal["stop", "wait", "leave"]
+
+BUSY_GRACE: Final = 0.3
+"""How long a CLI that is at work may take to end by itself, in seconds; it would first finish its turn and its tasks."""
+
+FORCE_RESERVE: Final = 5.0
+"""What ending the process by force may take of `Timeouts.close`, in seconds (SIGTERM 3, SIGKILL 2)."""
+
+
+class Session:
+    """One CLI process and everything around it. Used once: `open`, then `close`.
+
+    Args:
+        options: Checked already, as `ClientOptions` checks itself.
+        transport: Stands in for the real program; None starts it.
+    """
+
+    def __init__(self, options: ClientOptions, *, transport: Transport | None = None) -> None:
+        self.options = options
+        self.failures = FailureLog()
+        self.tasks = TaskManager(control=self)
+        self.features = Features(options, self.tasks, self.failures.report)
+        self.info: InitializeReply | None = None
+        """What the CLI answered to `initialize`."""
+        self.cli_path: Path | None = None
+        self._given_transport = transport
+        self._plan: LaunchPlan | None = None
+        self._connection: Connection | None = None
+
+    @property
+    def connection(self) -> Connection:
+        """The connection.
+
+        Raises:
+            ConnectionClosedError: The session was not opened.
+        """
+        if self._connection is None:
+            raise ConnectionClosedError("the client is not connected; use `async with`, or call connect() first")
+        return self._connection
+
+    @property
+    def version(self) -> str | None:
+        """The version of the CLI, as it says itself."""
+        return self.info.claude_code_version if self.info else None
+
+    # Opening -----------------------------------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        """Start the CLI and initialize the session. After an error or a cancellation nothing is left behind.
+
+        Raises:
+            OptionsError: An option cannot be put into effect.
+            CLINotFoundError: There is no `claude`.
+            CLIStartError: It cannot be started, ended, or did not answer within `Timeouts.connect`.
+            CLIVersionError: It is too old.
+        """
+        if self._connection is None:
+            self._plan = self._make_plan()
+            self._connection = self._connect(self._plan)
+        try:
+            await self._connection.start()
+            self.info = await self._initialize(self._connection, self._plan)
+            self._check(self.info)
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                await self._shut(grace=0.0)
+            raise
+
+    def _make_plan(self) -> LaunchPlan:
+        if self._given_transport is None:
+            self.cli_path = find_cli(self.options.cli_path)
+        return plan_launch(
+            self.options, cli=self.cli_path or Path("claude"), extra_initialize=self.features.initialize_fields()
+        )
+
+    def _connect(self, plan: LaunchPlan) -> Connection:
+        options = self.options
+        transport = self._given_transport or SubprocessTransport(
+            plan.argv,
+            env=plan.env,
+            cwd=plan.cwd,
+            stderr_bytes=options.limits.stderr_bytes,
+            on_stderr=self.features.on_stderr_line,
+        )
+        connection = Connection(
+            transport,
+            tasks=self.tasks,
+            answering=self.features.answering,
+            max_line_bytes=options.limits.max_line_bytes,
+            mailbox_bytes=options.limits.mailbox_bytes,
+            unclaimed_messages=options.limits.unclaimed_messages,
+            control_timeout=options.timeouts.control,
+            background=self.features.background,
+            describe=self._describe,
+            on_over=self._on_over,
+        )
+        self.failures.sink = connection.announce_failure
+        self.features.attach(connection)
+        return connection
+
+    def _describe(self) -> dict[str, str | None]:
+        return {"cli_path": str(self.cli_path) if self.cli_path else None, "version": self.version}
+
+    def _on_over(self, reason: ClaudeAgentError) -> None:
+        self.tasks.process_exited(str(reason).splitlines()[0])
+        self.features.end()
+
+    async def _initialize(self, connection: Connection, plan: LaunchPlan | None) -> InitializeReply:
+        fields = dict(plan.initialize) if plan else {}
+        limit = self.options.timeouts.connect
+        try:
+            payload = await connection.initialize(fields, timeout=limit)
+        except ControlTimeoutError as error:
+            raise await self._start_error(f"the CLI did not initialize within {limit:g} s") from error
+        except ControlRejectedError as error:
+            raise await self._start_error(f"the CLI refused to initialize: {error.error}") from error
+        except CLIExitError as error:
+            raise await self._start_error("the CLI ended before the session was up") from error
+        try:
+            return InitializeReply.model_validate(payload)
+        except ValidationError as error:
+            raise await self._start_error(f"the CLI answered initialize with something else: {error}") from error
+
+    async def _start_error(self, message: str) -> CLIStartError:
+        """Make the error of a failed start, with all the evidence there is."""
+        transport = self.connection.transport
+        version = self.version
+        if version is None and self.cli_path is not None:
+            version = await to_thread.run_sync(_version_of, self.cli_path, abandon_on_cancel=True)
+        return CLIStartError(
+            message,
+            exit_code=transport.exit_code,
+            stderr_tail=transport.stderr_tail,
+            cli_path=str(self.cli_path) if self.cli_path else None,
+            version=version,
+        )
+
+    def _check(self, info: InitializeReply) -> None:
+        """Refuse a CLI that is too old, or that dropped what it was given without a word."""
+        version = info.claude_code_version
+        if version is not None and _parts(version) < _parts(MINIMUM_CLI_VERSION):
+            raise CLIVersionError(version, MINIMUM_CLI_VERSION, str(self.cli_path or "the CLI"))
+        offered = {agent.name for agent in info.agents or ()}
+        dropped = set(self.options.agents or ()) - offered
+        if dropped and offered:
+            raise OptionsError(f"the CLI did not take {', '.join(sorted(dropped))}", option="agents")
+
+    # In use ------------------------------------------------------------------------------------------------------
+
+    async def control(self, subtype: str, /, *, timeout: float | None = None, **fields: Any) -> dict[str, Any]:
+        """Send a control request. See `ControlPort.control`."""
+        return await self.connection.control(subtype, timeout=timeout, **fields)
+
+    # Closing -----------------------------------------------------------------------------------------------------
+
+    async def close(self, *, tasks: TasksAtClose = "stop") -> None:
+        """End the session. Idempotent, and bounded by `Timeouts.close`; after it no process and no worker is left.
+
+        `tasks` says what becomes of the background tasks that still run: `stop` ends them, `wait` waits for them (at
+        most as long as the bound), `leave` lets the CLI finish them by itself, as long as the event loop runs, and
+        returns at once. Cancelling stops the waiting; the session ends all the same.
+        """
+        if self._connection is None:
+            return
+        budget = self.options.timeouts.close
+        started = anyio.current_time()
+        try:
+            if self._connection.is_open and self.tasks.live_ids():
+                await self._end_tasks(self._connection, tasks, max(0.0, budget - FORCE_RESERVE))
+        finally:
+            left = max(0.0, budget - FORCE_RESERVE - (anyio.current_time() - started))
+            self._connection.request_close(grace=self._grace(self._connection, left), leave=tasks == "leave")
+        if tasks != "leave":
+            await self._shut(grace=None)
+
+    async def _end_tasks(self, connection: Connection, tasks: TasksAtClose, limit: float) -> None:
+        with anyio.move_on_after(limit):
+            try:
+                if tasks == "stop":
+                    await self.tasks.stop_all()
+                elif tasks == "wait":
+                    await self.tasks.wait_all()
+            except ClaudeAgentError:
+                return  # what cannot be stopped politely is ended with the process
+
+    def _grace(self, connection: Connection, left: float) -> float:
+        is_idle = not connection.has_turn and not self.tasks.live_ids()
+        return left if is_idle else min(left, BUSY_GRACE)
+
+    async def _shut(self, *, grace: float | None) -> None:
+        if self._connection is not None:
+            await self._connection.close(grace=grace)
+        if self._plan is not None:
+            self._plan.clean_up()
+
+    def request_close(self) -> None:
+        """End the session soon, by force; for finalizers: returns at once, from any thread."""
+        if self._connection is not None:
+            self._connection.request_close(grace=0.0)
+
+
+def _version_of(cli: Path) -> str | None:
+    try:
+        return read_version(cli)
+    except ClaudeAgentError:
+        return None
+
+
+def _parts(version: str) -> tuple[int, ...]:
+    """Give the numbers of a version, to compare: `2.1.328 (Claude Code)` is `(2, 1, 328)`."""
+    numbers = version.split()[0].split("-")[0].split(".") if version.split() else []
+    return tuple(int(n) for n in numbers if n.isdigit())
