@@ -1,8 +1,7 @@
 """What the CLI asks us: the bodies of control requests from it to us.
 
-Owns one model per request, and the answers that need no feature of their own. Knows neither the frame around them
-(`control`) nor who answers. The input of a hook stays a dict here: `wire.hooks` has its models. The twin of
-`requests`, which has the other direction.
+Owns one model per request. Knows neither the frame around them (`control`) nor the answers (`permissions`, `hooks`).
+The input of a hook stays a dict here: `hooks` has its models. The twin of `requests`, which has the other direction.
 """
 
 from collections.abc import Mapping
@@ -128,14 +127,6 @@ class ElicitationRequest(TaggedModel):
     description: str | None = None
 
 
-class ElicitationReply(WireModel):
-    """What the user said to it."""
-
-    action: Literal["accept", "decline", "cancel"]
-    content: JSONObject | None = None
-    """What was filled in, for `accept`."""
-
-
 class UserDialogRequest(TaggedModel):
     """The CLI wants a dialog shown."""
 
@@ -145,13 +136,6 @@ class UserDialogRequest(TaggedModel):
     dialog_kind: str
     payload: JSONObject = Field(default_factory=dict)
     tool_use_id: str | None = None
-
-
-class UserDialogReply(WireModel):
-    """What came of the dialog."""
-
-    behavior: Literal["completed", "cancelled"]
-    result: Any = None
 
 
 # Credentials ----------------------------------------------------------------------------------------------------------

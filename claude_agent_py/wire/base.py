@@ -26,7 +26,6 @@ class WireModel(BaseModel):
         defer_build=True,
         populate_by_name=True,
         protected_namespaces=(),
-        use_attribute_docstrings=True,
     )
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:

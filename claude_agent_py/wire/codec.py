@@ -4,6 +4,7 @@ Owns the one place where JSON becomes models. Knows nothing of reading or splitt
 
 Decoding has a fast path, one validation against the union of all known frames, straight from the bytes; only what
 fails there is looked at again, to tell a newer frame from a broken one. `decode` never raises for what a line holds.
+The fast path is built at its first use, or by `prepare`; importing this module loads no model.
 
 JSON text is strict here: no field is converted on the way in, so that `encode(decode(line))` is the same JSON value.
 The one exception are lone surrogates (half an emoji, which JavaScript can write and Unicode text cannot hold): they
@@ -14,22 +15,22 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from functools import cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails, PydanticSerializationError, SchemaValidator
 
-from claude_agent_py.wire.frames import KNOWN_SYSTEM_SUBTYPES, KNOWN_TYPES, Frame, KnownFrame
 from claude_agent_py.wire.unions import KNOWN_TAG
 from claude_agent_py.wire.unknown import MalformedFrame, UnknownMessage
 
-Location = tuple[str | int, ...]
+if TYPE_CHECKING:
+    from claude_agent_py.wire.frames import Frame
 
 _SURROGATES: Final = re.compile("[\ud800-\udfff]")
 _TAG_FIELDS: Final = ("type", "subtype")
 
 
-def decode(line: bytes | str) -> Frame:
+def decode(line: bytes | str) -> "Frame":
     """Give the frame of a line: a message, a control frame, `UnknownMessage` or `MalformedFrame`.
 
     A line break at the end, a byte order mark and white space around the JSON do no harm.
@@ -40,7 +41,7 @@ def decode(line: bytes | str) -> Frame:
         return _decode_carefully(line, problem)
 
 
-def encode(frame: Frame | BaseModel) -> bytes:
+def encode(frame: "Frame | BaseModel") -> bytes:
     """Give the line of a frame, line break included.
 
     Only what was set is written. `UnknownMessage` and `MalformedFrame` give back what came.
@@ -68,19 +69,25 @@ def encode_json(value: Any) -> bytes:
     return _as_line(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
 
 
+def prepare() -> None:
+    """Build the fast path now (it takes some tens of milliseconds), for example while the CLI starts."""
+    _validator()
+
+
 @cache
 def _validator() -> SchemaValidator:
-    """Build the fast path at its first use: it is the most expensive thing that importing this package could do."""
+    from claude_agent_py.wire.frames import KnownFrame
+
     adapter: TypeAdapter[Any] = TypeAdapter(KnownFrame)
     validator = adapter.validator
-    assert isinstance(validator, SchemaValidator)  # noqa: S101  # without defer_build there is nothing in between
+    assert isinstance(validator, SchemaValidator)  # noqa: S101  # it would be a stand-in only for a deferred adapter
     return validator
 
 
 # What the fast path did not take ---------------------------------------------------------------------------------
 
 
-def _decode_carefully(line: bytes | str, problem: ValueError) -> Frame:
+def _decode_carefully(line: bytes | str, problem: ValueError) -> "Frame":
     try:
         text = _as_text(line)
         raw = json.loads(text)
@@ -93,7 +100,7 @@ def _decode_carefully(line: bytes | str, problem: ValueError) -> Frame:
     return _decode_value(line, raw, problem)
 
 
-def _decode_value(line: bytes | str, raw: Any, problem: ValueError) -> Frame:
+def _decode_value(line: bytes | str, raw: Any, problem: ValueError) -> "Frame":
     if not isinstance(raw, dict):
         return MalformedFrame(line, f"not a JSON object but {_kind(raw)}", raw)
     for field, known in _needed_tags(raw):
@@ -109,6 +116,8 @@ def _decode_value(line: bytes | str, raw: Any, problem: ValueError) -> Frame:
 
 
 def _needed_tags(raw: dict[str, Any]) -> Iterable[tuple[str, frozenset[str]]]:
+    from claude_agent_py.wire.frames import KNOWN_SYSTEM_SUBTYPES, KNOWN_TYPES
+
     yield "type", KNOWN_TYPES
     if raw["type"] == "system":
         yield "subtype", KNOWN_SYSTEM_SUBTYPES
@@ -119,7 +128,7 @@ def _is_about_text(problem: ValueError) -> bool:
     return not isinstance(problem, ValidationError) or problem.errors(include_url=False)[0]["type"] == "json_invalid"
 
 
-def _decode_repaired(line: bytes | str, raw: dict[str, Any]) -> Frame:
+def _decode_repaired(line: bytes | str, raw: dict[str, Any]) -> "Frame":
     try:
         return _validator().validate_json(encode_json(raw), strict=True)  # type: ignore[no-any-return]
     except ValidationError as problem:
@@ -139,7 +148,7 @@ def _malformed(line: bytes | str, raw: dict[str, Any], problem: ValueError) -> M
     return MalformedFrame(line, f"{where}: {what}" if where else what, raw, location)
 
 
-def locate(error: ErrorDetails, raw: Any) -> Location:
+def locate(error: ErrorDetails, raw: Any) -> tuple[str | int, ...]:
     """Give the keys and indices that lead to an error, without the names of union members in between."""
     path: list[str | int] = []
     node, labels = raw, _labels(raw)

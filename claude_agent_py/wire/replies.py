@@ -20,7 +20,7 @@ from claude_agent_py.wire.catalog import (
     SettingsError,
     SlashCommand,
 )
-from claude_agent_py.wire.system import PermissionMode
+from claude_agent_py.wire.permissions import PermissionMode
 from claude_agent_py.wire.usage import ExtraUsage, FastModeState, SessionUsage, Usage
 
 # The session ----------------------------------------------------------------------------------------------------------

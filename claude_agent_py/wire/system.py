@@ -5,7 +5,7 @@ Knows nothing of what they mean for a run.
 """
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -19,10 +19,8 @@ from claude_agent_py.wire.catalog import (
     SlashCommand,
 )
 from claude_agent_py.wire.messages import AnswerModel, AssistantError
+from claude_agent_py.wire.permissions import PermissionMode
 from claude_agent_py.wire.usage import FastModeState
-
-PermissionMode: TypeAlias = Literal["default", "acceptEdits", "bypassPermissions", "plan", "dontAsk", "auto"] | str
-
 
 # The session ----------------------------------------------------------------------------------------------------------
 
