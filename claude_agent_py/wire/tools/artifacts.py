@@ -87,7 +87,7 @@ class ArtifactReadOutput(WireModel):
     read: dict[str, Any]
     owned: bool | None = None
     artifact_read: ArtifactRead | None = Field(
-        None, validation_alias="artifactRead", serialization_alias="artifactRead"
+        default=None, validation_alias="artifactRead", serialization_alias="artifactRead"
     )
 
 

@@ -21,7 +21,7 @@ class BashInput(WireModel):
     description: str | None = None
     run_in_background: bool | None = None
     dangerously_disable_sandbox: bool | None = Field(
-        None, validation_alias="dangerouslyDisableSandbox", serialization_alias="dangerouslyDisableSandbox"
+        default=None, validation_alias="dangerouslyDisableSandbox", serialization_alias="dangerouslyDisableSandbox"
     )
 
 

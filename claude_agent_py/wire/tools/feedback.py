@@ -65,7 +65,7 @@ class SkillProposal(WireModel):
     target: str | None = None
     evidence: list[str] | None = None
     edits: list[dict[str, Any]] | None = None
-    skill_md: str | None = Field(None, validation_alias="skillMd", serialization_alias="skillMd")
+    skill_md: str | None = Field(default=None, validation_alias="skillMd", serialization_alias="skillMd")
 
 
 class ProposeSkillsInput(WireModel):

@@ -86,4 +86,4 @@ class ProposeGoalOutput(WireModel):
     """The goal was set."""
 
     condition: str
-    ask_user: bool = Field(False, validation_alias="askUser", serialization_alias="askUser")
+    ask_user: bool = Field(default=False, validation_alias="askUser", serialization_alias="askUser")

@@ -62,4 +62,4 @@ class ClaudeDesignOutput(WireModel):
 
     operation: str
     content: list[dict[str, Any]] = Field(default_factory=list)
-    is_error: bool | None = Field(None, validation_alias="isError", serialization_alias="isError")
+    is_error: bool | None = Field(default=None, validation_alias="isError", serialization_alias="isError")

@@ -54,4 +54,6 @@ class AskUserQuestionOutput(WireModel):
     response: str | None = None
     """Free text in place of answers."""
     annotations: dict[str, QuestionAnnotation] | None = None
-    afk_timeout_ms: Number | None = Field(None, validation_alias="afkTimeoutMs", serialization_alias="afkTimeoutMs")
+    afk_timeout_ms: Number | None = Field(
+        default=None, validation_alias="afkTimeoutMs", serialization_alias="afkTimeoutMs"
+    )

@@ -102,7 +102,7 @@ class RemoteTriggerOutput(WireModel):
 
     status: int
     """The HTTP status."""
-    body: str = Field("", validation_alias="json", serialization_alias="json")
+    body: str = Field(default="", validation_alias="json", serialization_alias="json")
     """JSON, as text."""
     summary: str | None = None
 

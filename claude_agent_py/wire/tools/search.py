@@ -33,13 +33,13 @@ class GrepInput(WireModel):
     path: str | None = None
     glob: str | None = None
     output_mode: Literal["content", "files_with_matches", "count"] | str | None = None
-    before: int | None = Field(None, validation_alias="-B", serialization_alias="-B")
-    after: int | None = Field(None, validation_alias="-A", serialization_alias="-A")
-    around: int | None = Field(None, validation_alias="-C", serialization_alias="-C")
+    before: int | None = Field(default=None, validation_alias="-B", serialization_alias="-B")
+    after: int | None = Field(default=None, validation_alias="-A", serialization_alias="-A")
+    around: int | None = Field(default=None, validation_alias="-C", serialization_alias="-C")
     context: int | None = None
-    line_numbers: bool | None = Field(None, validation_alias="-n", serialization_alias="-n")
-    ignore_case: bool | None = Field(None, validation_alias="-i", serialization_alias="-i")
-    only_matching: bool | None = Field(None, validation_alias="-o", serialization_alias="-o")
+    line_numbers: bool | None = Field(default=None, validation_alias="-n", serialization_alias="-n")
+    ignore_case: bool | None = Field(default=None, validation_alias="-i", serialization_alias="-i")
+    only_matching: bool | None = Field(default=None, validation_alias="-o", serialization_alias="-o")
     type: str | None = None
     head_limit: int | None = None
     """0 means no limit; by default 250."""

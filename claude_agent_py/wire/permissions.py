@@ -1,0 +1,188 @@
+"""Permissions on the wire: modes, rules, updates of rules, and the replies to what the CLI asks a person.
+
+Owns the shapes only; who decides what is `claude_agent_py.permissions`. The CLI drops an update that it does not
+understand without a word and allows the call all the same, so `PermissionUpdate.problem` says what it would drop.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias, get_args
+
+from pydantic import Field
+
+from claude_agent_py.wire.base import CamelModel, TaggedModel
+
+KnownPermissionMode: TypeAlias = Literal["default", "acceptEdits", "bypassPermissions", "plan", "dontAsk", "auto"]
+PermissionMode: TypeAlias = KnownPermissionMode | str
+"""`default` asks for what is dangerous; `acceptEdits` allows edits of files; `bypassPermissions` allows everything
+(the session must be launched for it); `plan` plans and changes nothing; `dontAsk` denies what no rule allows; `auto`
+lets a classifier decide. `manual` is another name of `default`."""
+
+PermissionBehavior: TypeAlias = Literal["allow", "deny", "ask"]
+KnownUpdateDestination: TypeAlias = Literal["userSettings", "projectSettings", "localSettings", "session", "cliArg"]
+PermissionUpdateDestination: TypeAlias = KnownUpdateDestination | str
+"""Where an update is kept: `session` lasts as long as the session; the settings are files."""
+
+PermissionDecisionClassification: TypeAlias = Literal["user_temporary", "user_permanent", "user_reject"] | str
+
+PERMISSION_MODES: tuple[str, ...] = get_args(KnownPermissionMode)
+UPDATE_DESTINATIONS: tuple[str, ...] = get_args(KnownUpdateDestination)
+BEHAVIORS: tuple[str, ...] = get_args(PermissionBehavior)
+
+_RULE = re.compile(r"(?P<tool>[^()]+)(?:\((?P<content>.*)\))?", re.DOTALL)
+
+
+class PermissionRuleValue(CamelModel):
+    """A rule: a tool, and for some tools which of its calls, as in `Bash(npm test:*)`."""
+
+    tool_name: str
+    rule_content: str | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> "PermissionRuleValue":
+        """Read a rule as it is written in settings: `Read`, `Bash(npm test:*)`.
+
+        Raises:
+            ValueError: The text is no rule.
+        """
+        match = _RULE.fullmatch(text.strip())
+        if match is None:
+            raise ValueError(f"{text!r} is no permission rule; write a tool's name, or Tool(content)")
+        content = match["content"]
+        return cls(tool_name=match["tool"]) if content is None else cls(tool_name=match["tool"], rule_content=content)
+
+    def __str__(self) -> str:
+        return self.tool_name if self.rule_content is None else f"{self.tool_name}({self.rule_content})"
+
+
+class _Update(TaggedModel):
+    destination: PermissionUpdateDestination
+
+    @property
+    def problem(self) -> str | None:
+        """What is wrong with it, so that the CLI would drop it; None where nothing is known to be wrong."""
+        return _unknown("destination", self.destination, UPDATE_DESTINATIONS)
+
+
+class _RulesUpdate(_Update):
+    rules: list[PermissionRuleValue]
+    behavior: PermissionBehavior | str
+
+    @property
+    def problem(self) -> str | None:
+        """What is wrong with it, so that the CLI would drop it; None where nothing is known to be wrong."""
+        return super().problem or _unknown("behavior", self.behavior, BEHAVIORS)
+
+
+class _DirectoriesUpdate(_Update):
+    directories: list[str]
+
+
+class AddRules(_RulesUpdate):
+    """Add rules to those that are there."""
+
+    TAGS: ClassVar[Mapping[str, Any]] = {"type": "addRules"}
+    type: Literal["addRules"] = "addRules"
+
+
+class ReplaceRules(_RulesUpdate):
+    """Put these rules in place of those of this behaviour at this destination."""
+
+    TAGS: ClassVar[Mapping[str, Any]] = {"type": "replaceRules"}
+    type: Literal["replaceRules"] = "replaceRules"
+
+
+class RemoveRules(_RulesUpdate):
+    """Take rules away."""
+
+    TAGS: ClassVar[Mapping[str, Any]] = {"type": "removeRules"}
+    type: Literal["removeRules"] = "removeRules"
+
+
+class SetMode(_Update):
+    """Change the permission mode. `bypassPermissions` is ignored in a session that was not launched for it."""
+
+    TAGS: ClassVar[Mapping[str, Any]] = {"type": "setMode"}
+    type: Literal["setMode"] = "setMode"
+    mode: PermissionMode
+
+    @property
+    def problem(self) -> str | None:
+        """What is wrong with it, so that the CLI would drop it; None where nothing is known to be wrong."""
+        return super().problem or _unknown("mode", self.mode, (*PERMISSION_MODES, "manual"))
+
+
+class AddDirectories(_DirectoriesUpdate):
+    """Let the session work in more directories."""
+
+    TAGS: ClassVar[Mapping[str, Any]] = {"type": "addDirectories"}
+    type: Literal["addDirectories"] = "addDirectories"
+
+
+class RemoveDirectories(_DirectoriesUpdate):
+    """Take directories away again."""
+
+    TAGS: ClassVar[Mapping[str, Any]] = {"type": "removeDirectories"}
+    type: Literal["removeDirectories"] = "removeDirectories"
+
+
+class UnknownPermissionUpdate(TaggedModel):
+    """An update of a kind, or of a shape, that this version does not know. All its fields are in `model_extra`."""
+
+    type: str = ""
+
+    @property
+    def problem(self) -> str | None:
+        """That its kind is not known here."""
+        return f"its type {self.type!r} is not known, or a field is missing"
+
+
+PermissionUpdate: TypeAlias = Annotated[
+    AddRules | ReplaceRules | RemoveRules | SetMode | AddDirectories | RemoveDirectories | UnknownPermissionUpdate,
+    Field(union_mode="left_to_right"),
+]
+
+
+def _unknown(field: str, value: str, known: tuple[str, ...]) -> str | None:
+    return None if value in known else f"{field} {value!r} is none of {', '.join(known)}"
+
+
+# What is answered ------------------------------------------------------------------------------------------------
+
+
+class PermissionAllowReply(CamelModel, TaggedModel):
+    """Allow the call. Without `updated_input` it runs with the input it had; null there would be invalid."""
+
+    TAGS: ClassVar[Mapping[str, Any]] = {"behavior": "allow"}
+    behavior: Literal["allow"] = "allow"
+    updated_input: dict[str, Any] | None = None
+    updated_permissions: list[PermissionUpdate] | None = None
+    decision_classification: PermissionDecisionClassification | None = None
+
+
+class PermissionDenyReply(CamelModel, TaggedModel):
+    """Deny the call. The CLI refuses a denial without a message (and denies all the same)."""
+
+    TAGS: ClassVar[Mapping[str, Any]] = {"behavior": "deny"}
+    behavior: Literal["deny"] = "deny"
+    message: str
+    interrupt: bool | None = None
+    """Also end the turn; in a subagent, end that subagent. The model does not see the message then."""
+    decision_classification: PermissionDecisionClassification | None = None
+
+
+PermissionReply: TypeAlias = PermissionAllowReply | PermissionDenyReply
+
+
+class ElicitationReply(CamelModel):
+    """The answer to an MCP server's question. The CLI does not check `content` against the server's schema."""
+
+    action: Literal["accept", "decline", "cancel"]
+    content: dict[str, Any] | None = None
+
+
+class UserDialogReply(CamelModel):
+    """The answer to a dialog. After `cancelled` the CLI does what the dialog does by default."""
+
+    behavior: Literal["completed", "cancelled"]
+    result: Any = None

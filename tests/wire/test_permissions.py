@@ -1,0 +1,77 @@
+"""The models of permissions."""
+
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+from claude_agent_py.wire import permissions as p
+from claude_agent_py.wire.base import dump
+
+UPDATES: TypeAdapter[Any] = TypeAdapter(list[p.PermissionUpdate])
+RULE = {"toolName": "Bash", "ruleContent": "npm test:*"}
+
+
+@pytest.mark.parametrize(
+    ("data", "model"),
+    [
+        ({"type": "addRules", "rules": [RULE], "behavior": "allow", "destination": "localSettings"}, p.AddRules),
+        ({"type": "replaceRules", "rules": [], "behavior": "deny", "destination": "session"}, p.ReplaceRules),
+        ({"type": "removeRules", "rules": [RULE], "behavior": "ask", "destination": "cliArg"}, p.RemoveRules),
+        ({"type": "setMode", "mode": "acceptEdits", "destination": "session"}, p.SetMode),
+        ({"type": "addDirectories", "directories": ["/a"], "destination": "session"}, p.AddDirectories),
+        ({"type": "removeDirectories", "directories": ["/a"], "destination": "session"}, p.RemoveDirectories),
+        ({"type": "addColours", "colours": ["red"], "destination": "session"}, p.UnknownPermissionUpdate),
+        ({"type": "addRules", "destination": "session"}, p.UnknownPermissionUpdate),
+    ],
+)
+def test_every_update_is_typed_and_loses_nothing(data: dict[str, Any], model: type) -> None:
+    update: Any = UPDATES.validate_python([data])[0]
+    assert dump(update) == data
+    assert (update.problem is None) == (model is not p.UnknownPermissionUpdate)
+    assert type(update) is model
+
+
+@pytest.mark.parametrize(
+    ("update", "says"),
+    [
+        (p.SetMode(mode="yolo", destination="session"), "mode 'yolo'"),
+        (p.SetMode(mode="plan", destination="disk"), "destination 'disk'"),
+        (p.AddRules(rules=[], behavior="permit", destination="session"), "behavior 'permit'"),
+        (p.AddDirectories(directories=[], destination="Session"), "destination 'Session'"),
+    ],
+)
+def test_an_update_that_the_cli_would_drop_says_so(update: Any, says: str) -> None:
+    assert says in str(update.problem)
+
+
+def test_manual_is_another_name_of_a_mode() -> None:
+    assert p.SetMode(mode="manual", destination="session").problem is None
+
+
+@pytest.mark.parametrize("text", ["Read", "Bash(npm test:*)", "Bash(echo (a) b)", "mcp__server__tool", "Read()"])
+def test_a_rule_reads_and_writes_as_in_settings(text: str) -> None:
+    assert str(p.PermissionRuleValue.parse(text)) == text
+
+
+def test_a_rule_has_a_tool_and_a_content() -> None:
+    rule = p.PermissionRuleValue.parse(" Bash(npm test:*) ")
+    assert dump(rule) == RULE
+    assert dump(p.PermissionRuleValue.parse("Read")) == {"toolName": "Read"}
+
+
+@pytest.mark.parametrize("text", ["", "Bash(", "Bash)", "(x)", "Bash(x) y"])
+def test_what_is_no_rule(text: str) -> None:
+    with pytest.raises(ValueError, match="no permission rule"):
+        p.PermissionRuleValue.parse(text)
+
+
+def test_replies() -> None:
+    assert dump(p.PermissionAllowReply()) == {"behavior": "allow"}
+    assert dump(p.PermissionAllowReply(updated_input={"a": 1})) == {"behavior": "allow", "updatedInput": {"a": 1}}
+    assert dump(p.PermissionDenyReply(message="no")) == {"behavior": "deny", "message": "no"}
+    assert dump(p.PermissionDenyReply(message="no", interrupt=True))["interrupt"] is True
+    assert dump(p.ElicitationReply(action="accept", content={"a": 1})) == {"action": "accept", "content": {"a": 1}}
+    assert dump(p.UserDialogReply(behavior="cancelled")) == {"behavior": "cancelled"}
+    with pytest.raises(ValidationError):
+        p.PermissionDenyReply.model_validate({})
