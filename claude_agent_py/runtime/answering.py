@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from claude_agent_py.errors import ClaudeAgentError
 from claude_agent_py.protocol.engine import UNSUPPORTED
 from claude_agent_py.protocol.handlers import Cancellation, HandlerContext
-from claude_agent_py.wire.control import (
+from claude_agent_py.wire.asks import (
     CanUseToolRequest,
     ElicitationRequest,
     HookCallbackRequest,
