@@ -93,7 +93,21 @@ def _doctor(_: argparse.Namespace) -> int:
     return examine()
 
 
+# demo -------------------------------------------------------------------------------------------------------------
+
+
+def _demo_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--live", action="store_true", help="on the real model; needs ANTHROPIC_API_KEY")
+
+
+def _demo(arguments: argparse.Namespace) -> int:
+    from claude_agent_py.cli.demo import demo
+
+    return demo(live=arguments.live)
+
+
 COMMANDS = (
     Command("install-cli", "Fetch the Claude Code CLI into the cache folder.", _install_arguments, _install),
     Command("doctor", "Show what is installed, where the CLI was found, and what is missing.", _no_arguments, _doctor),
+    Command("demo", "Watch two subagents and a shell command in the background, offline.", _demo_arguments, _demo),
 )

@@ -1,0 +1,135 @@
+"""The main job, to watch: two subagents and a shell command in the background, awaited, their output read.
+
+Owns the scripted story (offline) and the prompt (live). What is on the screen is `live_tree`'s business; everything else
+is the library as any user would use it.
+"""
+
+import os
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+
+import anyio
+
+from claude_agent_py.agents import AgentDefinition
+from claude_agent_py.cli.live_tree import Screen, screen
+from claude_agent_py.client import Client
+from claude_agent_py.errors import OptionsError
+from claude_agent_py.options import ClientOptions
+from claude_agent_py.runtime.result import RunResult
+from claude_agent_py.testing.script import Reply, text, tool_use
+from claude_agent_py.testing.scripted_model import ScriptedModel
+
+PROMPT = (
+    "Do three things at once, each in the background: have the agent `reviewer` review the authentication, have it review "
+    "the billing, and run the test suite in the shell with "
+    "`for i in 1 2 3 4 5 6; do echo \"test $i ok\"; sleep 0.5; done`. When all three are done, sum up in two sentences."
+)
+
+AGENTS = {
+    "reviewer": AgentDefinition(
+        description="Reviews one part of a program",
+        prompt="You review the part of the program that you are asked about. Be brief.",
+    )
+}
+
+
+@dataclass(frozen=True)
+class Story:
+    """What the scripted model says."""
+
+    auth = (
+        Reply(tool_use("Bash", {"command": "sleep 0.7; echo 214 lines", "description": "Count the lines of auth.py"})),
+        Reply(tool_use("Bash", {"command": "sleep 0.9; echo 2 matches", "description": "Look for plain-text secrets"})),
+        Reply(text("Auth: tokens are compared in constant time; one secret is logged in auth.py line 88."), delay=0.6),
+    )
+    billing = (
+        Reply(tool_use("Bash", {"command": "sleep 1.2; echo 98 lines", "description": "Read the invoice code"})),
+        Reply(tool_use("Bash", {"command": "sleep 1.4; echo ok", "description": "Recompute last month"})),
+        Reply(text("Billing: rounding is right; amounts are floats and should be decimals."), delay=0.4),
+    )
+    main = (
+        Reply(
+            [
+                tool_use(
+                    "Agent",
+                    {"description": "Review auth", "prompt": "Review the authentication", "subagent_type": "reviewer"},
+                ),
+                tool_use(
+                    "Agent",
+                    {"description": "Review billing", "prompt": "Review the billing", "subagent_type": "reviewer"},
+                ),
+                tool_use(
+                    "Bash",
+                    {
+                        "command": 'for i in 1 2 3 4 5 6; do echo "test $i ok"; sleep 0.5; done',
+                        "description": "Run the tests",
+                        "run_in_background": True,
+                    },
+                ),
+            ]
+        ),
+        text("All three are under way in the background."),
+    )
+    summary = text("Auth is sound but logs a secret, billing should use decimals, and all six tests pass.")
+
+
+def _model() -> ScriptedModel:
+    return ScriptedModel(
+        Story.main,
+        agents={"Review the authentication": Story.auth, "Review the billing": Story.billing},
+        on_exhausted=Reply(Story.summary),
+    )
+
+
+def _source(live: bool) -> AbstractContextManager[Callable[[], ClientOptions]]:
+    """Give what makes the options: for the real model, or for the scripted one while it runs."""
+    if live:
+        if not os.environ.get("ANTHROPIC_API_KEY"):
+            raise OptionsError("set it to run the demo on the real model", option="ANTHROPIC_API_KEY")
+        return nullcontext(lambda: ClientOptions(agents=AGENTS, permission_mode="bypassPermissions"))
+    return _Offline()
+
+
+class _Offline:
+    """The scripted model, for as long as the demo runs."""
+
+    def __init__(self) -> None:
+        self._model = _model()
+
+    def __enter__(self) -> Callable[[], ClientOptions]:
+        self._model.__enter__()
+        return lambda: self._model.options(agents=AGENTS)
+
+    def __exit__(self, *exc: object) -> None:
+        self._model.__exit__(*exc)
+
+
+async def _show(options: ClientOptions, view: Screen) -> RunResult:
+    """Run the main job and show it."""
+    async with Client(options) as client, anyio.create_task_group() as group:
+        version = client.info.claude_code_version if client.info else None
+        view.say(f"Claude Code {version or ''} is up (pid {client.pid}).")
+        view.say(f"> {PROMPT}\n")
+        group.start_soon(view.watch, client.tasks)
+        result = await client.query(PROMPT, until="idle", timeout=600)
+        group.cancel_scope.cancel()
+        view.finish(client.tasks)
+        for task in client.tasks.roots:
+            outcome = await task.wait(timeout=60)
+            output = (await task.read_output()).strip()
+            view.say(f"\n{task.description}: {outcome.status}\n" + "\n".join(f"    {line}" for line in output.splitlines()))
+    view.say(f"\nAnswer: {result.text}")
+    return result
+
+
+def demo(*, live: bool) -> int:
+    """Run the demo and give the exit code."""
+    with _source(live) as make_options, screen(sys.stdout) as view:
+        result = anyio.run(_show, make_options(), view)
+        view.say(
+            f"\n{len(result.tasks)} tasks, {len(result.results)} turns, {len(result.messages)} messages, "
+            f"{len(result.tool_calls)} tool calls; the process is gone."
+        )
+    return 1 if result.is_error or result.unfinished_tasks else 0

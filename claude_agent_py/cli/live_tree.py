@@ -1,0 +1,134 @@
+"""A tree of tasks on the screen: live where there is a terminal, plain lines where there is none.
+
+Owns how a task looks. Knows the tasks only through `TaskManager`. `rich` (extra `cli`) draws the live tree; without it,
+or where the output is no terminal, every change is a line.
+"""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final, Protocol, TextIO
+
+import anyio
+
+from claude_agent_py.tasks import Task, TaskManager
+from claude_agent_py.wire.tasks import TaskStatus
+
+MARKS: Final = {
+    TaskStatus.PENDING: ("·", "dim"),
+    TaskStatus.RUNNING: ("●", "cyan"),
+    TaskStatus.PAUSED: ("‖", "yellow"),
+    TaskStatus.AWAITING_USER: ("?", "yellow"),
+    TaskStatus.COMPLETED: ("✓", "green"),
+    TaskStatus.FAILED: ("✗", "red"),
+    TaskStatus.STOPPED: ("■", "magenta"),
+}
+REFRESH: Final = 0.1
+"""Seconds between two pictures of the live tree, whose clocks run on."""
+
+
+class Screen(Protocol):
+    """Where the demo shows itself."""
+
+    def say(self, text: str) -> None:
+        """Print text that stays."""
+        ...
+
+    async def watch(self, tasks: TaskManager) -> None:
+        """Show the tasks until cancelled."""
+        ...
+
+    def finish(self, tasks: TaskManager) -> None:
+        """Show the tasks as they are now, for good."""
+        ...
+
+
+@contextmanager
+def screen(out: TextIO) -> Iterator[Screen]:
+    """Give the best screen that `out` can be."""
+    console = _rich_console(out)
+    yield _Lines(out) if console is None else _LiveTree(console)
+
+
+def _rich_console(out: TextIO) -> Any:
+    if not out.isatty():
+        return None
+    try:
+        from rich.console import Console
+    except ImportError:
+        return None
+    return Console(file=out, highlight=False)
+
+
+def elapsed(task: Task) -> float:
+    """Give how long the task has run, in seconds."""
+    if task.started_at is None:
+        return 0.0
+    return (task.ended_at or time.time()) - task.started_at
+
+
+def describe(task: Task) -> str:
+    """Give a task in a line, without its mark."""
+    kind = task.subagent_type or task.type
+    tool = f" · {task.last_tool_name}" if task.last_tool_name and not task.done else ""
+    tokens = f" · {task.usage.total_tokens} tokens" if task.usage else ""
+    return f"{task.description} [{kind}] {task.status} {elapsed(task):.1f}s{tool}{tokens}"
+
+
+class _Lines:
+    """A line for each change of a task's state or tool."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+        self._shown: dict[str, tuple[object, ...]] = {}
+
+    def say(self, text: str) -> None:
+        print(text, file=self._out, flush=True)
+
+    async def watch(self, tasks: TaskManager) -> None:
+        async for _ in tasks.events():
+            self.finish(tasks)
+
+    def finish(self, tasks: TaskManager) -> None:
+        for task in tasks:
+            state = (task.status, task.last_tool_name)
+            if self._shown.get(task.id) != state:
+                self._shown[task.id] = state
+                self.say(f"{'  ' * (task.depth - 1)}{MARKS[task.status][0]} {describe(task)}")
+
+
+class _LiveTree:
+    """A tree that redraws itself."""
+
+    def __init__(self, console: Any) -> None:
+        self._console = console
+
+    def say(self, text: str) -> None:
+        self._console.print(text, markup=False)
+
+    async def watch(self, tasks: TaskManager) -> None:
+        from rich.live import Live
+
+        with Live(console=self._console, auto_refresh=False, transient=True) as live:
+            while True:
+                live.update(self._tree(tasks), refresh=True)
+                await anyio.sleep(REFRESH)
+
+    def finish(self, tasks: TaskManager) -> None:
+        self._console.print(self._tree(tasks))
+
+    def _tree(self, tasks: TaskManager) -> Any:
+        from rich.tree import Tree
+
+        tree = Tree("tasks", guide_style="dim")
+        for task in tasks.roots:
+            self._add(tree, task)
+        return tree
+
+    def _add(self, parent: Any, task: Task) -> None:
+        from rich.text import Text
+
+        mark, colour = MARKS[task.status]
+        branch = parent.add(Text.assemble((mark, colour), " ", describe(task)))
+        for child in task.children:
+            self._add(branch, child)
