@@ -53,6 +53,7 @@ class MessagesServer(ThreadingHTTPServer):
         self.backend = backend
         self.stopping = threading.Event()
         self._connections: set[socket.socket] = set()
+        self._to_reset: set[socket.socket] = set()
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._serve, name="scripted model", daemon=True)
 
@@ -89,6 +90,22 @@ class MessagesServer(ThreadingHTTPServer):
         finally:
             with self._lock:
                 self._connections.discard(connection)
+
+    def reset(self, connection: socket.socket) -> None:
+        """Have a connection end with a reset rather than in order, once its handler is done."""
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        with self._lock:
+            self._to_reset.add(connection)
+
+    def shutdown_request(self, request: Any) -> None:
+        """Close a connection: in order, which would say first that no more comes, or at once."""
+        with self._lock:
+            in_order = request not in self._to_reset
+            self._to_reset.discard(request)
+        if in_order:
+            super().shutdown_request(request)
+        else:
+            self.close_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Say nothing of connections that the CLI dropped: it does so at every interrupt."""
@@ -196,9 +213,8 @@ class _Handler(BaseHTTPRequestHandler):
         self._write(pending + _chunk(event.encode()) + b"0\r\n\r\n")
 
     def _reset(self) -> None:
-        """End the connection with a reset rather than in order."""
         time.sleep(POLL)  # what was written before must be read, else the reset overtakes it
-        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.server.reset(self.connection)
         self.close_connection = True
 
     # Bytes

@@ -220,10 +220,11 @@ def as_answer(loose: LooseAnswer) -> Answer:
 
 
 def _blocks(loose: Block | str | Sequence[Block | str]) -> tuple[Block, ...]:
-    if isinstance(loose, str | Text | Thinking | ToolCall | RawBlock):
-        loose = (loose,)
-    blocks = tuple(Text(block) if isinstance(block, str) else block for block in loose)
-    for block in blocks:
-        if not isinstance(block, Text | Thinking | ToolCall | RawBlock):
-            raise TypeError(f"a reply is made of text(), thinking(), tool_use() and RawBlock values, not {block!r}")
-    return blocks
+    parts = loose if isinstance(loose, list | tuple) else [loose]
+    return tuple(Text(part) if isinstance(part, str) else _checked(part) for part in parts)
+
+
+def _checked(block: Any) -> Block:
+    if isinstance(block, Text | Thinking | ToolCall | RawBlock):
+        return block
+    raise TypeError(f"a reply is made of text(), thinking(), tool_use() and RawBlock values, not {block!r}")

@@ -1,0 +1,60 @@
+"""The values of a script: loose forms become strict ones, and mistakes are told at once."""
+
+from typing import Any
+
+import pytest
+
+from claude_agent_py.testing import CutStream, Failure, RawBlock, Reply, Text, Thinking, ToolCall, text, tool_use
+from claude_agent_py.testing.script import as_answer
+
+
+@pytest.mark.parametrize(
+    ("loose", "blocks"),
+    [
+        ("hi", (Text("hi"),)),
+        (text("hi"), (Text("hi"),)),
+        (Thinking("hm"), (Thinking("hm"),)),
+        (tool_use("Bash", {"a": 1}), (ToolCall("Bash", {"a": 1}),)),
+        (["hi", tool_use("Bash")], (Text("hi"), ToolCall("Bash"))),
+        ([], ()),
+        (RawBlock({"type": "odd"}), (RawBlock({"type": "odd"}),)),
+    ],
+)
+def test_what_makes_a_reply(loose: Any, blocks: Any) -> None:
+    answer = as_answer(loose)
+    assert isinstance(answer, Reply)
+    assert answer.blocks == blocks
+
+
+@pytest.mark.parametrize("answer", [Reply("x"), Failure(500), CutStream("x")])
+def test_answers_stay_what_they_are(answer: Any) -> None:
+    assert as_answer(answer) is answer
+
+
+def test_replies_are_values() -> None:
+    assert Reply("x", delay=1.0) == Reply(["x"], delay=1.0)
+    assert Reply("x") != Reply("y")
+    with pytest.raises(AttributeError):
+        Reply("x").delay = 2.0  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("wrong", [3, [3], {"type": "text"}, [None]])
+def test_what_is_no_block_is_refused(wrong: Any) -> None:
+    with pytest.raises(TypeError, match="a reply is made of"):
+        Reply(wrong)
+
+
+def test_contradictions_are_refused() -> None:
+    with pytest.raises(ValueError, match="not both"):
+        CutStream("x", after_blocks=1, after_chars=1)
+    with pytest.raises(ValueError, match="chunk_chars"):
+        Reply("x", chunk_chars=0)
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "retried"),
+    [(400, "invalid_request_error", False), (429, "rate_limit_error", True), (529, "overloaded_error", True)],
+)
+def test_failures_know_their_kind(status: int, kind: str, retried: bool) -> None:
+    assert (Failure(status).error_type, Failure(status).is_retried) == (kind, retried)
+    assert Failure(status, type="odd").error_type == "odd"
