@@ -1,0 +1,207 @@
+"""Agents in files: Markdown with YAML front matter, as the CLI has them in `.claude/agents`.
+
+Owns reading and writing them, and the line of a mistake. What a definition may be is `definition`'s. The CLI ignores
+what it does not understand in such a file, or the whole file; here it is an error.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias
+
+from claude_agent_py.agents.definition import AgentDefinition, check_name
+from claude_agent_py.configuration import inner_text, snake_case
+from claude_agent_py.errors import OptionsError
+
+FENCE: Final = "---"
+LISTS: Final = frozenset({"tools", "disallowed_tools", "skills"})
+"""Fields that may be written as one text with commas."""
+
+Unknown: TypeAlias = Literal["error", "ignore"]
+
+
+@dataclass(frozen=True)
+class AgentFile:
+    """An agent as a file has it."""
+
+    name: str
+    definition: AgentDefinition
+
+
+def load_agents(directory: str | Path, *, unknown: Unknown = "error") -> dict[str, AgentDefinition]:
+    """Read all agents of a directory (`*.md`, also in folders below it) and give them by name. Blocks while it reads.
+
+    `unknown` says what happens to a field that is not known. Needs the extra `agents`.
+
+    Raises:
+        OptionsError: The directory is missing, or a file is wrong, or two define the same agent. The text names the
+            file and the line.
+        ImportError: PyYAML is not installed.
+    """
+    root = Path(directory).expanduser()
+    if not root.is_dir():
+        raise OptionsError(f"there is no directory {root}", option="agents")
+    found: dict[str, tuple[Path, AgentDefinition]] = {}
+    for path in sorted(root.rglob("*.md")):
+        agent = read_agent(path, unknown=unknown)
+        if agent.name in found:
+            raise OptionsError(f"{path} and {found[agent.name][0]} both define {agent.name!r}", option="agents")
+        found[agent.name] = (path, agent.definition)
+    return {name: definition for name, (_, definition) in found.items()}
+
+
+def read_agent(source: str | Path, *, unknown: Unknown = "error") -> AgentFile:
+    """Read an agent from a file (a `Path`) or from the text of one (a `str`).
+
+    A file whose front matter has no `name` takes the file's own; a text must have one or is called `agent`.
+
+    Raises:
+        OptionsError: It is no agent; the text names the file and the line.
+        ImportError: PyYAML is not installed.
+    """
+    if isinstance(source, Path):
+        return _Reader(str(source), source.stem, unknown).read(_text_of(source))
+    return _Reader("agent", "agent", unknown).read(source)
+
+
+def write_agent(name: str, agent: AgentDefinition) -> str:
+    """Give the text of the file that defines an agent. Needs the extra `agents`."""
+    fields = {"name": check_name(name), **agent.to_wire()} | ({"color": agent.color} if agent.color else {})
+    prompt = fields.pop("prompt")
+    header = _yaml().safe_dump(fields, sort_keys=False, allow_unicode=True, width=10_000)
+    return f"{FENCE}\n{header}{FENCE}\n\n{prompt.strip()}\n"
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise OptionsError(f"{path} cannot be read: {error}", option="agents") from error
+
+
+def _yaml() -> Any:
+    try:
+        import yaml
+    except ImportError as error:
+        raise ImportError('agent files need PyYAML: pip install "claude-agent-py[agents]"') from error
+    return yaml
+
+
+@dataclass(frozen=True)
+class _Header:
+    """The front matter: its values by the names of the file, and the line of each."""
+
+    values: dict[str, Any]
+    lines: Mapping[str, int]
+
+
+class _Reader:
+    """Reads one text; knows what it is called in errors."""
+
+    def __init__(self, place: str, default_name: str, unknown: Unknown) -> None:
+        self._place = place
+        self._default_name = default_name
+        self._unknown = unknown
+
+    def read(self, text: str) -> AgentFile:
+        header_text, prompt = self._split(text.replace("\r\n", "\n"))
+        header = self._parse(header_text)
+        fields = {_field(key): (key, value) for key, value in header.values.items()}
+        _, name = fields.pop("name", ("name", self._default_name))
+        if "prompt" in fields and self._unknown == "error":
+            raise self._problem(
+                "the prompt is what stands below the front matter, not a field of it", header.lines["prompt"]
+            )
+        values = self._known({field: (key, _plain(field, value)) for field, (key, value) in fields.items()})
+        try:
+            return AgentFile(check_name(name), AgentDefinition(**values, prompt=prompt.strip()))
+        except OptionsError as error:
+            told, option = inner_text(error), error.option or ""
+        wrong = _field(option.partition(".")[2] or "name")
+        raise self._problem(told, next((line for key, line in header.lines.items() if _field(key) == wrong), 1))
+
+    def _split(self, text: str) -> tuple[str, str]:
+        match = re.match(rf"{FENCE}[ \t]*\n(.*?)^{FENCE}[ \t]*(?:\n|\Z)", text, re.DOTALL | re.MULTILINE)
+        if match is None:
+            what = "its front matter has no end" if text.startswith(FENCE) else "it has no front matter"
+            raise self._problem(
+                f"{what}: an agent file begins with fields such as `name` between two lines {FENCE!r}", 1
+            )
+        return match.group(1), text[match.end() :]
+
+    def _parse(self, text: str) -> _Header:
+        yaml = _yaml()
+        try:
+            return self._header(yaml, text)
+        except (yaml.YAMLError, ValueError) as error:  # ValueError: a date that does not exist, say
+            told, mark = getattr(error, "problem", error), getattr(error, "problem_mark", None)
+        try:
+            return self._header(yaml, _quoted(text))  # the CLI gives plain text a second chance as well
+        except (yaml.YAMLError, ValueError):
+            line = mark.line + 2 if mark else 1
+        raise self._problem(f"no valid YAML: {told}", line)
+
+    def _header(self, yaml: Any, text: str) -> _Header:
+        loader = yaml.SafeLoader(text)
+        try:
+            node = loader.get_single_node()
+            if node is None:
+                return _Header({}, {})
+            if not isinstance(node, yaml.MappingNode):
+                raise self._problem("the front matter must be fields, `name: value`", node.start_mark.line + 2)
+            lines: dict[str, int] = {}
+            for key, _ in node.value:
+                name, line = str(key.value), key.start_mark.line + 2  # the fence is line 1
+                if name in lines:
+                    raise self._problem(f"{name} stands twice, first in line {lines[name]}", line)
+                lines[name] = line
+            return _Header({str(key): value for key, value in loader.construct_mapping(node, deep=True).items()}, lines)
+        finally:
+            loader.dispose()
+
+    def _known(self, fields: Mapping[str, tuple[str, Any]]) -> dict[str, Any]:
+        """Give the values by the names that a definition takes; it complains itself about those it does not know."""
+        known = AgentDefinition.model_fields
+        kept = {field: (key, value) for field, (key, value) in fields.items() if value is not None}
+        if self._unknown == "ignore":
+            kept = {field: both for field, both in kept.items() if field in known and field != "prompt"}
+        return {field if field in known else key: value for field, (key, value) in kept.items()}
+
+    def _problem(self, what: str, line: int) -> OptionsError:
+        return OptionsError(f"{self._place}, line {line}: {what}", option="agents")
+
+
+ALIASES: Final = {field.alias: name for name, field in AgentDefinition.model_fields.items() if field.alias}
+
+
+def _field(key: str) -> str:
+    """Give the Python name of a key of a file."""
+    return ALIASES.get(key) or snake_case(key)
+
+
+def _plain(field: str, value: Any) -> Any:
+    """Give a value as the definition wants it, from the looser ways in which files write it."""
+    if field in LISTS:
+        if value is None:
+            return []  # as the CLI reads it: an empty `tools:` is no tools, not all of them
+        names = split_names(value) if isinstance(value, str) else value
+        return None if field == "tools" and names == ["*"] else names
+    if field == "description" and isinstance(value, str):
+        return value.replace("\\n", "\n")  # the CLI writes and reads line breaks this way
+    return value
+
+
+def split_names(text: str) -> list[str]:
+    """Split a list of tools at commas and spaces that stand in no parentheses, as the CLI does."""
+    return [name for name in re.findall(r"(?:\([^)]*\)|[^,\s(])+", text) if name]
+
+
+def _quoted(text: str) -> str:
+    """Quote the values of simple lines that YAML takes for something else: `description: Use it when: ...`."""
+
+    def quote(match: re.Match[str]) -> str:
+        value = match.group(2).replace("\\", "\\\\").replace('"', '\\"')
+        return f'{match.group(1)}"{value}"'
+
+    return re.sub(r"^([A-Za-z_]\w*:[ \t]+)(?![\"'|>\[{])(\S.*?)[ \t]*$", quote, text, flags=re.MULTILINE)

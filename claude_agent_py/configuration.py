@@ -1,0 +1,158 @@
+"""The base of everything that users configure: values whose mistakes are told at once, and by name.
+
+Owns three rules: a configuration is a value (frozen), an unknown name is refused with the name that was probably meant,
+and what pydantic complains about reaches the user as an `OptionsError` that says where the mistake is and never shows
+the value, which may be a secret. Knows nothing of any particular option. Its twin for what the CLI sends is
+`wire/base.py`, which refuses nothing.
+"""
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Final, Self
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from claude_agent_py.errors import OptionsError
+
+MAX_REPR_CHARS: Final = 60
+"""How much of a text a repr shows."""
+
+
+class ConfigModel(BaseModel):
+    """A frozen value made by a user. Unknown names and wrong types raise `OptionsError`."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        defer_build=True,
+        populate_by_name=True,
+        protected_namespaces=(),
+        arbitrary_types_allowed=True,
+        hide_input_in_errors=True,
+    )
+
+    QUALIFIED: ClassVar[bool] = True
+    """Whether errors name the class before the field."""
+    RENAMED: ClassVar[Mapping[str, str]] = {}
+    """What to use instead of a name that is known from elsewhere."""
+
+    def __init__(self, **data: Any) -> None:
+        try:
+            super().__init__(**data)
+        except ValidationError as error:
+            problem = describe_errors(error, type(self))
+        else:
+            return
+        raise problem  # outside of `except`: the context would show the values
+
+    # Says that this `__init__` only wraps the inherited one, so that a model inside of another is validated as a part
+    # of it and the error says where it stands.
+    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
+
+    @classmethod
+    def model_validate(cls, obj: Any, **how: Any) -> Self:
+        """Validate an object. Raises OptionsError."""
+        try:
+            return super().model_validate(obj, **how)
+        except ValidationError as error:
+            problem = describe_errors(error, cls)
+        raise problem
+
+    def __repr_args__(self) -> Any:
+        for name in (name for name in type(self).model_fields if name in self.model_fields_set):
+            value = getattr(self, name)
+            yield (
+                name,
+                f"{value[:MAX_REPR_CHARS]}..." if isinstance(value, str) and len(value) > MAX_REPR_CHARS else value,
+            )
+
+    def replace(self, **changes: Any) -> Self:
+        """Give a copy with some values changed, validated like a new one. Raises OptionsError."""
+        return type(self)(**{name: getattr(self, name) for name in self.model_fields_set} | changes)
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Like pydantic's, but what is updated is validated."""
+        copied = super().model_copy(deep=deep)
+        return copied.replace(**update) if update else copied
+
+
+def describe_errors(error: ValidationError, model: type[ConfigModel]) -> OptionsError:
+    """Make an `OptionsError` of what pydantic found wrong."""
+    first, *others = error.errors(include_url=False)
+    where = [part for part in first["loc"][:1] if isinstance(part, str)]
+    option = ".".join([model.__name__, *where] if model.QUALIFIED or not where else where)
+    told = _joined(_path(first["loc"][1:]), _complaint(first, model))
+    more = [_joined(_path(detail["loc"]), _complaint(detail, model)) for detail in others]
+    return OptionsError(f"{told} (also: {'; '.join(more)})" if more else told, option=option)
+
+
+def inner_text(error: OptionsError) -> str:
+    """Give what an error of a part says, to be told by the whole: the field without its class, and the complaint."""
+    option = error.option or ""
+    return f"{option.partition('.')[2]} {str(error).removeprefix(f'{option}: ')}".strip()
+
+
+def suggest(name: str, known: Iterable[str]) -> str:
+    """Give `; did you mean ...?` for the known name nearest to `name`, or nothing."""
+    wanted = snake_case(name)
+    near = difflib.get_close_matches(wanted, list(known), n=1, cutoff=0.6)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def snake_case(name: str) -> str:
+    """Give the Python form of a camelCase name."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).replace("-", "_").lower()
+
+
+def _joined(place: str, complaint: str) -> str:
+    return f"{place} {complaint}" if place else complaint
+
+
+def _complaint(detail: Any, model: type[ConfigModel]) -> str:
+    kind = detail["type"]
+    if kind == "extra_forbidden":
+        return f"is unknown{_instead(detail['loc'], model)}"
+    if kind == "missing":
+        return "is missing"
+    if kind == "value_error":
+        return str(detail["ctx"]["error"])
+    expected = re.sub(r"^Input should be ", "must be ", detail["msg"])
+    shows_type = kind.endswith(("_type", "_parsing"))
+    return f"{expected}, not {type(detail['input']).__name__}" if shows_type else expected
+
+
+def _instead(where: Sequence[str | int], model: type[ConfigModel]) -> str:
+    name = str(where[-1])
+    for known in (name, snake_case(name)):
+        if len(where) == 1 and known in model.RENAMED:
+            return f"; {model.RENAMED[known]}"
+    owner = model if len(where) == 1 else _model_at(where[:-1], model)
+    return suggest(name, owner.model_fields) if owner else ""
+
+
+def _model_at(where: Sequence[str | int], model: type[ConfigModel]) -> type[ConfigModel] | None:
+    """Find the model that stands at a place, as far as annotations tell."""
+    annotation: Any = model
+    for part in where:
+        models = list(_models_in(annotation))
+        fields = [found.model_fields[str(part)] for found in models if str(part) in found.model_fields]
+        annotation = fields[0].annotation if fields else annotation
+    return next(iter(_models_in(annotation)), None)
+
+
+def _models_in(annotation: Any) -> Iterable[type[ConfigModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, ConfigModel):
+        yield annotation
+    for argument in getattr(annotation, "__args__", ()):
+        yield from _models_in(argument)
+
+
+def _path(where: Sequence[str | int]) -> str:
+    text = ""
+    for part in where:
+        if isinstance(part, str) and part.isidentifier():
+            text += f".{part}" if text else part
+        else:
+            text += f"[{part!r}]"
+    return text
