@@ -1,0 +1,135 @@
+"""Every frame that was ever recorded has a model, and comes back as the same JSON value."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+from recordings_loader import all_frames, as_line, names, records
+
+from claude_agent_py.wire import (
+    REPLIES,
+    ControlRequest,
+    ControlResponse,
+    ControlSuccess,
+    MalformedFrame,
+    UnknownBlock,
+    UnknownControlRequest,
+    UnknownDelta,
+    UnknownMessage,
+    UnknownStreamEvent,
+    decode,
+    encode,
+    typed_reply,
+)
+
+WRONG_ON_PURPOSE = {
+    ("control/01_agents_invalid", "request.agents.bad3"): "an agent that is a string",
+    ("control/01_agents_isolate_ok_plus_str", "request.agents.bad"): "an agent that is a string",
+    ("control/01_bad_agents_list", "request.agents"): "agents as a list",
+    ("control/01_bad_hooks_list", "request.hooks"): "hooks as a list",
+    ("control/01_bad_jsonSchema_str", "request.jsonSchema"): "a schema that is a string; it kills the CLI",
+    ("control/01_bad_sdkMcpServers_obj", "request.sdkMcpServers"): "servers as an object",
+    ("control/01_bad_skills_str", "request.skills"): "skills as a string",
+    ("control/01_bad_title_num", "request.title"): "a title that is a number",
+    ("control/03_control_requests", "request.user_message_id"): "rewind_files without a message",
+    ("control/03_control_requests", "request.model"): "set_model with a number",
+    ("control/03_control_requests", "request.mode"): "set_permission_mode with null",
+    ("control/03_control_requests", "request.max_thinking_tokens"): "a limit that is a string",
+    ("control/03_control_requests", "request.servers"): "mcp_set_servers without servers",
+    ("control/03_control_requests", "request.tool"): "mcp_call without a tool",
+    ("control/03_control_requests", "request.settings"): "apply_flag_settings without settings",
+    ("control/03_control_requests", "request.description"): "generate_session_title without a description",
+    ("control/03_control_requests", "request.tool_use_id"): "can_use_tool in the wrong direction",
+    ("control/03_control_requests", "request"): "a request without a body",
+    ("control/03_control_requests", "request.subtype"): "a body without a subtype",
+    ("control/03_control_requests", "request_id"): "a request without an id",
+    ("control/03_odd_no_request", "request"): "a request without a body",
+    ("control/03_odd_request_no_subtype", "request.subtype"): "a body without a subtype",
+    ("tasks/s05_background_tasks_control", "request.tool_use_id"): "an id that is a number",
+    ("tasks/s05_background_tasks_control", "request.task_id"): "stop_task and get_task_output without an id",
+}
+"""What we wrote to see how the CLI takes it. The CLI itself never wrote a malformed frame."""
+
+REQUESTS_THAT_DO_NOT_EXIST = {
+    "account_info",
+    "background_task",
+    "list_tasks",
+    "no_such",
+    "no_such_request",
+    "send_task_message",
+    "supported_agents",
+    "supported_commands",
+    "supported_models",
+}
+REQUESTS_WITHOUT_A_MODEL = {"channel_enable", "remote_control", "ultrareview_launch"}
+"""Internal to the CLI's own applications; the inventory names them without fields."""
+
+
+def unknowns(value: Any) -> Iterator[BaseModel]:
+    """Find the unknown parts of a frame."""
+    if isinstance(value, UnknownBlock | UnknownStreamEvent | UnknownDelta | UnknownControlRequest):
+        yield value
+    if isinstance(value, BaseModel):
+        yield from (found for item in value.__dict__.values() for found in unknowns(item))
+    elif isinstance(value, list):
+        yield from (found for item in value for found in unknowns(item))
+
+
+def test_there_is_something_to_test() -> None:
+    assert len(names()) > 250
+    assert sum(1 for _ in all_frames()) > 4500
+
+
+@pytest.mark.parametrize("direction", ["in", "out"])
+def test_every_frame_has_a_model(direction: str) -> None:
+    wrong: dict[tuple[str, str], str] = {}
+    for name, way, frame in all_frames():
+        if way == direction:
+            decoded = decode(as_line(frame))
+            assert not isinstance(decoded, UnknownMessage), (name, decoded)
+            if isinstance(decoded, MalformedFrame):
+                wrong[name, ".".join(map(str, decoded.location))] = decoded.error
+    assert wrong.keys() == (WRONG_ON_PURPOSE.keys() if direction == "in" else set())
+
+
+def test_every_part_of_every_frame_has_a_model() -> None:
+    found = {
+        (direction, part.model_dump()["subtype"])
+        for _, direction, frame in all_frames()
+        for part in unknowns(decode(as_line(frame)))
+    }
+    assert found == {("in", subtype) for subtype in REQUESTS_THAT_DO_NOT_EXIST | REQUESTS_WITHOUT_A_MODEL}
+
+
+def test_every_frame_comes_back_as_the_same_json_value() -> None:
+    for name, direction, frame in all_frames():
+        assert json.loads(encode(decode(as_line(frame)))) == frame, (name, direction)
+
+
+def test_what_was_written_raw_is_decoded_without_raising() -> None:
+    raw = [record.value for name in names() for record in records(name) if record.direction == "in_raw"]
+    assert len(raw) > 30
+    for line in raw:
+        decode(line)
+        decode(line.encode("utf-8", "surrogatepass"))
+
+
+def test_every_answer_of_the_cli_fits_its_model() -> None:
+    asked: dict[tuple[str, str], str] = {}
+    typed: set[str] = set()
+    for name, direction, frame in all_frames():
+        decoded = decode(as_line(frame))
+        if direction == "in" and isinstance(decoded, ControlRequest):
+            asked[name, decoded.request_id] = decoded.subtype
+    for name, direction, frame in all_frames():
+        decoded = decode(as_line(frame))
+        if direction == "out" and isinstance(decoded, ControlResponse) and isinstance(decoded.response, ControlSuccess):
+            subtype = asked.get((name, decoded.request_id), "")
+            reply = typed_reply(subtype, decoded.response.response)
+            if subtype in REPLIES and decoded.response.response is not None:
+                assert isinstance(reply, BaseModel), (name, subtype)
+                assert reply.model_dump(by_alias=True, exclude_unset=True) == decoded.response.response
+                typed.add(subtype)
+    assert len(typed) > 20

@@ -1,0 +1,80 @@
+"""Whatever comes, `decode` gives a value; what it gives, `encode` writes back."""
+
+import json
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from recordings_loader import all_frames, as_line
+
+from claude_agent_py.wire import (
+    KNOWN_SYSTEM_SUBTYPES,
+    KNOWN_TYPES,
+    MalformedFrame,
+    UnknownMessage,
+    decode,
+    encode,
+    prepare,
+)
+
+prepare()  # else the first example would take too long
+
+text = st.text(max_size=20)
+scalars = (
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(allow_nan=False, allow_infinity=False) | text
+)
+names = text | st.sampled_from(["type", "subtype", "message", "role", "content", "request", "event", "task_id", "uuid"])
+values = st.recursive(
+    scalars, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(names, inner, max_size=5), max_leaves=20
+)
+tags = st.sampled_from(sorted(KNOWN_TYPES)) | text
+subtypes = st.sampled_from(sorted(KNOWN_SYSTEM_SUBTYPES)) | text
+objects = st.builds(
+    lambda rest, kind, subtype: {**rest, "type": kind, "subtype": subtype},
+    st.dictionaries(names, values, max_size=6),
+    tags,
+    subtypes,
+) | st.dictionaries(names, values, max_size=6)
+
+EXAMPLES = list({(frame["type"], frame.get("subtype")): frame for _, _, frame in all_frames()}.values())
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_give_a_frame(line: bytes) -> None:
+    frame = decode(line)
+    assert isinstance(frame, MalformedFrame | UnknownMessage)
+    assert encode(frame).endswith(b"\n")
+
+
+@given(st.text(alphabet=st.characters(), max_size=100))
+def test_any_text_gives_a_frame(line: str) -> None:
+    assert encode(decode(line)).endswith(b"\n")
+
+
+@given(objects)
+@settings(max_examples=300)
+def test_any_object_comes_back(value: dict[str, Any]) -> None:
+    frame = decode(as_line(value))
+    assert isinstance(frame, UnknownMessage | MalformedFrame) or frame.model_fields_set
+    assert json.loads(encode(frame)) == value
+
+
+@given(st.sampled_from(EXAMPLES), st.data())
+@settings(max_examples=300)
+def test_a_frame_with_one_field_changed_comes_back_or_names_the_place(example: dict[str, Any], data: Any) -> None:
+    field = data.draw(st.sampled_from(sorted(example)))
+    changed = {**example, field: data.draw(values)}
+    frame = decode(as_line(changed))
+    assert json.loads(encode(frame)) == changed
+    if isinstance(frame, MalformedFrame):
+        assert frame.location[0] in {field, "type", "subtype"}
+
+
+@given(st.sampled_from(EXAMPLES), st.data())
+@settings(max_examples=200)
+def test_half_a_line_is_malformed(example: dict[str, Any], data: Any) -> None:
+    line = as_line(example).rstrip()
+    cut = line[: data.draw(st.integers(0, len(line) - 1))]
+    frame = decode(cut)
+    assert isinstance(frame, MalformedFrame)
+    assert frame.line == cut
