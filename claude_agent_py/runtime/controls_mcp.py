@@ -1,0 +1,174 @@
+"""Control requests about MCP servers, those that the CLI runs or reaches and those in this process.
+
+Owns one method for each request, and what servers are told as when they are set while the session runs; how requests
+are sent is in `controls_base`. The shorter names, and waiting for servers, are in `mcp_control` (`client.mcp`). Hosting
+servers in this process is not done here: whoever inherits says how (`_host_mcp_server`).
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal
+
+from claude_agent_py.errors import OptionsError
+from claude_agent_py.runtime.controls_base import ControlsBase, given
+from claude_agent_py.wire import replies, requests
+from claude_agent_py.wire.asks import MCPMessageRequest
+from claude_agent_py.wire.base import JSONObject
+from claude_agent_py.wire.mcp import MCPHTTPServer, MCPSSEServer, MCPStdioServer, mcp_server_from_wire
+
+MILLISECONDS: Final = 1000
+CALL_TIMEOUT: Final = 120.0
+"""How long a call may take in the CLI where nobody says, in seconds."""
+REPLY_SLACK: Final = 5.0
+"""How much longer than the call itself its reply is waited for, in seconds."""
+
+
+class MCPControls(ControlsBase):
+    """What can be asked of MCP servers."""
+
+    async def mcp_status(self) -> replies.MCPStatusReply:
+        """Say how each MCP server is, and which tools those have that are connected."""
+        return await self._ask(requests.MCPStatusRequest, replies.MCPStatusReply)
+
+    async def reconnect_mcp_server(self, server_name: str, *, timeout: float | None = None) -> None:
+        """Connect a server again; returns when it is connected.
+
+        Args:
+            server_name: Its name in the configuration.
+            timeout: Seconds to wait; None means `Timeouts.control`. The CLI gives a server `MCP_TIMEOUT`, 30 s.
+
+        Raises:
+            ControlRejectedError: It cannot be connected, is switched off, is unknown, or runs in this process.
+        """
+        await self._tell(requests.MCPReconnectRequest, timeout=timeout, server_name=server_name)
+
+    async def toggle_mcp_server(self, server_name: str, enabled: bool, *, timeout: float | None = None) -> None:
+        """Switch a server on or off; returns when a server that was switched on is connected, or has failed to.
+
+        Args:
+            server_name: Its name in the configuration.
+            enabled: On or off.
+            timeout: Seconds to wait; None means `Timeouts.control`.
+
+        Raises:
+            ControlRejectedError: There is no such server.
+        """
+        await self._tell(requests.MCPToggleRequest, timeout=timeout, server_name=server_name, enabled=enabled)
+
+    async def set_mcp_servers(
+        self, servers: Mapping[str, Any], *, timeout: float | None = None
+    ) -> replies.MCPSetServersReply:
+        """Replace the servers that an earlier call set, and all those in this process, by these.
+
+        Servers of settings, plugins and the CLI's flags stay. External servers are connected when this returns;
+        `errors` of the reply names those that could not be. Those in this process may still be `pending`.
+
+        Args:
+            servers: By name: `MCPStdioServer`, `MCPHTTPServer`, `MCPSSEServer`, a server in this process, or a mapping
+                as `.mcp.json` has it. An unchanged server stays connected.
+            timeout: Seconds to wait; None means `Timeouts.control`.
+
+        Raises:
+            OptionsError: A configuration is wrong; nothing was sent.
+        """
+        configs = {name: self._server_config(name, server) for name, server in servers.items()}
+        return await self._ask(
+            requests.MCPSetServersRequest, replies.MCPSetServersReply, timeout=timeout, servers=configs
+        )
+
+    async def mcp_call(
+        self,
+        tool: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        timeout: float | None = None,
+        check_permissions: bool = False,
+    ) -> replies.MCPCallReply:
+        """Call a tool of an external server without the model. Nothing of it goes into the conversation.
+
+        Args:
+            tool: The full name, `mcp__server__tool`; `mcp_tool_name` makes it.
+            arguments: What the tool takes.
+            timeout: Seconds that the call may take; None leaves it to the CLI, 120. The CLI takes 1 to 600.
+            check_permissions: Ask the permission rules first, and `can_use_tool` where they say so; the answer is
+                waited for without a limit. Else the tool is called whatever the rules say.
+
+        Raises:
+            ControlRejectedError: The tool failed (`error` is what it says), the server is not connected, or it runs
+                in this process.
+        """
+        limit = CALL_TIMEOUT if timeout is None else timeout
+        return await self._ask(
+            requests.MCPCallRequest,
+            replies.MCPCallReply,
+            timeout=math.inf if check_permissions else limit + REPLY_SLACK,
+            tool=tool,
+            **given(
+                arguments=None if arguments is None else dict(arguments),
+                timeout_ms=None if timeout is None else round(timeout * MILLISECONDS),
+                check_permissions=check_permissions,
+            ),
+        )
+
+    async def read_mcp_resource(self, server_name: str, uri: str) -> replies.MCPReadResourceReply:
+        """Read a resource of an external server. The CLI gives those whose URI begins with `ui://`, and no others."""
+        return await self._ask(
+            requests.MCPReadResourceRequest, replies.MCPReadResourceReply, server_name=server_name, uri=uri
+        )
+
+    async def set_mcp_permission_mode_override(
+        self,
+        server_name: str,
+        mode: Literal["default", "auto"] | None,
+        *,
+        ask_for_tools: Sequence[Mapping[str, Any]] | None = None,
+    ) -> str | None:
+        """Use a stricter permission mode for the tools of one server; None takes that back.
+
+        Args:
+            server_name: Its name in the configuration.
+            mode: What applies to the server where the session's own mode would allow more.
+            ask_for_tools: As the CLI takes it.
+
+        Returns:
+            A warning, for example that no such server is known yet; else None.
+
+        Raises:
+            ControlRejectedError: The mode is another one.
+        """
+        payload = await self._tell(
+            requests.SetMCPPermissionModeOverrideRequest,
+            server_name=server_name,
+            mode=mode,
+            **given(ask_for_tools=None if ask_for_tools is None else [dict(tool) for tool in ask_for_tools]),
+        )
+        warning = payload.get("warning")
+        return warning if isinstance(warning, str) else None
+
+    async def send_mcp_message(self, server_name: str, message: Mapping[str, Any]) -> None:
+        """Send a JSON-RPC message to the CLI as a server in this process, such as a progress notification.
+
+        An answer comes as a message to the server. The CLI ignores messages of servers that it does not know.
+        """
+        await self._tell(MCPMessageRequest, server_name=server_name, message=dict(message))
+
+    # Configurations ----------------------------------------------------------------------------------------------
+
+    def _server_config(self, name: str, server: Any) -> JSONObject:
+        if isinstance(server, Mapping):
+            server = mcp_server_from_wire(server, name=name)
+        if isinstance(server, MCPStdioServer):
+            return {"args": [], **server.to_wire()}  # without `args` the CLI cannot start it
+        if isinstance(server, MCPHTTPServer | MCPSSEServer):
+            return server.to_wire()
+        return self._host_mcp_server(name, server)
+
+    def _host_mcp_server(self, name: str, server: Any) -> JSONObject:
+        """Host a server in this process from now on, and give what the CLI is told of it.
+
+        Called before the request is sent, because the CLI greets the server before it replies.
+
+        Raises:
+            OptionsError: It is no server; so here, where none can be hosted.
+        """
+        raise OptionsError(f"server {name!r}: {type(server).__name__} is no MCP server", option="mcp_servers")

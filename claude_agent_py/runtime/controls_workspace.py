@@ -1,0 +1,110 @@
+"""Control requests about files and folders, where the CLI runs.
+
+Owns one method for each request; how they are sent is in `controls_base`. Putting files back is in
+`controls_conversation` (`rewind_files`), because it goes by prompts.
+"""
+
+import math
+import os
+from typing import Final, Literal, TypeAlias
+
+from claude_agent_py.runtime.controls_base import ControlsBase, given
+from claude_agent_py.wire import replies, requests
+from claude_agent_py.wire.base import JSONObject
+
+StrPath: TypeAlias = str | os.PathLike[str]
+MILLISECONDS: Final = 1000
+
+
+class WorkspaceControls(ControlsBase):
+    """What can be asked of the file system that the CLI sees."""
+
+    async def read_file(
+        self,
+        path: StrPath,
+        *,
+        max_bytes: int | None = None,
+        encoding: Literal["utf-8", "base64"] | None = None,
+    ) -> replies.ReadFileReply:
+        """Read a file that the session may read.
+
+        Args:
+            path: Absolute, or relative to the CLI's working folder.
+            max_bytes: Read only the head; `truncated` says so. None is the CLI's own limit, 1 MB.
+            encoding: How `contents` holds the bytes. As `utf-8` (the default) what is none is replaced (`lossy`).
+
+        Raises:
+            ControlRejectedError: The file is missing, or the session may not read it; the CLI does not tell which.
+        """
+        return await self._ask(
+            requests.ReadFileRequest,
+            replies.ReadFileReply,
+            path=os.fspath(path),
+            **given(max_bytes=max_bytes, encoding=encoding),
+        )
+
+    async def file_suggestions(self, query: str) -> replies.FileSuggestionsReply:
+        """Complete a path, as `@` does in the CLI. The list may be empty until the CLI has looked at the folder."""
+        return await self._ask(requests.FileSuggestionsRequest, replies.FileSuggestionsReply, query=query)
+
+    async def seed_read_state(self, path: StrPath, mtime: float) -> None:
+        """Tell the CLI that the model knows a file, so that it may edit it without reading it first.
+
+        Args:
+            path: The file. One that does not exist is no error.
+            mtime: When the file was changed last, in seconds since the epoch, as `os.stat(path).st_mtime` says. A file
+                that was changed since then counts as unknown.
+        """
+        await self._tell(requests.SeedReadStateRequest, path=os.fspath(path), mtime=math.floor(mtime * MILLISECONDS))
+
+    async def register_repo_root(
+        self,
+        directory: StrPath,
+        *,
+        reload_claude_md: bool = False,
+        reload_plugins: bool = False,
+        reload_skills: bool = False,
+    ) -> replies.RegisterRepoRootReply:
+        """Add a folder as a root of the session. Hooks on `DirectoryAdded` run.
+
+        Args:
+            directory: Below the working folder, or below one that the session was started with (`add_dirs`).
+            reload_claude_md: Read the folder's `CLAUDE.md`; so the other two.
+            reload_plugins: Read its plugins.
+            reload_skills: Read its skills.
+
+        Raises:
+            ControlRejectedError: It does not exist, or lies elsewhere.
+        """
+        return await self._ask(
+            requests.RegisterRepoRootRequest,
+            replies.RegisterRepoRootReply,
+            directory=os.fspath(directory),
+            **given(
+                reload_claude_md=reload_claude_md,
+                reload_plugins=reload_plugins,
+                reload_skills=reload_skills,
+            ),
+        )
+
+    async def set_cwd(self, path: StrPath, *, trusted_directory: StrPath | None = None) -> replies.SetCwdReply:
+        """Change the CLI's working folder.
+
+        `status` is `ok`, `rejected` (`reason` says why), or `needs_trust`: then nothing was changed, and `directory`
+        names the folder whose settings, hooks and MCP servers would be used. To agree, ask again with it.
+
+        Args:
+            path: The folder.
+            trusted_directory: The folder that you trust, as an earlier reply named it (`needs_trust`).
+        """
+        directory = None if trusted_directory is None else os.fspath(trusted_directory)
+        trust = given(trust_accepted=directory is not None, trusted_directory=directory)
+        return await self._ask(requests.SetCwdRequest, replies.SetCwdReply, path=os.fspath(path), **trust)
+
+    async def get_workspace_diff(self) -> JSONObject:
+        """Give what changed in the working folder since the last commit.
+
+        `diff` is None outside of a Git repository (`noDiffReason` says so); else it has `stats`, `perFileStats` and
+        `hunks`. The CLI declares no fixed shape for it, so it is given as it comes.
+        """
+        return await self._tell(requests.GetWorkspaceDiffRequest)
