@@ -65,7 +65,7 @@ class FakeCLI:
         self._steps = _flat(script)
         self._gates = list({id(step.gate): step.gate for step in self._steps if step.gate is not None}.values())
         greeting = frames.initialize_response(claude_code_version=version) if initialize is None else initialize
-        self._scenario = {
+        self.scenario = {
             "steps": [self._as_json(step) for step in self._steps],
             "answers": {"initialize": {"response": greeting}, "*": EMPTY_ANSWER} | dict(answers or {}),
             "version": version,
@@ -73,13 +73,13 @@ class FakeCLI:
             "ignore_sigterm": ignore_sigterm,
             "record_env": list(record_env),
         }
-        json.dumps(self._scenario)  # what is no JSON is told here, not in the peer
+        json.dumps(self.scenario)  # what is no JSON is told here, not in the peer
         self._transports: list[FakeTransport] = []
         self._folders: list[Path] = []
 
     def transport(self) -> "FakeTransport":
         """Give a new transport, for `Client(transport=...)`."""
-        made = FakeTransport(self._scenario, lambda gate: self._gates[gate].is_open)
+        made = FakeTransport(self.scenario, lambda gate: self._gates[gate].is_open)
         self._transports.append(made)
         return made
 
@@ -91,7 +91,7 @@ class FakeCLI:
         """
         folder = Path(directory).absolute() / "claude.fake"
         folder.mkdir(parents=True)
-        (folder / "scenario.json").write_text(json.dumps(self._scenario))
+        (folder / "scenario.json").write_text(json.dumps(self.scenario))
         player = folder / "player.py"
         player.write_text(Path(fake_player.__file__).read_text())
         for number, gate in enumerate(self._gates):

