@@ -16,6 +16,7 @@
     ├── ControlError                    a control request                                        .subtype .request_id
     │   ├── ControlTimeoutError         no reply in time (also a TimeoutError)                   .timeout
     │   ├── ControlRejectedError        the CLI answered with an error                           .error .error_code
+    │   ├── MCPNotReadyError            MCP servers were not up in time (also a TimeoutError)    .servers .timeout
     │   └── ConnectionClosedError       the session is closed, or closed before the reply
     ├── RunError                        a run that ended badly                                   .result .is_retryable
     │   ├── AuthenticationError   BillingError         RateLimitedError (.resets_at)   OverloadedError
@@ -28,6 +29,8 @@
     │   ├── TaskTimeoutError            it was not over in time (also a TimeoutError)            .timeout
     │   └── TaskOutputError             its output cannot be read                                .path .reason
     ├── ToolError                       what a tool says to the model on purpose
+    │   ├── ToolInputError              the model's arguments do not fit                         .tool .problems
+    │   └── ToolTimeoutError            the tool was not done in time (also a TimeoutError)      .tool .timeout
     ├── HandlerError                    a handler of yours failed (reported, never raised)       .handler
     └── SessionError                    a session on disk                                        .session_id
 
@@ -201,6 +204,18 @@ class ControlRejectedError(ControlError):
         super().__init__(f"the CLI rejected {subtype!r}{code}: {error}", subtype=subtype, request_id=request_id)
 
 
+class MCPNotReadyError(ControlError, TimeoutError):
+    """MCP servers were still being connected when the time was up. The CLI goes on connecting them."""
+
+    def __init__(self, servers: Sequence[str], timeout: float) -> None:
+        self.servers = list(servers)
+        """Those that were not up; empty where the CLI did not say."""
+        self.timeout = timeout
+        """How long was waited, in seconds."""
+        which = ", ".join(map(repr, self.servers)) or "an unknown number of them"
+        super().__init__(f"MCP servers were not up within {timeout:g} s: {which}", subtype="mcp_status")
+
+
 class ConnectionClosedError(ControlError):
     """The session is not open, or closed before the answer came."""
 
@@ -356,6 +371,27 @@ class TaskOutputError(TaskError):
 
 class ToolError(ClaudeAgentError):
     """Raise it in a tool: the model gets the text as the tool's error result."""
+
+
+class ToolInputError(ToolError):
+    """The arguments that a model wrote do not fit the tool. The model gets the text, so that it can mend them."""
+
+    def __init__(self, tool: str, problems: Sequence[tuple[str, str]]) -> None:
+        self.tool = tool
+        self.problems = list(problems)
+        """Where and what, for each field that is wrong; the empty place stands for all of them together."""
+        lines = "".join(f"\n- {place}: {told}" if place else f"\n- {told}" for place, told in self.problems)
+        super().__init__(f"the arguments of {tool} do not fit:{lines}\nMend them and call the tool again.")
+
+
+class ToolTimeoutError(ToolError, TimeoutError):
+    """A tool was not done in time; it was cancelled."""
+
+    def __init__(self, tool: str, timeout: float) -> None:
+        self.tool = tool
+        self.timeout = timeout
+        """The tool's limit, in seconds."""
+        super().__init__(f"{tool} was not done within {timeout:g} s and was cancelled")
 
 
 class HandlerError(ClaudeAgentError):

@@ -18,6 +18,7 @@ SAMPLES: list[errors.ClaudeAgentError] = [
     errors.RemoteProtocolError("no id", raw={"type": "x"}),
     errors.ControlTimeoutError("interrupt", 2.5, "req_1"),
     errors.ControlRejectedError("set_model", "bad model", "invalid", "req_2"),
+    errors.MCPNotReadyError(["github", "files"], 2.5),
     errors.ConnectionClosedError("closed", subtype="interrupt"),
     errors.RateLimitedError("limit", result={"text": "x"}, resets_at=12.0),
     errors.RunTimeoutError("silence", 3.0, result=None),
@@ -26,6 +27,8 @@ SAMPLES: list[errors.ClaudeAgentError] = [
     errors.TaskTimeoutError("a1", 0.5),
     errors.TaskOutputError("a1", "/tmp/x", "is a directory"),
     errors.ToolError("no such city"),
+    errors.ToolInputError("search", [("limit", "is required")]),
+    errors.ToolTimeoutError("search", 2.0),
     errors.HandlerError("on_stop", "ValueError: x"),
     errors.SessionError("missing", session_id="s"),
 ]
@@ -49,7 +52,7 @@ def test_every_class_is_in_the_tree_and_drawn_in_the_docstring() -> None:
 
 
 def test_timeouts_are_builtin_timeouts_too() -> None:
-    for cls in (errors.ControlTimeoutError, errors.TaskTimeoutError, errors.RunTimeoutError):
+    for cls in (errors.ControlTimeoutError, errors.TaskTimeoutError, errors.RunTimeoutError, errors.ToolTimeoutError):
         assert issubclass(cls, TimeoutError)
 
 

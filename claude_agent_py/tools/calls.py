@@ -1,0 +1,84 @@
+"""Calls of tools, however they are written.
+
+Owns `ToolCall` and the ways to one: a `tool_use` block of a message, a dict of that shape, or text in which a model
+wrote its calls as sections named after the tools. Runs nothing.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from claude_agent_py.formatting.encoders import Encoder
+from claude_agent_py.formatting.text_format import TextFormat
+from claude_agent_py.wire.base import JSONObject
+from claude_agent_py.wire.content import ToolUseBlock
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolCall:
+    """One call: which tool, with what, and the id by which its result is told from others."""
+
+    id: str
+    name: str
+    input: Any
+    """An object, if all is well; what could not be read as one stays what it is, and is refused when it is run."""
+
+
+LooseCall: TypeAlias = ToolCall | ToolUseBlock | Mapping[str, Any]
+LooseCalls: TypeAlias = Iterable[LooseCall] | str
+
+
+def read_calls(calls: LooseCalls, text_format: TextFormat, encoder: Encoder, names: Collection[str]) -> list[ToolCall]:
+    """Give the calls in order.
+
+    In text, a section named after a tool is a call, its content the arguments in the encoder's notation; everything
+    else is left out.
+
+    Raises:
+        TypeError: An item is no call.
+    """
+    if isinstance(calls, str):
+        return _written(calls, text_format, encoder, names)
+    return [_strict(call, index) for index, call in enumerate(calls)]
+
+
+def _strict(call: LooseCall, index: int) -> ToolCall:
+    if isinstance(call, ToolCall):
+        return call
+    if isinstance(call, ToolUseBlock):
+        return ToolCall(id=call.id, name=call.name, input=call.input)
+    found: Any = call
+    if isinstance(found, Mapping) and isinstance(found.get("name"), str):
+        return ToolCall(id=str(found.get("id") or _made_up(index)), name=found["name"], input=found.get("input", {}))
+    raise TypeError(f"a call is a ToolUseBlock, a ToolCall or a dict with name and input; not {call!r}")
+
+
+def _written(text: str, text_format: TextFormat, encoder: Encoder, names: Collection[str]) -> list[ToolCall]:
+    sections = [section for section in text_format.parse_sections(text, names=names, strip=True) if section.name]
+    return [
+        ToolCall(id=_made_up(index), name=section.name, input=_arguments(section.content, encoder))
+        for index, section in enumerate(sections)
+    ]
+
+
+def _arguments(content: str, encoder: Encoder) -> JSONObject | str:
+    """Read the arguments that a model wrote; what is no object is kept as text."""
+    if not content:
+        return {}
+    try:
+        found = encoder.decode(_unfenced(content))
+    except ValueError:
+        return content
+    return found if isinstance(found, dict) else content
+
+
+def _unfenced(content: str) -> str:
+    """Take away the code fence that models like to put around JSON."""
+    first, _, rest = content.partition("\n")
+    if first.startswith("```") and rest.endswith("```"):
+        return rest.removesuffix("```")
+    return content
+
+
+def _made_up(index: int) -> str:
+    return f"call_{index + 1}"

@@ -1,0 +1,72 @@
+"""What the model is told when a tool fails: what failed and why, no traceback, no secrets.
+
+Owns the text of a failure and what is blanked out of it. A `ToolError` is the tool's own word and stands as it is; any
+other exception was not meant for the model, so what looks like a secret in it is replaced.
+"""
+
+import os
+import re
+from collections.abc import Iterator
+
+from claude_agent_py.errors import ToolError
+from claude_agent_py.formatting.truncation import truncate
+
+MAX_CHARS = 2_000
+BLANK = "[redacted]"
+
+SECRETS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (re.compile(pattern, re.IGNORECASE), replacement)
+    for pattern, replacement in (
+        (r"(?<=://)[^/\s:@]*:[^/\s@]*(?=@)", BLANK),  # user:password in a URL
+        (r"\b(bearer|basic)\s+[a-z0-9._~+/=-]{8,}", rf"\1 {BLANK}"),
+        (
+            r"((?:api|access|secret|private|auth|session)?[_-]?(?:key|token|secret|password|passwd|pwd|credential)s?"
+            r"[\"']?\s*[=:]\s*[\"']?)[^\s\"'&,;)}\]]{4,}",
+            rf"\1{BLANK}",
+        ),
+        (r"\bsk-[a-z0-9_-]{8,}", BLANK),
+        (r"\bgh[pousr]_[a-z0-9]{16,}|\bgithub_pat_[a-z0-9_]{16,}", BLANK),
+        (r"\bxox[abprs]-[a-z0-9-]{8,}", BLANK),
+        (r"\bAKIA[0-9A-Z]{12,}", BLANK),
+        (r"\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*", BLANK),  # a JSON web token
+        (r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", BLANK),
+    )
+)
+"""What a secret looks like, and what stands in its place."""
+
+SECRET_VARIABLE = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGNORECASE)
+MIN_SECRET_CHARS = 8
+
+
+def failure_text(tool: str, error: BaseException) -> str:
+    """Say to the model what failed."""
+    if isinstance(error, ToolError):
+        return str(error) or f"{tool} failed"
+    return truncate(redacted(f"{tool} failed: {_told(error)}"), MAX_CHARS)
+
+
+def redacted(text: str) -> str:
+    """Blank out what looks like a secret, and the values of environment variables that are named like one."""
+    for name, value in os.environ.items():
+        if len(value) >= MIN_SECRET_CHARS and SECRET_VARIABLE.search(name):
+            text = text.replace(value, BLANK)
+    for pattern, replacement in SECRETS:
+        text = pattern.sub(replacement, text)
+    return text
+
+
+def _told(error: BaseException) -> str:
+    return "; ".join(_one(leaf) for leaf in _leaves(error))
+
+
+def _leaves(error: BaseException) -> Iterator[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        for inner in error.exceptions:
+            yield from _leaves(inner)
+    else:
+        yield error
+
+
+def _one(error: BaseException) -> str:
+    told = str(error)
+    return f"{type(error).__name__}: {told}" if told else type(error).__name__

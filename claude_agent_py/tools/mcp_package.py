@@ -1,0 +1,184 @@
+"""Hosting a server that was built with the `mcp` package, in this process. Needs the extra `mcp`.
+
+Owns the translation between JSON-RPC dicts and the package's in-memory streams, for its versions 1 and 2: the low-level
+`Server`, `FastMCP` (version 1) and `MCPServer` (version 2), and the `FastMCP` of the package of that name. The package
+is imported on first use only: it takes half a second.
+"""
+
+import logging
+from functools import cache
+from typing import Any
+
+from anyio import TASK_STATUS_IGNORED, BrokenResourceError, CancelScope, ClosedResourceError, Event
+from anyio.abc import TaskGroup, TaskStatus
+from pydantic import TypeAdapter, ValidationError
+
+from claude_agent_py.errors import OptionsError
+from claude_agent_py.protocol.handlers import HandlerContext
+from claude_agent_py.tools import jsonrpc
+from claude_agent_py.tools.failures import failure_text
+from claude_agent_py.tools.jsonrpc import RequestID
+from claude_agent_py.tools.session import Send
+from claude_agent_py.wire.base import JSONObject
+
+logger = logging.getLogger("claude_agent_py.tools")
+
+INNER_SERVERS = ("_lowlevel_server", "_mcp_server")
+"""Where the comfortable servers keep the low-level one, version 2 and version 1."""
+
+
+def low_level(server: object) -> Any:
+    """Give the low-level server of an object of the `mcp` package; None where it is none. Imports nothing."""
+    for candidate in (server, *(getattr(server, name, None) for name in INNER_SERVERS)):
+        if callable(getattr(candidate, "run", None)) and callable(
+            getattr(candidate, "create_initialization_options", None)
+        ):
+            return candidate
+    return None
+
+
+def check_server(name: str, server: object) -> None:
+    """Refuse what cannot be hosted.
+
+    Raises:
+        OptionsError: It is no server of the `mcp` package.
+    """
+    if low_level(server) is None:
+        raise OptionsError(
+            f"a server in this process is a ToolServer, or a Server, FastMCP or MCPServer of the mcp package; "
+            f"not {type(server).__qualname__}",
+            option=f"server {name!r}",
+        )
+
+
+def require_package() -> None:
+    """Raise OptionsError where the package is not installed."""
+    try:
+        import mcp  # noqa: F401 - asked whether it is there
+    except ImportError as error:
+        raise OptionsError('it needs the mcp package: pip install "claude-agent-py[mcp]"') from error
+
+
+class PackageSession:
+    """Serves one client with a server of the `mcp` package. The server runs in `workers` from the first message on."""
+
+    def __init__(self, server: object, send: Send, workers: TaskGroup) -> None:
+        self._server = low_level(server)
+        self._send = send
+        self._workers = workers
+        self._scope = CancelScope()
+        self._pending: dict[RequestID, _Pending] = {}
+        self._inbox: Any = None
+        self._started: Event | None = None
+
+    async def handle(self, message: JSONObject, context: HandlerContext | None = None) -> JSONObject | None:
+        """Take a message and give the server's answer to it; None where it wants none."""
+        del context  # the server gets the message's own `_meta`
+        request_id = jsonrpc.request_id_of(message) if "method" in message else None
+        require_package()
+        try:
+            parsed = _message_adapter().validate_python(message)
+        except ValidationError as error:
+            return jsonrpc.error(request_id, jsonrpc.INVALID_REQUEST, failure_text("reading the message", error))
+        await self._start()
+        if message.get("method") == "notifications/cancelled":
+            self._give_up((message.get("params") or {}).get("requestId"))
+        if request_id is None:
+            await self._put(parsed)
+            return None
+        return await self._answer(request_id, parsed)
+
+    async def _answer(self, request_id: RequestID, parsed: Any) -> JSONObject:
+        pending = self._pending[request_id] = _Pending()
+        try:
+            if not await self._put(parsed):
+                return jsonrpc.error(request_id, jsonrpc.INTERNAL_ERROR, "the server has ended")
+            await pending.done.wait()
+        finally:
+            if self._pending.get(request_id) is pending:
+                del self._pending[request_id]
+        return pending.answer or jsonrpc.error(request_id, jsonrpc.CANCELLED, "the request was cancelled")
+
+    async def _put(self, parsed: Any) -> bool:
+        """Give a message to the server; False where it no longer takes any."""
+        from mcp.shared.message import SessionMessage
+
+        try:
+            await self._inbox.send(SessionMessage(parsed))
+        except (ClosedResourceError, BrokenResourceError):
+            return False
+        return True
+
+    def _give_up(self, request_id: Any) -> None:
+        """Answer a cancelled request: not every version of the package does."""
+        pending = self._pending.get(request_id) if isinstance(request_id, str | int) else None
+        if pending is not None:
+            pending.done.set()
+
+    def close(self) -> None:
+        """End the server."""
+        self._scope.cancel()
+        for pending in self._pending.values():
+            pending.done.set()
+
+    # The server
+
+    async def _start(self) -> None:
+        """Start the server, once; again where it has ended."""
+        if self._started is None:
+            self._started = Event()
+            await self._workers.start(self._serve)
+            self._started.set()
+        await self._started.wait()
+
+    async def _serve(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
+        """Run the server until it ends or is closed. Never raises: what it raises is logged."""
+        from mcp.shared.memory import create_client_server_memory_streams
+
+        self._scope = CancelScope()
+        with self._scope:
+            try:
+                async with create_client_server_memory_streams() as ((outbox, self._inbox), streams):
+                    self._workers.start_soon(self._forward, outbox)
+                    task_status.started()
+                    await self._server.run(*streams, self._server.create_initialization_options())
+            except Exception:
+                logger.exception("the MCP server %s failed", getattr(self._server, "name", ""))
+        self._started = None
+        for request_id, pending in self._pending.items():
+            pending.answer = jsonrpc.error(request_id, jsonrpc.INTERNAL_ERROR, "the server has ended")
+            pending.done.set()
+
+    async def _forward(self, outbox: Any) -> None:
+        """Take what the server sends: answers to those who wait for them, everything else to the CLI."""
+        try:
+            async for item in outbox:
+                message = _as_json(item.message)
+                pending = self._pending.get(message.get("id", "")) if jsonrpc.is_response(message) else None
+                if pending is not None:
+                    pending.answer = message
+                    pending.done.set()
+                elif "method" in message:
+                    self._send(message)
+        except (ClosedResourceError, BrokenResourceError):
+            pass  # the server has ended
+
+
+class _Pending:
+    """A request that the server has not answered yet."""
+
+    def __init__(self) -> None:
+        self.done = Event()
+        self.answer: JSONObject | None = None
+
+
+@cache
+def _message_adapter() -> TypeAdapter[Any]:
+    from mcp.types import JSONRPCMessage  # a union in version 2, a root model in version 1
+
+    return TypeAdapter(JSONRPCMessage)
+
+
+def _as_json(message: Any) -> JSONObject:
+    dumped: JSONObject = _message_adapter().dump_python(message, mode="json", by_alias=True, exclude_none=True)
+    return dumped

@@ -1,0 +1,106 @@
+"""What a server offers beside tools: resources to read, and prompts to fill in.
+
+Owns the two values and their MCP forms. The CLI's own tools list and read resources; a prompt becomes a slash command,
+`/mcp__server__prompt`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+from claude_agent_py.callbacks import call, callback_name
+from claude_agent_py.formatting.encoders import JSONEncoder
+from claude_agent_py.formatting.media import File, Media, is_media, mcp_block, resource_contents
+from claude_agent_py.tools.docstrings import read_docstring
+from claude_agent_py.tools.schema import Parameters
+from claude_agent_py.wire.base import JSONObject
+
+Content: TypeAlias = str | bytes | File | Any
+
+
+@dataclass(frozen=True)
+class Resource:
+    """Something to read under a URI. `content` is what is read, or a function (async or plain) that gives it.
+
+    Text, bytes and `File`s are given as they are; other values as JSON.
+    """
+
+    uri: str
+    content: Content | Callable[[], Any] = field(repr=False)
+    name: str = ""
+    description: str = ""
+    media_type: str = ""
+
+    def definition(self) -> JSONObject:
+        """Give the MCP definition."""
+        known = {"description": self.description, "mimeType": self.media_type}
+        return {"uri": self.uri, "name": self.name or self.uri, **{key: item for key, item in known.items() if item}}
+
+    async def read(self) -> JSONObject:
+        """Give the MCP contents. Raises whatever the function raises."""
+        found = await call(self.content) if callable(self.content) else self.content
+        if isinstance(found, File):
+            return resource_contents(replace(found, uri=self.uri))
+        if isinstance(found, str | bytes):
+            return resource_contents(File(found, self.name or self.uri, self.media_type, self.uri))
+        return resource_contents(
+            File(JSONEncoder().encode(found), self.name, self.media_type or "application/json", self.uri)
+        )
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A prompt that a user fills in. `render` (async or plain) makes the text of its arguments.
+
+    It returns text or media, or a list of them, or of `(role, text)` pairs, role `user` or `assistant`. Its parameters
+    are the prompt's arguments; what is given for them is always text.
+    """
+
+    render: Callable[..., Any] = field(repr=False)
+    name: str = ""
+    description: str = ""
+    _parameters: Parameters = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        told = read_docstring(self.render.__doc__)
+        name = self.name or callback_name(self.render).rpartition(".")[2]
+        parameters = Parameters(self.render, tool=name, descriptions=told.parameters)
+        for field_name, value in (
+            ("name", name),
+            ("description", self.description or told.description),
+            ("_parameters", parameters),
+        ):
+            object.__setattr__(self, field_name, value)
+
+    def definition(self) -> JSONObject:
+        """Give the MCP definition."""
+        required = self._parameters.schema.get("required", [])
+        arguments = [
+            {"name": name, "description": schema.get("description", ""), "required": name in required}
+            for name, schema in self._parameters.schema["properties"].items()
+        ]
+        return {"name": self.name, "description": self.description, "arguments": arguments}
+
+    async def get(self, arguments: Mapping[str, str]) -> JSONObject:
+        """Give the MCP result. Raises ToolInputError, or whatever the function raises."""
+        positional, keywords = self._parameters.bind(arguments, None)
+        rendered = await call(self.render, *positional, **keywords)
+        items = rendered if isinstance(rendered, list) else [rendered]
+        return {"description": self.description, "messages": [_message(item) for item in items]}
+
+
+def _message(item: Any) -> JSONObject:
+    role, content = item if isinstance(item, tuple) else ("user", item)
+    return {"role": role, "content": _block(content)}
+
+
+def _block(content: Any) -> JSONObject:
+    if is_media(content):
+        medium: Media = content
+        return mcp_block(medium)
+    return {"type": "text", "text": content if isinstance(content, str) else JSONEncoder().encode(content)}
+
+
+def by_key(items: Sequence[Any], key: str) -> dict[str, Any]:
+    """Give resources or prompts by what they are asked for with."""
+    return {getattr(item, key): item for item in items}

@@ -1,0 +1,174 @@
+"""What a tool returns, and what becomes of it.
+
+Owns `ToolResult` and the one way from any returned value to it: media are media, text is text, anything else is data
+that an encoder writes later. And it owns cutting down what is too long. A tool returns data and does not format it.
+"""
+
+import json
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from anyio import to_thread
+
+from claude_agent_py.errors import ToolError
+from claude_agent_py.formatting.encoders import Encoder, clean_text, plain
+from claude_agent_py.formatting.media import File, Media, from_bytes, is_media, mcp_block
+from claude_agent_py.formatting.truncation import text_length, truncate
+from claude_agent_py.wire.base import JSONObject
+
+OverflowPolicy: TypeAlias = Literal["truncate", "file", "error"]
+"""What becomes of a text over the limit: it is cut with a note of the total, written to a file that a note names, or
+answered with an error that asks for less."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolResult:
+    """What a tool returns when one value is not enough.
+
+    `text` may be any value with a JSON form: a tool that formats it itself takes the choice of format from its user.
+    """
+
+    text: Any = None
+    """Text, or data that is written as text. None means nothing."""
+    media: Sequence[Media] = ()
+    """Pictures, sound, files and links beside it."""
+    is_error: bool = False
+    """Tells the model that the call failed. The CLI then drops the media."""
+    structured: Any = None
+    """Data for programs. **The model sees it instead of the text**: the CLI drops the text of a result that has it. It
+    is an object; anything else is wrapped as `{"result": ...}`."""
+    meta: Mapping[str, Any] | None = None
+    """Further data for programs, which the model does not see."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WrittenResult:
+    """A result whose data have become text, within the tool's limit."""
+
+    text: str = ""
+    media: tuple[Media, ...] = ()
+    is_error: bool = False
+    structured: JSONObject | None = None
+    meta: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SizeLimit:
+    """How much text a result may have, as `text_length` counts, and what becomes of more."""
+
+    chars: int
+    policy: OverflowPolicy = "truncate"
+    directory: Path | None = None
+    """Where files go; a new directory under the system's temporary one where it is None."""
+
+
+def as_result(value: Any) -> ToolResult:
+    """Give any value that a tool returned as a `ToolResult`."""
+    if isinstance(value, ToolResult):
+        return value
+    if isinstance(value, bytes | bytearray | memoryview):
+        return ToolResult(media=[from_bytes(bytes(value))])
+    if is_media(value):
+        return ToolResult(media=[value])
+    if isinstance(value, list | tuple) and any(is_media(item) or isinstance(item, bytes) for item in value):
+        return _mixed(value)
+    return ToolResult(text=value)
+
+
+def _mixed(items: Sequence[Any]) -> ToolResult:
+    """Give a list that holds media: the media, and one text or a list of the rest."""
+    parts = [as_result(item) for item in items]
+    rest = [part.text for part in parts if part.text is not None]
+    media = [medium for part in parts for medium in part.media]
+    if all(isinstance(text, str) for text in rest):
+        return ToolResult(text="\n".join(rest) if rest else None, media=media)
+    return ToolResult(text=rest[0] if len(rest) == 1 else rest, media=media)
+
+
+async def written(result: ToolResult, encoder: Encoder, limit: SizeLimit) -> WrittenResult:
+    """Write the data of a result as text and cut down what is too long.
+
+    Raises:
+        EncodingError: A value has no JSON form.
+        ToolError: It is too long, and the policy says that this is an error.
+        OSError: The file for it cannot be written.
+    """
+    structured = _object(result.structured)
+    text = clean_text(result.text) if isinstance(result.text, str) else _encoded(result.text, encoder)
+    if structured is not None and text_length(json.dumps(structured, ensure_ascii=False)) > limit.chars:
+        # the model would see it in place of the text, and it cannot be cut
+        text, structured = encoder.encode(structured), None
+    text = await fitting(text, limit)
+    media = [await _fitting_file(medium, limit) for medium in result.media]
+    return WrittenResult(
+        text=text,
+        media=tuple(media),
+        is_error=result.is_error,
+        structured=structured,
+        meta=plain(dict(result.meta or {})),
+    )
+
+
+def call_tool_result(result: WrittenResult) -> JSONObject:
+    """Give the MCP form, `CallToolResult`."""
+    content: list[JSONObject] = [{"type": "text", "text": result.text}] if result.text else []
+    content += [mcp_block(medium) for medium in result.media]
+    reply: JSONObject = {"content": content}
+    if result.structured is not None:
+        reply["structuredContent"] = result.structured
+    if result.is_error:
+        reply["isError"] = True
+    if result.meta:
+        reply["_meta"] = dict(result.meta)
+    return reply
+
+
+def _encoded(value: Any, encoder: Encoder) -> str:
+    return "" if value is None else encoder.encode(value)
+
+
+def _object(value: Any) -> JSONObject | None:
+    if value is None:
+        return None
+    data = plain(value)
+    return data if isinstance(data, dict) else {"result": data}
+
+
+# Too much text ---------------------------------------------------------------------------------------------------
+
+
+async def fitting(text: str, limit: SizeLimit) -> str:
+    """Give a text that keeps to the limit, by the policy."""
+    total = text_length(text)
+    if total <= limit.chars:
+        return text
+    if limit.policy == "error":
+        raise ToolError(f"the result has {total:,} characters, more than the {limit.chars:,} allowed; ask for less")
+    if limit.policy == "truncate":
+        return truncate(text, limit.chars)
+    path = await to_thread.run_sync(_spill, text, limit.directory)
+    return truncate(
+        text,
+        limit.chars,
+        note=lambda kept, total: f"\n\n[the first {kept:,} of {total:,} characters; all of it is in {path}]",
+    )
+
+
+async def _fitting_file(medium: Media, limit: SizeLimit) -> Media:
+    if isinstance(medium, File) and isinstance(medium.data, str):
+        return replace(medium, data=await fitting(clean_text(medium.data), limit))
+    return medium
+
+
+def _spill(text: str, directory: Path | None) -> Path:
+    """Write a text to a new file that only its owner can read. It is not removed: a later session may read it."""
+    where = directory or Path(tempfile.mkdtemp(prefix="claude-agent-py-results-"))
+    where.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with tempfile.NamedTemporaryFile(
+        "w", encoding="utf-8", dir=where, prefix="result-", suffix=".txt", delete=False, newline=""
+    ) as file:
+        file.write(text)
+    return Path(file.name).resolve()

@@ -1,0 +1,122 @@
+"""Running a tool once: its limits, and what becomes of its failure.
+
+Owns the time limit, the concurrency limit and the boundary that no exception of a tool passes: whatever happens, there
+is an outcome to tell the model. Knows neither MCP nor formats.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from anyio import CapacityLimiter, get_cancelled_exc_class, move_on_after
+from anyio.lowlevel import RunVar
+
+from claude_agent_py.callbacks import call
+from claude_agent_py.errors import ToolError, ToolTimeoutError
+from claude_agent_py.formatting.encoders import Encoder
+from claude_agent_py.tools.failures import failure_text
+from claude_agent_py.tools.results import ToolResult, WrittenResult, as_result, written
+
+if TYPE_CHECKING:
+    from claude_agent_py.tools.context import ToolContext
+    from claude_agent_py.tools.tool import Tool
+
+logger = logging.getLogger("claude_agent_py.tools")
+
+_limiters: "RunVar[WeakKeyDictionary[Tool[..., Any], CapacityLimiter]]" = RunVar("tool_limiters")
+"""One limiter per tool and event loop: a limiter belongs to the loop that it was made in."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolOutcome:
+    """What a call came to: a value or an error, and what the model is told of it."""
+
+    told: WrittenResult
+    value: Any = None
+    """What the function returned."""
+    error: Exception | None = None
+    """What it raised, or what was wrong with the call."""
+
+
+async def run(
+    tool: "Tool[..., Any]", arguments: Mapping[str, Any], context: "ToolContext", timeout: float | None
+) -> Any:
+    """Check the arguments and call the function of a tool within its limits. The time limit starts with the call.
+
+    Raises ToolInputError, ToolTimeoutError, or whatever the function raised.
+    """
+    positional, keywords = tool.parameters.bind(arguments, context)
+    async with _turn(tool):
+        with move_on_after(timeout) as scope:
+            return await call(tool.function, *positional, **keywords)
+    if scope.cancelled_caught and timeout is not None:
+        raise ToolTimeoutError(tool.name, timeout)
+    return None  # unreachable: the scope was left by a return, an exception or its deadline
+
+
+def _turn(tool: "Tool[..., Any]") -> AbstractAsyncContextManager[Any]:
+    """Give what holds a call back while as many others as allowed are running."""
+    if tool.max_concurrency is None:
+        return nullcontext()
+    limiters = _limiters.get(None)
+    if limiters is None:
+        limiters = WeakKeyDictionary()
+        _limiters.set(limiters)
+    return limiters.setdefault(tool, CapacityLimiter(tool.max_concurrency))
+
+
+async def outcome_of(
+    tool: "Tool[..., Any]",
+    arguments: Mapping[str, Any],
+    context: "ToolContext",
+    *,
+    encoder: Encoder | None = None,
+    timeout: float | None = None,
+) -> ToolOutcome:
+    """Run a call and give what it came to. Raises nothing but cancellation.
+
+    `timeout` is the limit, in seconds, of a tool that has none of its own. What was not raised on purpose (with
+    `ToolError`) is logged once, with its traceback.
+    """
+    try:
+        value = await _uncancelled(tool, arguments, context, timeout if tool.timeout is None else tool.timeout)
+        result = as_result(value)
+        if tool.structured and not isinstance(value, ToolResult):
+            result = replace(result, structured=result.text)
+        told = await written(result, encoder or tool.encoder, tool.size_limit)
+    except ToolError as error:
+        return failed(tool.name, error)
+    except (Exception, SystemExit) as error:
+        logger.error("the tool %s failed", tool.name, exc_info=error)
+        return failed(tool.name, error if isinstance(error, Exception) else ToolError(f"{tool.name} tried to exit"))
+    return ToolOutcome(told=told, value=value)
+
+
+def failed(tool: str, error: Exception) -> ToolOutcome:
+    """Give the outcome of a call that failed."""
+    return ToolOutcome(told=WrittenResult(text=failure_text(tool, error), is_error=True), error=error)
+
+
+async def _uncancelled(
+    tool: "Tool[..., Any]", arguments: Mapping[str, Any], context: "ToolContext", timeout: float | None
+) -> Any:
+    """Run it; a cancellation that nobody asked for (of a tool that awaits a cancelled future) is its failure."""
+    try:
+        return await run(tool, arguments, context, timeout)
+    except get_cancelled_exc_class():
+        if _is_cancelled():
+            raise
+        raise ToolError(f"{tool.name} was cancelled from within") from None
+
+
+def _is_cancelled() -> bool:
+    """Tell whether the running asyncio task was asked to cancel. On trio nobody else can raise its cancellation."""
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:
+        return True
+    return task is None or task.cancelling() > 0

@@ -1,0 +1,190 @@
+"""`ToolServer`: tools, resources and prompts that the CLI reaches in this process, over MCP.
+
+Owns what is offered and what the CLI is told of it. It is no connection and holds no state of one: the same server may
+serve several clients at once (`session` is one conversation, `host` brings them to the CLI).
+"""
+
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal, TypeAlias
+
+from claude_agent_py.errors import OptionsError
+from claude_agent_py.tools.names import mcp_tool_name, sanitised
+from claude_agent_py.tools.resources import Prompt, Resource, by_key
+from claude_agent_py.tools.session import PROTOCOL_VERSIONS, Send, ServerSession
+from claude_agent_py.tools.tool import ALWAYS_LOAD, Tool, as_tool
+from claude_agent_py.wire.base import JSONObject
+
+ToolPolicy: TypeAlias = Literal["always_ask", "always_deny"]
+"""What the CLI does about a tool whatever the permission mode: it asks every time, or does not tell the model of it."""
+
+GRACE = 5.0
+"""Seconds by which the CLI's limit on a call is later than ours: what ours says is of more use to the model."""
+
+CUSTOM = "custom"
+"""The server that functions without one are put into."""
+
+
+class ToolServer:
+    """An MCP server in this process.
+
+    Args:
+        name: What the CLI calls it; its tools are `mcp__<name>__<tool>`, see `mcp_tool_name`.
+        tools: Tools, or functions that become tools.
+        version: Of the server, for people.
+        instructions: What a model is told about the server as a whole.
+        timeout: Seconds that a call of a tool without a limit of its own may take. None means none.
+        resources: What can be read.
+        prompts: What becomes slash commands.
+        always_load: Always tell the model about all tools, see `Tool.always_load`.
+        policies: What the CLI does about single tools, whatever the permission mode.
+        page_size: How many entries a list has per page; None means all.
+
+    Raises:
+        OptionsError: Two tools have the same name for the CLI, a policy names no tool, ...
+    """
+
+    def __init__(
+        self,
+        name: str,
+        tools: Iterable[Callable[..., Any]] = (),
+        *,
+        version: str = "1.0.0",
+        instructions: str | None = None,
+        timeout: float | None = None,
+        resources: Sequence[Resource] = (),
+        prompts: Sequence[Prompt] = (),
+        always_load: bool = False,
+        policies: Mapping[str, ToolPolicy] | None = None,
+        page_size: int | None = None,
+    ) -> None:
+        if not name:
+            raise OptionsError("a server needs a name", option="ToolServer")
+        if timeout is not None and timeout <= 0:
+            raise OptionsError(f"the timeout must be positive, not {timeout}", option=f"server {name!r}")
+        if page_size is not None and page_size < 1:
+            raise OptionsError(f"page_size must be at least 1, not {page_size}", option=f"server {name!r}")
+        self.name = name
+        self.version = version
+        self.instructions = instructions
+        self.timeout = timeout
+        self.resources: Mapping[str, Resource] = by_key(resources, "uri")
+        self.prompts: Mapping[str, Prompt] = by_key(prompts, "name")
+        self.always_load = always_load
+        self.page_size = page_size
+        self._tools: dict[str, Tool[..., Any]] = {}
+        self._sessions: weakref.WeakSet[ServerSession] = weakref.WeakSet()
+        for function in tools:
+            self._put(as_tool(function))
+        self.policies = dict(policies or {})
+        self._check_policies()
+
+    def __repr__(self) -> str:
+        return f"<ToolServer {self.name}: {', '.join(self._tools) or 'no tools'}>"
+
+    # Tools
+
+    @property
+    def tools(self) -> tuple[Tool[..., Any], ...]:
+        """The tools, in order."""
+        return tuple(self._tools.values())
+
+    @property
+    def tool_names(self) -> list[str]:
+        """The full names of the tools, for `allowed_tools` and permission rules."""
+        return [mcp_tool_name(self.name, name) for name in self._tools]
+
+    def get(self, name: str) -> Tool[..., Any] | None:
+        """Give a tool by its own name."""
+        return self._tools.get(name)
+
+    def add(self, function: Callable[..., Any]) -> Tool[..., Any]:
+        """Offer one more tool; one of the same name is replaced. Clients are told, and the model sees it next turn.
+
+        Call it in the event loop of the sessions.
+        """
+        made = as_tool(function)
+        self._tools.pop(made.name, None)
+        self._put(made)
+        self._announce()
+        return made
+
+    def remove(self, name: str) -> None:
+        """Offer a tool no more; one that is not offered is no error. Calls under way go on."""
+        if self._tools.pop(name, None) is not None:
+            self._announce()
+
+    def _put(self, tool: Tool[..., Any]) -> None:
+        clash = next((known for known in self._tools if sanitised(known) == sanitised(tool.name)), None)
+        if clash is not None:
+            raise OptionsError(
+                f"the tools {clash!r} and {tool.name!r} have the same name for the CLI, "
+                f"{mcp_tool_name(self.name, tool.name)}",
+                option=f"server {self.name!r}",
+            )
+        self._tools[tool.name] = tool
+
+    def _announce(self) -> None:
+        for session in list(self._sessions):
+            session.notify("notifications/tools/list_changed", {})
+
+    # For the CLI
+
+    def session(self, send: Send) -> ServerSession:
+        """Open a conversation with one client. `send` sends what is no answer; it must not block."""
+        session = ServerSession(self, send)
+        self._sessions.add(session)
+        return session
+
+    def initialize_result(self, protocol_version: str = PROTOCOL_VERSIONS[0]) -> JSONObject:
+        """Give the result of the handshake."""
+        capabilities: JSONObject = {"tools": {"listChanged": True}, "logging": {}}
+        if self.resources:
+            capabilities["resources"] = {}
+        if self.prompts:
+            capabilities["prompts"] = {}
+        result: JSONObject = {
+            "protocolVersion": protocol_version,
+            "capabilities": capabilities,
+            "serverInfo": {"name": self.name, "version": self.version},
+        }
+        return result | ({"instructions": self.instructions} if self.instructions else {})
+
+    def tool_definitions(self) -> list[JSONObject]:
+        """Give the MCP definitions of all tools."""
+        return [self._definition(tool) for tool in self._tools.values()]
+
+    def _definition(self, tool: Tool[..., Any]) -> JSONObject:
+        definition = tool.definition()
+        if self.always_load:
+            definition["_meta"] = {ALWAYS_LOAD: True, **definition.get("_meta", {})}
+        return definition
+
+    def manifest(self) -> JSONObject:
+        """Give what the handshake would tell, so that the CLI need not make it."""
+        return {"initializeResult": self.initialize_result(), "toolsListResult": {"tools": self.tool_definitions()}}
+
+    def config(self) -> JSONObject:
+        """Give the CLI's settings for this server; `{}` where there are none."""
+        config: JSONObject = {}
+        if (limit := self._cli_timeout()) is not None:
+            config["timeout"] = limit
+        if self.policies:
+            config["tools"] = [{"name": name, "permission_policy": policy} for name, policy in self.policies.items()]
+        return config
+
+    def _cli_timeout(self) -> int | None:
+        """Give the CLI's limit on a call, in milliseconds: later than all of ours; None where some tool has none."""
+        limits = [tool.timeout if tool.timeout is not None else self.timeout for tool in self._tools.values()]
+        known = [limit for limit in limits if limit is not None]
+        return round((max(known) + GRACE) * 1000) if known and len(known) == len(limits) else None
+
+    def _check_policies(self) -> None:
+        for name, policy in self.policies.items():
+            if name not in self._tools:
+                raise OptionsError(f"a policy names no tool: {name!r}", option=f"server {self.name!r}")
+            if policy not in ("always_ask", "always_deny"):
+                raise OptionsError(
+                    f"the policy of {name!r} is always_ask or always_deny, not {policy!r}",
+                    option=f"server {self.name!r}",
+                )

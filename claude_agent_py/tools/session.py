@@ -1,0 +1,269 @@
+"""One conversation with an in-process MCP server: JSON-RPC messages in, JSON-RPC messages out.
+
+Owns the methods that are answered, the calls that are under way (so that they can be cancelled), and the requests that
+this side made. What is served is the server's business (`server`); how a message travels is the host's (`host`).
+
+Every request gets an answer, whatever happens: a handshake left unanswered blocks the CLI's first turn for a minute.
+"""
+
+import itertools
+import logging
+import threading
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from anyio import CancelScope, Event, from_thread
+
+from claude_agent_py.errors import ControlRejectedError, ToolInputError
+from claude_agent_py.protocol.handlers import HandlerContext
+from claude_agent_py.tools import jsonrpc
+from claude_agent_py.tools.context import ToolContext
+from claude_agent_py.tools.failures import failure_text
+from claude_agent_py.tools.jsonrpc import RequestID, RPCError
+from claude_agent_py.tools.results import call_tool_result
+from claude_agent_py.tools.running import ToolOutcome, failed, outcome_of
+from claude_agent_py.wire.base import JSONObject
+
+if TYPE_CHECKING:
+    from claude_agent_py.tools.server import ToolServer
+
+logger = logging.getLogger("claude_agent_py.tools")
+
+PROTOCOL_VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
+"""What is spoken, newest first."""
+
+TOOL_USE_ID = "claudecode/toolUseId"
+LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+
+Send: TypeAlias = Callable[[JSONObject], None]
+"""Sends a message to the CLI. Called in the event loop's thread; must not block."""
+
+
+class ServerSession:
+    """Serves one client. Usable as soon as it is made: with a manifest, the CLI makes no handshake."""
+
+    def __init__(self, server: "ToolServer", send: Send) -> None:
+        self._server = server
+        self._send = send
+        self._home = threading.get_ident()
+        self._running: dict[RequestID, tuple[CancelScope, HandlerContext]] = {}
+        self._asked: dict[RequestID, _Reply] = {}
+        self._ids = itertools.count(1)
+        self._log_level = LOG_LEVELS.index("info")
+        self._methods: Mapping[str, Callable[[JSONObject, HandlerContext], Awaitable[JSONObject]]] = {
+            "initialize": self._initialize,
+            "ping": self._ping,
+            "logging/setLevel": self._set_level,
+            "tools/list": self._list_tools,
+            "tools/call": self._call_tool,
+            "resources/list": self._list_resources,
+            "resources/templates/list": self._list_templates,
+            "resources/read": self._read_resource,
+            "prompts/list": self._list_prompts,
+            "prompts/get": self._get_prompt,
+        }
+
+    # In
+
+    async def handle(self, message: JSONObject, context: HandlerContext | None = None) -> JSONObject | None:
+        """Take a message and give the answer to it; None where it wants none.
+
+        Requests may be handled at once by any number of workers. Cancelling a worker cancels what it does.
+        """
+        self._home = threading.get_ident()
+        if jsonrpc.is_response(message):
+            self._resolve(message)
+            return None
+        method, request_id = message.get("method"), jsonrpc.request_id_of(message)
+        if not isinstance(method, str):
+            return jsonrpc.error(request_id, jsonrpc.INVALID_REQUEST, "a message has a method, a result or an error")
+        params = message.get("params")
+        if "id" not in message:
+            self._notified(method, params if isinstance(params, dict) else {})
+            return None
+        if request_id is None:
+            return jsonrpc.error(None, jsonrpc.INVALID_REQUEST, "an id is a string or an integer")
+        return await self._answered(request_id, method, params, context or HandlerContext(request_id=""))
+
+    async def _answered(self, request_id: RequestID, method: str, params: Any, context: HandlerContext) -> JSONObject:
+        answer: JSONObject | None = None
+        with CancelScope() as scope:
+            self._running[request_id] = scope, context
+            try:
+                answer = jsonrpc.result(request_id, await self._dispatch(method, params, context))
+            except RPCError as error:
+                answer = jsonrpc.error(request_id, error.code, str(error), error.data)
+            except Exception as error:
+                logger.exception("answering %s failed", method)
+                answer = jsonrpc.error(request_id, jsonrpc.INTERNAL_ERROR, failure_text(method, error))
+            finally:
+                if self._running.get(request_id, (None,))[0] is scope:
+                    del self._running[request_id]
+        return answer or jsonrpc.error(request_id, jsonrpc.CANCELLED, "the request was cancelled")
+
+    async def _dispatch(self, method: str, params: Any, context: HandlerContext) -> JSONObject:
+        answer = self._methods.get(method)
+        if answer is None:
+            raise RPCError(jsonrpc.METHOD_NOT_FOUND, f"there is no method {method!r}")
+        if params is not None and not isinstance(params, dict):
+            raise RPCError(jsonrpc.INVALID_PARAMS, "params must be an object")
+        return await answer(params or {}, context)
+
+    def _notified(self, method: str, params: JSONObject) -> None:
+        if method == "notifications/cancelled":
+            self.cancel(params.get("requestId"))
+
+    def cancel(self, request_id: Any) -> None:
+        """Cancel what is done for a request; one that is not under way is no error."""
+        running = self._running.get(request_id) if isinstance(request_id, str | int) else None
+        if running is not None:
+            scope, context = running
+            context.cancellation.set()
+            scope.cancel()
+
+    def close(self) -> None:
+        """Cancel everything that is under way."""
+        for request_id in list(self._running):
+            self.cancel(request_id)
+        for reply in self._asked.values():
+            reply.done.set()
+
+    # Out
+
+    def notify(self, method: str, params: JSONObject) -> None:
+        """Send a notification, from the event loop's thread or from that of a plain function."""
+        if method == "notifications/message" and not self._is_logged(params.get("level")):
+            return
+        message = jsonrpc.notification(method, params)
+        if threading.get_ident() == self._home:
+            self._send(message)
+            return
+        try:
+            from_thread.run_sync(self._send, message)
+        except RuntimeError:  # a thread that anyio did not start, or an event loop that has ended
+            logger.debug("a notification was dropped: %s", method)
+
+    async def request(self, method: str, params: JSONObject | None = None) -> JSONObject:
+        """Ask the CLI something, and give its result. The CLI answers `ping` and refuses everything else.
+
+        Raises:
+            ControlRejectedError: It answered with an error, or the session closed before it did.
+        """
+        request_id = f"server-{next(self._ids)}"
+        reply = self._asked[request_id] = _Reply()
+        try:
+            self._send(jsonrpc.request(request_id, method, params))
+            await reply.done.wait()
+        finally:
+            del self._asked[request_id]
+        return reply.value(method)
+
+    def _resolve(self, message: JSONObject) -> None:
+        reply = self._asked.get(message.get("id") or "")
+        if reply is not None:
+            reply.message = message
+            reply.done.set()
+
+    def _is_logged(self, level: Any) -> bool:
+        return level not in LOG_LEVELS or LOG_LEVELS.index(level) >= self._log_level
+
+    # Methods
+
+    async def _initialize(self, params: JSONObject, context: HandlerContext) -> JSONObject:
+        wanted = params.get("protocolVersion")
+        return self._server.initialize_result(wanted if wanted in PROTOCOL_VERSIONS else PROTOCOL_VERSIONS[0])
+
+    async def _ping(self, params: JSONObject, context: HandlerContext) -> JSONObject:
+        return {}
+
+    async def _set_level(self, params: JSONObject, context: HandlerContext) -> JSONObject:
+        level = params.get("level")
+        if level not in LOG_LEVELS:
+            raise RPCError(jsonrpc.INVALID_PARAMS, f"there is no log level {level!r}")
+        self._log_level = LOG_LEVELS.index(level)
+        return {}
+
+    async def _list_tools(self, params: JSONObject, context: HandlerContext) -> JSONObject:
+        return self._page("tools", self._server.tool_definitions(), params.get("cursor"))
+
+    async def _call_tool(self, params: JSONObject, context: HandlerContext) -> JSONObject:
+        name, arguments, meta = params.get("name"), params.get("arguments"), params.get("_meta")
+        if not isinstance(name, str):
+            raise RPCError(jsonrpc.INVALID_PARAMS, "a call names a tool")
+        told = self._context(name, meta if isinstance(meta, dict) else {}, context)
+        outcome = await self._run(name, {} if arguments is None else arguments, told)
+        return call_tool_result(outcome.told)
+
+    async def _run(self, name: str, arguments: Any, context: ToolContext) -> ToolOutcome:
+        tool = self._server.get(name)
+        if tool is None:
+            raise RPCError(jsonrpc.INVALID_PARAMS, f"there is no tool {name!r}")
+        if not isinstance(arguments, dict):
+            return failed(name, ToolInputError(name, [("", "the arguments must be an object")]))
+        return await outcome_of(tool, arguments, context, timeout=self._server.timeout)
+
+    def _context(self, tool_name: str, meta: JSONObject, context: HandlerContext) -> ToolContext:
+        tool_use_id, token = meta.get(TOOL_USE_ID), meta.get("progressToken")
+        return ToolContext(
+            request_id=context.request_id,
+            agent_id=context.agent_id,
+            task=context.task,
+            cancellation=context.cancellation,
+            tool_name=tool_name,
+            server_name=self._server.name,
+            tool_use_id=tool_use_id if isinstance(tool_use_id, str) else None,
+            progress_token=token if isinstance(token, str | int) else None,
+            notify=self.notify,
+        )
+
+    async def _list_resources(self, params: JSONObject, context: HandlerContext) -> JSONObject:
+        definitions = [resource.definition() for resource in self._server.resources.values()]
+        return self._page("resources", definitions, params.get("cursor"))
+
+    async def _list_templates(self, params: JSONObject, context: HandlerContext) -> JSONObject:
+        return {"resourceTemplates": []}
+
+    async def _read_resource(self, params: JSONObject, context: HandlerContext) -> JSONObject:
+        resource = self._server.resources.get(str(params.get("uri")))
+        if resource is None:
+            raise RPCError(jsonrpc.RESOURCE_NOT_FOUND, "there is no such resource", {"uri": params.get("uri")})
+        return {"contents": [await resource.read()]}
+
+    async def _list_prompts(self, params: JSONObject, context: HandlerContext) -> JSONObject:
+        definitions = [prompt.definition() for prompt in self._server.prompts.values()]
+        return self._page("prompts", definitions, params.get("cursor"))
+
+    async def _get_prompt(self, params: JSONObject, context: HandlerContext) -> JSONObject:
+        prompt = self._server.prompts.get(str(params.get("name")))
+        if prompt is None:
+            raise RPCError(jsonrpc.INVALID_PARAMS, f"there is no prompt {params.get('name')!r}")
+        try:
+            return await prompt.get(params.get("arguments") or {})
+        except ToolInputError as error:
+            raise RPCError(jsonrpc.INVALID_PARAMS, str(error)) from None
+
+    def _page(self, key: str, items: Sequence[JSONObject], cursor: Any) -> JSONObject:
+        """Give a page of a list. The cursor is the index at which it begins."""
+        begin = 0 if cursor is None else int(cursor) if isinstance(cursor, str) and cursor.isdecimal() else -1
+        if begin < 0 or begin > len(items):
+            raise RPCError(jsonrpc.INVALID_PARAMS, f"there is no page {cursor!r}")
+        end = begin + (self._server.page_size or len(items))
+        page: JSONObject = {key: list(items[begin:end])}
+        return page | ({"nextCursor": str(end)} if end < len(items) else {})
+
+
+class _Reply:
+    """The answer to a request of ours, once it is here."""
+
+    def __init__(self) -> None:
+        self.done = Event()
+        self.message: JSONObject | None = None
+
+    def value(self, method: str) -> JSONObject:
+        if self.message is None:
+            raise ControlRejectedError(method, "the session closed before the answer")
+        if "error" in self.message:
+            details = self.message["error"] if isinstance(self.message["error"], dict) else {}
+            raise ControlRejectedError(method, str(details.get("message", "")), str(details.get("code", "")))
+        found = self.message.get("result")
+        return found if isinstance(found, dict) else {}

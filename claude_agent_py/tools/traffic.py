@@ -1,0 +1,220 @@
+"""Reading tool traffic: each call paired with its result, whoever made it and whichever tool it was.
+
+Owns the pairing, over messages as they come. Pure: time comes from the messages' own timestamps, or as an argument. Two
+facts of the wire to know: results come in the order in which calls end, each as a user message of its own; and a
+subagent's messages name it, which is how a call is known to be its (the calls of nested subagents are not on the wire).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from pydantic import BaseModel
+
+from claude_agent_py.tools.names import split_tool_name
+from claude_agent_py.wire.base import JSONObject
+from claude_agent_py.wire.content import ContentBlock, TextBlock, ToolResultBlock, ToolUseBlock, text_of
+from claude_agent_py.wire.messages import (
+    AssistantMessage,
+    PermissionDecision,
+    ToolResultMeta,
+    ToolUseMeta,
+    UserMessage,
+)
+from claude_agent_py.wire.system import PermissionDeniedMessage
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolCallRecord:
+    """One tool call, with its result once that is there. A value: a record without a result stays so."""
+
+    call: ToolUseBlock = field(repr=False)
+    id: str
+    name: str
+    """The full name: `Bash`, `mcp__server__tool`."""
+    result: ToolResultBlock | None = field(default=None, repr=False)
+    """What the model sees; None while the call runs, or where the run ended before it did."""
+    tool_use_result: Any = field(default=None, repr=False)
+    """What the CLI tells programs: its shape depends on the tool, and an error is a text."""
+    agent_id: str | None = None
+    """The subagent that called; None for the main agent."""
+    subagent_type: str | None = None
+    parent_tool_use_id: str | None = None
+    """The call that launched that subagent."""
+    display_name: str = ""
+    """The tool's name for people, where the CLI gives one."""
+    permission: PermissionDecision | None = None
+    """Who decided that it may run, or may not."""
+    non_execution_kind: str | None = None
+    """Why it did not run (`user-rejected`, `permission-rule`, `interrupted`, ...); None where it ran."""
+    started_at: float | None = None
+    """When the model had written the call, in seconds since the epoch."""
+    ended_at: float | None = None
+    """When its result was there."""
+    duration: float | None = None
+    """Seconds between the two, waiting for permission included."""
+
+    @property
+    def input(self) -> JSONObject:
+        """The arguments, as the model wrote them."""
+        return self.call.input
+
+    @property
+    def typed_input(self) -> "BaseModel | JSONObject":
+        """The arguments as the model of a built-in tool, else as they are."""
+        return self.call.typed_input()
+
+    @property
+    def is_done(self) -> bool:
+        """Whether there is a result."""
+        return self.result is not None
+
+    @property
+    def is_error(self) -> bool:
+        """Whether the result says that the call failed."""
+        return self.result is not None and bool(self.result.is_error)
+
+    @property
+    def blocks(self) -> Sequence[ContentBlock]:
+        """The content of the result, as the model sees it; a plain text as one text block."""
+        content = self.result.content if self.result is not None else None
+        return [TextBlock(text=content)] if isinstance(content, str) else content or []
+
+    @property
+    def text(self) -> str:
+        """The text of the result, as the model sees it."""
+        return text_of(self.result.content) if self.result is not None else ""
+
+    @property
+    def structured(self) -> Any:
+        """The result for programs: an MCP tool's structured content, or the output model of a built-in tool.
+
+        None where there is neither; `tool_use_result` is what the CLI sent.
+        """
+        if self.server_name is not None:
+            sent = self.tool_use_result
+            return sent.get("structuredContent") if isinstance(sent, Mapping) else None
+        from claude_agent_py.wire.tools.registry import typed_output  # loads some hundred models: only on demand
+
+        return typed_output(self.name, self.tool_use_result)
+
+    @property
+    def server_name(self) -> str | None:
+        """The MCP server, as the name tells it; None for a built-in tool."""
+        parts = split_tool_name(self.name)
+        return parts[0] if parts else None
+
+    @property
+    def tool_name(self) -> str:
+        """The tool's name without its server's."""
+        parts = split_tool_name(self.name)
+        return parts[1] if parts else self.name
+
+
+class ToolTraffic:
+    """Pairs the calls and results in a stream of messages."""
+
+    def __init__(self) -> None:
+        self._records: dict[str, ToolCallRecord] = {}
+        self._clock: dict[str, float] = {}
+        self._denials: dict[str, PermissionDecision] = {}
+
+    def __repr__(self) -> str:
+        return f"<ToolTraffic {len(self._records)} calls, {len(self.pending)} pending>"
+
+    @property
+    def calls(self) -> Sequence[ToolCallRecord]:
+        """All calls, in the order in which they were made, those without a result included."""
+        return list(self._records.values())
+
+    @property
+    def pending(self) -> Sequence[ToolCallRecord]:
+        """The calls without a result, in order."""
+        return [record for record in self._records.values() if not record.is_done]
+
+    def get(self, tool_use_id: str) -> ToolCallRecord | None:
+        """Give a call by its id."""
+        return self._records.get(tool_use_id)
+
+    def fold(self, message: Any, now: float | None = None) -> list[ToolCallRecord]:
+        """Take the next message, of any kind, and give the calls whose results it brings.
+
+        `now` is the time of any clock, in seconds; it makes a duration where messages have no timestamps.
+        """
+        match message:
+            case AssistantMessage():
+                self._called(message, now)
+            case UserMessage():
+                return list(self._returned(message, now))
+            case PermissionDeniedMessage():
+                reason = message.decision_reason_type
+                self._denials[message.tool_use_id] = PermissionDecision(decision="reject", reason_type=reason)
+            case _:
+                pass
+        return []
+
+    def _called(self, message: AssistantMessage, now: float | None) -> None:
+        metas = {meta.id: meta for meta in message.tool_use_meta or ()}
+        for block in message.tool_uses:
+            if block.id in self._records:  # said twice, in a replay
+                continue
+            self._records[block.id] = _record(block, message, metas.get(block.id))
+            if now is not None:
+                self._clock[block.id] = now
+
+    def _returned(self, message: UserMessage, now: float | None) -> Iterator[ToolCallRecord]:
+        results = message.tool_results
+        metas = {meta.id: meta for meta in message.tool_result_meta or ()}
+        for block in results:
+            record = self._records.get(block.tool_use_id)
+            if record is None or record.is_done:
+                continue
+            done = self._with_result(record, block, metas.get(block.tool_use_id), _seconds(message.timestamp), now)
+            if len(results) == 1:  # else nothing says whose it is
+                done = replace(done, tool_use_result=message.tool_use_result)
+            self._records[done.id] = done
+            yield done
+
+    def _with_result(
+        self,
+        record: ToolCallRecord,
+        block: ToolResultBlock,
+        meta: ToolResultMeta | None,
+        ended_at: float | None,
+        now: float | None,
+    ) -> ToolCallRecord:
+        begun = self._clock.pop(record.id, None)
+        duration = None if now is None or begun is None else now - begun
+        if record.started_at is not None and ended_at is not None:
+            duration = max(0.0, ended_at - record.started_at)
+        decision = meta.permission_decision if meta is not None else None
+        return replace(
+            record,
+            result=block,
+            permission=decision or self._denials.pop(record.id, None),
+            non_execution_kind=meta.non_execution_kind if meta is not None else None,
+            ended_at=ended_at,
+            duration=duration,
+        )
+
+
+def _record(block: ToolUseBlock, message: AssistantMessage, meta: ToolUseMeta | None) -> ToolCallRecord:
+    return ToolCallRecord(
+        call=block,
+        id=block.id,
+        name=block.name,
+        agent_id=message.agent_id,
+        subagent_type=message.subagent_type,
+        parent_tool_use_id=message.parent_tool_use_id,
+        display_name=meta.display_name if meta is not None else "",
+        started_at=_seconds(message.timestamp),
+    )
+
+
+def _seconds(timestamp: str | None) -> float | None:
+    """Give an ISO 8601 time in seconds since the epoch; None where it is none."""
+    try:
+        return datetime.fromisoformat(timestamp).timestamp() if timestamp else None
+    except ValueError:
+        return None
