@@ -1,0 +1,257 @@
+"""Frames that are documented (CLI 2.1.328, SDK 0.3.328) and that no recording has: one full example of each."""
+
+import json
+from typing import Any
+
+import pytest
+from recordings_loader import all_frames
+
+from claude_agent_py.wire import (
+    KNOWN_CONTROL_REQUESTS,
+    KNOWN_SYSTEM_SUBTYPES,
+    KNOWN_TYPES,
+    MalformedFrame,
+    UnknownMessage,
+    decode,
+    encode,
+)
+
+IDS = {"uuid": "u", "session_id": "s"}
+
+SYSTEM: dict[str, dict[str, Any]] = {
+    "control_request_progress": {
+        "request_id": "r",
+        "status": "api_retry",
+        "attempt": 1,
+        "max_retries": 10,
+        "retry_delay_ms": 500,
+        "error_status": None,
+    },
+    "model_refusal_fallback": {
+        "trigger": "refusal",
+        "direction": "retry",
+        "scope": "session",
+        "original_model": "a",
+        "fallback_model": "b",
+        "request_id": None,
+        "api_refusal_category": "cyber",
+        "api_refusal_explanation": None,
+        "retracted_message_uuids": ["m"],
+        "refused_user_message_uuid": None,
+        "content": "text",
+    },
+    "model_refusal_no_fallback": {"original_model": "a", "request_id": None, "content": "text"},
+    "local_command_output": {"content": "text"},
+    "hook_progress": {
+        "hook_id": "h",
+        "hook_name": "n",
+        "hook_event": "Stop",
+        "stdout": "a",
+        "stderr": "",
+        "output": "a",
+        "backgrounded": True,
+    },
+    "plugin_install": {"status": "failed", "name": "p", "error": "e"},
+    "worker_shutting_down": {"reason": "r"},
+    "commands_changed": {"commands": [{"name": "a", "description": "b", "argumentHint": "c", "aliases": ["d"]}]},
+    "files_persisted": {
+        "files": [{"filename": "a", "file_id": "f"}],
+        "failed": [{"filename": "b", "error": "e"}],
+        "processed_at": "2026-01-01T00:00:00Z",
+    },
+    "memory_recall": {"mode": "select", "memories": [{"path": "a", "scope": "team", "content": "c"}]},
+    "elicitation_complete": {"mcp_server_name": "m", "elicitation_id": "e"},
+    "mirror_error": {"error": "e", "key": {"projectKey": "p", "sessionId": "s", "subpath": "x"}},
+    "session_writes_lost": {
+        "error_code": "ENOSPC",
+        "lost": ["transcript", "global_config"],
+        "transcript_session_ids": ["s"],
+    },
+    "task_notification": {
+        "task_id": "k",
+        "run_id": "r",
+        "tool_use_id": "t",
+        "status": "completed",
+        "output_file": "",
+        "summary": "text",
+        "usage": {"total_tokens": 1, "tool_uses": 2, "duration_ms": 3},
+        "resource_links": [{"uri": "u", "name": "n", "mimeType": "text/plain", "size": 1, "annotations": {"a": 1}}],
+        "handback": "flagged",
+        "handback_report": {"text": "t", "warning": "w", "toolUseId": "t"},
+        "skip_transcript": True,
+        "ambient": True,
+    },
+    "model_consent_fallback": {
+        "choice": "consent",
+        "original_model": "a",
+        "fallback_model": "b",
+        "persisted_as_default": False,
+        "content": "c",
+    },
+    "session_metadata": {"metadata": {"artifacts": None}},
+    "post_turn_summary": {
+        "summarizes_uuid": "u",
+        "status_category": "c",
+        "status_detail": "d",
+        "needs_action": "n",
+    },
+    "task_summary": {"detail": None},
+    "turn_duration": {"duration_ms": 1, "message_count": 2, "pending_background_agent_count": 1},
+    "turn_preempted": {"reason": "r", "preempted_by_uuid": "a", "preempted_message_uuids": ["b"]},
+    "agents_killed": {},
+    "scheduled_task_fire": {"content": "c"},
+    "task_list_statuses": {"statuses": [{"id": "1", "status": "in_progress"}]},
+    "permission_check_status": {"tool_use_id": "t", "agent_id": "a", "status": "checking"},
+    "permission_retry": {"content": "c", "commands": ["a"]},
+    "stop_hook_summary": {
+        "hook_count": 1,
+        "hook_infos": [{"command": "c", "prompt_text": "p", "duration_ms": 3}],
+        "hook_errors": [],
+        "prevented_continuation": False,
+        "has_output": True,
+        "level": "info",
+    },
+    "memory_saved": {"written_paths": ["a"], "team_count": 1, "verb": "v"},
+    "instruction_size_warning": {"total_chars": 2, "total_limit_chars": 1, "file_count": 1},
+    "away_summary": {"content": "c"},
+    "thinking": {"content": "c"},
+    "api_error": {"error": {"message": "m", "formatted": "f"}, "retry_in_ms": 1, "retry_attempt": 1, "max_retries": 2},
+    "file_snapshot": {"content": "c", "snapshot_files": [{"key": "k", "path": "p", "content": "c"}]},
+    "file_attachments_missing": {
+        "message_uuid": "m",
+        "sent_count": 1,
+        "missing": [{"file_uuid": "f", "reason": "r"}],
+    },
+    "shell_cwd": {"cwd": "/"},
+    "vcs_state_changed": {"kind": "push", "cwd": "/", "branch": "b"},
+    "code_change_published": {"provider": "p", "url": "u", "repo": "r", "identifier": "1", "action": "created"},
+    "per_turn_effort_changed": {"per_turn_effort_active": True},
+    "peer_message_hold": {"state": "held", "lane": "stdin", "from": "a", "message_uuid": "m", "cause": "c"},
+    "inherited_asks_settled": {"kept_request_ids": ["r"]},
+    "late_allow_not_run": {"request_id": "r", "tool_use_id": "t", "reason": "expired"},
+}
+
+TOP_LEVEL: dict[str, dict[str, Any]] = {
+    "tool_progress": {
+        "tool_use_id": "t",
+        "tool_name": "Agent",
+        "parent_tool_use_id": None,
+        "elapsed_time_seconds": 3,
+        "task_id": "k",
+        "subagent_type": "a",
+        "subagent_retry": {
+            "agent_id": "a",
+            "attempt": 1,
+            "max_retries": 10,
+            "retry_delay_ms": 5,
+            "error_status": None,
+            "error_category": "c",
+        },
+    },
+    "tool_use_summary": {"summary": "a", "preceding_tool_use_ids": ["t"]},
+    "auth_status": {"isAuthenticating": True, "output": ["a"], "error": "e"},
+    "prompt_suggestion": {"suggestion": "a"},
+    "active_goal": {
+        "value": {"condition": "c", "iterations": 1, "set_at": 2, "tokens_at_start": 3, "last_reason": "r"}
+    },
+    "autocompact_state": {"value": {"enabled": True, "effective_window": 1, "threshold": 1}},
+    "assistant": {
+        "message": {"role": "assistant", "content": []},
+        "parent_tool_use_id": "t",
+        "supersedes": ["m"],
+        "resumed_from_incomplete_thinking": True,
+        "context_usage": {
+            "model": "m",
+            "total_tokens": 1,
+            "raw_max_tokens": 2,
+            "percentage": 50,
+            "over_limit": {"tokens_over": 1, "kind": "hard_limit"},
+            "categories": [{"name": "a", "tokens": 1, "kind": "used"}],
+            "mcp_tools": [{"name": "a", "server_name": "s", "tokens": 1}],
+            "memory_files": [{"path": "p", "type": "t", "tokens": 1}],
+            "agents": [{"agent_type": "a", "source": "s", "tokens": 1}],
+            "skills": [{"name": "a", "source": "s", "plugin_name": "p", "tokens": 1}],
+        },
+        "usage_report": {
+            "session": {"total_cost_usd": 0.1, "model_usage": {"m": {"inputTokens": 1, "costUSD": 0.1}}},
+            "rate_limits": {
+                "limits": [
+                    {
+                        "kind": "k",
+                        "group": "g",
+                        "percent": 1.5,
+                        "resets_at": None,
+                        "scope": {"model": {"display_name": "m"}, "surface": None},
+                        "severity": "s",
+                        "is_active": True,
+                    }
+                ],
+                "extra_usage": {"is_enabled": True, "monthly_limit": None, "used_credits": 1.0, "utilization": None},
+            },
+        },
+    },
+    "result": {
+        "subtype": "error_during_execution",
+        "is_error": True,
+        "errors": ["e"],
+        "startup_failure_reason": "config_file_invalid",
+        "invalid_config_file": {"path": "p", "is_global": True, "backup_searched": True, "backup_path": "b"},
+    },
+}
+
+DOCUMENTED = [
+    *({"type": "system", "subtype": subtype, **fields, **IDS} for subtype, fields in SYSTEM.items()),
+    *({"type": kind, **fields, **IDS} for kind, fields in TOP_LEVEL.items()),
+]
+
+REQUESTS: list[dict[str, Any]] = [
+    {
+        "subtype": "elicitation",
+        "mcp_server_name": "m",
+        "message": "a",
+        "mode": "form",
+        "requested_schema": {"type": "object"},
+        "property_order": ["a"],
+    },
+    {"subtype": "request_user_dialog", "dialog_kind": "refusal_fallback_prompt", "payload": {"a": 1}},
+    {"subtype": "oauth_token_refresh", "refused_call": "model"},
+    {"subtype": "host_auth_token_refresh", "status": 401},
+    {"subtype": "set_mcp_permission_mode_override", "serverName": "m", "mode": None},
+    {"subtype": "mcp_call", "tool": "mcp__a__b", "arguments": {"a": 1}, "timeout_ms": 1000, "check_permissions": True},
+    {"subtype": "set_cwd", "path": "/", "trust_accepted": True},
+    {"subtype": "claim_session", "cwd": "/", "env": {"A": "b"}, "include_initialize": True},
+    {"subtype": "export_conversation"},
+    {"subtype": "get_plan"},
+    {"subtype": "get_workspace_diff"},
+    {"subtype": "list_directory", "path": "/"},
+    {"subtype": "reload_connectors"},
+]
+
+
+def key(frame: dict[str, Any]) -> tuple[str, str | None]:
+    return frame["type"], frame.get("subtype")
+
+
+@pytest.mark.parametrize("frame", DOCUMENTED, ids=lambda frame: ".".join(filter(None, key(frame))))
+def test_a_documented_frame_has_a_model(frame: dict[str, Any]) -> None:
+    decoded = decode(json.dumps(frame))
+    assert not isinstance(decoded, UnknownMessage | MalformedFrame), decoded
+    assert json.loads(encode(decoded)) == frame
+
+
+@pytest.mark.parametrize("request_", REQUESTS, ids=lambda request: request["subtype"])
+def test_a_documented_request_has_a_model(request_: dict[str, Any]) -> None:
+    frame = {"type": "control_request", "request_id": "r", "request": request_}
+    decoded = decode(json.dumps(frame))
+    assert not isinstance(decoded, UnknownMessage | MalformedFrame), decoded
+    assert request_["subtype"] in KNOWN_CONTROL_REQUESTS
+    assert json.loads(encode(decoded)) == frame
+
+
+def test_every_model_was_tried() -> None:
+    recorded = [frame for _, _, frame in all_frames()]
+    tried = {key(frame) for frame in [*recorded, *DOCUMENTED]}
+    assert {kind for kind, _ in tried} == KNOWN_TYPES
+    assert {subtype for kind, subtype in tried if kind == "system"} == KNOWN_SYSTEM_SUBTYPES
+    bodies = [frame["request"] for frame in recorded if frame["type"] == "control_request" and "request" in frame]
+    assert {body.get("subtype") for body in [*bodies, *REQUESTS]} >= KNOWN_CONTROL_REQUESTS
