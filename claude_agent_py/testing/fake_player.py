@@ -123,10 +123,9 @@ class Player:
         return not self.polls
 
     def _pause(self, step: dict[str, Any], now: float) -> bool:
-        self._until = now + step["seconds"] if self._until is None else self._until
-        self.polls = now < self._until
-        if not self.polls:
-            self._until = None
+        until = now + step["seconds"] if self._until is None else self._until
+        self.polls = now < until
+        self._until = until if self.polls else None
         return not self.polls
 
     def _hang(self, step: dict[str, Any], now: float) -> bool:

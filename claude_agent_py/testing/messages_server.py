@@ -8,7 +8,6 @@ Headers and first event leave in one write with TCP_NODELAY on, because split sm
 
 import contextlib
 import json
-import select
 import socket
 import struct
 import threading
@@ -16,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from claude_agent_py.testing import messages_api
 from claude_agent_py.testing.gate import POLL, Gate
@@ -114,18 +113,21 @@ class MessagesServer(ThreadingHTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     """One connection of the CLI, which may bring several requests."""
 
-    server: MessagesServer
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
     timeout = None
 
     def handle(self) -> None:
-        with self.server.track(self.connection), contextlib.suppress(OSError):
-            if not self.server.stopping.is_set():
+        with self._owner.track(self.connection), contextlib.suppress(OSError):
+            if not self._owner.stopping.is_set():
                 super().handle()
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name of the base class
         """Stay silent: what was asked is in `ScriptedModel.requests`."""
+
+    @property
+    def _owner(self) -> MessagesServer:
+        return cast("MessagesServer", self.server)
 
     # Routes
 
@@ -154,20 +156,20 @@ class _Handler(BaseHTTPRequestHandler):
         route(body)
 
     def _count_tokens(self, body: dict[str, Any]) -> None:
-        self._send_whole(HTTPStatus.OK, {"input_tokens": self.server.backend.count_tokens(body)})
+        self._send_whole(HTTPStatus.OK, {"input_tokens": self._owner.backend.count_tokens(body)})
 
     def _not_found(self) -> None:
         self._fail(Failure(404, f"the scripted model does not serve {self.path.partition('?')[0]}"))
 
     def _messages(self, body: dict[str, Any]) -> None:
-        answer = self.server.backend.answer(body, {name.lower(): value for name, value in self.headers.items()})
+        answer = self._owner.backend.answer(body, {name.lower(): value for name, value in self.headers.items()})
         timing = answer.reply if isinstance(answer, CutStream) else answer
         if not self._held_back(timing.after, timing.delay):
             self.close_connection = True
         elif isinstance(answer, Failure):
             self._fail(answer)
         elif not body.get("stream") and isinstance(answer, Reply):
-            self._send_whole(HTTPStatus.OK, messages_api.message(answer, self._model(body), self.server.backend.new_id))
+            self._send_whole(HTTPStatus.OK, messages_api.message(answer, self._model(body), self._owner.backend.new_id))
         elif not body.get("stream"):
             self._reset()
         else:
@@ -179,7 +181,7 @@ class _Handler(BaseHTTPRequestHandler):
         return str(body.get("model", ""))
 
     def _fail(self, failure: Failure) -> None:
-        body = messages_api.failure_body(failure, self.server.backend.new_id("req_"))
+        body = messages_api.failure_body(failure, self._owner.backend.new_id("req_"))
         self._send_whole(failure.status, body, messages_api.failure_headers(failure))
 
     def _send_whole(self, status: int, body: Any, headers: Mapping[str, str] | None = None) -> None:
@@ -190,7 +192,7 @@ class _Handler(BaseHTTPRequestHandler):
         reply = answer.reply if isinstance(answer, CutStream) else answer
         pending = self._head(HTTPStatus.OK, EVENT_STREAM, {"transfer-encoding": "chunked", **reply.headers})
         cut = _Cut(answer) if isinstance(answer, CutStream) else None
-        for step in messages_api.stream(reply, model, self.server.backend.new_id):
+        for step in messages_api.stream(reply, model, self._owner.backend.new_id):
             if step.chars and reply.chunk_delay:
                 pending = self._flush(pending)
                 if not self._held_back(None, reply.chunk_delay):
@@ -214,7 +216,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _reset(self) -> None:
         time.sleep(POLL)  # what was written before must be read, else the reset overtakes it
-        self.server.reset(self.connection)
+        self._owner.reset(self.connection)
         self.close_connection = True
 
     # Bytes
@@ -223,7 +225,7 @@ class _Handler(BaseHTTPRequestHandler):
         phrase = HTTPStatus(status).phrase if status in HTTPStatus._value2member_map_ else "Scripted"
         fields = {
             "content-type": content_type,
-            "request-id": self.server.backend.new_id("req_"),
+            "request-id": self._owner.backend.new_id("req_"),
             **headers,
         }
         lines = [f"HTTP/1.1 {status} {phrase}", *(f"{name}: {value}" for name, value in fields.items()), "", ""]
@@ -251,13 +253,7 @@ class _Handler(BaseHTTPRequestHandler):
         return True
 
     def _abandoned(self) -> bool:
-        if self.server.stopping.is_set():
-            return True
-        readable, _, _ = select.select([self.connection], [], [], 0)
-        try:
-            return bool(readable) and not self.connection.recv(1, socket.MSG_PEEK)
-        except OSError:
-            return True
+        return self._owner.stopping.is_set() or _is_closed(self.connection)
 
 
 class _Cut:
@@ -276,6 +272,19 @@ class _Cut:
             self._blocks -= step.event["type"] == "content_block_stop"
             return self._blocks == 0
         return True
+
+
+def _is_closed(connection: socket.socket) -> bool:
+    """Tell whether the peer has closed its end. Only for the thread that serves the connection."""
+    connection.setblocking(False)  # rather than select(), which knows the first 1024 descriptors only
+    try:
+        return not connection.recv(1, socket.MSG_PEEK)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    finally:
+        connection.setblocking(True)
 
 
 def _chunk(data: bytes) -> bytes:

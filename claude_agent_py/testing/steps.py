@@ -111,14 +111,14 @@ def turn(reply: str | Sequence[JSONObject] = "ok", *, prompt: str | None = None,
 
     `reply` is the answer's text, or the frames between init and result. `result` goes to `frames.result`.
     """
-    text = reply if isinstance(reply, str) else ""
+    result.setdefault("text", reply if isinstance(reply, str) else "")
     between = [frames.of_prompt(frames.assistant(reply))] if isinstance(reply, str) else list(reply)
     return [
         wait_for_prompt(prompt),
         _emit_if_named(frames.lifecycle("started")),
         emit(frames.init(user_message_uuids=[frames.prompt_field("uuid")])),
         *(emit(frame) for frame in between),
-        emit(frames.result(**({"text": text} | result))),
+        emit(frames.result(**result)),
         _emit_if_named(frames.lifecycle("completed")),
     ]
 
