@@ -26,6 +26,8 @@ class HookEventFacts:
     delivery: Delivery = "always"
     note: str = ""
     """The limits of the delivery, or what must not be forgotten."""
+    sent_for: frozenset[str] = frozenset()
+    """The values of the matched field that it is sent for, where it is not sent for the others."""
     block: Block | None = None
     """How an answer stops what the event guards; None where nothing can be stopped, or where stopping means going on
     (`Stop` and its like)."""
@@ -58,13 +60,15 @@ HOOK_EVENT_FACTS: Mapping[str, HookEventFacts] = {
         summary="when a session begins",
         matches="source",
         delivery="partly",
-        note="After /clear and compaction only: at start-up and resume no callback is registered yet.",
+        sent_for=frozenset({"clear", "compact"}),
+        note="At start-up and resume no callback is registered yet.",
     ),
     "SessionEnd": HookEventFacts(
         summary="when a session ends",
         matches="reason",
         delivery="partly",
-        note="On /clear only: at the end of the process the control channel is gone.",
+        sent_for=frozenset({"clear"}),
+        note="At the end of the process the control channel is gone.",
     ),
     "Stop": HookEventFacts(
         summary="when the main agent would stop", note="Blocking makes it go on; after eight times the CLI stops it."

@@ -1,0 +1,214 @@
+"""Running the hooks of one session: from the request of the CLI to the reply on the wire.
+
+Owns the ids under which the CLI knows the handlers, the input made typed, the output made wire, and the rule for
+failure: the CLI by itself goes on when a hook fails, so a guard that fails answers with a refusal here, in time. Does
+not know the session: it is handed requests and gives replies. May be used from any number of workers at once.
+"""
+
+import itertools
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from claude_agent_py.callbacks import callback_name
+from claude_agent_py.errors import HandlerError
+from claude_agent_py.guarding import answer_of
+from claude_agent_py.hooks.context import HookContext
+from claude_agent_py.hooks.matcher import HookHandler, HookMatcher
+from claude_agent_py.hooks.registry import Hooks, check_hook
+from claude_agent_py.protocol.handlers import Cancellation, HandlerContext
+from claude_agent_py.wire.base import JSONObject
+from claude_agent_py.wire.hooks.events import HOOK_EVENT_FACTS
+from claude_agent_py.wire.hooks.inputs import HookInput, parse_hook_input
+from claude_agent_py.wire.hooks.outputs import HookOutput, blocking_output, parse_hook_output
+
+GRACE: Final = 5.0
+"""How much longer than we the CLI waits for a hook, in seconds, so that our answer to a slow handler comes first."""
+
+_ABOUT_A_TOOL_CALL = frozenset(
+    {"PreToolUse", "PostToolUse", "PostToolUseFailure", "PermissionRequest", "PermissionDenied"}
+)
+"""The events whose `tool_use_id` is one; in the others the CLI sends a random id."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class HookRun:
+    """One run of a handler, for whoever watches."""
+
+    event: str
+    handler: str
+    callback_id: str
+    request_id: str
+    agent_id: str | None
+    duration: float
+    """In seconds."""
+    output: JSONObject
+    """What was answered on the wire."""
+    error: HandlerError | None = None
+    """How the handler failed; None where it did not."""
+
+
+@dataclass(frozen=True)
+class _Registered:
+    event: str
+    matcher: HookMatcher
+    handler: HookHandler
+
+
+class HookDispatcher:
+    """Answers the hook callbacks of one session.
+
+    Args:
+        hooks: What the options hold: a dict of events, a `Hooks`, or None. It is copied.
+        report: Is told of every handler that failed. Must not raise.
+        on_run: Is told of every run of a handler, after it. Must not raise.
+
+    Raises:
+        OptionsError: A hook is wrong.
+    """
+
+    def __init__(
+        self,
+        hooks: Hooks | Mapping[str, Any] | None,
+        *,
+        report: Callable[[HandlerError], object],
+        on_run: Callable[[HookRun], object] | None = None,
+    ) -> None:
+        self._report = report
+        self._on_run = on_run
+        self._ids = itertools.count()
+        self._registered: dict[str, _Registered] = {}
+        self._removed: set[str] = set()
+        for event, matcher in Hooks.of(hooks):
+            self._register(event, matcher)
+
+    def __bool__(self) -> bool:
+        """Whether there is any hook."""
+        return bool(self._registered)
+
+    # Registering -------------------------------------------------------------------------------------------------
+
+    def add(self, event: str, matcher: HookMatcher | HookHandler | Mapping[str, Any]) -> HookMatcher:
+        """Add a hook, and give its matcher, by which it can be removed.
+
+        In a running session the CLI has to be told: send `initialize` again with the new `initialize_field()`. The CLI
+        withdraws the hooks that are pending at that moment, and does not run the tools that they guard.
+
+        Raises:
+            OptionsError: The event is not known, or the matcher is wrong.
+        """
+        checked = check_hook(event, matcher)
+        self._register(event, checked)
+        return checked
+
+    def remove(self, matcher: HookMatcher) -> bool:
+        """Remove a hook. It does not run any more; tell the CLI as for `add`. False where it was not there."""
+        ids = [key for key, entry in self._registered.items() if entry.matcher is matcher]
+        for key in ids:
+            del self._registered[key]
+        self._removed.update(ids)
+        return bool(ids)
+
+    def _register(self, event: str, matcher: HookMatcher) -> None:
+        for handler in matcher.handlers:
+            self._registered[f"hook_{next(self._ids)}"] = _Registered(event, matcher, handler)
+
+    def initialize_field(self) -> dict[str, list[JSONObject]]:
+        """Give the `hooks` of the `initialize` request."""
+        groups: dict[tuple[str, int], JSONObject] = {}
+        for callback_id, entry in self._registered.items():
+            group = groups.setdefault((entry.event, id(entry.matcher)), _group(entry))
+            group["hookCallbackIds"].append(callback_id)
+        field: dict[str, list[JSONObject]] = {}
+        for (event, _), group in groups.items():
+            field.setdefault(event, []).append(group)
+        return field
+
+    # Answering ---------------------------------------------------------------------------------------------------
+
+    async def answer(
+        self, callback_id: str, data: Mapping[str, Any], tool_use_id: str | None, context: HandlerContext
+    ) -> JSONObject:
+        """Run the handler and give the wire reply. A handler that fails raises nothing here.
+
+        Cancelling it cancels the handler, and no reply is given.
+        """
+        entry = self._registered.get(callback_id)
+        if entry is None:
+            return self._answer_unknown(callback_id, str(data.get("hook_event_name")))
+        hook_input = parse_hook_input(data)
+        hook_context = _context(entry.event, tool_use_id, context)
+        started = time.monotonic()
+        wire, error = await self._run(entry, hook_input, hook_context)
+        if self._on_run is not None:
+            self._on_run(
+                HookRun(
+                    event=entry.event,
+                    handler=callback_name(entry.handler),
+                    callback_id=callback_id,
+                    request_id=context.request_id,
+                    agent_id=context.agent_id,
+                    duration=time.monotonic() - started,
+                    output=wire,
+                    error=error,
+                )
+            )
+        return wire
+
+    async def _run(
+        self, entry: _Registered, hook_input: HookInput, context: HookContext
+    ) -> tuple[JSONObject, HandlerError | None]:
+        try:
+            wire = await answer_of(
+                entry.handler,
+                hook_input,
+                context,
+                read=lambda value: parse_hook_output(entry.event, value).to_wire(),
+                timeout=entry.matcher.timeout,
+                cancellation=context.cancellation,
+            )
+        except HandlerError as error:
+            self._report(error)
+            return _after_failure(entry, error).to_wire(), error
+        return wire, None
+
+    def _answer_unknown(self, callback_id: str, event: str) -> JSONObject:
+        if callback_id in self._removed:
+            return {}
+        self._report(HandlerError(callback_id, f"the CLI asked for a {event} hook that was never registered"))
+        blocked = blocking_output(event, "Blocked: the hook for this is not there.")
+        return {} if blocked is None else blocked.to_wire()
+
+
+def _group(entry: _Registered) -> JSONObject:
+    group: JSONObject = {"hookCallbackIds": []}
+    if entry.matcher.pattern is not None:
+        group["matcher"] = entry.matcher.pattern
+    if entry.matcher.timeout is not None:
+        group["timeout"] = math.ceil(entry.matcher.timeout + GRACE)
+    if entry.matcher.blocks(entry.event):
+        group["onFailure"] = "block"
+    return group
+
+
+def _context(event: str, tool_use_id: str | None, context: HandlerContext) -> HookContext:
+    cancellation = Cancellation()
+    context.cancellation.on_set(cancellation.set)
+    return HookContext(
+        request_id=context.request_id,
+        agent_id=context.agent_id,
+        task=context.task,
+        cancellation=cancellation,
+        event=event,
+        tool_use_id=tool_use_id if event in _ABOUT_A_TOOL_CALL else None,
+    )
+
+
+def _after_failure(entry: _Registered, error: HandlerError) -> HookOutput:
+    """Decide what a failure answers: a refusal for a guard, no opinion otherwise."""
+    if not entry.matcher.blocks(entry.event) or HOOK_EVENT_FACTS[entry.event].block is None:
+        return HookOutput()
+    blocked = blocking_output(entry.event, f"Blocked: the hook {error.handler} failed: {error.reason}.")
+    return blocked if blocked is not None else HookOutput()

@@ -1,0 +1,203 @@
+"""A hook: handlers, the pattern that selects their events, and what holds when they are slow or fail.
+
+Owns the validation of what users register, at the moment they do: a mistake is an `OptionsError`, not a silent hook.
+Also reads the shapes of the official SDK (a dict or object with `matcher` and `hooks`, whose callbacks take three
+arguments). Does not run anything.
+"""
+
+import inspect
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal, TypeAlias
+
+from claude_agent_py.callbacks import call, callback_name
+from claude_agent_py.errors import OptionsError
+from claude_agent_py.hooks.context import HookContext
+from claude_agent_py.hooks.patterns import problem_of
+from claude_agent_py.wire.base import dump
+from claude_agent_py.wire.hooks.events import HOOK_EVENT_FACTS
+
+OnFailure: TypeAlias = Literal["block", "continue"]
+HookHandler: TypeAlias = Callable[..., Any]
+"""`(input, context) -> output | dict | None`, async or plain; a plain function runs in a worker thread."""
+
+BLOCKS_BY_DEFAULT = frozenset({"PreToolUse", "PermissionRequest", "UserPromptSubmit"})
+"""The guards: where their handler fails, what they guard does not happen, unless the matcher says otherwise."""
+
+OPTION = "hooks"
+_OFFICIAL_KEYS = frozenset({"matcher", "hooks", "timeout", "on_failure", "onFailure"})
+
+
+class HookMatcher:
+    """Handlers for the events that a pattern matches.
+
+    Args:
+        pattern: Compared by the CLI with the tool's name, or with another field (the table in `docs/hooks.md` says
+            which): exact names (`"Bash"`, `"Write|Edit"`) or a JavaScript regular expression (`"mcp__.*"`); None
+            matches all.
+        handler: One handler or several; several run at the same time.
+        timeout: How long a handler may take, in seconds; None means for ever (the turn waits).
+        on_failure: What happens when a handler raises, is too slow, or returns what is no answer: `"block"` stops what
+            the event guards, `"continue"` reports it and goes on. None means `"block"` for PreToolUse,
+            PermissionRequest and UserPromptSubmit, and `"continue"` for all others.
+
+    Raises:
+        OptionsError: The pattern, a handler or a value is wrong.
+    """
+
+    __slots__ = ("handlers", "on_failure", "pattern", "timeout")
+
+    def __init__(
+        self,
+        pattern: str | None = None,
+        handler: HookHandler | Iterable[HookHandler] = (),
+        *,
+        timeout: float | None = None,
+        on_failure: OnFailure | None = None,
+    ) -> None:
+        self.pattern = _check_pattern(pattern)
+        self.handlers = tuple(_check_handler(one) for one in _several(handler))
+        self.timeout = _check_timeout(timeout)
+        self.on_failure = _check_on_failure(on_failure)
+        if not self.handlers:
+            raise OptionsError("a HookMatcher needs a handler", option=OPTION)
+
+    def __repr__(self) -> str:
+        names = ", ".join(callback_name(handler) for handler in self.handlers)
+        return f"HookMatcher({self.pattern!r}, {names}, timeout={self.timeout}, on_failure={self.on_failure!r})"
+
+    def blocks(self, event: str) -> bool:
+        """Tell whether a failure of a handler blocks what `event` guards."""
+        if self.on_failure is None:
+            return event in BLOCKS_BY_DEFAULT
+        return self.on_failure == "block"
+
+
+def read_matcher(value: Any) -> HookMatcher:
+    """Make a `HookMatcher` of what may stand in its place: a handler, or a matcher of the official SDK.
+
+    Raises:
+        OptionsError: It is none of these.
+    """
+    if isinstance(value, HookMatcher):
+        return value
+    if isinstance(value, Mapping):
+        return _from_official(value)
+    if hasattr(value, "matcher") and hasattr(value, "hooks"):
+        return _from_official({key: getattr(value, key) for key in _OFFICIAL_KEYS if hasattr(value, key)})
+    if callable(value):
+        return HookMatcher(None, value)
+    raise OptionsError(f"expected a handler or a HookMatcher, not {type(value).__name__}", option=OPTION)
+
+
+def check_event(event: str, matcher: HookMatcher) -> None:
+    """Check what depends on the event.
+
+    Raises:
+        OptionsError: `on_failure="block"` for an event that guards nothing.
+    """
+    if matcher.on_failure == "block" and HOOK_EVENT_FACTS[event].block is None:
+        guards = ", ".join(name for name, facts in HOOK_EVENT_FACTS.items() if facts.block)
+        raise OptionsError(
+            f"on_failure='block' has no meaning for {event}, which guards nothing; it has for {guards}", option=OPTION
+        )
+
+
+# Checks ----------------------------------------------------------------------------------------------------------
+
+
+def _several(handler: Any) -> Iterable[Any]:
+    if callable(handler) or not isinstance(handler, Iterable):
+        return (handler,)
+    return handler
+
+
+def _check_pattern(pattern: Any) -> str | None:
+    if pattern is None:
+        return None
+    if not isinstance(pattern, str):
+        raise OptionsError(
+            f"the pattern of a HookMatcher is text or None, not {type(pattern).__name__}: "
+            "write HookMatcher(None, handler) for a hook without one",
+            option=OPTION,
+        )
+    problem = problem_of(pattern)
+    if problem is not None:
+        raise OptionsError(f"the pattern {pattern!r} would match nothing: {problem}", option=OPTION)
+    return pattern
+
+
+def _check_handler(handler: Any) -> HookHandler:
+    if not callable(handler):
+        raise OptionsError(f"a hook handler is a function, not {type(handler).__name__}", option=OPTION)
+    if not takes_arguments(handler, 2):
+        raise OptionsError(
+            f"the hook handler {callback_name(handler)} must take two arguments: the input and the context",
+            option=OPTION,
+        )
+    checked: HookHandler = handler
+    return checked
+
+
+def _check_timeout(timeout: Any) -> float | None:
+    if timeout is None:
+        return None
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout < math.inf:
+        raise OptionsError(f"timeout is a number of seconds above 0, not {timeout!r}", option=OPTION)
+    return timeout
+
+
+def _check_on_failure(on_failure: Any) -> OnFailure | None:
+    if on_failure not in (None, "block", "continue"):
+        raise OptionsError(f"on_failure is 'block' or 'continue', not {on_failure!r}", option=OPTION)
+    answer: OnFailure | None = on_failure
+    return answer
+
+
+def takes_arguments(function: Callable[..., Any], count: int) -> bool:
+    """Tell whether a function can be called with so many positional arguments; yes where it cannot be known."""
+    try:
+        inspect.signature(function).bind(*range(count))
+    except TypeError:
+        return False
+    except ValueError:  # some functions written in C have no signature
+        return True
+    return True
+
+
+# The official SDK ------------------------------------------------------------------------------------------------
+
+
+def _from_official(value: Mapping[Any, Any]) -> HookMatcher:
+    unknown = [str(key) for key in value if key not in _OFFICIAL_KEYS]
+    if unknown or "hooks" not in value:
+        raise OptionsError(
+            f"a dict in place of a HookMatcher has 'hooks' and may have {sorted(_OFFICIAL_KEYS - {'hooks'})}; "
+            f"this one has {sorted(map(str, value))}",
+            option=OPTION,
+        )
+    on_failure = value.get("on_failure", value.get("onFailure"))
+    return HookMatcher(
+        value.get("matcher"),
+        [adapt_official(handler) for handler in _several(value["hooks"])],
+        timeout=value.get("timeout"),
+        on_failure=on_failure,
+    )
+
+
+def adapt_official(handler: Any) -> HookHandler:
+    """Wrap a callback of the official SDK, `(input dict, tool_use_id, context)`; leave one of ours as it is."""
+    if callable(handler) and takes_arguments(handler, 3):
+        return _OfficialCallback(handler)
+    return _check_handler(handler)
+
+
+class _OfficialCallback:
+    """Calls a callback as the official SDK does."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+        self.__qualname__ = callback_name(function)
+
+    async def __call__(self, data: Any, context: HookContext) -> Any:
+        return await call(self._function, dump(data), context.tool_use_id, {"signal": None})

@@ -1,0 +1,158 @@
+"""The hooks of a session, as they are written: a dict in the options, or a `Hooks` filled by decorators.
+
+Owns which event has which matchers, and the warnings about those that the CLI never runs. Does not run anything, and
+is a plain value to share: each session takes its own copy when it starts.
+"""
+
+import difflib
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeVar
+
+from claude_agent_py.errors import OptionsError
+from claude_agent_py.hooks.matcher import OPTION, HookHandler, HookMatcher, OnFailure, check_event, read_matcher
+from claude_agent_py.hooks.patterns import doubt_about
+from claude_agent_py.hooks.shorthands import EventDecorators
+from claude_agent_py.wire.hooks.events import HOOK_EVENT_FACTS, HOOK_EVENTS
+
+Function = TypeVar("Function", bound=HookHandler)
+
+
+_OURS = frozenset({"claude_agent_py", "pydantic"})
+"""The packages whose frames a warning does not point at."""
+
+
+class HookWarning(UserWarning):
+    """A hook was registered that will not run, or not as it seems."""
+
+
+class Hooks(EventDecorators):
+    """A collection of hooks.
+
+    ::
+
+        hooks = Hooks()
+
+        @hooks.pre_tool_use("Bash|Write")
+        async def guard(input: PreToolUseInput, context: HookContext) -> PreToolUseOutput | None: ...
+
+        client = Client(ClientOptions(hooks=hooks))
+
+    There is a decorator for every event (`pre_tool_use`, `subagent_stop`, ...), which checks the types of the handler,
+    and `on` for an event by its name. A session takes the hooks that are there when it starts.
+    """
+
+    def __init__(self, hooks: Mapping[str, Any] | None = None) -> None:
+        self._entries: list[tuple[str, HookMatcher]] = []
+        for event, matchers in (hooks or {}).items():
+            for matcher in _listed(event, matchers):
+                self.add(event, matcher)
+
+    @classmethod
+    def of(cls, value: "Hooks | Mapping[str, Any] | None") -> "Hooks":
+        """Give the `Hooks` of what an option may hold; a `Hooks` itself is given back.
+
+        Raises:
+            OptionsError: A hook is wrong.
+        """
+        if isinstance(value, Hooks):
+            return value
+        if value is None or isinstance(value, Mapping):
+            return cls(value)
+        raise OptionsError(f"expected a dict of events or a Hooks, not {type(value).__name__}", option=OPTION)
+
+    def __iter__(self) -> Iterator[tuple[str, HookMatcher]]:
+        """Iterate events with their matchers, in the order in which they were added."""
+        return iter(tuple(self._entries))
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __repr__(self) -> str:
+        return f"<Hooks for {', '.join(dict.fromkeys(event for event, _ in self._entries)) or 'no event'}>"
+
+    def add(self, event: str, matcher: HookMatcher | HookHandler | Mapping[str, Any]) -> HookMatcher:
+        """Add a hook, and give its matcher.
+
+        Raises:
+            OptionsError: The event is not known, or the matcher is wrong.
+        """
+        checked = check_hook(event, matcher)
+        self._entries.append((event, checked))
+        return checked
+
+    def on(
+        self,
+        event: str,
+        matcher: str | None = None,
+        *,
+        timeout: float | None = None,
+        on_failure: OnFailure | None = None,
+    ) -> Callable[[Function], Function]:
+        """Register the decorated function for an event. The arguments are those of `HookMatcher`.
+
+        Raises:
+            OptionsError: The event is not known, or an argument is wrong.
+        """
+        known_event(event)
+
+        def register(function: Function) -> Function:
+            self.add(event, HookMatcher(matcher, function, timeout=timeout, on_failure=on_failure))
+            return function
+
+        return register
+
+
+def check_hook(event: str, matcher: Any) -> HookMatcher:
+    """Check one hook, warn where the CLI will not run it as it seems, and give its matcher.
+
+    Raises:
+        OptionsError: The event is not known, or the matcher is wrong.
+    """
+    known_event(event)
+    checked = read_matcher(matcher)
+    check_event(event, checked)
+    for doubt in _doubts(event, checked):
+        warnings.warn(f"hooks[{event!r}]: {doubt}", HookWarning, stacklevel=_depth_of_caller())
+    return checked
+
+
+def known_event(event: str) -> None:
+    """Check that an event exists.
+
+    Raises:
+        OptionsError: It does not.
+    """
+    if event in HOOK_EVENT_FACTS:
+        return
+    close = difflib.get_close_matches(str(event), HOOK_EVENTS, n=1)
+    hint = f"did you mean {close[0]!r}?" if close else f"the events are {', '.join(HOOK_EVENTS)}"
+    raise OptionsError(f"there is no hook event {event!r}; {hint}", option=OPTION)
+
+
+def _listed(event: str, matchers: Any) -> Iterable[Any]:
+    if isinstance(matchers, str | Mapping) or not isinstance(matchers, Iterable):
+        raise OptionsError(
+            f"hooks[{event!r}] is a list of handlers and HookMatchers, not {type(matchers).__name__}", option=OPTION
+        )
+    return matchers
+
+
+def _doubts(event: str, matcher: HookMatcher) -> Iterator[str]:
+    facts = HOOK_EVENT_FACTS[event]
+    if facts.delivery == "never":
+        yield f"the CLI never sends this event to callbacks. {facts.note} Use a command hook in the settings."
+    if facts.delivery == "unseen":
+        yield f"the CLI was never seen to send this event to callbacks. {facts.note}"
+    doubt = doubt_about(event, matcher.pattern or "")
+    if doubt is not None:
+        yield doubt
+
+
+def _depth_of_caller() -> int:
+    """Give the stack level of the code that uses this package, for warnings to point at."""
+    depth, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _OURS:
+        depth, frame = depth + 1, frame.f_back
+    return depth

@@ -1,0 +1,356 @@
+"""Answering hook callbacks, above all when a handler fails."""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+import pytest
+
+from claude_agent_py.errors import HandlerError, OptionsError
+from claude_agent_py.hooks import HookContext, HookDispatcher, HookMatcher, HookRun, Hooks
+from claude_agent_py.protocol.handlers import HandlerContext
+from claude_agent_py.wire.hooks import (
+    AsyncHookOutput,
+    HookInput,
+    PreToolUseInput,
+    PreToolUseOutput,
+    StopOutput,
+    UnknownHookInput,
+)
+from claude_agent_py.wire.tools import BashInput
+
+PRE = {"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {"command": "rm -rf /"}, "tool_use_id": "t1"}
+CONTEXT = HandlerContext(request_id="r1", agent_id="a1", task="a task")
+
+
+class Session:
+    """A dispatcher with one hook, and what it reported."""
+
+    def __init__(self, event: str, handler: Any, **how: Any) -> None:
+        self.errors: list[HandlerError] = []
+        self.runs: list[HookRun] = []
+        self.dispatcher = HookDispatcher(
+            {event: [HookMatcher(None, handler, **how)]}, report=self.errors.append, on_run=self.runs.append
+        )
+        [group] = self.dispatcher.initialize_field()[event]
+        self.callback_id: str = group["hookCallbackIds"][0]
+
+    async def ask(self, data: dict[str, Any], tool_use_id: str | None = "t1") -> dict[str, Any]:
+        with anyio.fail_after(5):
+            return await self.dispatcher.answer(self.callback_id, data, tool_use_id, CONTEXT)
+
+
+def denied(wire: dict[str, Any]) -> str:
+    """Give the reason of a denial, as the CLI would read it."""
+    assert wire["hookSpecificOutput"]["hookEventName"] == "PreToolUse"
+    assert wire["hookSpecificOutput"]["permissionDecision"] == "deny"
+    return str(wire["hookSpecificOutput"]["permissionDecisionReason"])
+
+
+# What the CLI is told at the start -------------------------------------------------------------------------------
+
+
+def handler(input: HookInput, context: HookContext) -> None: ...
+
+
+def test_the_field_of_initialize() -> None:
+    field = HookDispatcher(
+        {
+            "PreToolUse": [
+                HookMatcher("Bash", [handler, handler], timeout=1.5),
+                HookMatcher(None, handler, on_failure="continue"),
+            ],
+            "Stop": [handler],
+            "PreCompact": [HookMatcher("auto", handler, on_failure="block")],
+        },
+        report=print,
+    ).initialize_field()
+    assert field == {
+        "PreToolUse": [
+            {"hookCallbackIds": ["hook_0", "hook_1"], "matcher": "Bash", "timeout": 7, "onFailure": "block"},
+            {"hookCallbackIds": ["hook_2"]},
+        ],
+        "Stop": [{"hookCallbackIds": ["hook_3"]}],
+        "PreCompact": [{"hookCallbackIds": ["hook_4"], "matcher": "auto", "onFailure": "block"}],
+    }
+
+
+def test_without_hooks_there_is_nothing_to_tell() -> None:
+    dispatcher = HookDispatcher(None, report=print)
+    assert not dispatcher
+    assert dispatcher.initialize_field() == {}
+
+
+def test_the_cli_waits_longer_than_we_do() -> None:
+    session = Session("PreToolUse", handler, timeout=2.5)
+    assert session.dispatcher.initialize_field()["PreToolUse"][0]["timeout"] >= 2.5 + 5
+
+
+@pytest.mark.parametrize("hooks", [{"PreTooluse": [handler]}, {"Stop": [3]}, {"Stop": handler}, 3])
+def test_mistakes_are_told_at_construction(hooks: Any) -> None:
+    with pytest.raises(OptionsError):
+        HookDispatcher(hooks, report=print)
+
+
+def test_a_session_takes_its_own_copy() -> None:
+    hooks = Hooks({"Stop": [handler]})
+    dispatcher = HookDispatcher(hooks, report=print)
+    dispatcher.add("Stop", handler)
+    assert len(hooks) == 1
+
+
+# Answering -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.anyio
+async def test_a_handler_gets_typed_input_and_context() -> None:
+    seen: list[Any] = []
+
+    async def guard(input: PreToolUseInput, context: HookContext) -> PreToolUseOutput:
+        seen.extend((input, context))
+        return PreToolUseOutput(permission_decision="deny", permission_decision_reason="no")
+
+    session = Session("PreToolUse", guard)
+    assert denied(await session.ask(PRE)) == "no"
+    assert isinstance(seen[0], PreToolUseInput)
+    assert seen[0].typed_input() == BashInput(command="rm -rf /")
+    context = seen[1]
+    assert (context.event, context.tool_use_id, context.request_id) == ("PreToolUse", "t1", "r1")
+    assert (context.agent_id, context.task, context.cancelled) == ("a1", "a task", False)
+    assert session.errors == []
+
+
+@pytest.mark.anyio
+async def test_the_random_id_of_other_events_is_not_passed_on() -> None:
+    seen: list[HookContext] = []
+    session = Session("Stop", lambda input, context: seen.append(context))
+    assert await session.ask({"hook_event_name": "Stop"}, "9d0c-uuid") == {}
+    assert seen[0].tool_use_id is None
+
+
+@pytest.mark.anyio
+async def test_a_plain_function_runs_in_a_thread() -> None:
+    threads: list[int] = []
+    session = Session("Stop", lambda input, context: threads.append(threading.get_ident()))
+    await session.ask({"hook_event_name": "Stop"})
+    assert threads != [threading.get_ident()]
+    assert len(threads) == 1
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("value", "wire"),
+    [
+        (None, {}),
+        ({}, {}),
+        ({"decision": "block", "reason": "go on"}, {"decision": "block", "reason": "go on"}),
+        (StopOutput(continue_=False), {"continue": False}),
+        (AsyncHookOutput(), {"async": True}),
+    ],
+)
+async def test_what_a_handler_may_return(value: Any, wire: dict[str, Any]) -> None:
+    session = Session("Stop", lambda input, context: value)
+    assert await session.ask({"hook_event_name": "Stop"}) == wire
+    assert session.errors == []
+
+
+@pytest.mark.anyio
+async def test_several_hooks_run_at_the_same_time() -> None:
+    both = [anyio.Event(), anyio.Event()]
+
+    async def first(input: HookInput, context: HookContext) -> None:
+        both[0].set()
+        await both[1].wait()
+
+    async def second(input: HookInput, context: HookContext) -> None:
+        both[1].set()
+        await both[0].wait()
+
+    dispatcher = HookDispatcher({"Stop": [first, second]}, report=print)
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as group:
+            for callback_id in ("hook_0", "hook_1"):
+                group.start_soon(dispatcher.answer, callback_id, {"hook_event_name": "Stop"}, None, CONTEXT)
+
+
+# Failing ---------------------------------------------------------------------------------------------------------
+
+
+async def raises(input: HookInput, context: HookContext) -> None:
+    raise RuntimeError("sk-secret")
+
+
+def raises_in_a_thread(input: HookInput, context: HookContext) -> None:
+    raise RuntimeError("sk-secret")
+
+
+async def never_returns(input: HookInput, context: HookContext) -> None:
+    await anyio.sleep_forever()
+
+
+def returns_rubbish(input: HookInput, context: HookContext) -> Any:
+    return True
+
+
+def returns_a_misspelt_denial(input: HookInput, context: HookContext) -> Any:
+    return {"permissionDecison": "deny"}
+
+
+def returns_what_is_no_json(input: HookInput, context: HookContext) -> Any:
+    return {"updated_input": {"command": object()}}
+
+
+def returns_the_answer_of_another_event(input: HookInput, context: HookContext) -> Any:
+    return StopOutput()
+
+
+FAILURES: list[tuple[Callable[..., Any], str]] = [
+    (raises, "RuntimeError"),
+    (raises_in_a_thread, "RuntimeError"),
+    (never_returns, "did not answer within 0.05 s"),
+    (returns_rubbish, "not bool"),
+    (returns_a_misspelt_denial, "permissionDecison"),
+    (returns_what_is_no_json, "no answer"),
+    (returns_the_answer_of_another_event, "StopOutput answers Stop"),
+]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("failing", "reason"), FAILURES)
+async def test_a_guard_that_fails_denies_and_reports_once(failing: Any, reason: str) -> None:
+    session = Session("PreToolUse", failing, timeout=0.05)
+    text = denied(await session.ask(PRE))
+    assert failing.__name__ in text
+    assert reason in text
+    assert "sk-secret" not in text
+    [error] = session.errors
+    assert reason in error.reason
+    assert session.runs[0].error is error
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("failing", "reason"), FAILURES)
+async def test_a_hook_that_may_fail_reports_and_goes_on(failing: Any, reason: str) -> None:
+    session = Session("PreToolUse", failing, timeout=0.05, on_failure="continue")
+    assert await session.ask(PRE) == {}
+    assert [reason in error.reason for error in session.errors] == [True]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("event", "how", "wire"),
+    [
+        ("UserPromptSubmit", {}, {"decision": "block"}),
+        ("PermissionRequest", {}, {"hookSpecificOutput": {"hookEventName": "PermissionRequest"}}),
+        ("PreCompact", {"on_failure": "block"}, {"decision": "block"}),
+        ("PreModelSwitch", {"on_failure": "block"}, {"hookSpecificOutput": {"permissionDecision": "deny"}}),
+        ("PreCompact", {}, {}),
+        ("Stop", {}, {}),
+        ("PostToolUse", {}, {}),
+    ],
+)
+async def test_what_a_failure_answers_depends_on_the_event(event: str, how: Any, wire: dict[str, Any]) -> None:
+    session = Session(event, raises, **how)
+    answer = await session.ask({"hook_event_name": event})
+    assert bool(answer) == bool(wire)
+    assert wire.get("decision") == answer.get("decision")
+    assert wire.get("hookSpecificOutput", {}).items() <= answer.get("hookSpecificOutput", {}).items()
+    if event == "PermissionRequest":
+        assert answer["hookSpecificOutput"]["decision"]["behavior"] == "deny"
+
+
+@pytest.mark.anyio
+async def test_a_guard_of_an_input_it_cannot_read_denies() -> None:
+    session = Session("PreToolUse", lambda input, context: {"reason": input.tool_name})
+    assert "AttributeError" in denied(await session.ask({"hook_event_name": "PreToolUse", "tool": "Bash"}))
+
+
+@pytest.mark.anyio
+async def test_an_unknown_shape_reaches_the_handler() -> None:
+    seen: list[Any] = []
+    session = Session("Stop", lambda input, context: seen.append(input))
+    await session.ask({"hook_event_name": "Stop", "stop_hook_active": "perhaps"})
+    assert isinstance(seen[0], UnknownHookInput)
+
+
+@pytest.mark.anyio
+async def test_a_hook_that_is_too_slow_is_told() -> None:
+    told = threading.Event()
+
+    def slow(input: HookInput, context: HookContext) -> None:
+        if context.cancellation.wait(5) and context.cancelled:
+            told.set()
+
+    session = Session("PreToolUse", slow, timeout=0.01)
+    denied(await session.ask(PRE))
+    assert told.wait(5)
+    assert not CONTEXT.cancelled  # only the handler's own
+
+
+@pytest.mark.anyio
+async def test_a_withdrawn_question_cancels_the_handler_and_answers_nothing() -> None:
+    context = HandlerContext(request_id="r2")
+    started = anyio.Event()
+    outcome: list[Any] = []
+
+    async def waits(input: HookInput, context: HookContext) -> None:
+        started.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            outcome.append(context.cancelled)
+
+    session = Session("PreToolUse", waits)
+
+    async def ask() -> None:
+        await session.dispatcher.answer(session.callback_id, PRE, "t1", context)
+        outcome.append("answered")
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as group:
+            group.start_soon(ask)
+            await started.wait()
+            context.cancellation.set()
+            group.cancel_scope.cancel()
+    assert outcome == [True]
+    assert session.errors == []
+    assert session.runs == []
+
+
+# Ids -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.anyio
+async def test_hooks_can_be_added_and_removed() -> None:
+    errors: list[HandlerError] = []
+    dispatcher = HookDispatcher(None, report=errors.append)
+    matcher = dispatcher.add("PreToolUse", HookMatcher("Bash", returns_rubbish))
+    assert dispatcher.initialize_field()["PreToolUse"][0]["hookCallbackIds"] == ["hook_0"]
+    assert dispatcher.remove(matcher)
+    assert not dispatcher.remove(matcher)
+    assert dispatcher.initialize_field() == {}
+    assert await dispatcher.answer("hook_0", PRE, "t1", CONTEXT) == {}
+    dispatcher.add("PreToolUse", matcher)
+    assert dispatcher.initialize_field()["PreToolUse"][0]["hookCallbackIds"] == ["hook_1"]
+    assert errors == []
+
+
+@pytest.mark.anyio
+async def test_an_id_that_was_never_given_out_does_not_open_a_guard() -> None:
+    errors: list[HandlerError] = []
+    dispatcher = HookDispatcher(None, report=errors.append)
+    assert "not there" in denied(await dispatcher.answer("hook_7", PRE, "t1", CONTEXT))
+    assert await dispatcher.answer("hook_7", {"hook_event_name": "Stop"}, None, CONTEXT) == {}
+    assert len(errors) == 2
+
+
+@pytest.mark.anyio
+async def test_a_run_can_be_watched() -> None:
+    session = Session("Stop", lambda input, context: {"continue": False})
+    await session.ask({"hook_event_name": "Stop"})
+    [run] = session.runs
+    assert (run.event, run.callback_id, run.request_id, run.agent_id) == ("Stop", "hook_0", "r1", "a1")
+    assert run.output == {"continue": False}
+    assert run.duration >= 0
+    assert "lambda" in run.handler

@@ -1,0 +1,196 @@
+"""Patterns, matchers, and what may stand in their place."""
+
+import re
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from claude_agent_py.errors import OptionsError
+from claude_agent_py.hooks import HookContext, HookMatcher
+from claude_agent_py.hooks.matcher import BLOCKS_BY_DEFAULT, check_event, read_matcher
+from claude_agent_py.hooks.patterns import doubt_about, problem_of
+from claude_agent_py.wire.hooks import HOOK_EVENT_FACTS, HookInput, StopInput
+
+
+def handler(input: HookInput, context: HookContext) -> None: ...
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "",
+        "*",
+        "Bash",
+        "Bash|Read",
+        "Bash, Read",
+        "^Ba.*",
+        "B.*|R.*",
+        "mcp__.*",
+        r"(?<name>B)ash",
+        "(?<!a+)B",
+        r"\p{L}x",
+    ],
+)
+def test_patterns_that_the_cli_can_read(pattern: str) -> None:
+    assert problem_of(pattern) is None
+
+
+@pytest.mark.parametrize(
+    ("pattern", "says"),
+    [
+        ("[", "no regular expression"),
+        ("*Bash", "no regular expression"),
+        ("(?i)bash", "case-sensitive"),
+        (r"(?P<n>Bash)", r"\(\?<name>"),
+        (r"\ABash\Z", r"write \^ and \$"),
+        ("a*+b", "possessive"),
+        ("(?>a)b", "Python's"),
+        ("(a)?(?(1)b|c)", "Python's"),
+        ("(?#x)Bash", "Python's"),
+    ],
+)
+def test_a_pattern_that_would_match_nothing_is_refused(pattern: str, says: str) -> None:
+    with pytest.raises(OptionsError, match=says) as caught:
+        HookMatcher(pattern, handler)
+    assert caught.value.option == "hooks"
+    assert repr(pattern) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("event", "pattern", "says"),
+    [
+        ("PreToolUse", "bash", "'Bash' is"),
+        ("PreToolUse", "Read| write", "'Write' is"),
+        ("PermissionRequest", "todowrite", "'TodoWrite' is"),
+        ("Stop", "x", "ignores the matcher"),
+        ("UserPromptSubmit", "x", "ignores the matcher"),
+        ("SessionStart", "", "'clear' and 'compact' only"),
+        ("SessionStart", "startup", "only"),
+        ("SessionEnd", ".*", "'clear' only"),
+    ],
+)
+def test_a_pattern_that_means_something_else_is_doubted(event: str, pattern: str, says: str) -> None:
+    assert re.search(says, doubt_about(event, pattern) or "")
+
+
+@pytest.mark.parametrize(
+    ("event", "pattern"),
+    [
+        ("PreToolUse", ""),
+        ("PreToolUse", "Bash|Task|mcp__a__b|MyTool"),
+        ("PreToolUse", "^bash$"),
+        ("Stop", "*"),
+        ("SubagentStop", "reviewer"),
+        ("SessionStart", "clear|compact"),
+        ("SessionEnd", "clear"),
+    ],
+)
+def test_what_is_not_doubted(event: str, pattern: str) -> None:
+    assert doubt_about(event, pattern) is None
+
+
+# Matchers --------------------------------------------------------------------------------------------------------
+
+
+def test_a_matcher_holds_what_it_was_given() -> None:
+    matcher = HookMatcher("Bash", handler, timeout=30, on_failure="continue")
+    assert (matcher.pattern, matcher.handlers, matcher.timeout) == ("Bash", (handler,), 30)
+    assert not matcher.blocks("PreToolUse")
+    assert "Bash" in repr(matcher)
+    assert "handler" in repr(matcher)
+
+
+def test_guards_block_by_default_and_nothing_else_does() -> None:
+    matcher = HookMatcher(None, [handler, handler])
+    assert {event for event in HOOK_EVENT_FACTS if matcher.blocks(event)} == BLOCKS_BY_DEFAULT
+    assert len(matcher.handlers) == 2
+    assert all(HOOK_EVENT_FACTS[event].block for event in BLOCKS_BY_DEFAULT)
+
+
+def test_blocking_on_failure_is_refused_where_there_is_nothing_to_block() -> None:
+    with pytest.raises(OptionsError, match=r"SubagentStop.*PreToolUse"):
+        check_event("SubagentStop", HookMatcher(None, handler, on_failure="block"))
+    check_event("PreCompact", HookMatcher(None, handler, on_failure="block"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ((None,), "needs a handler"),
+        ((None, []), "needs a handler"),
+        ((handler,), "text or None"),
+        ((None, "handler"), "is a function"),
+        ((None, [handler, 3]), "not int"),
+        ((None, lambda: None), "two arguments"),
+        ((None, lambda input: None), "two arguments"),
+        ((None, lambda a, b, c: None), "two arguments"),
+        ((None, lambda *, input, context: None), "two arguments"),
+    ],
+)
+def test_a_wrong_matcher_is_refused(arguments: tuple[Any, ...], says: str) -> None:
+    with pytest.raises(OptionsError, match=says):
+        HookMatcher(*arguments)
+
+
+@pytest.mark.parametrize("timeout", [0, -1, float("nan"), float("inf"), "5", True])
+def test_a_wrong_timeout_is_refused(timeout: Any) -> None:
+    with pytest.raises(OptionsError, match="timeout"):
+        HookMatcher(None, handler, timeout=timeout)
+
+
+def test_a_wrong_failure_rule_is_refused() -> None:
+    with pytest.raises(OptionsError, match="on_failure"):
+        HookMatcher(None, handler, on_failure="ignore")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("function", [lambda *args: None, lambda a, b=1, *c: None, print])
+def test_a_handler_that_can_take_two_arguments_will_do(function: Any) -> None:
+    assert HookMatcher(None, function).handlers == (function,)
+
+
+# The official SDK ------------------------------------------------------------------------------------------------
+
+
+def test_a_handler_alone_is_a_matcher_for_everything() -> None:
+    assert read_matcher(handler).pattern is None
+
+
+@pytest.mark.parametrize("shape", [dict, SimpleNamespace])
+def test_a_matcher_of_the_official_sdk_works(shape: Any) -> None:
+    matcher = read_matcher(shape(matcher="Bash", hooks=[handler], timeout=5))
+    assert (matcher.pattern, matcher.handlers, matcher.timeout) == ("Bash", (handler,), 5)
+
+
+@pytest.mark.anyio
+async def test_a_callback_of_the_official_sdk_gets_what_it_gets_there() -> None:
+    seen: list[Any] = []
+
+    async def callback(input_data: Any, tool_use_id: str | None, context: Any) -> dict[str, Any]:
+        seen.extend((input_data, tool_use_id, context))
+        return {}
+
+    matcher = read_matcher({"hooks": [callback]})
+    context = HookContext(request_id="r", event="Stop", tool_use_id="t")
+    assert await matcher.handlers[0](StopInput(session_id="s"), context) == {}
+    assert seen == [{"hook_event_name": "Stop", "session_id": "s"}, "t", {"signal": None}]
+    assert "callback" in repr(matcher)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {},
+        {"matcher": "Bash"},
+        {"matcher": "Bash", "handler": handler},
+        {"hooks": [handler], "pattern": "Bash"},
+        {"hooks": []},
+        {"hooks": [{"type": "command", "command": "ls"}]},
+        "handler",
+        None,
+        3,
+    ],
+)
+def test_what_is_no_matcher_is_refused(value: Any) -> None:
+    with pytest.raises(OptionsError):
+        read_matcher(value)

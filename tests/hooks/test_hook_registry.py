@@ -1,0 +1,129 @@
+"""Collecting hooks."""
+
+import warnings
+from typing import Any
+
+import pytest
+
+from claude_agent_py.errors import OptionsError
+from claude_agent_py.hooks import HookContext, HookMatcher, Hooks, HookWarning
+from claude_agent_py.hooks.registry import known_event
+from claude_agent_py.hooks.shorthands import EventDecorators, Shorthand
+from claude_agent_py.wire.hooks import HOOK_EVENT_FACTS, HOOK_EVENTS, HookInput, PreToolUseInput, StopInput
+
+
+def handler(input: HookInput, context: HookContext) -> None: ...
+
+
+def test_a_dict_keeps_its_order() -> None:
+    matcher = HookMatcher("Bash", handler)
+    hooks = Hooks({"PreToolUse": [matcher, handler], "Stop": [handler]})
+    assert [(event, entry.pattern) for event, entry in hooks] == [
+        ("PreToolUse", "Bash"),
+        ("PreToolUse", None),
+        ("Stop", None),
+    ]
+    assert len(hooks) == 3
+    assert repr(hooks) == "<Hooks for PreToolUse, Stop>"
+
+
+def test_of_takes_what_an_option_may_hold() -> None:
+    hooks = Hooks()
+    assert Hooks.of(hooks) is hooks
+    assert len(Hooks.of(None)) == 0
+    assert len(Hooks.of({"Stop": [handler]})) == 1
+    with pytest.raises(OptionsError, match="not list"):
+        Hooks.of([handler])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("value", [handler, "handler", {"hooks": [handler]}, None, HookMatcher(None, handler)])
+def test_an_event_without_a_list_is_refused(value: Any) -> None:
+    with pytest.raises(OptionsError, match=r"hooks\['Stop'\] is a list"):
+        Hooks({"Stop": value})
+
+
+@pytest.mark.parametrize(
+    ("event", "says"),
+    [
+        ("PreTooluse", "did you mean 'PreToolUse'"),
+        ("pre_tool_use", "there is no hook event"),
+        ("SubagentEnd", "did you mean"),
+        ("", "the events are"),
+        (None, "there is no hook event None"),
+    ],
+)
+def test_an_unknown_event_is_refused_with_a_suggestion(event: Any, says: str) -> None:
+    with pytest.raises(OptionsError, match=says):
+        known_event(event)
+    with pytest.raises(OptionsError, match=says):
+        Hooks({event: [handler]})
+    with pytest.raises(OptionsError, match=says):
+        Hooks().on(event)
+
+
+def test_the_decorator_registers_and_gives_the_function_back() -> None:
+    hooks = Hooks()
+
+    @hooks.on("PreToolUse", matcher="Bash", timeout=2, on_failure="continue")
+    def guard(input: PreToolUseInput, context: HookContext) -> None: ...
+
+    [(event, matcher)] = hooks
+    assert (event, matcher.pattern, matcher.timeout, matcher.on_failure) == ("PreToolUse", "Bash", 2, "continue")
+    assert matcher.handlers == (guard,)
+
+
+def test_shorthands_work_with_and_without_arguments() -> None:
+    hooks = Hooks()
+
+    @hooks.pre_tool_use("Bash|Write", timeout=2)
+    async def guard(input: PreToolUseInput, context: HookContext) -> None: ...
+
+    @hooks.stop
+    def stop(input: StopInput, context: HookContext) -> None: ...
+
+    @hooks.stop()
+    def other(input: StopInput, context: HookContext) -> None: ...
+
+    assert [(event, matcher.pattern, matcher.handlers) for event, matcher in hooks] == [
+        ("PreToolUse", "Bash|Write", (guard,)),
+        ("Stop", None, (stop,)),
+        ("Stop", None, (other,)),
+    ]
+
+
+def test_every_event_has_a_shorthand() -> None:
+    names = {
+        shorthand._event: name for name, shorthand in vars(EventDecorators).items() if isinstance(shorthand, Shorthand)
+    }
+    assert tuple(names) == HOOK_EVENTS
+    for event, name in names.items():
+        assert name.replace("_", "") == event.lower()
+        hooks = Hooks()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", HookWarning)
+            getattr(hooks, name)(handler)
+        assert [entry[0] for entry in hooks] == [event]
+
+
+@pytest.mark.parametrize("event", [name for name, facts in HOOK_EVENT_FACTS.items() if facts.delivery == "never"])
+def test_an_event_that_is_never_sent_warns_at_the_line_that_registers_it(event: str) -> None:
+    with pytest.warns(HookWarning, match="never sends") as caught:
+        Hooks({event: [handler]})
+    assert caught[0].filename == __file__
+    with pytest.warns(HookWarning, match=event) as caught:
+        Hooks().on(event)(handler)
+    assert caught[0].filename == __file__
+
+
+def test_doubtful_hooks_warn() -> None:
+    with pytest.warns(HookWarning, match="never seen"):
+        Hooks({"TeammateIdle": [handler]})
+    with pytest.warns(HookWarning, match="'clear' and 'compact' only"):
+        Hooks({"SessionStart": [handler]})
+    with pytest.warns(HookWarning, match="'Bash' is"):
+        Hooks({"PreToolUse": [HookMatcher("bash", handler)]})
+
+
+def test_what_is_always_sent_warns_not() -> None:
+    always = [event for event, facts in HOOK_EVENT_FACTS.items() if facts.delivery == "always"]
+    assert len(Hooks({event: [handler] for event in always})) == len(always) >= 22
