@@ -13,12 +13,12 @@ become U+FFFD.
 
 import json
 import re
-from collections.abc import Iterable, Sequence
-from functools import cache
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
-from pydantic_core import ErrorDetails, PydanticSerializationError, SchemaValidator
+from pydantic_core import ErrorDetails, PydanticSerializationError
 
 from claude_agent_py.wire.unions import KNOWN_TAG
 from claude_agent_py.wire.unknown import MalformedFrame, UnknownMessage
@@ -36,7 +36,7 @@ def decode(line: bytes | str) -> "Frame":
     A line break at the end, a byte order mark and white space around the JSON do no harm.
     """
     try:
-        return _validator().validate_json(line, strict=True)  # type: ignore[no-any-return]
+        return _validate()(line)
     except ValueError as problem:  # a ValidationError, or text that is no Unicode
         return _decode_carefully(line, problem)
 
@@ -71,17 +71,15 @@ def encode_json(value: Any) -> bytes:
 
 def prepare() -> None:
     """Build the fast path now (it takes some tens of milliseconds), for example while the CLI starts."""
-    _validator()
+    _validate()
 
 
 @cache
-def _validator() -> SchemaValidator:
+def _validate() -> Callable[[bytes | str], "Frame"]:
     from claude_agent_py.wire.frames import KnownFrame
 
-    adapter: TypeAdapter[Any] = TypeAdapter(KnownFrame)
-    validator = adapter.validator
-    assert isinstance(validator, SchemaValidator)  # noqa: S101  # it would be a stand-in only for a deferred adapter
-    return validator
+    adapter: TypeAdapter[Frame] = TypeAdapter(KnownFrame)
+    return partial(adapter.validator.validate_json, strict=True)
 
 
 # What the fast path did not take ---------------------------------------------------------------------------------
@@ -130,9 +128,11 @@ def _is_about_text(problem: ValueError) -> bool:
 
 def _decode_repaired(line: bytes | str, raw: dict[str, Any]) -> "Frame":
     try:
-        return _validator().validate_json(encode_json(raw), strict=True)  # type: ignore[no-any-return]
+        return _validate()(encode_json(raw))
     except ValidationError as problem:
         return _malformed(line, raw, problem)
+    except RecursionError as problem:
+        return MalformedFrame(line, f"nested too deeply: {problem}", raw)
 
 
 # Saying what is wrong --------------------------------------------------------------------------------------------
@@ -151,7 +151,8 @@ def _malformed(line: bytes | str, raw: dict[str, Any], problem: ValueError) -> M
 def locate(error: ErrorDetails, raw: Any) -> tuple[str | int, ...]:
     """Give the keys and indices that lead to an error, without the names of union members in between."""
     path: list[str | int] = []
-    node, labels = raw, _labels(raw)
+    node: Any = raw
+    labels = _labels(raw)
     steps: Sequence[str | int] = error["loc"]
     for number, step in enumerate(steps, start=1):
         is_missing = error["type"] == "missing" and number == len(steps)

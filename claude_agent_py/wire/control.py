@@ -169,8 +169,9 @@ class ControlResponse(TaggedModel):
     @classmethod
     def failure(cls, request_id: str, error: str, error_code: str | None = None) -> "ControlResponse":
         """Make the answer to a request that was not carried out."""
-        code = {} if error_code is None else {"error_code": error_code}
-        return cls(response=ControlFailure(request_id=request_id, error=error, **code))
+        if error_code is None:
+            return cls(response=ControlFailure(request_id=request_id, error=error))
+        return cls(response=ControlFailure(request_id=request_id, error=error, error_code=error_code))
 
 
 class ControlCancelRequest(TaggedModel):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from claude_agent_py.wire import MalformedFrame, TextBlock, UserContent, UserMessage, decode, encode
+from claude_agent_py.wire import MalformedFrame, TextBlock, UnknownMessage, UserContent, UserMessage, decode, encode
 
 ASSISTANT = {"type": "assistant", "message": {"role": "assistant", "content": [{"type": "text", "text": "hi"}]}}
 
@@ -153,6 +153,18 @@ def test_the_deepest_error_is_the_one_that_is_told() -> None:
     blocks = [{"type": "text", "text": "a", "citations": [{"type": "page_location", "title": 5}]}]
     frame = malformed(json.dumps({"type": "user", "message": {"role": "user", "content": blocks}}))
     assert frame.location == ("message", "content", 0, "citations", 0, "title")
+
+
+@pytest.mark.parametrize("depth", [150, 300, 900, 990, 5000, 200_000])
+def test_any_depth_of_nesting_gives_a_frame(depth: int) -> None:
+    line = (
+        '{"type":"user","message":{"role":"user","content":"hi"},"tool_use_result":' + "[" * depth + "]" * depth + "}"
+    )
+    frame = decode(line)
+    assert isinstance(frame, UserMessage if depth < 200 else MalformedFrame)
+    assert encode(frame) == line.encode() + b"\n" or depth < 200
+    unknown = decode(line.replace("user", "no such type"))
+    assert unknown.type == "no such type" if isinstance(unknown, UnknownMessage) else depth > 200
 
 
 def test_nothing_is_converted_on_the_way_in() -> None:
