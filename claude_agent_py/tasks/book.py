@@ -51,11 +51,17 @@ class Book:
         self._undecided: set[str] = set()
         self._children_of_unknown: dict[str, list[str]] = {}
         self._events: list[TaskEvent] = []
+        self._agenda: list[str] = []
 
     def take_events(self) -> list[TaskEvent]:
         """Give the events since the last call."""
         events, self._events = self._events, []
         return events
+
+    def take_agenda(self) -> list[str]:
+        """Give the tasks that need looking after since the last call: they began, or there is a doubt about them."""
+        agenda, self._agenda = self._agenda, []
+        return agenda
 
     # Questions
 
@@ -304,12 +310,14 @@ class Book:
         self._live_ids = None
         if is_live:
             self._live[task_id] = None
+            self._agenda.append(task_id)
         else:
             del self._live[task_id]
 
     def _decide_at(self, entry: Entry, time: float) -> None:
         entry.run.settle_at = time
         self._undecided.add(entry.id)
+        self._agenda.append(entry.id)
 
     def say(self, event: TaskEvent) -> None:
         """Report an event."""

@@ -30,7 +30,7 @@ from claude_agent_py.wire.tasks import (
 
 REPORT_GRACE: Final = 0.5
 """Seconds that an ended task waits for its notification. Measured: the two are at most some milliseconds apart."""
-DOUBT_GRACE: Final = 2.0
+DOUBT_GRACE: Final = 1.0
 """Seconds that a task may be missing before it is taken to be over."""
 
 _TYPE_OF_LABEL: Final[Mapping[str, str]] = {

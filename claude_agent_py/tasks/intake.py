@@ -1,0 +1,177 @@
+"""Taking in what a session says of its tasks, and telling everyone who wants to know.
+
+Owns the way of a message: into the ledger, the log of messages and the known paths, and from there, as events, to
+listeners, streams, observers and waiting workers. Called by the pump, so everything here is quick, does no I/O and
+never raises. Decides nothing: what a message means stands in `ledger`, what users see in `manager`.
+"""
+
+import logging
+import weakref
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from claude_agent_py.tasks.events import (
+    TaskEvent,
+    TaskFinished,
+    TaskOutputAvailable,
+    TaskReopened,
+    TaskRevised,
+    TaskStarted,
+)
+from claude_agent_py.tasks.ledger import Ledger
+from claude_agent_py.tasks.listeners import Listeners, What, event_filter
+from claude_agent_py.tasks.message_log import MessageLog
+from claude_agent_py.tasks.places import Places
+from claude_agent_py.tasks.waiting import Bell, EventStream
+from claude_agent_py.wire.system import InitMessage
+from claude_agent_py.wire.tasks import TaskStartedMessage
+
+logger = logging.getLogger(__name__)
+
+Observer = Callable[[list[TaskEvent]], object]
+
+
+class Intake:
+    """What comes in, and who is told."""
+
+    def __init__(self, ledger: Ledger, places: Places, log: MessageLog, clock: Callable[[], float]) -> None:
+        self.ledger = ledger
+        self.places = places
+        self.log = log
+        self.clock = clock
+        self.listeners = Listeners()
+        self.observers: list[Observer] = []
+        self.any_bell = Bell()
+        """Rung when a task begins or ends."""
+        self.agenda_bell = Bell()
+        """Rung when there is something to reconcile."""
+        self.stoppers: dict[str, Callable[[], Awaitable[object]]] = {}
+        """How to stop the tasks that are not the CLI's."""
+        self._bells: dict[str, Bell] = {}
+        self._streams: weakref.WeakSet[EventStream] = weakref.WeakSet()
+        self._is_over = False
+
+    # From the session
+
+    def track(self, message: Any) -> list[TaskEvent]:
+        """Take in a message."""
+        return self._safely(lambda: self._track(message))
+
+    def _track(self, message: Any) -> list[TaskEvent]:
+        self._reopen()
+        events = self.publish(self.ledger.fold(message, self.clock()))
+        if isinstance(message, InitMessage):
+            self.places.note_init(message.cwd, message.session_id)
+        agent_id = getattr(message, "agent_id", None)
+        if agent_id is not None and agent_id in self.ledger.entries:
+            self.log.add(agent_id, message)
+            self._ring(agent_id)
+        return events
+
+    def track_hook(self, event: str, data: Mapping[str, Any]) -> list[TaskEvent]:
+        """Take in the input of a hook."""
+
+        def fold() -> list[TaskEvent]:
+            self._reopen()
+            self.places.note_hook(data)
+            return self.publish(self.ledger.fold_hook(event, data, self.clock()))
+
+        return self._safely(fold)
+
+    def track_prompt(self, request_id: str, agent_id: str | None) -> list[TaskEvent]:
+        """Take in that a subagent asks the user."""
+        return self._safely(lambda: self.publish(self.ledger.asked(request_id, agent_id or "", self.clock())))
+
+    def track_prompt_end(self, request_id: str) -> list[TaskEvent]:
+        """Take in that a prompt is over."""
+        return self._safely(lambda: self.publish(self.ledger.answered(request_id, self.clock())))
+
+    def process_exited(self, reason: str) -> list[TaskEvent]:
+        """Take in that the process is gone."""
+        events = self._safely(lambda: self.publish(self.ledger.process_exited(reason, self.clock())))
+        if not any(entry.is_live for entry in self.ledger.entries.values() if entry.is_external):
+            self._end_streams()
+        return events
+
+    def adopt(self, message: TaskStartedMessage, stop: Callable[[], Awaitable[object]]) -> None:
+        """Take in a task that is not the CLI's."""
+        self.stoppers[message.task_id] = stop
+        self.ledger.book.entry(message.task_id, self.clock()).is_external = True
+        self.track(message)
+
+    def _safely(self, fold: Callable[[], list[TaskEvent]]) -> list[TaskEvent]:
+        try:
+            return fold()
+        except Exception:
+            logger.exception("The task ledger failed; the session goes on")
+            return []
+
+    # To everyone else
+
+    def publish(self, events: list[TaskEvent]) -> list[TaskEvent]:
+        """Tell everyone of events."""
+        for event in events:
+            if isinstance(event, TaskOutputAvailable):
+                self.places.note_output(event.task_id, event.path)
+            self.listeners.put(event)
+            for stream in list(self._streams):
+                stream.put(event)
+            self._ring(event.task_id)
+        if events:
+            self._tell_observers(events)
+        if any(isinstance(event, TaskStarted | TaskReopened | TaskFinished | TaskRevised) for event in events):
+            self.any_bell.ring()
+        self._ring_agenda()
+        return events
+
+    def _ring_agenda(self) -> None:
+        agenda = self.ledger.book.take_agenda()
+        for task_id in agenda:
+            self._ring(task_id)
+        if agenda:
+            self.agenda_bell.ring()
+            self.any_bell.ring()
+
+    def _tell_observers(self, events: list[TaskEvent]) -> None:
+        for observer in self.observers:
+            try:
+                observer(events)
+            except Exception:
+                logger.exception("An observer of task events failed")
+
+    def stream(self, what: What) -> EventStream:
+        """Give a stream of the events from now on."""
+        stream = EventStream(event_filter(what))
+        if self._is_over:
+            stream.close()
+        self._streams.add(stream)
+        return stream
+
+    def _end_streams(self) -> None:
+        self._is_over = True
+        self.listeners.close()
+        for stream in list(self._streams):
+            stream.close()
+        self._streams.clear()
+        self.ring_all()
+
+    def _reopen(self) -> None:
+        if self._is_over:
+            self._is_over = False
+            self.listeners.reopen()
+
+    # Bells
+
+    def bell(self, task_id: str) -> Bell:
+        """Give the bell of a task, rung whenever something happens to it."""
+        return self._bells.setdefault(task_id, Bell())
+
+    def ring_all(self) -> None:
+        """Wake all who wait for anything."""
+        for bell in (self.any_bell, self.agenda_bell, *self._bells.values()):
+            bell.ring()
+
+    def _ring(self, task_id: str) -> None:
+        bell = self._bells.get(task_id)
+        if bell is not None:
+            bell.ring()

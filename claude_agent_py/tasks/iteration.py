@@ -1,0 +1,98 @@
+"""Iterating over what comes: tasks as they end, the messages of one task.
+
+Owns two asynchronous iterators. They are objects, not generators, so that leaving a loop early leaves nothing behind.
+"""
+
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import anyio
+from anyio.lowlevel import checkpoint
+
+from claude_agent_py.errors import TaskTimeoutError
+from claude_agent_py.tasks.events import TaskFinished
+from claude_agent_py.tasks.message_log import MessageLog
+
+if TYPE_CHECKING:
+    from claude_agent_py.tasks.manager import TaskManager
+    from claude_agent_py.tasks.task import Task
+
+
+class Completions:
+    """Tasks as they end: iterate it with `async for`."""
+
+    def __init__(self, manager: "TaskManager", chosen: "Sequence[Task] | None", timeout: float | None) -> None:
+        self._manager = manager
+        self._chosen = chosen
+        self._timeout = timeout
+        self._deadline: float | None = None
+        over = [task for task in self._tasks() if task.outcome is not None]
+        self._over = deque(sorted(over, key=lambda task: task.ended_at or 0.0))
+        self._ends = manager.events(TaskFinished)
+
+    def __aiter__(self) -> "Completions":
+        return self
+
+    async def __anext__(self) -> "Task":
+        await checkpoint()
+        if self._timeout is not None and self._deadline is None:
+            self._deadline = anyio.current_time() + self._timeout
+        while True:
+            task = self._next()
+            if task is not None:
+                return task
+            live = self._live_ids()
+            if not live:
+                raise StopAsyncIteration
+            with anyio.move_on_after(self._time_left()) as wait:
+                await self._manager.until(lambda: bool(self._ends.waiting) or not self._live_ids())
+            if wait.cancelled_caught and not self._ends.waiting and self._live_ids():
+                raise TaskTimeoutError(live[0], self._timeout or 0.0)
+
+    def _time_left(self) -> float | None:
+        return None if self._deadline is None else max(0.0, self._deadline - anyio.current_time())
+
+    def _next(self) -> "Task | None":
+        if self._over:
+            return self._over.popleft()
+        while self._ends.waiting:
+            task = self._manager[self._ends.take().task_id]
+            if task in self._chosen if self._chosen is not None else not task.is_ambient:
+                return task
+        return None
+
+    def _live_ids(self) -> list[str]:
+        live = self._manager.live_ids()
+        return list(live) if self._chosen is None else [task.id for task in self._chosen if task.outcome is None]
+
+    def _tasks(self) -> "list[Task]":
+        if self._chosen is not None:
+            return list(self._chosen)
+        return [task for task in self._manager if not task.is_ambient]
+
+
+class Conversation:
+    """The messages of a subagent, those seen so far and then live: iterate it with `async for`."""
+
+    def __init__(
+        self, task_id: str, log: MessageLog, is_over: Callable[[], bool], nap: Callable[[], Awaitable[None]]
+    ) -> None:
+        self._task_id = task_id
+        self._log = log
+        self._is_over = is_over
+        self._nap = nap
+        self._position = 0
+
+    def __aiter__(self) -> "Conversation":
+        return self
+
+    async def __anext__(self) -> Any:
+        await checkpoint()
+        while True:
+            message, self._position = self._log.read(self._task_id, self._position)
+            if message is not None:
+                return message
+            if self._is_over():
+                raise StopAsyncIteration
+            await self._nap()

@@ -1,0 +1,119 @@
+"""Telling listeners of task events, so that none of them can harm anybody.
+
+Owns the listeners and their workers: each has a queue and a worker of its own, so that a slow one delays only itself,
+and what one raises is logged and reported. Nothing here runs in the pump. Knows no task.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+import anyio
+
+from claude_agent_py.callbacks import call, callback_name
+from claude_agent_py.errors import HandlerError
+from claude_agent_py.tasks.events import EVENT_TYPES, TaskEvent, TaskFinished
+from claude_agent_py.tasks.waiting import Bell, EventStream
+
+logger = logging.getLogger(__name__)
+
+Listener: TypeAlias = Callable[[Any], Any]
+What: TypeAlias = str | type[TaskEvent] | None
+"""Which events: a class, a `kind`, `"notification"`, or None for all."""
+
+NOTIFICATION: Final = "notification"
+_KINDS: Final = {kind.kind: kind for kind in EVENT_TYPES}
+
+
+class _Registered:
+    """A listener with its queue."""
+
+    def __init__(self, listener: Listener, what: What) -> None:
+        self.listener = listener
+        self.what = what
+        self.is_for_notifications = what == NOTIFICATION
+        self.stream = EventStream(event_filter(TaskFinished if self.is_for_notifications else what))
+
+    async def deliver(self, report: Callable[[HandlerError], None] | None) -> None:
+        """Tell the listener everything, one event after the other, until the session is over."""
+        async for event in self.stream:
+            try:
+                await call(self.listener, self._value(event))
+            except Exception as error:
+                self._failed(error, report)
+
+    def _value(self, event: TaskEvent) -> Any:
+        return event.notification() if self.is_for_notifications and isinstance(event, TaskFinished) else event
+
+    def _failed(self, error: Exception, report: Callable[[HandlerError], None] | None) -> None:
+        name = callback_name(self.listener)
+        logger.error("The task listener %s failed", name, exc_info=error)
+        if report is not None:
+            report(HandlerError(name, f"{type(error).__name__}: {error}"))
+
+
+class Listeners:
+    """The listeners of one manager."""
+
+    def __init__(self) -> None:
+        self._registered: list[_Registered] = []
+        self._added = Bell()
+        self._is_closed = False
+
+    def add(self, listener: Listener, what: What = None) -> None:
+        """Add a listener; it hears of what happens from now on."""
+        self._registered.append(_Registered(listener, what))
+        self._is_closed = False
+        self._added.ring()
+
+    def remove(self, listener: Listener) -> None:
+        """Remove a listener, wherever it was added. One that is not there is no error."""
+        for registered in [registered for registered in self._registered if registered.listener == listener]:
+            self._registered.remove(registered)
+            registered.stream.close()
+
+    def put(self, event: TaskEvent) -> None:
+        """Queue an event for those who want it."""
+        for registered in self._registered:
+            registered.stream.put(event)
+
+    def close(self) -> None:
+        """Let the workers end once they have told what is queued."""
+        self._is_closed = True
+        for registered in self._registered:
+            registered.stream.close()
+        self._added.ring()
+
+    def reopen(self) -> None:
+        """Begin anew for another process: the same listeners, with fresh queues."""
+        self._registered = [_Registered(registered.listener, registered.what) for registered in self._registered]
+        self._is_closed = False
+
+    async def deliver_forever(self, report: Callable[[HandlerError], None] | None) -> None:
+        """Run the listeners until the session is over and all of it is told."""
+        started: set[_Registered] = set()
+        async with anyio.create_task_group() as workers:
+            while True:
+                for registered in [one for one in self._registered if one not in started]:
+                    started.add(registered)
+                    workers.start_soon(registered.deliver, report)
+                if self._is_closed:
+                    return
+                await self._added.wait()
+
+
+def event_filter(what: What) -> Callable[[TaskEvent], bool]:
+    """Give the test for the events that are meant. Raises ValueError for a word that means none."""
+    wanted = _event_type(what)
+    return lambda event: isinstance(event, wanted)
+
+
+def _event_type(what: What) -> type[TaskEvent]:
+    if what is None:
+        return TaskEvent
+    if isinstance(what, str):
+        try:
+            return _KINDS[what]
+        except KeyError:
+            raise ValueError(f"there are no {what!r} events; there are {', '.join([NOTIFICATION, *_KINDS])}") from None
+    return what

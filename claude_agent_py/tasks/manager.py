@@ -1,0 +1,335 @@
+"""All tasks of a session: `client.tasks`.
+
+Owns the public face, `TaskManager`, and how its parts are put together. The parts: `intake` takes messages in, `ledger`
+knows what they mean, `reconcile` infers what never arrived, `waits` waits, `commands` sends requests, `reading` and
+`follow` read outputs. A manager can be used alone, on recorded messages for instance: without a session behind it
+everything works but the requests to the CLI.
+
+All of it belongs to one thread, that of the event loop. Nothing is tied to a loop before somebody waits.
+"""
+
+import os
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
+
+import anyio
+
+from claude_agent_py.errors import HandlerError, TaskError
+from claude_agent_py.protocol.ports import ControlPort
+from claude_agent_py.tasks.commands import Commands
+from claude_agent_py.tasks.entry import Entry
+from claude_agent_py.tasks.events import TaskEvent
+from claude_agent_py.tasks.follow import AgentDecoder, Follow, ShellDecoder
+from claude_agent_py.tasks.intake import Intake
+from claude_agent_py.tasks.iteration import Completions, Conversation
+from claude_agent_py.tasks.ledger import Ledger
+from claude_agent_py.tasks.listeners import Listener, What
+from claude_agent_py.tasks.message_log import MESSAGE_LIMIT, MessageLog
+from claude_agent_py.tasks.outcome import TaskOutcome
+from claude_agent_py.tasks.places import Places
+from claude_agent_py.tasks.reading import OutputReader, TaskOutput
+from claude_agent_py.tasks.reconcile import Grace, Reconciler
+from claude_agent_py.tasks.task import Task
+from claude_agent_py.tasks.tree import TaskTree, build_tree
+from claude_agent_py.tasks.waiting import EventStream
+from claude_agent_py.tasks.waits import Waits
+from claude_agent_py.wire.tasks import TaskStartedMessage
+
+_EPOCH: Final = time.time() - time.monotonic()
+
+
+def steady_time() -> float:
+    """Give the time in seconds since the epoch, by a clock that is never set back."""
+    return _EPOCH + time.monotonic()
+
+
+class TaskManager:
+    """The background tasks of a session. Iterating gives every `Task`, in the order in which they became known."""
+
+    def __init__(
+        self,
+        control: ControlPort | None = None,
+        *,
+        config_dir: str | os.PathLike[str] | None = None,
+        grace: Grace | None = None,
+        message_limit: int = MESSAGE_LIMIT,
+        clock: Callable[[], float] = steady_time,
+    ) -> None:
+        """Make a manager.
+
+        Args:
+            control: Sends requests to the CLI. Without it, `stop` and `move_to_background` raise TaskError.
+            config_dir: The CLI's configuration directory, under which the transcripts of subagents lie.
+            grace: How long to wait before something is inferred.
+            message_limit: How many messages of subagents to keep for `Task.messages()`, over all tasks.
+            clock: Gives the time, in seconds since the epoch.
+        """
+        grace = grace or Grace()
+        ledger = Ledger(report_grace=grace.report, doubt_grace=grace.doubt)
+        places, log = Places(config_dir), MessageLog(message_limit)
+        self._ledger = ledger
+        self._intake = Intake(ledger, places, log, clock)
+        self._waits = Waits(self._intake, Reconciler(ledger, places, clock, self._intake.publish, grace.quiet))
+        self._commands = Commands(self._intake, self._waits, control)
+        self._tasks: dict[str, Task] = {}
+        self.reader: Final = OutputReader(places, log, control)
+        """Reads outputs and transcripts by entry; users call the methods of `Task`."""
+
+    def __repr__(self) -> str:
+        return f"<TaskManager {len(self)} tasks, {len(self.live_ids())} live>"
+
+    # Looking
+
+    def __iter__(self) -> Iterator[Task]:
+        return iter([self._task(entry) for entry in self._ledger.entries.values()])
+
+    def __len__(self) -> int:
+        return len(self._ledger.entries)
+
+    def __contains__(self, task_id: object) -> bool:
+        return task_id in self._ledger.entries
+
+    def __getitem__(self, task_id: str) -> Task:
+        """Give a task. Raises TaskNotFoundError."""
+        return self._task(self._waits.entry(task_id))
+
+    def get(self, task_id: str) -> Task | None:
+        """Give a task; None where there is none with that id."""
+        entry = self._ledger.entries.get(task_id)
+        return None if entry is None else self._task(entry)
+
+    def _task(self, entry: Entry) -> Task:
+        task = self._tasks.get(entry.id)
+        if task is None:
+            task = self._tasks[entry.id] = Task(entry, self)
+        return task
+
+    @property
+    def running(self) -> list[Task]:
+        """The tasks that are not over, paused ones and those that wait for the user included."""
+        return [task for task in self if not task.done]
+
+    @property
+    def finished(self) -> list[Task]:
+        """The tasks that are over."""
+        return [task for task in self if task.done]
+
+    @property
+    def roots(self) -> list[Task]:
+        """The tasks that no known subagent launched."""
+        return [task for task in self if task.parent is None]
+
+    def tree(self) -> TaskTree:
+        """Give all tasks as a tree: subagents with what they launched. `print()` draws it."""
+        return build_tree(self.roots, lambda task: task.children)
+
+    def live_ids(self) -> frozenset[str]:
+        """Give the ids of the tasks that are not over, ambient ones left out. Cheap."""
+        return self._ledger.live_ids()
+
+    # Taking in
+
+    def track(self, message: Any, /) -> list[TaskEvent]:
+        """Take in a message of the session, whatever its type, and give the task events that it caused.
+
+        Quick, does no I/O, never raises. Order, repetitions and gaps do no harm.
+        """
+        return self._intake.track(message)
+
+    def track_hook(self, event: str, data: Mapping[str, Any], /) -> list[TaskEvent]:
+        """Take in the input of a hook, as it stands on the wire. Quick, never raises."""
+        return self._intake.track_hook(event, data)
+
+    def track_prompt(self, request_id: str, agent_id: str | None) -> list[TaskEvent]:
+        """Note that a subagent asks the user (a permission, a question): its task is `awaiting_user`. Never raises."""
+        return self._intake.track_prompt(request_id, agent_id)
+
+    def track_prompt_end(self, request_id: str) -> list[TaskEvent]:
+        """Note that a prompt was answered or withdrawn. Never raises."""
+        return self._intake.track_prompt_end(request_id)
+
+    def process_exited(self, reason: str) -> list[TaskEvent]:
+        """Note that the CLI's process is gone: what it ran has failed, for this reason. Ends the streams of events.
+
+        Tasks that were adopted go on, and the streams with them. Messages of another process may be tracked afterwards.
+        """
+        return self._intake.process_exited(reason)
+
+    def adopt(self, message: TaskStartedMessage, stop: Callable[[], Awaitable[object]]) -> Task:
+        """Take in a task that this side runs, not the CLI. Report on it with `track`, as the CLI does on its own.
+
+        `stop` is called to stop it, in place of a request to the CLI; the task then ends by what is tracked.
+        """
+        self._intake.adopt(message, stop)
+        return self[message.task_id]
+
+    # Events
+
+    def events(self, what: What = None) -> EventStream:
+        """Give the events from now on, to be iterated with `async for`. It ends when the session is over.
+
+        Args:
+            what: Only these: an event class, or its `kind`. None gives all.
+        """
+        return self._intake.stream(what)
+
+    def on(self, what: What | Listener = None, listener: Listener | None = None) -> Any:
+        """Call a function for each event: `on(f)` for all, `on(TaskFinished, f)` or `on("finished", f)` for some.
+
+        `on("notification", f)` calls it once for each end, with the `TaskNotificationMessage` (one that is made up
+        where the CLI sent none). Without a function it is a decorator. The function is plain or async; it runs in a
+        worker of its own, a plain one in a thread. What it raises is logged and reported, and harms nobody.
+        """
+        if listener is not None:
+            self._intake.listeners.add(listener, what if what is None or isinstance(what, str | type) else None)
+            return listener
+        if what is None or isinstance(what, str | type):
+            return lambda function: self.on(what, function)
+        return self.on(None, what)
+
+    def off(self, listener: Listener) -> None:
+        """Take a function away that `on` added. One that is not there is no error."""
+        self._intake.listeners.remove(listener)
+
+    def observe(self, observer: Callable[[list[TaskEvent]], object]) -> None:
+        """Call a function for all events at once, in the thread of the loop. For the runtime: it must be quick."""
+        self._intake.observers.append(observer)
+
+    async def deliver_forever(self, report: Callable[[HandlerError], None] | None = None) -> None:
+        """Run the listeners, until the session is over and all of it is told. For a worker of the session."""
+        await self._intake.listeners.deliver_forever(report)
+
+    async def reconcile_forever(self) -> None:
+        """Decide about tasks whose end nobody reported. For a worker of the session; runs until it is cancelled."""
+        await self._waits.reconcile_forever()
+
+    # Waiting
+
+    async def wait(self, task_id: str, timeout: float | None = None) -> TaskOutcome:
+        """Wait for the end of a task's current run. See `Task.wait`.
+
+        Raises:
+            TaskNotFoundError: There is no such task.
+            TaskTimeoutError: It was not over in time.
+        """
+        return await self._waits.one(task_id, timeout)
+
+    async def wait_all(
+        self, task_ids: Iterable[str] | None = None, *, timeout: float | None = None
+    ) -> list[TaskOutcome]:
+        """Wait until these tasks are over, or (None) until no task runs, those that start meanwhile included.
+
+        Gives the outcomes in the order in which the tasks became known. Ambient tasks are not waited for.
+
+        Raises:
+            TaskNotFoundError: There is no such task.
+            TaskTimeoutError: Not all were over in time; it names the first of those.
+        """
+        return await self._waits.all(task_ids, timeout)
+
+    async def wait_any(self, task_ids: Iterable[str] | None = None, *, timeout: float | None = None) -> Task:
+        """Wait until one of these tasks (None: of all) is over, and give it. One that is over already counts.
+
+        Raises:
+            TaskNotFoundError: There is no such task.
+            TaskTimeoutError: None was over in time.
+            TaskError: There is no task to wait for.
+        """
+        async for task in self.as_completed(task_ids, timeout=timeout):
+            return task
+        raise TaskError("there is no task to wait for", task_id="")
+
+    def as_completed(self, task_ids: Iterable[str] | None = None, *, timeout: float | None = None) -> Completions:
+        """Iterate tasks as they end: first those that are over, then each when its run ends.
+
+        Without ids it goes on as long as a task runs, those that start meanwhile included. Iterating raises
+        TaskTimeoutError when `timeout` seconds (from the first step on) were not enough.
+        """
+        chosen = None if task_ids is None else [self[task_id] for task_id in task_ids]
+        return Completions(self, chosen, timeout)
+
+    async def until(self, is_true: Callable[[], bool], task_id: str | None = None) -> None:
+        """Wait until a condition holds. It is looked at whenever a task begins or ends, or anything happens to one."""
+        bell = self._intake.any_bell if task_id is None else self._intake.bell(task_id)
+        await self._waits.until(is_true, bell)
+
+    # Reading
+
+    async def output(
+        self, task_id: str, block: bool = True, timeout: float = 30.0, *, tail_bytes: int | None = None
+    ) -> TaskOutput:
+        """Give the output of a task and how it is, like the model's `TaskOutput` tool did.
+
+        Args:
+            task_id: The task.
+            block: Whether to wait for its end.
+            timeout: How long to wait, in seconds. Running out of it is no error: `retrieval_status` says so.
+            tail_bytes: Only about the last so many bytes.
+
+        Raises:
+            TaskNotFoundError: There is no such task.
+            TaskOutputError: It is over, and its output cannot be read.
+        """
+        entry = self._waits.entry(task_id)
+        if block:
+            with anyio.move_on_after(timeout):
+                await self.until(lambda: entry.run.status.is_terminal, task_id)
+        if not entry.run.status.is_terminal:
+            return await self.reader.output(entry, "timeout" if block else "not_ready", tail_bytes)
+        await self.wait(task_id)  # for the report, which is at most a moment behind
+        return await self.reader.output(entry, "success", tail_bytes)
+
+    def follow(self, task_id: str) -> Follow:
+        """Follow the output of a task live. See `Task.follow`."""
+        entry, places, bell = self._waits.entry(task_id), self._intake.places, self._intake.bell(task_id)
+        return Follow(
+            task_id,
+            lambda: places.transcript_of(entry) if entry.is_agent else places.output_of(entry),
+            lambda: entry.run.status.is_terminal,
+            lambda pause: self._waits.nap(bell, pause),
+            AgentDecoder() if entry.is_agent else ShellDecoder(),
+        )
+
+    def messages_of(self, task_id: str) -> AsyncIterator[Any]:
+        """Iterate the messages of a subagent. See `Task.messages`."""
+        entry, bell = self._waits.entry(task_id), self._intake.bell(task_id)
+        return Conversation(task_id, self._intake.log, lambda: not entry.is_live, lambda: self._waits.nap(bell))
+
+    # Acting
+
+    async def stop(self, task_id: str, timeout: float = 10.0) -> TaskOutcome:
+        """Stop a task, and give its outcome once the stop took effect. One that is over is left alone.
+
+        Raises:
+            TaskNotFoundError: There is no such task.
+            TaskTimeoutError: It was not over `timeout` seconds after the request.
+            ControlError: The request did not succeed.
+        """
+        return await self._commands.stop(task_id, timeout)
+
+    async def stop_all(self, timeout: float = 10.0) -> list[TaskOutcome]:
+        """Stop every task that runs, ambient ones left out, and give the outcomes.
+
+        Raises:
+            TaskTimeoutError: Not all were over in time; the others are stopped.
+            ControlError: A request did not succeed; the others are stopped.
+        """
+        return await self._commands.stop_all(timeout)
+
+    async def move_to_background(self, task_id: str, timeout: float = 10.0) -> bool:
+        """Move a foreground task to the background, and give whether it is there now. See `Task.move_to_background`.
+
+        Raises:
+            TaskNotFoundError: There is no such task.
+            ControlError: The request did not succeed.
+        """
+        return await self._commands.move_to_background(task_id, timeout)
+
+    async def move_all_to_background(self) -> None:
+        """Move all foreground tasks to the background; where there are none, nothing happens.
+
+        Raises:
+            ControlError: The request did not succeed.
+        """
+        await self._commands.move_all_to_background()

@@ -1,0 +1,127 @@
+"""Reading the files that tasks write: opening them safely, their tail, a shell's end marker.
+
+Owns what happens between a path and bytes, in plain blocking calls (the callers move them into a thread). Knows no
+task; errors are `OSError`s, which `task` turns into `TaskOutputError`.
+
+A path comes from the CLI, but what is there may be the work of any program that the model ran. So a file is opened
+without blocking and only then looked at, and nothing but a regular file is read. A symbolic link is followed, because
+the output of a subagent is one by design: it leads to the transcript.
+"""
+
+import errno
+import os
+import re
+import stat
+from dataclasses import dataclass
+from typing import Final
+
+_MARKER: Final = re.compile(rb"\n\[(?:exited with code (?P<code>-?\d{1,10})|killed)\]\n\Z")
+_PARTIAL_MARKER: Final = re.compile(rb"\n\[[a-z]{0,6}(?: [a-z]{0,4}){0,2}(?: -?\d{0,10})?\]?\Z")
+MARKER_BYTES: Final = 64
+"""More than an end marker has."""
+_FLAGS: Final = (
+    os.O_RDONLY
+    | getattr(os, "O_NONBLOCK", 0)  # a named pipe must not block the thread
+    | getattr(os, "O_NOCTTY", 0)
+    | getattr(os, "O_CLOEXEC", 0)
+    | getattr(os, "O_BINARY", 0)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class EndMarker:
+    """What the CLI writes at the end of a shell's output. `exit_code` is None for a shell that was killed."""
+
+    exit_code: int | None
+
+    @property
+    def is_killed(self) -> bool:
+        """Whether the shell was stopped."""
+        return self.exit_code is None
+
+
+@dataclass(frozen=True, slots=True)
+class ShellText:
+    """What a shell printed."""
+
+    text: str
+    marker: EndMarker | None
+    """None while the shell runs."""
+    total_bytes: int
+    """The size of the whole output, the marker left out."""
+    is_truncated: bool
+    """Whether `text` is only the end of it."""
+
+
+def open_regular(path: str) -> int:
+    """Open a regular file for reading and give its descriptor. Raises OSError for anything else."""
+    if not stat.S_ISREG(os.stat(path).st_mode):  # opening a device can have effects: do not even try
+        raise _not_regular(path)
+    descriptor = os.open(path, _FLAGS)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):  # replaced in between
+        os.close(descriptor)
+        raise _not_regular(path)
+    return descriptor
+
+
+def _not_regular(path: str) -> OSError:
+    return OSError(errno.EINVAL, "not a regular file", path)
+
+
+def read_bytes(path: str, *, tail_bytes: int | None = None) -> tuple[bytes, int]:
+    """Read a regular file, or its end. Gives the bytes and the size of the whole."""
+    with os.fdopen(open_regular(path), "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        if tail_bytes is not None and size > tail_bytes:
+            file.seek(size - tail_bytes)
+        data = file.read()
+    return data, max(size, len(data))
+
+
+def split_marker(data: bytes) -> tuple[bytes, EndMarker | None]:
+    """Take the end marker off the end of a shell's output."""
+    found = _MARKER.search(data, max(0, len(data) - MARKER_BYTES))
+    if found is None:
+        return data, None
+    code = found["code"]
+    return data[: found.start()], EndMarker(None if code is None else int(code))
+
+
+def held_back(data: bytes) -> int:
+    """Give how many bytes at the end may be the beginning of an end marker, so that they cannot be shown yet."""
+    start = max(0, len(data) - MARKER_BYTES)
+    found = _MARKER.search(data, start) or _PARTIAL_MARKER.search(data, start)
+    return len(data) - found.start() if found else 0
+
+
+def read_shell(path: str, tail_bytes: int | None = None) -> ShellText:
+    """Read what a shell printed, or the last `tail_bytes` of it."""
+    wanted = None if tail_bytes is None else max(0, tail_bytes)
+    data, size = read_bytes(path, tail_bytes=None if wanted is None else wanted + MARKER_BYTES)
+    text, marker = split_marker(data)
+    total = size - (len(data) - len(text))
+    shown = text if wanted is None else last_bytes(text, wanted)
+    return ShellText(shown.decode("utf-8", "replace"), marker, total, len(shown) < total)
+
+
+def read_marker(path: str) -> EndMarker | None:
+    """Read only the end marker of a shell's output."""
+    return split_marker(read_bytes(path, tail_bytes=MARKER_BYTES)[0])[1]
+
+
+def last_bytes(data: bytes, count: int) -> bytes:
+    """Give the last bytes, without the half character that the cut may leave in front."""
+    if count >= len(data):
+        return data
+    tail = data[len(data) - count :] if count else b""
+    cut = 0
+    while cut < min(3, len(tail)) and tail[cut] & 0xC0 == 0x80:  # continues a character
+        cut += 1
+    return tail[cut:]
+
+
+def last_chars(text: str, tail_bytes: int | None) -> str:
+    """Give the end of a text, counted in bytes of UTF-8."""
+    if tail_bytes is None:
+        return text
+    return last_bytes(text.encode("utf-8", "replace"), max(0, tail_bytes)).decode("utf-8", "replace")

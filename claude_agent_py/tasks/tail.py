@@ -1,0 +1,96 @@
+"""A file that grows, read piece by piece.
+
+Owns how far a file was read and what to do when it is cut, replaced or not there yet. Blocking calls of bounded size;
+`follow` makes them live. Keeps no file open between two reads, so that there is nothing to close.
+"""
+
+import os
+from dataclasses import dataclass
+from typing import Final
+
+from claude_agent_py.tasks.output_file import open_regular
+
+CHUNK_BYTES: Final = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What one read brought."""
+
+    data: bytes
+    is_end: bool
+    """Whether the end of the file was reached."""
+    restarted: bool = False
+    """Whether the file was cut or replaced, so that this is its beginning again."""
+
+
+class Tail:
+    """Reads a file from where it stopped."""
+
+    def __init__(self, *, offset: int = 0) -> None:
+        self._offset = offset
+        self._identity: tuple[int, int] | None = None
+
+    def read(self, path: str, limit: int = CHUNK_BYTES) -> Piece:
+        """Read on, at most `limit` bytes. Raises OSError where there is no regular file to read."""
+        descriptor = open_regular(path)
+        try:
+            facts = os.fstat(descriptor)
+            identity = (facts.st_dev, facts.st_ino)
+            known = self._identity or identity
+            restarted = facts.st_size < self._offset or identity != known
+            self._identity = identity
+            self._offset = 0 if restarted else self._offset
+            data = _read_at(descriptor, self._offset, limit)
+        finally:
+            os.close(descriptor)
+        self._offset += len(data)
+        return Piece(data, len(data) < limit, restarted)
+
+
+def _read_at(descriptor: int, offset: int, limit: int) -> bytes:
+    os.lseek(descriptor, offset, os.SEEK_SET)
+    parts: list[bytes] = []
+    while limit > 0:
+        part = os.read(descriptor, limit)
+        if not part:
+            break
+        parts.append(part)
+        limit -= len(part)
+    return b"".join(parts)
+
+
+class Lines:
+    """Cuts pieces into lines. A line longer than `max_bytes` is dropped, not kept."""
+
+    def __init__(self, max_bytes: int = 16 * 1024 * 1024) -> None:
+        self._max_bytes = max_bytes
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._skipping = False
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Take a piece and give the lines that it completes."""
+        *complete, rest = data.split(b"\n")
+        lines = [line for line in map(self._finish, complete) if line is not None]
+        self._keep(rest)
+        return lines
+
+    def reset(self) -> None:
+        """Forget the line that is not complete."""
+        self._parts.clear()
+        self._size, self._skipping = 0, False
+
+    def _finish(self, end: bytes) -> bytes | None:
+        self._keep(end)
+        line = None if self._skipping else b"".join(self._parts)
+        self.reset()
+        return line or None
+
+    def _keep(self, part: bytes) -> None:
+        self._size += len(part)
+        if self._size > self._max_bytes:
+            self._parts.clear()
+            self._skipping = True
+        elif part:
+            self._parts.append(part)

@@ -1,0 +1,157 @@
+"""The transcript of a subagent: the JSON Lines file that the CLI keeps, and its notes beside it.
+
+Owns the reading of `agent-<id>.jsonl` into messages, and of `agent-<id>.meta.json`, where the CLI notes that the agent
+is finished or was stopped (and takes the note away when it is resumed). Blocking calls; knows no live task. The lines
+of the file are entries of the CLI's own, of which only `user` and `assistant` are messages; all others are skipped.
+
+Measured with CLI 2.1.328: the final entry of a finished agent has the stop reason `end_turn`, that of a failed one is
+an API error message, and one entry holds one content block.
+"""
+
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias, TypeGuard
+
+from pydantic import ValidationError
+
+from claude_agent_py.tasks.outcome import Finding
+from claude_agent_py.tasks.output_file import open_regular, read_bytes
+from claude_agent_py.tasks.state import Evidence
+from claude_agent_py.wire.messages import AssistantMessage, UserMessage
+from claude_agent_py.wire.tasks import TaskStatus
+
+_MAX_NOTES_BYTES: Final = 1024 * 1024
+_TAIL_BYTES: Final = 256 * 1024
+_FINAL_STOP_REASONS: Final = frozenset({"end_turn", "stop_sequence", "max_tokens", "refusal"})
+_INTERRUPTED: Final = re.compile(r"\[Request interrupted by user")
+_MODELS: Final[Mapping[str, type[UserMessage] | type[AssistantMessage]]] = {
+    "user": UserMessage,
+    "assistant": AssistantMessage,
+}
+_FIELDS: Final[Mapping[str, str]] = {
+    "uuid": "uuid",
+    "sessionId": "session_id",
+    "agentId": "agent_id",
+    "timestamp": "timestamp",
+    "toolUseResult": "tool_use_result",
+    "requestId": "request_id",
+    "error": "error",
+    "isApiErrorMessage": "is_api_error_message",
+    "origin": "origin",
+    "isMeta": "is_synthetic",
+}
+"""Names in the file -> names on the wire."""
+
+TranscriptMessage: TypeAlias = UserMessage | AssistantMessage
+
+
+@dataclass(frozen=True, slots=True)
+class Notes:
+    """What the CLI notes beside a transcript."""
+
+    is_finished: bool = False
+    is_stopped: bool = False
+    tool_use_id: str | None = None
+    parent_agent_id: str | None = None
+
+
+def read_transcript(path: str, *, parent_tool_use_id: str | None = None) -> Iterator[TranscriptMessage]:
+    """Give the messages of a transcript, in their order. Raises OSError where the file cannot be read."""
+    with os.fdopen(open_regular(path), "rb") as file:
+        for line in file:
+            message = parse_entry(line, parent_tool_use_id)
+            if message is not None:
+                yield message
+
+
+def parse_entry(line: bytes, parent_tool_use_id: str | None = None) -> TranscriptMessage | None:
+    """Read one line; None where it is no message, or not one that this version understands."""
+    if b'"message"' not in line:
+        return None
+    try:
+        entry = json.loads(line)
+    except ValueError:
+        return None
+    model = _MODELS.get(str(entry.get("type"))) if _is_object(entry) else None
+    if model is None:
+        return None
+    fields = {name: entry[key] for key, name in _FIELDS.items() if entry.get(key) is not None}
+    try:
+        return model.model_validate(
+            {"type": entry["type"], "message": entry.get("message"), "parent_tool_use_id": parent_tool_use_id, **fields}
+        )
+    except ValidationError:
+        return None
+
+
+def read_notes(transcript_path: str) -> Notes | None:
+    """Read what the CLI noted beside a transcript; None where there is nothing to read."""
+    path = re.sub(r"\.jsonl\Z", ".meta.json", os.path.realpath(transcript_path))
+    try:
+        data, size = read_bytes(path, tail_bytes=_MAX_NOTES_BYTES)
+        notes = json.loads(data) if size <= _MAX_NOTES_BYTES else None
+    except (OSError, ValueError):
+        return None
+    if not _is_object(notes):
+        return None
+    return Notes(
+        is_finished=notes.get("finished") is True,
+        is_stopped=notes.get("stoppedByUser") is True,
+        tool_use_id=notes.get("toolUseId"),
+        parent_agent_id=notes.get("parentAgentId"),
+    )
+
+
+def last_messages(path: str) -> list[TranscriptMessage]:
+    """Give the messages at the end of a transcript, without reading all of it."""
+    data, size = read_bytes(path, tail_bytes=_TAIL_BYTES)
+    lines = data.split(b"\n")[0 if size <= _TAIL_BYTES else 1 :]
+    return [message for message in map(parse_entry, lines) if message is not None]
+
+
+def last_report(messages: list[TranscriptMessage]) -> str:
+    """Give the last words of the agent."""
+    texts = (message.text for message in reversed(messages) if isinstance(message, AssistantMessage))
+    return next((text for text in texts if text), "")
+
+
+def look_at_transcript(path: str) -> Finding | None:
+    """Say whether a subagent is over, as far as its files tell. None where they cannot be read."""
+    notes = read_notes(path)
+    if notes is not None and not (notes.is_finished or notes.is_stopped):
+        return Finding(Evidence.TRANSCRIPT)
+    try:
+        messages = last_messages(path)
+    except OSError:
+        messages = []
+    if notes is None and not messages:
+        return None
+    report = last_report(messages)
+    status = _status(notes, messages)
+    failed = status is TaskStatus.FAILED
+    return Finding(Evidence.TRANSCRIPT, status, summary=report, failure_reason=report if failed else None)
+
+
+def _status(notes: Notes | None, messages: list[TranscriptMessage]) -> TaskStatus | None:
+    """Say how the agent ended. The notes know whether it did; without them the last message has to do."""
+    last = messages[-1] if messages else None
+    if notes is not None and notes.is_stopped:
+        return TaskStatus.STOPPED
+    if isinstance(last, AssistantMessage) and last.is_api_error_message:
+        return TaskStatus.FAILED
+    if notes is not None:
+        return TaskStatus.COMPLETED
+    if isinstance(last, UserMessage):
+        return TaskStatus.STOPPED if _INTERRUPTED.match(last.text) else None
+    return TaskStatus.COMPLETED if last is not None and _is_final(last) else None
+
+
+def _is_final(message: AssistantMessage) -> bool:
+    return message.message.stop_reason in _FINAL_STOP_REASONS and not message.tool_uses
+
+
+def _is_object(value: Any) -> TypeGuard[dict[str, Any]]:
+    return isinstance(value, dict)

@@ -1,0 +1,92 @@
+"""The tree of tasks: subagents, what they launched, and what all of it used.
+
+Owns the shape and the sums over it, as values made from the tasks at one moment. Pure. Who is whose parent is the
+ledger's business.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from claude_agent_py.wire.tasks import TaskUsage
+
+if TYPE_CHECKING:
+    from claude_agent_py.tasks.task import Task
+
+
+@dataclass(frozen=True, slots=True)
+class TaskNode:
+    """A task with all that it launched."""
+
+    task: "Task"
+    children: tuple["TaskNode", ...] = ()
+
+    def walk(self) -> Iterator["TaskNode"]:
+        """Give this node and all below it, parents before their children."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+    @property
+    def usage(self) -> TaskUsage:
+        """What the task and all below it used. Times are added up, also of tasks that ran side by side."""
+        return add_usage([node.task.usage for node in self.walk()])
+
+
+@dataclass(frozen=True, slots=True)
+class TaskTree:
+    """All tasks, as a forest. `str()` draws it."""
+
+    roots: tuple[TaskNode, ...]
+
+    def __iter__(self) -> Iterator[TaskNode]:
+        return iter(self.roots)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self.walk())
+
+    def walk(self) -> Iterator[TaskNode]:
+        """Give all nodes, parents before their children."""
+        for root in self.roots:
+            yield from root.walk()
+
+    @property
+    def usage(self) -> TaskUsage:
+        """What all tasks used."""
+        return add_usage([node.task.usage for node in self.walk()])
+
+    def __str__(self) -> str:
+        return "\n".join(line for root in self.roots for line in _draw(root, "", ""))
+
+
+def build_tree(roots: "Sequence[Task]", children: "Callable[[Task], Sequence[Task]]") -> TaskTree:
+    """Make the tree below these roots. A task that would be its own ancestor is left out."""
+
+    def node(task: "Task", above: frozenset[str]) -> TaskNode:
+        path = above | {task.id}
+        return TaskNode(task, tuple(node(child, path) for child in children(task) if child.id not in path))
+
+    return TaskTree(tuple(node(root, frozenset()) for root in roots))
+
+
+def add_usage(parts: Sequence[TaskUsage | None]) -> TaskUsage:
+    """Add up what tasks used."""
+    known = [part for part in parts if part is not None]
+    return TaskUsage(
+        total_tokens=sum(part.total_tokens for part in known),
+        tool_uses=sum(part.tool_uses for part in known),
+        duration_ms=sum(part.duration_ms for part in known),
+    )
+
+
+def _draw(node: TaskNode, first: str, others: str) -> Iterator[str]:
+    yield f"{first}{_label(node.task)}"
+    for index, child in enumerate(node.children):
+        is_last = index == len(node.children) - 1
+        yield from _draw(child, others + ("└── " if is_last else "├── "), others + ("    " if is_last else "│   "))
+
+
+def _label(task: "Task") -> str:
+    name = task.subagent_type or task.type or "task"
+    used = f", {task.usage.total_tokens} tokens" if task.usage and task.usage.total_tokens else ""
+    return f"{task.description or task.id} [{name}] {task.status.value}{used}"

@@ -1,0 +1,94 @@
+"""Waiting for tasks, and reconciling while one waits.
+
+Owns the waits behind `TaskManager.wait` and its kin. A wait only looks: no timeout and no cancellation of it ever
+touches the task. Where no worker of a session reconciles (`reconcile_forever`), whoever waits does it, so that a wait
+for a task that is over cannot hang, whatever message got lost.
+"""
+
+from collections.abc import Callable, Collection, Iterable
+from typing import TYPE_CHECKING
+
+import anyio
+
+from claude_agent_py.errors import TaskNotFoundError, TaskTimeoutError
+from claude_agent_py.tasks.entry import Entry
+from claude_agent_py.tasks.intake import Intake
+from claude_agent_py.tasks.outcome import TaskOutcome
+from claude_agent_py.tasks.reconcile import Reconciler
+from claude_agent_py.tasks.waiting import Bell
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class Waits:
+    """The waits on the tasks of one session."""
+
+    def __init__(self, intake: Intake, reconciler: Reconciler) -> None:
+        self._intake = intake
+        self._reconciler = reconciler
+        self._workers = 0
+
+    @property
+    def _entries(self) -> "Mapping[str, Entry]":
+        return self._intake.ledger.entries
+
+    def entry(self, task_id: str) -> Entry:
+        """Give the entry of a task. Raises TaskNotFoundError."""
+        entry = self._entries.get(task_id)
+        if entry is None:
+            raise TaskNotFoundError(task_id)
+        return entry
+
+    async def one(self, task_id: str, timeout: float | None) -> TaskOutcome:
+        """Wait for the end of the current run of a task."""
+        intake, run = self._intake, self.entry(task_id).run
+        with anyio.move_on_after(timeout):
+            await self.until(lambda: run.outcome is not None, intake.bell(task_id))
+        if run.outcome is None and run.status.is_terminal:  # it is over, only the report is late
+            intake.publish(intake.ledger.conclude(task_id, None, intake.clock()))
+        if run.outcome is None:
+            raise TaskTimeoutError(task_id, timeout or 0.0)
+        return run.outcome
+
+    async def all(self, task_ids: Iterable[str] | None, timeout: float | None) -> list[TaskOutcome]:
+        """Wait for the end of several tasks, or of all."""
+        chosen = None if task_ids is None else [self.entry(task_id) for task_id in task_ids]
+
+        def live_ids() -> Collection[str]:
+            if chosen is None:
+                return self._intake.ledger.live_ids()
+            return [entry.id for entry in chosen if entry.is_live]
+
+        with anyio.move_on_after(timeout):
+            await self.until(lambda: not live_ids(), self._intake.any_bell)
+        late = {task_id for task_id in live_ids() if not self._entries[task_id].run.status.is_terminal}
+        if late:
+            raise TaskTimeoutError(next(task_id for task_id in self._entries if task_id in late), timeout or 0.0)
+        over = self._entries.values() if chosen is None else chosen
+        return [await self.one(entry.id, None) for entry in list(over) if entry.run.status.is_terminal]
+
+    async def until(self, is_true: Callable[[], bool], bell: Bell) -> None:
+        """Wait for a condition, which is looked at whenever the bell rings."""
+        while not is_true():
+            await self.nap(bell)
+
+    async def nap(self, bell: Bell, timeout: float | None = None) -> None:
+        """Sleep until the bell rings, at most for `timeout` seconds, and reconcile where nobody else does."""
+        if self._workers:
+            await bell.wait(timeout)
+            return
+        times = [time for time in (timeout, self._reconciler.pause()) if time is not None]
+        await bell.wait(min(times, default=None))
+        await self._reconciler.check()
+
+    async def reconcile_forever(self) -> None:
+        """Reconcile until cancelled."""
+        self._workers += 1
+        try:
+            while True:
+                await self._intake.agenda_bell.wait(self._reconciler.pause())
+                await self._reconciler.check()
+        finally:
+            self._workers -= 1
+            self._intake.ring_all()  # whoever waits has to reconcile itself again
