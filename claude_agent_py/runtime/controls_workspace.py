@@ -55,7 +55,9 @@ class WorkspaceControls(ControlsBase):
             mtime: When the file was changed last, in seconds since the epoch, as `os.stat(path).st_mtime` says. A file
                 that was changed since then counts as unknown.
         """
-        await self._tell(requests.SeedReadStateRequest, path=os.fspath(path), mtime=math.floor(mtime * MILLISECONDS))
+        await self._tell(
+            requests.SeedReadStateRequest, path=os.fspath(path), mtime=math.floor(round(mtime * MILLISECONDS, 3))
+        )
 
     async def register_repo_root(
         self,

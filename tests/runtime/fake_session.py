@@ -1,0 +1,34 @@
+"""The seam of the control requests: a session that records what is sent and answers what the test says."""
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import anyio
+
+from claude_agent_py.runtime.controls import SessionControls
+from claude_agent_py.wire.replies import InitializeReply
+
+Body: TypeAlias = dict[str, Any]
+Answer: TypeAlias = Body | BaseException | Callable[[Body], Body]
+
+
+class FakeSession(SessionControls):
+    """Answers with `answer`: a payload, an error to raise, or a function of the request's body."""
+
+    def __init__(self, answer: Answer | None = None, *, info: InitializeReply | None = None) -> None:
+        self.sent: list[Body] = []
+        self.timeouts: list[float | None] = []
+        self._answer: Answer = {} if answer is None else answer
+        self._info = info
+
+    @property
+    def info(self) -> InitializeReply | None:
+        return self._info
+
+    async def control(self, subtype: str, /, *, timeout: float | None = None, **fields: Any) -> Body:
+        await anyio.lowlevel.checkpoint()
+        self.sent.append({"subtype": subtype, **fields})
+        self.timeouts.append(timeout)
+        if isinstance(self._answer, BaseException):
+            raise self._answer
+        return self._answer(self.sent[-1]) if callable(self._answer) else self._answer

@@ -1,0 +1,603 @@
+"""Every control method: what it sends, to the letter, and what it makes of the real CLI's reply."""
+
+import json
+import math
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+from fake_session import Body, FakeSession
+from pydantic import BaseModel
+from recordings_loader import frames
+
+from claude_agent_py.errors import ConnectionClosedError, ControlRejectedError, OptionsError
+from claude_agent_py.runtime.controls import SessionControls
+from claude_agent_py.wire import requests
+from claude_agent_py.wire.base import TaggedModel
+from claude_agent_py.wire.mcp import MCPHTTPServer, MCPStdioServer
+from claude_agent_py.wire.replies import InitializeReply
+
+pytestmark = pytest.mark.anyio
+
+Call: TypeAlias = Callable[[SessionControls], Awaitable[Any]]
+FILE = "/home/user/project/a.txt"
+PROMPT = "6e2043f6-a51e-41ec-a056-61162184fe21"
+QUEUED = "d4d2a37a-0369-4dcd-b80b-ab57f578e432"
+
+
+def _recorded() -> list[tuple[Body, Body]]:
+    """Give every request of the recording with the payload of its successful reply."""
+    name = "control/03_control_requests"
+    asked = {f["request_id"]: f["request"] for f in frames(name, "in") if {"request_id", "request"} <= f.keys()}
+    replies = [
+        f["response"] for f in frames(name) if f["type"] == "control_response" and f["response"]["subtype"] == "success"
+    ]
+    return [(asked[r["request_id"]], r.get("response") or {}) for r in replies if r["request_id"] in asked]
+
+
+RECORDED = _recorded()
+
+
+def payload_of(body: Body) -> Body:
+    """Give what the real CLI answered to exactly this body."""
+    return next(payload for asked, payload in RECORDED if asked == body)
+
+
+# Asked of the real CLI with the same body -----------------------------------------------------------------------------
+
+ASKED: list[tuple[Call, Body, Callable[[Any], Any], Any]] = [
+    (lambda s: s.interrupt(), {"subtype": "interrupt"}, lambda r: r.still_queued, []),
+    (
+        lambda s: s.cancel_async_message(QUEUED),
+        {"subtype": "cancel_async_message", "message_uuid": QUEUED},
+        lambda r: r.cancelled,
+        False,
+    ),
+    (
+        lambda s: s.rewind_files(PROMPT, dry_run=True),
+        {"subtype": "rewind_files", "user_message_id": PROMPT, "dry_run": True},
+        lambda r: (r.can_rewind, len(r.files_changed), r.insertions, r.deletions),
+        (True, 2, 1, 2),
+    ),
+    (
+        lambda s: s.rewind_files(PROMPT),
+        {"subtype": "rewind_files", "user_message_id": PROMPT},
+        lambda r: (r.can_rewind, r.skipped_links, r.files_changed),
+        (True, 0, None),
+    ),
+    (
+        lambda s: s.side_question("what?"),
+        {"subtype": "side_question", "question": "what?"},
+        lambda r: (r.response, r.synthetic),
+        ("done", False),
+    ),
+    (
+        lambda s: s.generate_session_title("hello world", persist=True),
+        {"subtype": "generate_session_title", "description": "hello world", "persist": True},
+        lambda r: r.title,
+        None,
+    ),
+    (lambda s: s.rename_session("T1"), {"subtype": "rename_session", "title": "T1"}, lambda r: r, None),
+    (
+        lambda s: s.set_has_subscribers(False),
+        {"subtype": "set_has_subscribers", "has_subscribers": False},
+        lambda r: r,
+        None,
+    ),
+    (lambda s: s.stop_task("nope"), {"subtype": "stop_task", "task_id": "nope"}, lambda r: r, None),
+    (lambda s: s.background_tasks(), {"subtype": "background_tasks"}, lambda r: r.backgrounded, None),
+    (
+        lambda s: s.set_model("claude-haiku-4-5"),
+        {"subtype": "set_model", "model": "claude-haiku-4-5"},
+        lambda r: r.model,
+        "claude-haiku-4-5",
+    ),
+    (lambda s: s.set_model(), {"subtype": "set_model", "model": None}, lambda r: r.model, "claude-opus-5-5"),
+    (
+        lambda s: s.list_models(),
+        {"subtype": "list_models"},
+        lambda r: (r.models[0].value, r.models[0].resolved_model),
+        ("default", "claude-opus-5-5"),
+    ),
+    (
+        lambda s: s.set_permission_mode("manual"),
+        {"subtype": "set_permission_mode", "mode": "manual"},
+        lambda r: r.mode,
+        "default",
+    ),
+    (
+        lambda s: s.set_max_thinking_tokens(1024),
+        {"subtype": "set_max_thinking_tokens", "max_thinking_tokens": 1024},
+        lambda r: r,
+        None,
+    ),
+    (
+        lambda s: s.set_max_thinking_tokens(None),
+        {"subtype": "set_max_thinking_tokens", "max_thinking_tokens": None},
+        lambda r: r,
+        None,
+    ),
+    (
+        lambda s: s.get_settings(),
+        {"subtype": "get_settings"},
+        lambda r: (r.sources, r.applied.model, r.applied.effort),
+        ([], "claude-opus-5-5", "medium"),
+    ),
+    (
+        lambda s: s.apply_flag_settings({"model": "claude-haiku-4-5", "permissions": {"deny": ["WebFetch"]}}),
+        {
+            "subtype": "apply_flag_settings",
+            "settings": {"model": "claude-haiku-4-5", "permissions": {"deny": ["WebFetch"]}},
+        },
+        lambda r: r,
+        None,
+    ),
+    (
+        lambda s: s.update_settings("localSettings", {"outputStyle": "default"}),
+        {"subtype": "update_settings", "source": "localSettings", "settings": {"outputStyle": "default"}},
+        lambda r: r,
+        None,
+    ),
+    (
+        lambda s: s.list_permission_rules(),
+        {"subtype": "list_permission_rules"},
+        lambda r: [(rule.behavior, rule.rule) for rule in r.state.rules],
+        [("deny", "WebFetch")],
+    ),
+    (
+        lambda s: s.get_hooks_listing(),
+        {"subtype": "get_hooks_listing"},
+        lambda r: (r.hooks, r.event_catalog[0].name, r.event_catalog[0].supports_matcher),
+        ([], "PreToolUse", True),
+    ),
+    (
+        lambda s: s.reload_plugins(),
+        {"subtype": "reload_plugins"},
+        lambda r: (r.error_count, r.held, r.agents[0].name),
+        (0, None, "claude"),
+    ),
+    (lambda s: s.reload_skills(), {"subtype": "reload_skills"}, lambda r: r.skills[0].name, "dataviz"),
+    (
+        lambda s: s.reload_output_styles(),
+        {"subtype": "reload_output_styles"},
+        lambda r: r.available_output_styles[0],
+        "default",
+    ),
+    (
+        lambda s: s.get_context_usage(),
+        {"subtype": "get_context_usage"},
+        lambda r: (r.total_tokens, r.max_tokens, r.categories[0].id),
+        (2607, 1000000, "system_prompt"),
+    ),
+    (
+        lambda s: s.get_usage(skip_behaviors=True),
+        {"subtype": "get_usage", "skip_behaviors": True},
+        lambda r: (r.session.total_cost_usd, r.rate_limits_available, r.behaviors),
+        (0.0032, False, None),
+    ),
+    (
+        lambda s: s.get_session_cost(),
+        {"subtype": "get_session_cost"},
+        lambda r: r.text.split()[:3],
+        ["Estimated", "cost:", "$0.0032"],
+    ),
+    (lambda s: s.get_binary_version(), {"subtype": "get_binary_version"}, lambda r: r.version, "2.1.328"),
+    (
+        lambda s: s.read_file(Path(FILE)),
+        {"subtype": "read_file", "path": FILE},
+        lambda r: (r.contents, r.abs_path, r.lossy),
+        ("orig\n", FILE, False),
+    ),
+    (
+        lambda s: s.file_suggestions("a"),
+        {"subtype": "file_suggestions", "query": "a"},
+        lambda r: (r.suggestions, r.cwd),
+        ([], "/home/user/project"),
+    ),
+    (
+        lambda s: s.seed_read_state(FILE, 1795146673.881),
+        {"subtype": "seed_read_state", "path": FILE, "mtime": 1795146673881},
+        lambda r: r,
+        None,
+    ),
+    (
+        lambda s: s.mcp_status(),
+        {"subtype": "mcp_status"},
+        lambda r: [(server.name, server.status, len(server.tools)) for server in r.mcp_servers],
+        [("calc", "connected", 2)],
+    ),
+    (
+        lambda s: s.toggle_mcp_server("calc", False),
+        {"subtype": "mcp_toggle", "serverName": "calc", "enabled": False},
+        lambda r: r,
+        None,
+    ),
+    (
+        lambda s: s.set_mcp_servers({}),
+        {"subtype": "mcp_set_servers", "servers": {}},
+        lambda r: (r.added, r.removed, r.errors),
+        ([], ["dyn", "bad"], {}),
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("call", "body", "read", "value"), ASKED, ids=lambda v: v.get("subtype", "") if isinstance(v, dict) else ""
+)
+async def test_a_method_sends_what_the_real_cli_was_sent_and_reads_its_reply(
+    call: Call, body: Body, read: Callable[[Any], Any], value: Any
+) -> None:
+    payload = payload_of(body)
+    session = FakeSession(payload)
+    reply = await call(session)
+    assert session.sent == [body]
+    assert read(reply) == value
+    if isinstance(reply, BaseModel):
+        assert reply.model_dump(mode="json", by_alias=True, exclude_unset=True) == payload
+
+
+# Further arguments, and replies measured one by one -------------------------------------------------------------------
+
+EXT = {"command": "/bin/srv", "args": ["-v"], "timeout": 2000}
+MORE: list[tuple[Call, Body, Body, Callable[[Any], Any], Any]] = [
+    (
+        lambda s: s.interrupt(cancel_queued=True),
+        {"subtype": "interrupt", "cancel_queued": True},
+        {"still_queued": [], "cancelled": ["u1"]},
+        lambda r: r.cancelled,
+        ["u1"],
+    ),
+    (
+        lambda s: s.side_question("q2?", history=[("q1?", "a1")]),
+        {"subtype": "side_question", "question": "q2?", "history": [{"question": "q1?", "response": "a1"}]},
+        {"response": "a2", "synthetic": False},
+        lambda r: r.response,
+        "a2",
+    ),
+    (lambda s: s.set_color("blue"), {"subtype": "set_color", "color": "blue"}, {}, lambda r: r, None),
+    (
+        lambda s: s.export_conversation(),
+        {"subtype": "export_conversation"},
+        {"text": "\n> hi\n\n● Hello.", "default_filename": "2026-11-20-045012-hi.txt"},
+        lambda r: (r.text[-6:], r.default_filename[-6:]),
+        ("Hello.", "hi.txt"),
+    ),
+    (
+        lambda s: s.set_has_subscribers(None),
+        {"subtype": "set_has_subscribers", "has_subscribers": None},
+        {},
+        lambda r: r,
+        None,
+    ),
+    (lambda s: s.request_exit(), {"subtype": "end_session"}, {}, lambda r: r, None),
+    (
+        lambda s: s.background_tasks("toolu_1"),
+        {"subtype": "background_tasks", "tool_use_id": "toolu_1"},
+        {"backgrounded": False},
+        lambda r: r.backgrounded,
+        False,
+    ),
+    (
+        lambda s: s.get_task_output("b1"),
+        {"subtype": "get_task_output", "task_id": "b1"},
+        {"output": "one\n", "total_bytes": 4, "truncated": False},
+        lambda r: (r.output, r.total_bytes, r.truncated),
+        ("one\n", 4, False),
+    ),
+    (
+        lambda s: s.set_max_thinking_tokens(None, None),
+        {"subtype": "set_max_thinking_tokens", "max_thinking_tokens": None, "thinking_display": None},
+        {},
+        lambda r: r,
+        None,
+    ),
+    (
+        lambda s: s.set_max_thinking_tokens(0, "omitted"),
+        {"subtype": "set_max_thinking_tokens", "max_thinking_tokens": 0, "thinking_display": "omitted"},
+        {},
+        lambda r: r,
+        None,
+    ),
+    (
+        lambda s: s.apply_flag_settings({"model": None}),
+        {"subtype": "apply_flag_settings", "settings": {"model": None}},
+        {},
+        lambda r: r,
+        None,
+    ),
+    (
+        lambda s: s.reload_plugins(
+            add_plugins=[{"type": "local", "path": "/p"}], hold_on_cache_impact=True, refuse_if_busy=True
+        ),
+        {
+            "subtype": "reload_plugins",
+            "add_plugins": [{"type": "local", "path": "/p"}],
+            "hold_on_cache_impact": True,
+            "refuse_if_busy": True,
+        },
+        {"commands": [], "held": True, "cache_impact": {"mcp_servers_added": ["x"], "lsp_tool_change": "adds"}},
+        lambda r: (r.held, r.cache_impact.mcp_servers_added, r.cache_impact.lsp_tool_change),
+        (True, ["x"], "adds"),
+    ),
+    (
+        lambda s: s.get_context_usage("summary"),
+        {"subtype": "get_context_usage", "detail": "summary"},
+        {"totalTokens": 5},
+        lambda r: r.total_tokens,
+        5,
+    ),
+    (
+        lambda s: s.get_status(),
+        {"subtype": "get_status"},
+        {"sections": [{"title": "Session", "rows": [{"label": "Version", "value": "2.1.328"}]}]},
+        lambda r: [(row.label, row.value) for section in r.sections for row in section.rows],
+        [("Version", "2.1.328")],
+    ),
+    (
+        lambda s: s.get_plan(),
+        {"subtype": "get_plan"},
+        {"exists": False},
+        lambda r: (r.exists, r.content),
+        (False, None),
+    ),
+    (
+        lambda s: s.get_workspace_diff(),
+        {"subtype": "get_workspace_diff"},
+        {"diff": None, "noDiffReason": "no-repository"},
+        lambda r: r["noDiffReason"],
+        "no-repository",
+    ),
+    (
+        lambda s: s.read_file("a.txt", max_bytes=2, encoding="base64"),
+        {"subtype": "read_file", "path": "a.txt", "max_bytes": 2, "encoding": "base64"},
+        {"contents": "b3I=", "absPath": "/w/a.txt", "truncated": True, "encoding": "base64"},
+        lambda r: (r.contents, r.truncated, r.encoding),
+        ("b3I=", True, "base64"),
+    ),
+    (
+        lambda s: s.register_repo_root(Path("/w/sub"), reload_claude_md=True, reload_plugins=True, reload_skills=True),
+        {
+            "subtype": "register_repo_root",
+            "directory": "/w/sub",
+            "reload_claude_md": True,
+            "reload_plugins": True,
+            "reload_skills": True,
+        },
+        {"directory": "/w/sub"},
+        lambda r: r.directory,
+        "/w/sub",
+    ),
+    (
+        lambda s: s.set_cwd("/w/sub"),
+        {"subtype": "set_cwd", "path": "/w/sub"},
+        {"status": "needs_trust", "directory": "/w/sub"},
+        lambda r: (r.status, r.directory),
+        ("needs_trust", "/w/sub"),
+    ),
+    (
+        lambda s: s.set_cwd("/w/sub", trusted_directory="/w/sub"),
+        {"subtype": "set_cwd", "path": "/w/sub", "trust_accepted": True, "trusted_directory": "/w/sub"},
+        {"status": "ok", "cwd": "/w/sub", "changed": True, "transcript_relocated": True},
+        lambda r: (r.status, r.cwd, r.changed),
+        ("ok", "/w/sub", True),
+    ),
+    (
+        lambda s: s.reconnect_mcp_server("ext"),
+        {"subtype": "mcp_reconnect", "serverName": "ext"},
+        {},
+        lambda r: r,
+        None,
+    ),
+    (
+        lambda s: s.set_mcp_servers(
+            {
+                "bare": MCPStdioServer(command="/bin/srv"),
+                "file": EXT,
+                "web": MCPHTTPServer(url="https://x.example/mcp", headers={"A": "b"}),
+            }
+        ),
+        {
+            "subtype": "mcp_set_servers",
+            "servers": {
+                "bare": {"type": "stdio", "command": "/bin/srv", "args": []},
+                "file": {"type": "stdio", **EXT},
+                "web": {"type": "http", "url": "https://x.example/mcp", "headers": {"A": "b"}},
+            },
+        },
+        {"added": ["bare", "file"], "removed": [], "errors": {"web": "ECONNREFUSED"}},
+        lambda r: r.errors,
+        {"web": "ECONNREFUSED"},
+    ),
+    (
+        lambda s: s.mcp_call("mcp__ext__add", {"a": 1}),
+        {"subtype": "mcp_call", "tool": "mcp__ext__add", "arguments": {"a": 1}},
+        {"content": '{"sum":1}', "structuredContent": {"sum": 1}, "_meta": {"k": 1}},
+        lambda r: (r.content, r.structured_content, r.meta),
+        ('{"sum":1}', {"sum": 1}, {"k": 1}),
+    ),
+    (
+        lambda s: s.mcp_call("mcp__ext__now", timeout=1.5, check_permissions=True),
+        {"subtype": "mcp_call", "tool": "mcp__ext__now", "timeout_ms": 1500, "check_permissions": True},
+        {"content": "12:00"},
+        lambda r: r.content,
+        "12:00",
+    ),
+    (
+        lambda s: s.read_mcp_resource("ext", "ui://x"),
+        {"subtype": "mcp_read_resource", "serverName": "ext", "uri": "ui://x"},
+        {"contents": [{"uri": "ui://x", "mimeType": "text/html", "text": "<p>hi</p>"}]},
+        lambda r: (r.contents[0].mime_type, r.contents[0].text),
+        ("text/html", "<p>hi</p>"),
+    ),
+    (
+        lambda s: s.set_mcp_permission_mode_override("ext", "default"),
+        {"subtype": "set_mcp_permission_mode_override", "serverName": "ext", "mode": "default"},
+        {"warning": "MCP server 'ext' is not yet known"},
+        lambda r: r,
+        "MCP server 'ext' is not yet known",
+    ),
+    (
+        lambda s: s.set_mcp_permission_mode_override("ext", None, ask_for_tools=[{"name": "add"}]),
+        {
+            "subtype": "set_mcp_permission_mode_override",
+            "serverName": "ext",
+            "mode": None,
+            "askForTools": [{"name": "add"}],
+        },
+        {},
+        lambda r: r,
+        None,
+    ),
+    (
+        lambda s: s.send_mcp_message("calc", {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}),
+        {
+            "subtype": "mcp_message",
+            "server_name": "calc",
+            "message": {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"},
+        },
+        {},
+        lambda r: r,
+        None,
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("call", "body", "payload", "read", "value"),
+    MORE,
+    ids=lambda v: v.get("subtype", "") if isinstance(v, dict) else "",
+)
+async def test_a_method_sends_its_further_arguments_and_reads_the_reply(
+    call: Call, body: Body, payload: Body, read: Callable[[Any], Any], value: Any
+) -> None:
+    session = FakeSession(payload)
+    reply = await call(session)
+    assert session.sent == [body]
+    assert json.loads(json.dumps(session.sent)) == session.sent
+    assert read(reply) == value
+
+
+NOT_OFFERED = {
+    "initialize": "the session sends it",
+    "claim_session": "only for a process that was parked",
+    "start_shell_task": "only in the cloud",
+    "list_directory": "refused by a CLI without a terminal",
+    "reload_connectors": "connectors of claude.ai",
+    "mcp_authenticate": "a login with a browser",
+}
+
+
+def test_every_request_of_the_wire_has_a_method_or_a_reason_why_not() -> None:
+    models = [m for m in vars(requests).values() if isinstance(m, type) and issubclass(m, TaggedModel) and m.TAGS]
+    covered = {row[1]["subtype"] for row in ASKED} | {row[1]["subtype"] for row in MORE}
+    assert {str(m.TAGS["subtype"]) for m in models} - covered == set(NOT_OFFERED)
+
+
+# What goes wrong ------------------------------------------------------------------------------------------------------
+
+
+async def test_a_refusal_reaches_the_caller_as_it_is() -> None:
+    refusal = ControlRejectedError("get_task_output", "no shell or Monitor task with that task_id", None, "req_1")
+    with pytest.raises(ControlRejectedError) as caught:
+        await FakeSession(refusal).get_task_output("nope")
+    assert caught.value is refusal
+
+
+@pytest.mark.parametrize(
+    ("call", "option"),
+    [
+        (lambda s: s.set_model(5), "model"),
+        (lambda s: s.set_permission_mode(None), "mode"),
+        (lambda s: s.stop_task(7), "task_id"),
+        (lambda s: s.read_file("a", max_bytes="many"), "max_bytes"),
+    ],
+)
+async def test_a_wrong_argument_is_told_by_name_and_never_sent(call: Any, option: str) -> None:
+    session = FakeSession()
+    with pytest.raises(OptionsError) as caught:
+        await call(session)
+    assert str(caught.value.option).startswith(option)
+    assert session.sent == []
+
+
+async def test_arguments_that_are_no_json_are_refused_and_not_shown() -> None:
+    class Secret:
+        def __repr__(self) -> str:
+            return "hunter2"
+
+    session = FakeSession()
+    with pytest.raises(OptionsError, match="no JSON") as caught:
+        await session.apply_flag_settings({"env": {"TOKEN": Secret()}})
+    assert "hunter2" not in str(caught.value)
+    assert caught.value.__context__ is None
+    assert session.sent == []
+
+
+# Time -----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("call", "limit"),
+    [
+        (lambda s: s.get_settings(), None),
+        (lambda s: s.side_question("q", timeout=90), 90),
+        (lambda s: s.mcp_call("mcp__a__b"), 125.0),
+        (lambda s: s.mcp_call("mcp__a__b", timeout=10), 15.0),
+        (lambda s: s.mcp_call("mcp__a__b", timeout=10, check_permissions=True), math.inf),
+        (lambda s: s.reconnect_mcp_server("a", timeout=40), 40),
+    ],
+)
+async def test_the_reply_is_waited_for_as_long_as_the_request_may_take(call: Call, limit: float | None) -> None:
+    session = FakeSession(lambda body: {"content": ""} if body["subtype"] == "mcp_call" else {})
+    await call(session)
+    assert session.timeouts == [limit]
+
+
+# Said at the start ----------------------------------------------------------------------------------------------------
+
+
+def test_what_the_cli_said_at_the_start_is_at_hand() -> None:
+    body = {"subtype": "initialize", "sdkMcpServers": ["calc"]}
+    session = FakeSession(info=InitializeReply.model_validate(payload_of(body)))
+    assert session.supported_commands[0].name == "deep-research"
+    assert session.supported_models[0].value == "default"
+    assert [agent.name for agent in session.supported_agents][:2] == ["claude", "Explore"]
+    assert session.account_info is not None
+    assert session.account_info.api_key_source == "ANTHROPIC_API_KEY"
+
+
+@pytest.mark.parametrize("name", ["supported_commands", "supported_models", "supported_agents", "account_info"])
+def test_nothing_is_at_hand_before_the_start(name: str) -> None:
+    with pytest.raises(ConnectionClosedError, match="connect"):
+        getattr(FakeSession(), name)
+
+
+# Servers --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "servers",
+    [{"calc": object()}, {"calc": {"type": "carrier-pigeon"}}, {"calc": {"type": "stdio"}}],
+    ids=["no server", "unknown type", "no command"],
+)
+async def test_a_wrong_server_is_named_and_nothing_is_sent(servers: dict[str, Any]) -> None:
+    session = FakeSession()
+    with pytest.raises(OptionsError, match="'calc'"):
+        await session.set_mcp_servers(servers)
+    assert session.sent == []
+
+
+async def test_a_server_in_this_process_is_hosted_before_the_cli_is_told() -> None:
+    class Hosting(FakeSession):
+        hosted: tuple[str, object] | None = None
+
+        def _host_mcp_server(self, name: str, server: Any) -> dict[str, Any]:
+            assert not self.sent
+            self.hosted = (name, server)
+            return {"type": "sdk", "name": name}
+
+    session, server = Hosting({"added": ["calc"]}), object()
+    assert (await session.set_mcp_servers({"calc": server})).added == ["calc"]
+    assert session.hosted == ("calc", server)
+    assert session.sent[0]["servers"] == {"calc": {"type": "sdk", "name": "calc"}}
