@@ -59,6 +59,11 @@ class ConfigModel(BaseModel):
             problem = describe_errors(error, cls)
         raise problem
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in type(self).model_fields:
+            raise OptionsError("cannot be changed; use replace()", option=name)
+        super().__setattr__(name, value)
+
     def __repr_args__(self) -> Any:
         for name in (name for name in type(self).model_fields if name in self.model_fields_set):
             value = getattr(self, name)

@@ -1,0 +1,77 @@
+"""What shape a run's answer must have: the JSON Schema that the CLI enforces, and the way back into Python.
+
+Owns the schema of a type and the wrapper for types that are no JSON object (the CLI asks the model for an object).
+Knows neither the CLI nor runs: `launch/` sends the schema, `runs` validates with the adapter.
+"""
+
+from collections.abc import Mapping
+from operator import attrgetter
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, PydanticUserError, TypeAdapter, create_model
+from pydantic.errors import PydanticSchemaGenerationError
+
+from claude_agent_py.wire.base import JSONObject
+
+
+class OutputShape:
+    """The shape of an answer.
+
+    Raises ValueError, with a text that says what to do, for a type that has no JSON Schema.
+    """
+
+    def __init__(self, output_type: Any) -> None:
+        adapter = _adapter(output_type)
+        schema = _inlined(_schema(adapter))
+        if schema.get("type") != "object":
+            wrapper = create_model("Answer", value=(output_type, ...))
+            adapter = TypeAdapter(Annotated[wrapper, AfterValidator(attrgetter("value"))])
+            schema = _schema(adapter)
+        self.schema: JSONObject = schema
+        """The JSON Schema, whose root is an object."""
+        self.adapter: TypeAdapter[Any] = adapter
+        """Validates what the CLI reports as structured output, and gives the Python value."""
+
+
+def check_output_format(value: Any) -> JSONObject:
+    """Give the JSON Schema of `output_format`, from a plain schema or an official SDK's `{type: json_schema, schema}`.
+
+    Raises:
+        ValueError: It is no JSON Schema of an object. (Anything but an object would end the CLI.)
+    """
+    if isinstance(value, Mapping) and value.get("type") == "json_schema":
+        value = value.get("schema")
+    if not isinstance(value, Mapping):
+        raise ValueError(f"must be a JSON Schema (a dict), not {type(value).__name__}")
+    if value.get("type", "object") != "object":
+        raise ValueError(
+            f"must describe an object, not {value['type']!r}: put it into a property, or use output_type, which does so"
+        )
+    return dict(value)
+
+
+def _adapter(output_type: Any) -> TypeAdapter[Any]:
+    try:
+        return TypeAdapter(output_type)
+    except (PydanticSchemaGenerationError, PydanticUserError, TypeError, NameError) as error:
+        problem = ValueError(f"must be a type that pydantic can validate: {_first_sentence(error)}")
+    raise problem
+
+
+def _first_sentence(error: Exception) -> str:
+    return str(error).splitlines()[0].split(". ")[0]
+
+
+def _schema(adapter: TypeAdapter[Any]) -> JSONObject:
+    try:
+        return adapter.json_schema()
+    except PydanticUserError as error:
+        problem = ValueError(f"must be a type that has a JSON Schema: {_first_sentence(error)}")
+    raise problem
+
+
+def _inlined(schema: JSONObject) -> JSONObject:
+    """Give a schema whose root is no mere reference to one of its definitions."""
+    name = schema.get("$ref", "").removeprefix("#/$defs/")
+    rest = {key: value for key, value in schema.items() if key != "$ref"}
+    return {**schema["$defs"][name], **rest} if name else schema
