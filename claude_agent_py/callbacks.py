@@ -38,6 +38,9 @@ async def call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """
     if is_async_callable(function):
         return await function(*args, **kwargs)
-    bound = functools.partial(function, *args, **kwargs)
-    value = await to_thread.run_sync(bound, abandon_on_cancel=True)
+
+    def boxed() -> list[Any]:
+        return [function(*args, **kwargs)]  # trio refuses a bare coroutine as the result of a thread
+
+    [value] = await to_thread.run_sync(boxed, abandon_on_cancel=True)
     return await value if inspect.isawaitable(value) else value

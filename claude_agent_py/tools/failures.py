@@ -29,7 +29,7 @@ SECRETS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"\bxox[abprs]-[a-z0-9-]{8,}", BLANK),
         (r"\bAKIA[0-9A-Z]{12,}", BLANK),
         (r"\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*", BLANK),  # a JSON web token
-        (r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", BLANK),
+        (r"-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", BLANK),
     )
 )
 """What a secret looks like, and what stands in its place."""

@@ -1,0 +1,51 @@
+"""What the model is told when a tool fails."""
+
+import pytest
+
+from claude_agent_py.errors import ToolError
+from claude_agent_py.tools.failures import failure_text, redacted
+
+
+@pytest.mark.parametrize(
+    ("text", "clean"),
+    [
+        ("https://user:hunter2@db.example/x", "https://[redacted]@db.example/x"),
+        ("GET https://example.com:8080/a?b=c failed", "GET https://example.com:8080/a?b=c failed"),
+        ("Authorization: Bearer abc.def-123456", "Authorization: Bearer [redacted]"),
+        ("key sk-ant-api03-abcdefgh_123 is wrong", "key [redacted] is wrong"),
+        ("https://x/?api_key=abcd1234&b=1", "https://x/?api_key=[redacted]&b=1"),
+        ("{'password': 'hunter22', 'n': 1}", "{'password': '[redacted]', 'n': 1}"),
+        ("token=ghp_0123456789abcdefABCD", "token=[redacted]"),
+        ("AWS AKIAIOSFODNN7EXAMPLE", "AWS [redacted]"),
+        ("jwt eyJhbGciOiJI.eyJzdWIiOiIx.SflKxwRJSM", "jwt [redacted]"),
+        ("no such file: /home/me/monkey.txt", "no such file: /home/me/monkey.txt"),
+        ("the key 'city' is missing", "the key 'city' is missing"),
+        ("-----BEGIN RSA PRIVATE KEY-----\nMII\n-----END RSA PRIVATE KEY-----", "[redacted]"),
+    ],
+)
+def test_what_looks_like_a_secret_is_blanked(text: str, clean: str) -> None:
+    assert redacted(text) == clean
+
+
+def test_secrets_of_the_environment_are_blanked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SERVICE_TOKEN", "correct horse battery")
+    monkeypatch.setenv("SHORT_KEY", "abc")
+    monkeypatch.setenv("CITY", "Heidelberg")
+
+    assert redacted("abc: correct horse battery in Heidelberg") == "abc: [redacted] in Heidelberg"
+
+
+def test_a_failure_names_the_tool_and_the_error() -> None:
+    assert failure_text("search", ValueError("bad")) == "search failed: ValueError: bad"
+    assert failure_text("search", ValueError()) == "search failed: ValueError"
+
+
+def test_a_tool_error_is_the_tools_own_word() -> None:
+    assert failure_text("search", ToolError("Use https://me:secret@host instead.")) == (
+        "Use https://me:secret@host instead."
+    )
+    assert failure_text("search", ToolError()) == "search failed"
+
+
+def test_a_long_failure_is_cut() -> None:
+    assert len(failure_text("search", ValueError("x" * 100_000))) <= 2_000

@@ -1,0 +1,140 @@
+"""What a tool returns, and what becomes of it."""
+
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from claude_agent_py.errors import ToolError
+from claude_agent_py.formatting import Audio, File, Image, JSONEncoder, Media, ResourceLink, YAMLEncoder
+from claude_agent_py.tools import ToolResult
+from claude_agent_py.tools.results import SizeLimit, as_result, call_tool_result, written
+
+pytestmark = pytest.mark.anyio
+
+PNG = b"\x89PNG\r\n\x1a\nrest"
+ROOMY = SizeLimit(chars=50_000)
+
+
+class Model(BaseModel):
+    x: int
+
+
+@dataclass
+class Record:
+    y: str
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("text", "text"),
+        ("", ""),
+        (None, ""),
+        (0, "0"),
+        (False, "false"),
+        ([], "[]"),
+        (Model(x=1), '{"x": 1}'),
+        ([Model(x=1), Record("a")], '[{"x": 1}, {"y": "a"}]'),
+        (ToolResult(text=Record("ä")), '{"y": "ä"}'),
+        (ToolResult(), ""),
+        ("lone \ud800", "lone \ufffd"),
+    ],
+)
+async def test_values_become_text(value: Any, text: str) -> None:
+    assert (await written(as_result(value), JSONEncoder(), ROOMY)).text == text
+
+
+async def test_the_encoder_decides_the_notation() -> None:
+    assert (await written(as_result(Model(x=1)), YAMLEncoder(), ROOMY)).text == "x: 1"
+
+
+@pytest.mark.parametrize(
+    ("value", "text", "media"),
+    [
+        (PNG, None, [Image(PNG)]),
+        (bytearray(b"%PDF-1"), None, [File(b"%PDF-1", "data.pdf", "application/pdf")]),
+        (Audio(b"x"), None, [Audio(b"x")]),
+        (["look", Image(PNG), "there"], "look\nthere", [Image(PNG)]),
+        ([PNG, ResourceLink("a://b")], None, [Image(PNG), ResourceLink("a://b")]),
+        ((Model(x=1), Image(PNG)), Model(x=1), [Image(PNG)]),
+        ([Model(x=1), "and", Image(PNG)], [Model(x=1), "and"], [Image(PNG)]),
+    ],
+)
+async def test_media_are_told_from_data(value: Any, text: Any, media: list[Media]) -> None:
+    result = as_result(value)
+
+    assert (result.text, list(result.media)) == (text, media)
+
+
+async def test_the_mcp_form() -> None:
+    result = ToolResult(text={"a": 1}, media=[ResourceLink("a://b", "b")], structured=[1], meta={"k": Record("v")})
+
+    assert call_tool_result(await written(result, JSONEncoder(), ROOMY)) == {
+        "content": [{"type": "text", "text": '{"a": 1}'}, {"type": "resource_link", "uri": "a://b", "name": "b"}],
+        "structuredContent": {"result": [1]},
+        "_meta": {"k": {"y": "v"}},
+    }
+    assert call_tool_result(await written(ToolResult(text="no", is_error=True), JSONEncoder(), ROOMY)) == {
+        "content": [{"type": "text", "text": "no"}],
+        "isError": True,
+    }
+    assert call_tool_result(await written(ToolResult(), JSONEncoder(), ROOMY)) == {"content": []}
+
+
+# Too much ---------------------------------------------------------------------------------------------------------
+
+
+async def test_long_text_is_cut_with_a_note_of_the_total() -> None:
+    told = await written(as_result("x" * 10_000_000), JSONEncoder(), ROOMY)
+
+    assert len(told.text) <= 50_000
+    assert told.text.endswith("of 10,000,000 characters]")
+
+
+async def test_long_text_goes_to_a_file_that_is_named(tmp_path: Path) -> None:
+    text = "ä\r\n" * 1000
+
+    told = await written(
+        as_result(text), JSONEncoder(), SizeLimit(chars=500, policy="file", directory=tmp_path / "new")
+    )
+
+    [path] = (tmp_path / "new").iterdir()
+    assert path.read_bytes().decode() == text
+    assert told.text.endswith(f"of 3,000 characters; all of it is in {path}]")
+    assert len(told.text) <= 500
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+async def test_a_directory_is_made_where_none_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+    await written(as_result("x" * 1000), JSONEncoder(), SizeLimit(chars=500, policy="file"))
+
+    [directory] = tmp_path.iterdir()
+    assert stat.S_IMODE(directory.stat().st_mode) == 0o700
+    assert len(list(directory.iterdir())) == 1
+
+
+async def test_long_text_is_an_error() -> None:
+    with pytest.raises(ToolError, match="1,000 characters, more than the 500 allowed; ask for less"):
+        await written(as_result("x" * 1000), JSONEncoder(), SizeLimit(chars=500, policy="error"))
+
+
+async def test_structured_content_that_is_too_long_gives_way_to_a_cut_text() -> None:
+    told = await written(ToolResult(text="short", structured={"a": "x" * 1000}), JSONEncoder(), SizeLimit(chars=100))
+
+    assert told.structured is None
+    assert told.text.startswith('{"a": "xxx')
+    assert len(told.text) <= 100
+
+
+async def test_a_text_file_is_cut_too() -> None:
+    told = await written(as_result(File("x" * 1000, "a.txt")), JSONEncoder(), SizeLimit(chars=100))
+
+    [file] = told.media
+    assert isinstance(file, File)
+    assert len(file.data) <= 100

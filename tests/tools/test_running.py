@@ -1,0 +1,373 @@
+"""Running tools: limits, threads, cancellation, failures."""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Awaitable
+from contextvars import ContextVar
+from typing import Any
+
+import anyio
+import pytest
+from anyio import Event, from_thread
+
+from claude_agent_py.errors import OptionsError, ToolError, ToolInputError, ToolTimeoutError
+from claude_agent_py.tools import ToolContext, ToolResult, tool
+from claude_agent_py.tools.running import outcome_of
+
+pytestmark = pytest.mark.anyio
+
+user: ContextVar[str] = ContextVar("user")
+
+
+@tool
+def add(a: int, b: int = 1) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+@tool
+async def shout(text: str) -> str:
+    """Say it louder."""
+    return text.upper()
+
+
+async def test_a_tool_is_still_its_function() -> None:
+    assert add(2, b=3) == 5
+    assert await shout("a") == "A"
+    assert (getattr(add, "__name__", ""), add.__doc__, repr(add)) == ("add", "Add two numbers.", "<Tool add>")
+
+
+async def test_calling_with_the_arguments_of_a_model() -> None:
+    assert await add.call({"a": "2"}) == 3
+    assert await shout.call({"text": "a"}) == "A"
+    with pytest.raises(ToolInputError, match="a: is required"):
+        await add.call({})
+
+
+async def test_a_plain_function_runs_in_a_thread_with_the_callers_context() -> None:
+    @tool
+    def where() -> Any:
+        return threading.get_ident(), user.get()
+
+    user.set("me")
+
+    thread, name = await where.call({})
+
+    assert thread != threading.get_ident()
+    assert name == "me"
+
+
+async def test_a_plain_function_that_returns_an_awaitable() -> None:
+    def later() -> Awaitable[str]:
+        return shout("x")
+
+    made = tool(later)
+
+    assert await made.call({}) == "X"
+
+
+async def test_the_context_tells_about_the_call() -> None:
+    @tool
+    def who(context: ToolContext) -> Any:
+        return context.tool_use_id, context.agent_id, context.tool_name
+
+    assert await who.call({}) == (None, None, "who")
+    assert await who.call({}, ToolContext(tool_use_id="t", agent_id="a", tool_name="x")) == ("t", "a", "x")
+
+
+async def test_a_tool_that_takes_too_long() -> None:
+    stopped = Event()
+
+    @tool(timeout=0.02)
+    async def slow() -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            stopped.set()
+
+    with anyio.fail_after(5):
+        with pytest.raises(ToolTimeoutError) as caught:
+            await slow.call({})
+
+    assert (caught.value.tool, caught.value.timeout) == ("slow", 0.02)
+    assert stopped.is_set()
+
+
+async def test_a_plain_function_that_takes_too_long_is_abandoned() -> None:
+    release = threading.Event()
+
+    @tool(timeout=0.02)
+    def slow() -> None:
+        release.wait(10)
+
+    try:
+        with anyio.fail_after(5):
+            with pytest.raises(ToolTimeoutError):
+                await slow.call({})
+    finally:
+        release.set()
+
+
+async def test_a_timeout_of_the_tools_own_is_not_ours() -> None:
+    @tool(timeout=5)
+    async def impatient() -> None:
+        raise TimeoutError("the database")
+
+    outcome = await outcome_of(impatient, {}, ToolContext())
+
+    assert outcome.told.text == "impatient failed: TimeoutError: the database"
+
+
+async def test_no_more_calls_than_allowed_run_at_once() -> None:
+    running, most = 0, 0
+
+    @tool(max_concurrency=2)
+    async def work() -> None:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await anyio.sleep(0.005)
+        running -= 1
+
+    async with anyio.create_task_group() as workers:
+        for _ in range(6):
+            workers.start_soon(work.call, {})
+
+    assert most == 2
+
+
+async def test_waiting_for_a_turn_does_not_count_as_running() -> None:
+    @tool(max_concurrency=1, timeout=0.3)
+    async def work() -> str:
+        await anyio.sleep(0.12)
+        return "done"
+
+    results: list[str] = []
+
+    async def call() -> None:
+        results.append(await work.call({}))
+
+    async with anyio.create_task_group() as workers:
+        for _ in range(4):
+            workers.start_soon(call)
+
+    assert results == ["done"] * 4
+
+
+def test_one_tool_serves_many_event_loops() -> None:
+    @tool(max_concurrency=1)
+    async def work() -> str:
+        return "done"
+
+    for backend in ("asyncio", "trio", "asyncio"):
+        assert anyio.run(work.call, {}, backend=backend) == "done"
+
+
+# Outcomes ---------------------------------------------------------------------------------------------------------
+
+
+async def test_an_outcome_has_the_value_and_what_the_model_is_told() -> None:
+    outcome = await outcome_of(add, {"a": 1}, ToolContext())
+
+    assert (outcome.value, outcome.told.text, outcome.error) == (2, "2", None)
+
+
+async def test_an_exception_becomes_a_text_and_one_log_entry(caplog: pytest.LogCaptureFixture) -> None:
+    @tool
+    def fail() -> None:
+        raise KeyError("city")
+
+    outcome = await outcome_of(fail, {}, ToolContext())
+
+    assert outcome.told.text == "fail failed: KeyError: 'city'"
+    assert outcome.told.is_error
+    assert isinstance(outcome.error, KeyError)
+    [entry] = caplog.records
+    assert (entry.levelno, entry.exc_info is not None) == (logging.ERROR, True)
+
+
+async def test_what_a_tool_says_on_purpose_stands_as_it_is_and_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    @tool
+    def fail() -> None:
+        raise ToolError("There is no such city; try a larger one.")
+
+    outcome = await outcome_of(fail, {}, ToolContext())
+
+    assert outcome.told.text == "There is no such city; try a larger one."
+    assert not caplog.records
+
+
+async def test_wrong_arguments_are_told_field_by_field(caplog: pytest.LogCaptureFixture) -> None:
+    outcome = await outcome_of(add, {"a": "x", "c": 1}, ToolContext())
+
+    assert "- a: Input should be a valid integer" in outcome.told.text
+    assert "- c: there is no such field" in outcome.told.text
+    assert not caplog.records
+
+
+async def test_a_tool_that_exits_fails() -> None:
+    @tool
+    def leave() -> None:
+        raise SystemExit(3)
+
+    outcome = await outcome_of(leave, {}, ToolContext())
+
+    assert outcome.told.text == "leave tried to exit"
+
+
+async def test_a_value_without_a_json_form_is_a_failure() -> None:
+    made = tool(name="strange")(lambda: object())
+
+    outcome = await outcome_of(made, {}, ToolContext())
+
+    assert outcome.told.text == (
+        "strange failed: EncodingError: a value of type object has no JSON form: there is none for object"
+    )
+
+
+async def test_a_group_of_errors_is_told_leaf_by_leaf() -> None:
+    @tool
+    async def fail() -> None:
+        async def one() -> None:
+            raise ValueError("one")
+
+        async with anyio.create_task_group() as workers:
+            workers.start_soon(one)
+
+    outcome = await outcome_of(fail, {}, ToolContext())
+
+    assert outcome.told.text == "fail failed: ValueError: one"
+
+
+async def test_cancelling_the_caller_is_no_outcome() -> None:
+    started = Event()
+
+    @tool
+    async def slow() -> None:
+        started.set()
+        await anyio.sleep_forever()
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as workers:
+            workers.start_soon(outcome_of, slow, {}, ToolContext())
+            await started.wait()
+            workers.cancel_scope.cancel()
+
+    assert workers.cancel_scope.cancelled_caught
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_tool_that_awaits_a_cancelled_future_fails() -> None:
+    @tool
+    async def broken() -> None:
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        future.cancel()
+        await future
+
+    outcome = await outcome_of(broken, {}, ToolContext())
+
+    assert outcome.told.text == "broken was cancelled from within"
+
+
+async def test_a_structured_tool_sends_its_data_for_programs_too() -> None:
+    @tool(structured=True)
+    def count() -> list[int]:
+        return [1, 2]
+
+    @tool(structured=True)
+    def chosen() -> ToolResult:
+        return ToolResult(text="a", structured={"own": 1})
+
+    assert (await outcome_of(count, {}, ToolContext())).told.structured == {"result": [1, 2]}
+    assert (await outcome_of(chosen, {}, ToolContext())).told.structured == {"own": 1}
+    assert (await outcome_of(add, {"a": 1}, ToolContext())).told.structured is None
+
+
+async def test_a_default_timeout_is_for_tools_without_one() -> None:
+    @tool
+    async def slow() -> None:
+        await anyio.sleep_forever()
+
+    @tool(timeout=5)
+    async def patient() -> str:
+        await anyio.sleep(0.05)
+        return "done"
+
+    assert "within 0.01 s" in (await outcome_of(slow, {}, ToolContext(), timeout=0.01)).told.text
+    assert (await outcome_of(patient, {}, ToolContext(), timeout=0.01)).told.text == "done"
+
+
+async def test_progress_from_a_thread_and_from_the_loop() -> None:
+    heard: list[Any] = []
+    context = ToolContext(progress_token=7, notify=lambda method, params: heard.append((method, params)))
+
+    @tool
+    def plain(context: ToolContext) -> None:
+        from_thread.run_sync(context.report_progress, 1, 2, "half")
+
+    await plain.call({}, context)
+    context.report_progress(2)
+    ToolContext().report_progress(1)
+
+    assert heard == [
+        ("notifications/progress", {"progressToken": 7, "progress": 1, "total": 2, "message": "half"}),
+        ("notifications/progress", {"progressToken": 7, "progress": 2}),
+    ]
+
+
+# Definitions ------------------------------------------------------------------------------------------------------
+
+
+async def test_a_definition_says_everything() -> None:
+    @tool(
+        name="find",
+        description="Finds.",
+        title="Find things",
+        read_only=True,
+        destructive=False,
+        idempotent=True,
+        open_world=False,
+        always_load=True,
+        search_hint="look up",
+        max_result_chars=100_000,
+        meta={"own": 1},
+    )
+    def f() -> None:
+        """Not this."""
+
+    assert f.definition() == {
+        "name": "find",
+        "title": "Find things",
+        "description": "Finds.",
+        "inputSchema": {"type": "object", "properties": {}, "additionalProperties": False},
+        "annotations": {
+            "title": "Find things",
+            "readOnlyHint": True,
+            "destructiveHint": False,
+            "idempotentHint": True,
+            "openWorldHint": False,
+        },
+        "_meta": {
+            "anthropic/alwaysLoad": True,
+            "anthropic/searchHint": "look up",
+            "anthropic/maxResultSizeChars": 100_000,
+            "own": 1,
+        },
+    }
+    assert set(add.definition()) == {"name", "description", "inputSchema"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"timeout": 0}, "timeout must be positive"),
+        ({"max_concurrency": 0}, "max_concurrency must be at least 1"),
+        ({"max_result_chars": 500_001}, "max_result_chars must be 1 to 500,000"),
+        ({"overflow": "drop"}, "overflow is truncate, file or error"),
+        ({"name": "no name"}, "a name has 1 to 128"),
+    ],
+)
+async def test_wrong_settings_are_refused(settings: dict[str, Any], told: str) -> None:
+    with pytest.raises(OptionsError, match=told):
+        tool(**{"name": "f", **settings})(lambda: None)
