@@ -220,9 +220,7 @@ class Client(SessionControls):
         except StructuredOutputError as error:
             error.result = result
             raise
-        return RunResult(
-            result=result.result, results=feed.results, messages=feed.messages, tasks=tasks, output=output
-        )
+        return RunResult(result=result.result, results=feed.results, messages=feed.messages, tasks=tasks, output=output)
 
     async def _interrupt_run(self, feed: RunFeed, *, cancel_queued: bool, stop_tasks: bool) -> InterruptReceipt:
         queued = self._session.connection.queued_prompts(feed)

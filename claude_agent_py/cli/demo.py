@@ -24,7 +24,7 @@ from claude_agent_py.testing.scripted_model import ScriptedModel
 PROMPT = (
     "Do three things at once, each in the background: have the agent `reviewer` review the authentication, have it review "
     "the billing, and run the test suite in the shell with "
-    "`for i in 1 2 3 4 5 6; do echo \"test $i ok\"; sleep 0.5; done`. When all three are done, sum up in two sentences."
+    '`for i in 1 2 3 4 5 6; do echo "test $i ok"; sleep 0.5; done`. When all three are done, sum up in two sentences.'
 )
 
 AGENTS = {
@@ -119,7 +119,9 @@ async def _show(options: ClientOptions, view: Screen) -> RunResult:
         for task in client.tasks.roots:
             outcome = await task.wait(timeout=60)
             output = (await task.read_output()).strip()
-            view.say(f"\n{task.description}: {outcome.status}\n" + "\n".join(f"    {line}" for line in output.splitlines()))
+            view.say(
+                f"\n{task.description}: {outcome.status}\n" + "\n".join(f"    {line}" for line in output.splitlines())
+            )
     view.say(f"\nAnswer: {result.text}")
     return result
 

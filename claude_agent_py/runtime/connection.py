@@ -25,8 +25,8 @@ from anyio.abc import TaskGroup
 
 from claude_agent_py.callbacks import callback_name
 from claude_agent_py.errors import (
-    CLIExitError,
     ClaudeAgentError,
+    CLIExitError,
     ConnectionClosedError,
     ControlRejectedError,
     ControlTimeoutError,
@@ -100,6 +100,7 @@ class Connection:
         mailbox_bytes: How much may wait in memory for each reader.
         unclaimed_messages: How many messages that belong to no run are kept for the first `subscribe`.
         control_timeout: Seconds that a control request may take where the caller does not say.
+        on_live: Called with the session's task group before anything is read.
         background: Async functions to run for as long as the session lives; one that fails is logged.
         describe: Facts about the program for errors (`cli_path`, `version`).
         on_over: Called once, with the reason, when nothing more will come.
@@ -115,6 +116,7 @@ class Connection:
         mailbox_bytes: int,
         unclaimed_messages: int,
         control_timeout: float | None,
+        on_live: Callable[[TaskGroup], None] = lambda workers: None,
         background: Sequence[Callable[[], Awaitable[None]]] = (),
         describe: Callable[[], Mapping[str, str | None]] = dict,
         on_over: Callable[[ClaudeAgentError], None] = lambda reason: None,
@@ -124,12 +126,14 @@ class Connection:
         self._answering = answering
         self._mailbox_bytes = mailbox_bytes
         self._control_timeout = control_timeout
+        self._on_live = on_live
         self._background = background
         self._describe = describe
         self._on_over = on_over
         self._close_requested: Wakeup | None = None
         self._grace = 0.0
         self._leave = False
+        self._settle = False
         self._initializing: str | None = None
         """The id of the initialize request, while it has no reply."""
         self._group: TaskGroup | None = None
@@ -181,6 +185,7 @@ class Connection:
         try:
             async with anyio.create_task_group() as group:
                 self._group = group
+                self._on_live(group)
                 for function in (self._pump, self._write, self._keep_time, self._watch_process, self._run_transport):
                     group.start_soon(function)
                 for function in self._background:
@@ -291,7 +296,11 @@ class Connection:
             self._timer = anyio.Event()
             with anyio.CancelScope(deadline=self._timer_at):
                 await self._timer.wait()
-            self._act(self._engine.tick(anyio.current_time()))
+            now = anyio.current_time()
+            self._act(self._engine.tick(now))
+            if self._settle:
+                self._settle = False
+                self._act(self._engine.settle(now))
 
     async def _watch_process(self) -> None:
         """Notice an end that the pipe does not show: a grandchild may keep it open."""
@@ -346,7 +355,9 @@ class Connection:
         """Fail the start at once: what says something else than JSON now will hardly answer later."""
         waiter = self._waiters.pop(self._initializing or "", None)
         if waiter is not None and frame.raw is None:
-            shown = bytes(frame.line[:200]).decode(errors="replace") if isinstance(frame.line, bytes) else frame.line[:200]
+            shown = (
+                bytes(frame.line[:200]).decode(errors="replace") if isinstance(frame.line, bytes) else frame.line[:200]
+            )
             waiter.fail(lambda: ControlRejectedError("initialize", f"it printed {shown!r} instead of an answer"))
 
     def announce_failure(self, error: HandlerError) -> None:
@@ -523,9 +534,17 @@ class Connection:
         """Give the prompts of a run that the CLI has not started on, as far as it said."""
         return self._engine.turns.queued_prompts(feed.run_id)
 
-    def settle(self) -> None:
-        """Look for runs that are over because tasks ended without a message."""
-        self._act(self._engine.settle(anyio.current_time()))
+    def post(self, subtype: str, /, **fields: Any) -> None:
+        """Send a control request whose reply nobody waits for; does nothing once the session is closed."""
+        if self.is_open:
+            request = self._engine.request(subtype, fields, now=anyio.current_time(), timeout=None)
+            self._engine.forget_request(request.request_id)
+            self._flush()
+
+    def settle_soon(self) -> None:
+        """Look, once the present message is dealt with, for runs that are over because tasks ended."""
+        self._settle = True
+        self._timer.set()
 
     def subscribe(self) -> Mailbox:
         """Give a mailbox that receives every message from now on; the first one also what nobody has claimed."""

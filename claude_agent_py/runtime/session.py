@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 import anyio
 from anyio import to_thread
+from anyio.abc import TaskGroup
 from pydantic import ValidationError
 
 from claude_agent_py._version import MINIMUM_CLI_VERSION
@@ -119,19 +120,22 @@ class Session:
         )
         connection = Connection(
             transport,
-            tasks=self.tasks,
+            tasks=self.features,
             answering=self.features.answering,
             max_line_bytes=options.limits.max_line_bytes,
             mailbox_bytes=options.limits.mailbox_bytes,
             unclaimed_messages=options.limits.unclaimed_messages,
             control_timeout=options.timeouts.control,
+            on_live=self._on_live,
             background=self.features.background,
             describe=self._describe,
             on_over=self._on_over,
         )
         self.failures.sink = connection.announce_failure
-        self.features.attach(connection)
         return connection
+
+    def _on_live(self, workers: TaskGroup) -> None:
+        self.features.attach(self.connection, workers)
 
     def _describe(self) -> dict[str, str | None]:
         return {"cli_path": str(self.cli_path) if self.cli_path else None, "version": self.version}

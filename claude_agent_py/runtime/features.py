@@ -1,0 +1,150 @@
+"""The features of a session, put together from its options: what answers the CLI, and who is told.
+
+Owns which option reaches which feature. Does not know the pipe: it gives an `Answering` to the connection and takes
+its workers from there. Twin: `launch/table.py`, for what an option means to the CLI.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final
+
+from anyio.abc import TaskGroup
+
+from claude_agent_py.errors import HandlerError, OptionsError
+from claude_agent_py.hooks import HookDispatcher
+from claude_agent_py.options import ClientOptions
+from claude_agent_py.permissions import PermissionDispatcher
+from claude_agent_py.runtime.answering import Answering
+from claude_agent_py.runtime.connection import Connection
+from claude_agent_py.runtime.listeners import ListenerQueue
+from claude_agent_py.tasks import TaskManager
+from claude_agent_py.tools.host import Caller, MCPHost, is_hosted
+from claude_agent_py.tools.server import ToolServer
+from claude_agent_py.wire.messages import AssistantMessage
+from claude_agent_py.wire.tasks import TaskNotificationMessage
+
+CUSTOM_TOOLS_SERVER: Final = "tools"
+"""The name of the server that `custom_tools` are offered under: the model sees `mcp__tools__<tool>`."""
+
+CALLERS_KEPT: Final = 10_000
+
+
+class Callers:
+    """Which subagent made which tool call: a tool call over MCP names only its id."""
+
+    def __init__(self, tasks: TaskManager) -> None:
+        self._tasks = tasks
+        self._agents: dict[str, str] = {}
+
+    def note(self, message: AssistantMessage) -> None:
+        """Remember the tool calls of a subagent's message."""
+        if message.agent_id is not None:
+            for call in message.tool_uses:
+                self._agents[call.id] = message.agent_id
+            while len(self._agents) > CALLERS_KEPT:
+                del self._agents[next(iter(self._agents))]
+
+    def find(self, tool_use_id: str) -> Caller | None:
+        """Give who made the call; None for the main agent."""
+        agent_id = self._agents.get(tool_use_id)
+        return None if agent_id is None else Caller(agent_id=agent_id, task=self._tasks.get(agent_id))
+
+
+class Features:
+    """Everything of a session that is neither the pipe nor the protocol."""
+
+    def __init__(self, options: ClientOptions, tasks: TaskManager, report: Callable[[HandlerError], None]) -> None:
+        self._tasks = tasks
+        self._report = report
+        self._callers = Callers(tasks)
+        self._is_tracking = False
+        self._queues: list[ListenerQueue] = []
+        self.hooks = HookDispatcher(options.hooks, report=report)
+        self.permissions = PermissionDispatcher.from_options(options, report=report)
+        self.mcp = MCPHost(hosted_servers(options))
+        self.answering = Answering(
+            hooks=self.hooks,
+            permissions=self.permissions,
+            mcp=self.mcp,
+            find_task=tasks.get,
+            on_hook=tasks.track_hook,
+            on_prompt=tasks.track_prompt,
+            on_prompt_end=tasks.track_prompt_end,
+        )
+        self._tell_stderr = self._listener(options.on_stderr)
+        self._tell_notification = self._listener(options.on_task_notification)
+        if options.on_task_event is not None:
+            tasks.on(options.on_task_event)
+        self.background: Sequence[Callable[[], Awaitable[None]]] = (
+            tasks.reconcile_forever,
+            self._deliver_task_events,
+            *(queue.deliver for queue in self._queues),
+        )
+
+    def _listener(self, function: Callable[[Any], Any] | None) -> Callable[[Any], None] | None:
+        if function is None:
+            return None
+        queue = ListenerQueue(function, self._report)
+        self._queues.append(queue)
+        return queue.put
+
+    async def _deliver_task_events(self) -> None:
+        await self._tasks.deliver_forever(self._report)
+
+    # For the connection ------------------------------------------------------------------------------------------
+
+    def track(self, message: Any, /) -> None:
+        """Take a message before anybody else does: the pump's way to the tasks and to listeners."""
+        self._is_tracking = True
+        self._tasks.track(message)
+        self._is_tracking = False
+        kind = type(message)
+        if kind is AssistantMessage:
+            self._callers.note(message)
+        elif kind is TaskNotificationMessage and self._tell_notification is not None:
+            self._tell_notification(message)
+
+    def live_ids(self) -> frozenset[str]:
+        """Give the ids of the live tasks."""
+        return self._tasks.live_ids()
+
+    def on_stderr_line(self, line: str) -> None:
+        """Take a line of stderr."""
+        if self._tell_stderr is not None:
+            self._tell_stderr(line)
+
+    def initialize_fields(self) -> dict[str, Any]:
+        """Give the fields of `initialize` that come from hooks and in-process servers."""
+        hooks = self.hooks.initialize_field()
+        return {**({"hooks": hooks} if hooks else {}), **self.mcp.initialize_fields()}
+
+    def attach(self, connection: Connection, workers: TaskGroup) -> None:
+        """Say how the features reach the running session."""
+
+        def send(server_name: str, message: dict[str, Any]) -> None:
+            connection.post("mcp_message", server_name=server_name, message=message)
+
+        self.mcp.attach(send, workers, find_caller=self._callers.find)
+        self._tasks.observe(lambda events: None if self._is_tracking else connection.settle_soon())
+
+    def end(self) -> None:
+        """Nothing more will come: listeners hear what is left, tools are cancelled."""
+        self.mcp.close()
+        for queue in self._queues:
+            queue.end()
+
+
+def hosted_servers(options: ClientOptions) -> dict[str, Any]:
+    """Give the servers that run in this process, by name, `custom_tools` among them.
+
+    Raises:
+        OptionsError: A server has the name that `custom_tools` need.
+    """
+    servers = options.mcp_servers if isinstance(options.mcp_servers, dict) else {}
+    hosted = {name: server for name, server in servers.items() if is_hosted(server)}
+    if options.custom_tools:
+        if CUSTOM_TOOLS_SERVER in servers:
+            raise OptionsError(
+                f"the name {CUSTOM_TOOLS_SERVER!r} is taken by custom_tools; choose another one", option="mcp_servers"
+            )
+        hosted[CUSTOM_TOOLS_SERVER] = ToolServer(CUSTOM_TOOLS_SERVER, tools=list(options.custom_tools))
+    return hosted

@@ -1,0 +1,47 @@
+"""A program that is a small MCP server, for the CLI to start. With `--slow SECONDS` it first waits so long."""
+
+import json
+import sys
+import time
+from typing import Any
+
+TOOL = {
+    "name": "add",
+    "description": "Adds one.",
+    "inputSchema": {"type": "object", "properties": {"a": {"type": "number"}}},
+    "annotations": {"readOnlyHint": True},
+}
+
+
+def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
+    match method:
+        case "initialize":
+            capabilities = {"tools": {}, "resources": {}}
+            server = {"name": "small", "version": "1.0.0"}
+            return {"protocolVersion": params["protocolVersion"], "capabilities": capabilities, "serverInfo": server}
+        case "tools/list":
+            return {"tools": [TOOL]}
+        case "tools/call" if "a" not in params.get("arguments", {}):
+            return {"content": [{"type": "text", "text": "a is missing"}], "isError": True}
+        case "tools/call":
+            total = params["arguments"]["a"] + 1
+            return {"content": [{"type": "text", "text": str(total)}], "structuredContent": {"total": total}}
+        case "resources/list":
+            return {"resources": [{"uri": "ui://page", "name": "page"}]}
+        case "resources/read":
+            return {"contents": [{"uri": params["uri"], "mimeType": "text/html", "text": "<p>hi</p>"}]}
+    return {}
+
+
+def main() -> None:
+    if sys.argv[1:2] == ["--slow"]:
+        time.sleep(float(sys.argv[2]))
+    for line in sys.stdin:
+        message = json.loads(line)
+        if "id" in message:
+            result = answer(message["method"], message.get("params") or {})
+            print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,360 @@
+"""Every control method against the real CLI, and what the important ones bring about."""
+
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import anyio
+import pytest
+
+from claude_agent_py import Client, ControlRejectedError, MCPNotReadyError
+from claude_agent_py.runtime.controls import SessionControls
+from claude_agent_py.runtime.controls_base import ControlsBase
+from claude_agent_py.testing import Gate, Reply, ScriptedModel, text, tool_use
+from claude_agent_py.wire.mcp import MCPStdioServer
+
+pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
+
+SERVER = MCPStdioServer(command=sys.executable, args=[str(Path(__file__).with_name("stdio_mcp_server.py"))])
+NOBODY = "d4d2a37a-0369-4dcd-b80b-ab57f578e432"
+Ask: TypeAlias = Callable[[Client], Awaitable[Any]]
+Check: TypeAlias = Callable[[Any], bool]
+
+
+def refused(words: str) -> tuple[type[Exception], str]:
+    return ControlRejectedError, words
+
+
+EVERY_METHOD: dict[str, tuple[Ask, Check | tuple[type[Exception], str]]] = {
+    "interrupt": (lambda c: c.interrupt(), lambda r: r.still_queued == []),
+    "cancel_async_message": (lambda c: c.cancel_async_message(NOBODY), lambda r: r.cancelled is False),
+    "rewind_files": (lambda c: c.rewind_files(NOBODY), refused("No file checkpoint")),
+    "side_question": (lambda c: c.side_question("why?", history=[("who?", "me")]), lambda r: r.response == "Because."),
+    "generate_session_title": (lambda c: c.generate_session_title("a test"), lambda r: r.title is None),
+    "rename_session": (lambda c: c.rename_session("A test"), lambda r: r is None),
+    "set_color": (lambda c: c.set_color("blue"), refused("unsupported_request")),
+    "export_conversation": (lambda c: c.export_conversation(), lambda r: "Hello there." in r.text),
+    "set_has_subscribers": (lambda c: c.set_has_subscribers(None), lambda r: r is None),
+    "stop_task": (lambda c: c.stop_task("nobody"), lambda r: r is None),
+    "background_tasks": (lambda c: c.background_tasks("toolu_nobody"), lambda r: r.backgrounded is False),
+    "get_task_output": (lambda c: c.get_task_output("nobody"), refused("no shell or Monitor task")),
+    "set_model": (lambda c: c.set_model("sonnet"), lambda r: "sonnet" in r.model),
+    "list_models": (lambda c: c.list_models(), lambda r: "default" in [model.value for model in r.models]),
+    "set_permission_mode": (lambda c: c.set_permission_mode("plan"), lambda r: r.mode == "plan"),
+    "set_max_thinking_tokens": (lambda c: c.set_max_thinking_tokens(2000, None), lambda r: r is None),
+    "get_settings": (lambda c: c.get_settings(), lambda r: r.applied is not None),
+    "apply_flag_settings": (lambda c: c.apply_flag_settings({"outputStyle": "Concise"}), lambda r: r is None),
+    "update_settings": (lambda c: c.update_settings("userSettings", {"effortLevel": "low"}), lambda r: r is None),
+    "list_permission_rules": (lambda c: c.list_permission_rules(), lambda r: r.state.original_cwd != ""),
+    "get_hooks_listing": (lambda c: c.get_hooks_listing(), lambda r: r.event_catalog[0].name == "PreToolUse"),
+    "reload_plugins": (lambda c: c.reload_plugins(), lambda r: r.error_count == 0 and r.agents != []),
+    "reload_skills": (lambda c: c.reload_skills(), lambda r: r.skills != []),
+    "reload_output_styles": (lambda c: c.reload_output_styles(), lambda r: "default" in r.available_output_styles),
+    "get_context_usage": (lambda c: c.get_context_usage("full"), lambda r: 0 < r.total_tokens < r.max_tokens),
+    "get_usage": (lambda c: c.get_usage(), lambda r: r.session.total_cost_usd > 0),
+    "get_session_cost": (lambda c: c.get_session_cost(), lambda r: "cost" in r.text),
+    "get_status": (lambda c: c.get_status(), lambda r: any(row.label == "Version" for row in r.sections[0].rows)),
+    "get_binary_version": (lambda c: c.get_binary_version(), lambda r: r.version.startswith("2.")),
+    "get_plan": (lambda c: c.get_plan(), lambda r: r.exists is False),
+    "get_workspace_diff": (lambda c: c.get_workspace_diff(), lambda r: r["diff"] is None),
+    "read_file": (lambda c: c.read_file("a.txt", max_bytes=3), lambda r: (r.contents, r.truncated) == ("ori", True)),
+    "file_suggestions": (lambda c: c.file_suggestions("a"), lambda r: isinstance(r.suggestions, list)),
+    "seed_read_state": (lambda c: c.seed_read_state("a.txt", 0.0), lambda r: r is None),
+    "register_repo_root": (lambda c: c.register_repo_root(_folder(c)), lambda r: r.directory.endswith("sub")),
+    "set_cwd": (lambda c: c.set_cwd(_folder(c)), lambda r: r.status == "needs_trust" and r.directory),
+    "mcp_status": (lambda c: c.mcp_status(), lambda r: [server.name for server in r.mcp_servers] == ["small"]),
+    "mcp_call": (lambda c: c.mcp_call("mcp__small__add", {"a": 1}), lambda r: r.structured_content == {"total": 2}),
+    "read_mcp_resource": (
+        lambda c: c.read_mcp_resource("small", "ui://page"),
+        lambda r: r.contents[0].text == "<p>hi</p>",
+    ),
+    "set_mcp_permission_mode_override": (
+        lambda c: c.set_mcp_permission_mode_override("nobody", "default"),
+        lambda warning: "not yet known" in warning,
+    ),
+    "send_mcp_message": (
+        lambda c: c.send_mcp_message("nobody", {"jsonrpc": "2.0", "method": "x"}),
+        lambda r: r is None,
+    ),
+    "reconnect_mcp_server": (lambda c: c.reconnect_mcp_server("nobody"), refused("Server not found: nobody")),
+    "toggle_mcp_server": (lambda c: c.toggle_mcp_server("small", False), lambda r: r is None),
+    "set_mcp_servers": (
+        lambda c: c.set_mcp_servers({"other": SERVER}),
+        lambda r: (r.added, r.errors) == (["other"], {}),
+    ),
+    "request_exit": (lambda c: c.request_exit(), lambda r: r is None),
+}
+
+
+def _folder(client: Client) -> Path:
+    return Path(str(client.options.cwd)) / "sub"
+
+
+def public_methods(cls: type) -> set[str]:
+    return {name for name, value in vars(cls).items() if callable(value) and not name.startswith("_")}
+
+
+async def test_every_method_is_answered_as_its_documentation_says() -> None:
+    parts = {cls for cls in SessionControls.__mro__ if issubclass(cls, ControlsBase)} - {ControlsBase}
+    assert set(EVERY_METHOD) == set().union(*map(public_methods, parts))
+    with ScriptedModel([text("Hello there.")], side=text("Because.")) as model:
+        (model.sandbox.cwd / "a.txt").write_text("original\n")
+        (model.sandbox.cwd / "sub").mkdir()
+        options = model.options(
+            enable_file_checkpointing=True, mcp_servers={"small": SERVER}, permission_mode="default"
+        )
+        with anyio.fail_after(60):
+            async with Client(options) as client:
+                await client.query("hi")
+                await client.mcp.ready(timeout=20)
+                for name, (ask, expected) in EVERY_METHOD.items():
+                    await _expect(name, ask(client), expected)
+
+
+async def _expect(name: str, asked: Awaitable[Any], expected: Check | tuple[type[Exception], str]) -> None:
+    if isinstance(expected, tuple):
+        error, words = expected
+        with pytest.raises(error, match=words):
+            await asked
+    else:
+        reply = await asked
+        assert expected(reply), f"{name}: {reply!r}"
+
+
+# The conversation -----------------------------------------------------------------------------------------------------
+
+
+async def test_files_are_rewound_to_a_prompt() -> None:
+    with ScriptedModel([]) as model:
+        old, new = model.sandbox.cwd / "old.txt", model.sandbox.cwd / "new.txt"
+        old.write_text("before\n")
+        script = [
+            tool_use("Write", {"file_path": str(new), "content": "made\n"}),
+            tool_use("Read", {"file_path": str(old)}),
+            tool_use("Edit", {"file_path": str(old), "old_string": "before", "new_string": "after"}),
+            text("Done."),
+        ]
+        with ScriptedModel(script) as scripted:
+            options = scripted.options(enable_file_checkpointing=True, cwd=model.sandbox.cwd)
+            with anyio.fail_after(30):
+                async with Client(options) as client:
+                    result = await client.query("write")
+                    prompt = (result.result.user_message_uuids or [""])[0]
+                    preview = await client.rewind_files(prompt, dry_run=True)
+                    there = (old.read_text(), new.exists())
+                    rewound = await client.rewind_files(prompt)
+                    later = (old.read_text(), new.exists())
+    assert there == ("after\n", True)
+    assert sorted(Path(name).name for name in preview.files_changed or ()) == ["new.txt", "old.txt"]
+    assert rewound.can_rewind
+    assert later == ("before\n", False)
+
+
+async def test_an_interrupt_can_drop_the_prompts_that_wait() -> None:
+    gate = Gate()
+    with ScriptedModel([Reply("late", after=gate)]) as model, anyio.fail_after(30):
+        async with Client(model.options()) as client:
+            running = client.query("one")
+            await gate.wait_reached()
+            waiting = client.query("two")
+            reply = await client.interrupt(cancel_queued=True)
+            await running.result()
+            await waiting.result()
+            gate.open()
+    assert len(reply.cancelled or ()) == 1
+    assert reply.still_queued == []
+
+
+async def test_a_side_question_is_answered_while_a_turn_runs() -> None:
+    gate = Gate()
+    with ScriptedModel([Reply("main", after=gate)], side=text("aside")) as model, anyio.fail_after(30):
+        async with Client(model.options()) as client:
+            run = client.query("one")
+            await gate.wait_reached()
+            reply = await client.side_question("and?")
+            gate.open()
+            result = await run
+    assert (reply.response, result.text) == ("aside", "main")
+    assert all("aside" not in str(message) for message in result.messages)
+
+
+async def test_the_cli_ends_by_itself_when_asked() -> None:
+    with ScriptedModel([]) as model, anyio.fail_after(30):
+        async with Client(model.options()) as client:
+            await client.request_exit()
+            async for _ in client.messages():
+                pass  # the stream ends with the process
+            assert not client.is_open
+
+
+# Settings -------------------------------------------------------------------------------------------------------------
+
+
+async def test_another_model_is_used_from_the_next_turn_on() -> None:
+    with ScriptedModel([text("a"), text("b"), text("c")]) as model, anyio.fail_after(30):
+        async with Client(model.options(model="opus")) as client:
+            await client.query("one")
+            chosen = await client.set_model("claude-haiku-4-5")
+            await client.query("two")
+            default = await client.set_model(None)
+            await client.query("three")
+    asked = [request.body["model"] for request in model.requests_of("main")]
+    assert asked[1] == chosen.model == "claude-haiku-4-5"
+    assert asked[2] == default.model
+    assert asked[1] not in (asked[0], asked[2])
+
+
+async def test_thinking_is_switched_off_and_back_to_the_default() -> None:
+    with ScriptedModel([text("a"), text("b"), text("c")]) as model, anyio.fail_after(30):
+        async with Client(model.options(model="claude-haiku-4-5")) as client:
+            await client.set_max_thinking_tokens(2000)
+            await client.query("one")
+            await client.set_max_thinking_tokens(0)
+            await client.query("two")
+            await client.set_max_thinking_tokens(None)
+            await client.query("three")
+    asked = [request.body.get("thinking", {}) for request in model.requests_of("main")]
+    assert asked[0]["budget_tokens"] == 2000
+    assert asked[1].get("type") in ("disabled", None)
+    assert asked[2]["budget_tokens"] > 2000
+
+
+async def test_settings_of_the_session_are_applied_as_a_whole_and_taken_back() -> None:
+    with ScriptedModel([]) as model, anyio.fail_after(30):
+        async with Client(model.options()) as client:
+            await client.apply_flag_settings({"model": "claude-haiku-4-5", "permissions": {"deny": ["WebFetch"]}})
+            applied = await client.get_settings()
+            rules = await client.list_permission_rules()
+            with pytest.raises(ControlRejectedError, match="nothing in this request was applied"):
+                await client.apply_flag_settings({"model": "other", "permissions": "bad"})
+            await client.apply_flag_settings({"permissions": None})
+            left = await client.get_settings()
+    assert applied.applied is not None
+    assert applied.applied.model == "claude-haiku-4-5"
+    assert "WebFetch" in [rule.rule for rule in rules.state.rules if rule.behavior == "deny"]
+    assert left.effective["model"] == "claude-haiku-4-5"
+    assert "permissions" not in left.effective
+
+
+# Files ----------------------------------------------------------------------------------------------------------------
+
+
+async def test_the_working_folder_is_changed_only_with_trust() -> None:
+    with ScriptedModel([]) as model, anyio.fail_after(30):
+        folder = model.sandbox.cwd / "sub"
+        folder.mkdir()
+        async with Client(model.options()) as client:
+            asked = await client.set_cwd(folder)
+            agreed = await client.set_cwd(folder, trusted_directory=asked.directory)
+    assert asked.status == "needs_trust"
+    assert (agreed.status, agreed.changed) == ("ok", True)
+    assert Path(agreed.cwd or "") == folder
+
+
+async def test_the_diff_of_a_repository() -> None:
+    with ScriptedModel([]) as model, anyio.fail_after(30):
+        cwd = model.sandbox.cwd
+        (cwd / "a.txt").write_text("one\n")
+        commit = ["-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "-qm", "First"]
+        for arguments in (["init", "-q"], ["add", "."], commit):
+            subprocess.run(["git", *arguments], cwd=cwd, check=True)
+        (cwd / "a.txt").write_text("two\n")
+        async with Client(model.options()) as client:
+            diff = (await client.get_workspace_diff())["diff"]
+    assert diff["stats"] == {"filesCount": 1, "linesAdded": 1, "linesRemoved": 1}
+
+
+# Tasks ----------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_shell_in_the_background_is_read_and_stopped() -> None:
+    shell = tool_use("Bash", {"command": "echo one; sleep 60", "description": "Wait", "run_in_background": True})
+    with ScriptedModel([shell, text("Started.")]) as model, anyio.fail_after(30):
+        async with Client(model.options()) as client:
+            await client.query("go")
+            (task,) = client.tasks
+            while "one" not in (reply := await client.get_task_output(task.id)).output:
+                await anyio.lowlevel.checkpoint()
+            await client.stop_task(task.id)
+            outcome = await task.wait(timeout=10)
+    assert reply.total_bytes == 4
+    assert reply.truncated is False
+    assert outcome.status == "stopped"
+
+
+# MCP servers ----------------------------------------------------------------------------------------------------------
+
+
+def slow(seconds: float) -> MCPStdioServer:
+    return SERVER.replace(args=[*SERVER.args, "--slow", str(seconds)])
+
+
+async def test_ready_waits_for_slow_servers_and_says_which_failed() -> None:
+    servers = {"slow": slow(1), "broken": MCPStdioServer(command="/nonexistent")}
+    with ScriptedModel([]) as model, anyio.fail_after(30):
+        async with Client(model.options(mcp_servers=servers)) as client:
+            with pytest.raises(MCPNotReadyError) as caught:
+                await client.mcp.ready(timeout=0.1)
+            settled = await client.mcp.ready(timeout=20)
+    assert "slow" in caught.value.servers
+    assert {server.name: server.status for server in settled} == {"slow": "connected", "broken": "failed"}
+    assert [tool.name for server in settled for tool in server.tools or ()] == ["add"]
+
+
+async def test_servers_are_set_while_the_session_runs() -> None:
+    with ScriptedModel([]) as model, anyio.fail_after(30):
+        async with Client(model.options(mcp_servers={"first": SERVER})) as client:
+            await client.mcp.ready()
+            one = await client.mcp.set_servers({"second": MCPStdioServer(command=SERVER.command, args=SERVER.args)})
+            two = await client.mcp.set_servers({"third": SERVER, "broken": MCPStdioServer(command="/nonexistent")})
+            states = {server.name: server.status for server in await client.mcp.status()}
+    assert (one.added, one.removed, one.errors) == (["second"], [], {})
+    assert (sorted(two.added), two.removed, list(two.errors)) == (["broken", "third"], ["second"], ["broken"])
+    assert states == {"first": "connected", "third": "connected", "broken": "failed"}
+
+
+async def test_a_server_without_arguments_can_be_set(tmp_path: Path) -> None:
+    program = tmp_path / "server"
+    program.write_text(f"#!/bin/sh\nexec {sys.executable} {SERVER.args[0]}\n")
+    program.chmod(0o755)
+    with ScriptedModel([]) as model, anyio.fail_after(30):
+        async with Client(model.options()) as client:
+            reply = await client.mcp.set_servers({"bare": MCPStdioServer(command=str(program))})
+    assert (reply.added, reply.errors) == (["bare"], {})
+
+
+async def test_a_server_is_switched_off_and_on_and_connected_again() -> None:
+    with ScriptedModel([]) as model, anyio.fail_after(30):
+        async with Client(model.options(mcp_servers={"small": SERVER})) as client:
+            await client.mcp.ready()
+            await client.mcp.toggle("small", False)
+            off = [server.status for server in await client.mcp.status()]
+            with pytest.raises(ControlRejectedError, match="disabled"):
+                await client.mcp.reconnect("small")
+            await client.mcp.toggle("small", True)
+            await client.mcp.reconnect("small")
+            on = [server.status for server in await client.mcp.status()]
+    assert (off, on) == (["disabled"], ["connected"])
+
+
+async def test_a_failing_tool_says_why_and_permissions_are_asked_on_request() -> None:
+    asked: list[str] = []
+
+    def decide(request: Any, context: Any) -> Any:
+        from claude_agent_py import Allow
+
+        asked.append(request.tool_name)
+        return Allow()
+
+    with ScriptedModel([]) as model, anyio.fail_after(30):
+        options = model.options(mcp_servers={"small": SERVER}, permission_mode="default", can_use_tool=decide)
+        async with Client(options) as client:
+            await client.mcp.ready()
+            with pytest.raises(ControlRejectedError, match="a is missing"):
+                await client.mcp.call("mcp__small__add", {})
+            assert asked == []
+            reply = await client.mcp.call("mcp__small__add", {"a": 41}, check_permissions=True)
+    assert reply.structured_content == {"total": 42}
+    assert asked == ["mcp__small__add"]

@@ -1,0 +1,117 @@
+"""The main job, end to end: two subagents and a shell command in the background, awaited, their output read."""
+
+import os
+
+import anyio
+import pytest
+
+from claude_agent_py import (
+    AgentDefinition,
+    AssistantMessage,
+    Client,
+    MalformedFrame,
+    ResultMessage,
+    TaskNotificationMessage,
+    TaskStatus,
+    UnknownMessage,
+)
+from claude_agent_py.testing import Reply, ScriptedModel, text, tool_use
+
+pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
+
+AGENTS = {"reviewer": AgentDefinition(description="Reviews code", prompt="You review code.")}
+
+
+def agent(name: str) -> object:
+    return tool_use("Agent", {"description": f"Review {name}", "prompt": f"Review {name}", "subagent_type": "reviewer"})
+
+
+def main_job() -> ScriptedModel:
+    shell = tool_use(
+        "Bash", {"command": "echo one; sleep 0.3; echo two", "description": "Run it", "run_in_background": True}
+    )
+    return ScriptedModel(
+        [Reply([agent("auth"), agent("billing"), shell]), text("Started three."), text("Noted."), text("Noted, too.")],
+        agents={
+            "Review auth": [
+                Reply(tool_use("Bash", {"command": "echo looking", "description": "Look"})),
+                text("auth is fine"),
+            ],
+            "Review billing": [text("billing is broken")],
+        },
+        on_exhausted=text("All three are done."),
+    )
+
+
+async def test_the_main_job_shows_every_task_from_start_to_output() -> None:
+    told: list[TaskNotificationMessage] = []
+    with main_job() as model:
+        options = model.options(agents=AGENTS, on_task_notification=told.append)
+        async with Client(options) as client:
+            with anyio.fail_after(60):
+                result = await client.query("Review auth and billing, and run it, in the background", until="idle")
+                outcomes = {task.description: await task.wait(timeout=10) for task in client.tasks}
+                outputs = {task.description: await task.read_output() for task in client.tasks}
+                while len(told) < 3:
+                    await anyio.lowlevel.checkpoint()
+            pid = client.pid
+    assert {name: outcome.status for name, outcome in outcomes.items()} == {
+        "Review auth": TaskStatus.COMPLETED,
+        "Review billing": TaskStatus.COMPLETED,
+        "Run it": TaskStatus.COMPLETED,
+    }
+    assert outputs["Review auth"].strip() == "auth is fine"
+    assert outputs["Review billing"].strip() == "billing is broken"
+    assert outputs["Run it"].split() == ["one", "two"]
+    assert {n.summary for n in told} >= {"auth is fine", "billing is broken"}
+    assert all(n.is_success for n in told)
+    assert not result.is_error
+    assert result.result is not None
+    assert result.result.result == "Started three."
+    assert len(result.tasks) == 3
+    assert result.unfinished_tasks == []
+    assert not [m for m in result.messages if isinstance(m, UnknownMessage | MalformedFrame)]
+    assert pid is not None
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+async def test_two_prompts_with_a_notification_between_them_get_their_own_results() -> None:
+    """What the peers get wrong: the turn that a finished task causes is taken for the answer to the next prompt."""
+    shell = tool_use("Bash", {"command": "sleep 0.4", "description": "Wait", "run_in_background": True})
+    script = [Reply(shell), text("first answer"), text("the task is done"), text("second answer")]
+    with ScriptedModel(script) as model:
+        async with Client(model.options()) as client:
+            with anyio.fail_after(60):
+                first = await client.query("first")
+                await client.tasks.wait_all(timeout=10)
+                async for message in client.messages():
+                    if isinstance(message, ResultMessage) and message.is_injected:
+                        break
+                second = await client.query("second")
+    assert first.text == "first answer"
+    assert second.text == "second answer"
+    assert second.messages
+    assert not [m for m in second.messages if isinstance(m, ResultMessage) and m.is_injected]
+
+
+async def test_a_prompt_sent_while_an_injected_turn_runs_waits_for_its_own_answer() -> None:
+    shell = tool_use("Bash", {"command": "sleep 0.2", "description": "Wait", "run_in_background": True})
+    script = [Reply(shell), text("first answer"), Reply(text("the task is done"), delay=0.5), text("second answer")]
+    with ScriptedModel(script) as model:
+        async with Client(model.options()) as client:
+            with anyio.fail_after(60):
+                await client.query("first")
+                await model.wait_for_requests(3, timeout=20)
+                second = await client.query("second")
+    assert second.text == "second answer"
+
+
+async def test_messages_of_subagents_say_whose_they_are() -> None:
+    with main_job() as model:
+        async with Client(model.options(agents=AGENTS)) as client:
+            with anyio.fail_after(60):
+                result = await client.query("go", until="idle")
+            said = [m for m in result.messages if isinstance(m, AssistantMessage) and m.is_subagent]
+            assert said
+            assert {m.agent_id for m in said} <= {task.id for task in client.tasks}

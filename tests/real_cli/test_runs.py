@@ -1,0 +1,313 @@
+"""Runs against the real CLI: results, text, structured output, several at once, interrupts, errors."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import anyio
+import pytest
+from pydantic import BaseModel
+
+import claude_agent_py
+from claude_agent_py import (
+    AuthenticationError,
+    BudgetExceededError,
+    Client,
+    InterruptedRunError,
+    InvalidRequestError,
+    MaxTurnsError,
+    ModelNotFoundError,
+    OptionsError,
+    OverloadedError,
+    PromptCancelledError,
+    RateLimitedError,
+    ResultMessage,
+    RunError,
+    RunTimeoutError,
+    ServerError,
+    StructuredOutputError,
+    TextBlock,
+    query,
+    run,
+    run_sync,
+)
+from claude_agent_py.testing import CutStream, Failure, Gate, Reply, ScriptedModel, text, tool_use
+
+pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
+
+
+async def test_iterating_and_awaiting_the_same_run() -> None:
+    with ScriptedModel([text("hello")]) as model:
+        async with Client(model.options()) as client:
+            with anyio.fail_after(30):
+                one = client.query("hi")
+                seen = [message async for message in one]
+                result = await one
+    assert result.text == "hello"
+    assert isinstance(seen[-1], ResultMessage)
+    assert seen == list(result.messages)
+
+
+async def test_iterating_after_awaiting_gives_the_messages_again() -> None:
+    with ScriptedModel([text("hello")]) as model:
+        async with Client(model.options()) as client:
+            with anyio.fail_after(30):
+                one = client.query("hi")
+                result = await one
+                assert [message async for message in one] == list(result.messages)
+
+
+async def test_leaving_the_loop_leaves_the_session_usable() -> None:
+    with ScriptedModel([text("one"), text("two")]) as model:
+        async with Client(model.options()) as client:
+            with anyio.fail_after(30):
+                async for _ in client.query("first"):
+                    break
+                assert (await client.query("second")).text == "two"
+
+
+async def test_a_prompt_of_content_blocks() -> None:
+    with ScriptedModel([text("ok")]) as model:
+        async with Client(model.options()) as client:
+            with anyio.fail_after(30):
+                await client.query([TextBlock(text="part one"), TextBlock(text="part two")])
+        sent = str(model.requests[0].messages)
+    assert "part one" in sent
+    assert "part two" in sent
+
+
+async def test_a_prompt_that_arrives_in_pieces_is_one_run_with_every_answer() -> None:
+    async def prompts() -> AsyncIterator[str]:
+        yield "first"
+        yield "second"
+
+    with ScriptedModel([text("one"), text("two")]) as model:
+        async with Client(model.options()) as client:
+            with anyio.fail_after(30):
+                result = await client.query(prompts())
+    assert result.text in {"one", "two"}
+    assert "second" in str(model.requests[-1].messages)
+
+
+async def test_a_failing_prompt_iterator_fails_the_run() -> None:
+    async def prompts() -> AsyncIterator[str]:
+        yield "first"
+        raise LookupError("no more")
+
+    with ScriptedModel([text("one")]) as model:
+        async with Client(model.options()) as client:
+            with anyio.fail_after(30), pytest.raises(LookupError):
+                await client.query(prompts())
+
+
+@pytest.mark.parametrize("prompt", ["", "  \n", [], [{"type": "text", "text": "x"}], 5, b"x", [TextBlock(text="")]])
+async def test_a_bad_prompt_is_an_error_before_anything_is_sent(prompt: Any) -> None:
+    with ScriptedModel([text("ok")]) as model:
+        async with Client(model.options()) as client:
+            with pytest.raises(OptionsError, match="prompt"):
+                client.query(prompt)
+        with pytest.raises(OptionsError, match="prompt"):
+            query(prompt, model.options())
+        assert model.requests == []
+
+
+# Text ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("partial", [False, True])
+async def test_text_arrives_once(partial: bool) -> None:
+    script = [Reply([text("Hello, "), text("world"), tool_use("Bash", {"command": "true"})], chunk_chars=3), text("!")]
+    with ScriptedModel(script) as model:
+        async with Client(model.options(include_partial_messages=partial)) as client:
+            with anyio.fail_after(30):
+                pieces = [piece async for piece in client.query("hi").text()]
+    assert "".join(pieces) == "Hello, world!"
+    if partial:
+        assert len(pieces) > 5
+
+
+async def test_text_arrives_once_when_the_stream_breaks() -> None:
+    answer = "The answer is forty-two, as everybody knows."
+    script = [CutStream(Reply(answer, chunk_chars=5), after_chars=20), Reply(answer, chunk_chars=7)]
+    with ScriptedModel(script) as model:
+        async with Client(model.options(include_partial_messages=True)) as client:
+            with anyio.fail_after(60):
+                pieces = [piece async for piece in client.query("hi").text()]
+    assert "".join(pieces) == answer
+
+
+# Structured output -----------------------------------------------------------------------------------------------
+
+
+class Verdict(BaseModel):
+    ok: bool
+    reasons: list[str]
+
+
+async def test_structured_output_is_an_instance_of_the_output_type() -> None:
+    script = [Reply(tool_use("StructuredOutput", {"ok": True, "reasons": ["tests pass"]}))]
+    with ScriptedModel(script) as model:
+        with anyio.fail_after(30):
+            result = await run("judge", model.options(output_type=Verdict))
+    assert result.output == Verdict(ok=True, reasons=["tests pass"])
+
+
+async def test_a_missing_structured_output_is_an_error() -> None:
+    with ScriptedModel([text("no")], on_exhausted=text("still no")) as model:
+        with anyio.fail_after(30), pytest.raises(StructuredOutputError) as caught:
+            await run("judge", model.options(output_type=Verdict))
+    assert caught.value.result.text
+
+
+# Several runs ----------------------------------------------------------------------------------------------------
+
+
+async def test_several_runs_at_once_each_get_their_answer() -> None:
+    gate = Gate()
+    with ScriptedModel([Reply("one", after=gate), text("two and three")]) as model:
+        async with Client(model.options()) as client:
+            with anyio.fail_after(30):
+                runs = [client.query(p) for p in ("first", "second", "third")]
+                await model.wait_for_requests(1, timeout=10)
+                gate.open()
+                first, second, third = [await r for r in runs]
+    assert first.text == "one"
+    assert second.text == third.text == "two and three"
+
+
+async def test_runs_of_one_client_from_several_workers() -> None:
+    answers: dict[str, str] = {}
+    with ScriptedModel([text("a"), text("b")], on_exhausted=text("c")) as model:
+        async with Client(model.options()) as client:
+
+            async def ask(name: str) -> None:
+                answers[name] = (await client.query(name)).text
+
+            with anyio.fail_after(30):
+                async with anyio.create_task_group() as group:
+                    for name in ("x", "y", "z"):
+                        group.start_soon(ask, name)
+    assert set(answers) == {"x", "y", "z"}
+    assert all(answers.values())
+
+
+# Interrupts and limits -------------------------------------------------------------------------------------------
+
+
+async def test_an_interrupt_ends_the_run_with_a_receipt() -> None:
+    gate = Gate()
+    with ScriptedModel([Reply("late", after=gate), text("next")]) as model:
+        async with Client(model.options()) as client:
+            with anyio.fail_after(30):
+                one = client.query("slow")
+                await model.wait_for_requests(1, timeout=10)
+                receipt = await one.interrupt()
+                with pytest.raises(InterruptedRunError):
+                    await one
+                gate.open()
+                assert (await client.query("again")).text == "next"
+                late = await one.interrupt()
+    assert receipt.outcome == "interrupted"
+    assert late.outcome == "too_late"
+
+
+async def test_interrupting_a_queued_run_takes_its_prompt_out_of_the_queue() -> None:
+    gate = Gate()
+    with ScriptedModel([Reply("one", after=gate), text("two")]) as model:
+        async with Client(model.options()) as client:
+            with anyio.fail_after(30):
+                first = client.query("first")
+                await model.wait_for_requests(1, timeout=10)
+                second = client.query("second")
+                receipt = await second.interrupt()
+                with pytest.raises(PromptCancelledError):
+                    await second
+                gate.open()
+                assert (await first).text == "one"
+    assert receipt.outcome == "dequeued"
+
+
+async def test_a_run_that_takes_too_long_is_interrupted() -> None:
+    gate = Gate()
+    with ScriptedModel([Reply("late", after=gate), text("next")]) as model:
+        async with Client(model.options()) as client:
+            with anyio.fail_after(30):
+                with pytest.raises(RunTimeoutError) as caught:
+                    await client.query("slow", timeout=0.5)
+                gate.open()
+                assert (await client.query("again")).text == "next"
+    assert caught.value.kind == "run"
+    assert caught.value.result is not None
+
+
+# Errors ----------------------------------------------------------------------------------------------------------
+
+FAILURES: list[tuple[Failure, type[RunError]]] = [
+    (Failure(status=400), InvalidRequestError),
+    (Failure(status=401), AuthenticationError),
+    (Failure(status=403), AuthenticationError),
+    (Failure(status=404), ModelNotFoundError),
+    (Failure(status=429), RateLimitedError),
+    (Failure(status=500), ServerError),
+    (Failure(status=529), OverloadedError),
+]
+
+
+@pytest.mark.parametrize(("failure", "error"), FAILURES, ids=lambda v: str(getattr(v, "status", "")))
+async def test_an_api_failure_is_a_typed_error(failure: Failure, error: type[RunError]) -> None:
+    with ScriptedModel([], on_exhausted=failure) as model:
+        options = model.options(env={**model.options().env, "CLAUDE_CODE_MAX_RETRIES": "0"})
+        async with Client(options) as client:
+            with anyio.fail_after(60):
+                one = client.query("hi")
+                seen = [message async for message in one]  # iterating never raises for it
+                with pytest.raises(error) as caught:
+                    await one
+    assert seen
+    assert type(caught.value) is error
+    assert caught.value.result.is_error
+
+
+async def test_max_turns() -> None:
+    endless = Reply(tool_use("Bash", {"command": "true"}))
+    with ScriptedModel([], on_exhausted=endless) as model, anyio.fail_after(30), pytest.raises(MaxTurnsError):
+        await run("go", model.options(max_turns=2))
+
+
+async def test_max_budget() -> None:
+    endless = Reply(tool_use("Bash", {"command": "true"}))
+    with ScriptedModel([], on_exhausted=endless) as model, anyio.fail_after(30), pytest.raises(BudgetExceededError):
+        await run("go", model.options(max_budget_usd=0.001))
+
+
+# One-shot --------------------------------------------------------------------------------------------------------
+
+
+async def test_run_waits_for_background_tasks_and_their_follow_up_turn() -> None:
+    shell = tool_use("Bash", {"command": "sleep 0.3; echo out", "description": "Wait", "run_in_background": True})
+    with ScriptedModel([Reply(shell), text("started"), text("the command said: out")]) as model:
+        with anyio.fail_after(30):
+            result = await run("go", model.options())
+    assert result.text == "the command said: out"
+    assert [r.result for r in result.results] == ["started", "the command said: out"]
+
+
+async def test_query_gives_messages_without_a_client() -> None:
+    with ScriptedModel([text("hello")]) as model:
+        with anyio.fail_after(30):
+            kinds = [type(m).__name__ async for m in query("hi", model.options())]
+    assert kinds[-1] in {"ResultMessage", "SessionStateChangedMessage", "CommandLifecycleMessage"}
+    assert "AssistantMessage" in kinds
+
+
+def test_run_sync() -> None:
+    with ScriptedModel([text("hello")]) as model:
+        assert run_sync("hi", model.options()).text == "hello"
+
+
+async def test_run_sync_inside_a_running_loop() -> None:
+    with ScriptedModel([text("hello")]) as model:
+        assert run_sync("hi", model.options()).text == "hello"
+
+
+def test_the_module_says_its_version() -> None:
+    assert claude_agent_py.__version__
