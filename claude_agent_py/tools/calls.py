@@ -54,7 +54,7 @@ def _strict(call: LooseCall, index: int) -> ToolCall:
 
 
 def _written(text: str, text_format: TextFormat, encoder: Encoder, names: Collection[str]) -> list[ToolCall]:
-    sections = [section for section in text_format.parse_sections(text, names=names, strip=True) if section.name]
+    sections = [section for section in text_format.parse_sections(text, strip=True) if section.name in names]
     return [
         ToolCall(id=_made_up(index), name=section.name, input=_arguments(section.content, encoder))
         for index, section in enumerate(sections)

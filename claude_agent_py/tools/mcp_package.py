@@ -75,6 +75,8 @@ class PackageSession:
         """Take a message and give the server's answer to it; None where it wants none."""
         del context  # the server gets the message's own `_meta`
         request_id = jsonrpc.request_id_of(message) if "method" in message else None
+        if request_id is None and "method" in message and "id" in message:
+            return jsonrpc.error(None, jsonrpc.INVALID_REQUEST, "an id is a string or an integer")
         require_package()
         try:
             parsed = _message_adapter().validate_python(message)
@@ -125,11 +127,17 @@ class PackageSession:
 
     async def _start(self) -> None:
         """Start the server, once; again where it has ended."""
-        if self._started is None:
-            self._started = Event()
+        if self._started is not None:
+            await self._started.wait()
+            return
+        started = self._started = Event()
+        try:
             await self._workers.start(self._serve)
-            self._started.set()
-        await self._started.wait()
+        except BaseException:
+            self._started = None
+            raise
+        finally:
+            started.set()
 
     async def _serve(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
         """Run the server until it ends or is closed. Never raises: what it raises is logged."""

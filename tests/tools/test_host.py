@@ -1,0 +1,165 @@
+"""Routing the CLI's messages to servers."""
+
+from typing import Any
+
+import anyio
+import pytest
+from anyio import Event
+
+from claude_agent_py.errors import OptionsError
+from claude_agent_py.protocol.handlers import HandlerContext
+from claude_agent_py.tools import Caller, MCPHost, ToolContext, ToolServer, is_hosted, tool
+
+pytestmark = pytest.mark.anyio
+
+CONTEXT = HandlerContext(request_id="r1")
+
+
+@tool
+def who(context: ToolContext) -> Any:
+    return [context.server_name, context.agent_id, context.task]
+
+
+def calling(name: str, tool_use_id: Any = "toolu_1", request_id: int = 1) -> dict[str, Any]:
+    params = {"name": name, "arguments": {}, "_meta": {"claudecode/toolUseId": tool_use_id}}
+    return {"jsonrpc": "2.0", "id": request_id, "method": "tools/call", "params": params}
+
+
+def text_of(reply: dict[str, Any]) -> str:
+    text: str = reply["mcp_response"]["result"]["content"][0]["text"]
+    return text
+
+
+async def test_messages_reach_their_server() -> None:
+    host = MCPHost([ToolServer("a", [who]), ToolServer("b.c", [who])])
+
+    assert text_of(await host.answer("b.c", calling("who"), CONTEXT)) == '["b.c", null, null]'
+
+
+async def test_notifications_are_acknowledged() -> None:
+    host = MCPHost([ToolServer("a")])
+
+    reply = await host.answer("a", {"jsonrpc": "2.0", "method": "notifications/initialized"}, CONTEXT)
+
+    assert reply == {"mcp_response": {"jsonrpc": "2.0", "result": {}}}
+
+
+@pytest.mark.parametrize("message", [{"jsonrpc": "2.0", "id": 5, "method": "initialize"}, {"method": "x"}, {}])
+async def test_an_unknown_server_is_answered_too(message: dict[str, Any]) -> None:
+    reply = (await MCPHost().answer("nobody", message, CONTEXT))["mcp_response"]
+
+    assert reply["id"] == message.get("id")
+    assert reply["error"] == {"code": -32601, "message": "there is no server 'nobody' in this process"}
+
+
+async def test_the_caller_is_found_by_the_tool_use_id() -> None:
+    host = MCPHost([ToolServer("a", [who])])
+    callers = {"toolu_1": Caller(agent_id="agent", task="the task")}
+    host.attach(lambda name, message: None, find_caller=callers.get)
+
+    assert text_of(await host.answer("a", calling("who"), CONTEXT)) == '["a", "agent", "the task"]'
+    assert text_of(await host.answer("a", calling("who", "toolu_2"), CONTEXT)) == '["a", null, null]'
+    assert text_of(await host.answer("a", calling("who", None), CONTEXT)) == '["a", null, null]'
+
+
+async def test_what_servers_send_carries_their_name() -> None:
+    server = ToolServer("a", [who])
+    host = MCPHost({"wire name": server})
+    sent: list[Any] = []
+    host.attach(lambda name, message: sent.append((name, message["method"])))
+    await host.answer("wire name", {"jsonrpc": "2.0", "id": 1, "method": "ping"}, CONTEXT)
+
+    server.remove("who")
+
+    assert sent == [("wire name", "notifications/tools/list_changed")]
+
+
+async def test_two_clients_of_one_server_do_not_disturb_each_other() -> None:
+    started = [Event(), Event()]
+    finish = Event()
+    count = 0
+
+    @tool
+    async def slow() -> str:
+        nonlocal count
+        started[count].set()
+        count += 1
+        await finish.wait()
+        return "done"
+
+    server = ToolServer("a", [slow])
+    hosts = [MCPHost([server]), MCPHost([server])]
+    replies: dict[int, dict[str, Any]] = {}
+
+    async def call(index: int) -> None:
+        replies[index] = await hosts[index].answer("a", calling("slow"), CONTEXT)
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as workers:
+            for index in range(2):
+                workers.start_soon(call, index)
+                await started[index].wait()
+            cancel = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}
+            await hosts[0].answer("a", cancel, CONTEXT)
+            finish.set()
+
+    assert "error" in replies[0]["mcp_response"]
+    assert text_of(replies[1]) == "done"
+
+
+async def test_closing_ends_calls_and_leaves_the_host_usable() -> None:
+    started = Event()
+
+    @tool
+    async def slow() -> None:
+        started.set()
+        await anyio.sleep_forever()
+
+    host = MCPHost([ToolServer("a", [slow, who])])
+    replies: list[dict[str, Any]] = []
+
+    async def call() -> None:
+        replies.append(await host.answer("a", calling("slow"), HandlerContext(request_id="r1")))
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as workers:
+            workers.start_soon(call)
+            await started.wait()
+            host.close()
+
+    assert replies[0]["mcp_response"]["error"]["code"] == -32800
+    assert text_of(await host.answer("a", calling("who"), CONTEXT)) == '["a", null, null]'
+
+
+async def test_servers_come_and_go() -> None:
+    host = MCPHost()
+    assert not host
+
+    host.add("a", ToolServer("a", [who]))
+    assert text_of(await host.answer("a", calling("who"), CONTEXT)) == '["a", null, null]'
+    host.remove("a")
+    host.remove("a")
+
+    assert "error" in (await host.answer("a", calling("who"), CONTEXT))["mcp_response"]
+    assert host.servers == {}
+
+
+async def test_what_initialize_says() -> None:
+    plain, limited = ToolServer("plain", [who]), ToolServer("limited", [who], timeout=1)
+
+    assert MCPHost().initialize_fields() == {}
+    assert MCPHost([plain, limited]).initialize_fields() == {
+        "sdkMcpServers": ["plain", "limited"],
+        "sdkMcpServerConfigs": {"limited": {"timeout": 6000}},
+        "sdkMcpServerManifests": {"plain": plain.manifest(), "limited": limited.manifest()},
+    }
+    assert MCPHost([plain], manifests=False).initialize_fields() == {"sdkMcpServers": ["plain"]}
+
+
+async def test_what_cannot_be_hosted() -> None:
+    with pytest.raises(OptionsError, match="two servers are named 'a'"):
+        MCPHost([ToolServer("a"), ToolServer("a")])
+    with pytest.raises(OptionsError, match=r"a server in this process is a ToolServer.* not dict"):
+        MCPHost({"a": {"command": "x"}})
+    assert is_hosted(ToolServer("a"))
+    assert not is_hosted({"command": "x"})

@@ -1,0 +1,236 @@
+"""Servers that were built with the `mcp` package."""
+
+import importlib
+import itertools
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+import pytest
+from anyio import Event
+from anyio.abc import TaskGroup
+
+from claude_agent_py.protocol.handlers import HandlerContext
+from claude_agent_py.tools import MCPHost, is_hosted
+
+mcp_types = pytest.importorskip("mcp.types", reason="the extra mcp is not installed")
+
+IS_VERSION_2 = hasattr(mcp_types, "jsonrpc_message_adapter") or not hasattr(mcp_types.JSONRPCMessage, "model_validate")
+
+pytestmark = [pytest.mark.anyio]
+
+CONTEXT = HandlerContext(request_id="r1")
+
+
+def comfortable(started: Event) -> Any:
+    """Make a `FastMCP` or an `MCPServer`, whichever is installed."""
+    module, name = ("mcp.server.mcpserver", "MCPServer") if IS_VERSION_2 else ("mcp.server.fastmcp", "FastMCP")
+    server: Any = getattr(importlib.import_module(module), name)("helper", instructions="Use it.")
+
+    @server.tool()  # type: ignore[untyped-decorator,unused-ignore]
+    def add(a: int, b: int) -> str:
+        """Add two numbers."""
+        return str(a + b)
+
+    @server.tool()  # type: ignore[untyped-decorator,unused-ignore]
+    async def slow() -> str:
+        """Take long."""
+        started.set()
+        await anyio.sleep_forever()
+        return ""
+
+    @server.tool()  # type: ignore[untyped-decorator,unused-ignore]
+    def fail() -> str:
+        """Fail."""
+        raise ValueError("on purpose")
+
+    return server
+
+
+class Connected:
+    """A host with one such server, and the CLI's side of the conversation."""
+
+    def __init__(self, workers: TaskGroup, server: Any) -> None:
+        self.sent: list[tuple[str, dict[str, Any]]] = []
+        self.host = MCPHost({"helper": server})
+        self.host.attach(lambda name, message: self.sent.append((name, message)), workers)
+        self._ids = itertools.count()
+
+    async def ask(self, method: str, params: Any = None) -> dict[str, Any]:
+        message = {"jsonrpc": "2.0", "id": next(self._ids), "method": method, "params": params or {}}
+        reply: dict[str, Any] = (await self.host.answer("helper", message, CONTEXT))["mcp_response"]
+        assert reply["id"] == message["id"]
+        return reply
+
+    async def tell(self, method: str, params: Any = None) -> None:
+        message = {"jsonrpc": "2.0", "method": method, **({"params": params} if params else {})}
+        await self.host.answer("helper", message, CONTEXT)
+
+    async def shake_hands(self) -> dict[str, Any]:
+        info = {"name": "claude-code", "version": "2"}
+        params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info}
+        reply = await self.ask("initialize", params)
+        await self.tell("notifications/initialized")
+        result: dict[str, Any] = reply["result"]
+        return result
+
+
+async def with_server(use: Callable[[Connected], Any], server: Any) -> None:
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as workers:
+            connected = Connected(workers, server)
+            await use(connected)
+            connected.host.close()
+
+
+async def test_a_conversation() -> None:
+    async def use(server: Connected) -> None:
+        hello = await server.shake_hands()
+        assert hello["serverInfo"]["name"] == "helper"
+        assert hello["instructions"] == "Use it."
+        tools = (await server.ask("tools/list"))["result"]["tools"]
+        assert [item["name"] for item in tools] == ["add", "slow", "fail"]
+        result = (await server.ask("tools/call", {"name": "add", "arguments": {"a": 1, "b": 2}}))["result"]
+        assert result["content"][0]["text"] == "3"
+        failure = (await server.ask("tools/call", {"name": "fail", "arguments": {}}))["result"]
+        assert failure["isError"] is True
+        assert "error" in await server.ask("nonsense/method")
+
+    await with_server(use, comfortable(Event()))
+
+
+async def test_cancelling_a_call() -> None:
+    started = Event()
+
+    async def use(server: Connected) -> None:
+        await server.shake_hands()
+        replies: list[dict[str, Any]] = []
+
+        async def call() -> None:
+            replies.append(await server.ask("tools/call", {"name": "slow", "arguments": {}}))
+
+        async with anyio.create_task_group() as workers:
+            workers.start_soon(call)
+            await started.wait()
+            await server.tell("notifications/cancelled", {"requestId": 1, "reason": "AbortError"})
+        assert "error" in replies[0]
+        result = (await server.ask("tools/call", {"name": "add", "arguments": {"a": 1, "b": 2}}))["result"]
+        assert result["content"][0]["text"] == "3"
+
+    await with_server(use, comfortable(started))
+
+
+async def test_closing_ends_a_call() -> None:
+    started = Event()
+
+    async def use(server: Connected) -> None:
+        await server.shake_hands()
+        async with anyio.create_task_group() as workers:
+            workers.start_soon(server.ask, "tools/call", {"name": "slow", "arguments": {}})
+            await started.wait()
+            server.host.close()
+
+    await with_server(use, comfortable(started))
+
+
+async def test_a_bad_message_is_answered() -> None:
+    async def use(server: Connected) -> None:
+        message = {"jsonrpc": "2.0", "id": {"no": "id"}, "method": "ping"}
+        reply = (await server.host.answer("helper", message, CONTEXT))["mcp_response"]
+        assert reply["error"]["code"] == -32600
+
+    await with_server(use, comfortable(Event()))
+
+
+async def test_messages_of_the_server_go_out() -> None:
+    """A low-level server whose tool reports progress."""
+    server = _low_level_v2() if IS_VERSION_2 else _low_level_v1()
+
+    async def use(connected: Connected) -> None:
+        await connected.shake_hands()
+        meta = {"progressToken": 5}
+        await connected.ask("tools/call", {"name": "work", "arguments": {}, "_meta": meta})
+        [(name, message)] = [item for item in connected.sent if item[1].get("method") == "notifications/progress"]
+        assert name == "helper"
+        assert message["params"]["progressToken"] == 5
+        assert message["params"]["progress"] == 1
+
+    await with_server(use, server)
+
+
+async def test_a_server_that_fails_is_answered_for(caplog: pytest.LogCaptureFixture) -> None:
+    class Broken:
+        name = "broken"
+
+        def create_initialization_options(self) -> None: ...
+
+        async def run(self, *streams: Any) -> None:
+            raise ValueError("cannot start")
+
+    async def use(server: Connected) -> None:
+        reply = await server.ask("initialize", {"protocolVersion": "2025-11-25"})
+        assert reply["error"]["message"] == "the server has ended"
+
+    await with_server(use, Broken())
+
+    assert "the MCP server broken failed" in caplog.text
+
+
+async def test_without_a_running_session_it_says_so() -> None:
+    host = MCPHost({"helper": comfortable(Event())})
+
+    reply = await host.answer("helper", {"jsonrpc": "2.0", "id": 1, "method": "ping"}, CONTEXT)
+
+    assert "needs a running session" in reply["mcp_response"]["error"]["message"]
+
+
+async def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = comfortable(Event())
+    monkeypatch.setitem(sys.modules, "mcp", None)
+
+    async def use(connected: Connected) -> None:
+        reply = await connected.ask("ping")
+        assert "claude-agent-py[mcp]" in reply["error"]["message"]
+
+    await with_server(use, server)
+
+
+async def test_such_servers_are_recognised_and_declared_without_a_manifest() -> None:
+    server = comfortable(Event())
+
+    assert is_hosted(server)
+    assert MCPHost({"helper": server}).initialize_fields() == {"sdkMcpServers": ["helper"]}
+
+
+def _low_level_v2() -> Any:
+    from mcp.server import Server
+
+    async def list_tools(context: Any, params: Any) -> Any:
+        tool = mcp_types.Tool(name="work", input_schema={"type": "object"})
+        return mcp_types.ListToolsResult(tools=[tool])
+
+    async def call_tool(context: Any, params: Any) -> Any:
+        await context.session.report_progress(1.0)
+        return mcp_types.CallToolResult(content=[])
+
+    server: Any = Server
+    return server("helper", on_list_tools=list_tools, on_call_tool=call_tool)
+
+
+def _low_level_v1() -> Any:
+    from mcp.server.lowlevel import Server
+
+    server: Any = Server("helper")
+
+    @server.list_tools()  # type: ignore[untyped-decorator,unused-ignore]
+    async def list_tools() -> Any:
+        return [mcp_types.Tool(name="work", inputSchema={"type": "object"})]
+
+    @server.call_tool()  # type: ignore[untyped-decorator,unused-ignore]
+    async def call_tool(name: str, arguments: Any) -> Any:
+        context = server.request_context
+        await context.session.send_progress_notification(context.meta.progressToken, 1.0)
+        return []
+
+    return server

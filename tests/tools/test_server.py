@@ -1,0 +1,84 @@
+"""What a server says about itself."""
+
+from typing import Any
+
+import pytest
+
+from claude_agent_py.errors import OptionsError
+from claude_agent_py.tools import ToolServer, tool
+
+
+@tool(timeout=10)
+def quick() -> None: ...
+
+
+@tool(timeout=60.5)
+def slow() -> None: ...
+
+
+def bare(a: int) -> int:
+    """Do it."""
+    return a
+
+
+def test_functions_become_tools() -> None:
+    server = ToolServer("my calc", [quick, bare])
+
+    assert [item.name for item in server.tools] == ["quick", "bare"]
+    assert server.tool_names == ["mcp__my_calc__quick", "mcp__my_calc__bare"]
+    assert repr(server) == "<ToolServer my calc: quick, bare>"
+
+
+def test_a_manifest_is_what_the_handshake_would_tell() -> None:
+    server = ToolServer("calc", [quick], instructions="Use it.")
+
+    assert server.manifest() == {
+        "initializeResult": server.initialize_result("2025-11-25"),
+        "toolsListResult": {"tools": [quick.definition()]},
+    }
+
+
+@pytest.mark.parametrize(
+    ("tools", "timeout", "config"),
+    [
+        ([quick, slow], None, {"timeout": 65_500}),
+        ([quick, bare], None, {}),
+        ([quick, bare], 2.0, {"timeout": 15_000}),
+        ([bare], 0.5, {"timeout": 5_500}),
+        ([], 2.0, {}),
+    ],
+)
+def test_the_cli_gives_up_later_than_we_do(tools: list[Any], timeout: float | None, config: dict[str, Any]) -> None:
+    assert ToolServer("calc", tools, timeout=timeout).config() == config
+
+
+def test_policies_go_to_the_cli() -> None:
+    server = ToolServer("calc", [quick, bare], policies={"bare": "always_ask"})
+
+    assert server.config() == {"tools": [{"name": "bare", "permission_policy": "always_ask"}]}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({"name": ""}, "a server needs a name"),
+        ({"timeout": 0}, "timeout must be positive"),
+        ({"page_size": 0}, "page_size must be at least 1"),
+        ({"policies": {"other": "always_ask"}}, "a policy names no tool: 'other'"),
+        ({"tools": [quick], "policies": {"quick": "never"}}, "always_ask or always_deny, not 'never'"),
+        ({"tools": [tool(name="a.b")(bare), tool(name="a_b")(bare)]}, "same name for the CLI, mcp__calc__a_b"),
+        ({"tools": [quick, quick]}, "same name for the CLI"),
+    ],
+)
+def test_what_is_wrong_is_said_at_once(arguments: dict[str, Any], told: str) -> None:
+    with pytest.raises(OptionsError, match=told):
+        ToolServer(**{"name": "calc", **arguments})
+
+
+def test_adding_a_tool_of_the_same_name_replaces_it() -> None:
+    server = ToolServer("calc", [quick])
+
+    made = server.add(tool(name="quick")(bare))
+
+    assert server.get("quick") is made
+    assert server.get("other") is None

@@ -1,0 +1,493 @@
+"""The JSON-RPC side of a server: messages in, messages out."""
+
+import itertools
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import anyio
+import pytest
+from anyio import Event
+from pydantic import Field
+
+from claude_agent_py.errors import ControlRejectedError, ToolError
+from claude_agent_py.formatting import File, Image
+from claude_agent_py.protocol.handlers import HandlerContext
+from claude_agent_py.tools import Prompt, Resource, ToolContext, ToolResult, ToolServer, tool
+from claude_agent_py.tools.session import PROTOCOL_VERSIONS, ServerSession
+
+pytestmark = pytest.mark.anyio
+
+PNG = b"\x89PNG\r\n\x1a\nrest"
+
+
+@tool(read_only=True)
+async def echo(text: str) -> str:
+    """Say it again."""
+    return text
+
+
+@tool
+def fail() -> None:
+    raise ToolError("on purpose")
+
+
+class Client:
+    """Talks to one session, as the CLI would."""
+
+    def __init__(self, server: ToolServer) -> None:
+        self.heard: list[dict[str, Any]] = []
+        self.session: ServerSession = server.session(self.heard.append)
+        self._ids = itertools.count()
+
+    async def ask(self, method: str, params: Any = None, context: HandlerContext | None = None) -> dict[str, Any]:
+        """Send a request and give its whole answer."""
+        message = {"jsonrpc": "2.0", "id": next(self._ids), "method": method}
+        reply = await self.session.handle(message if params is None else {**message, "params": params}, context)
+        assert reply is not None
+        assert (reply["jsonrpc"], reply["id"]) == ("2.0", message["id"])
+        return reply
+
+    async def call(self, name: str, arguments: Any = None, **meta: Any) -> dict[str, Any]:
+        """Call a tool and give the result."""
+        reply = await self.ask("tools/call", {"name": name, "arguments": arguments or {}, "_meta": meta})
+        result: dict[str, Any] = reply["result"]
+        return result
+
+    async def tell(self, method: str, params: Any = None) -> None:
+        """Send a notification."""
+        assert await self.session.handle({"jsonrpc": "2.0", "method": method, "params": params or {}}) is None
+
+
+def text_of(result: dict[str, Any]) -> str:
+    text: str = result["content"][0]["text"]
+    return text
+
+
+# Handshake --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("wanted", "given"),
+    [*((version, version) for version in PROTOCOL_VERSIONS), ("1999-01-01", "2025-11-25"), (None, "2025-11-25")],
+)
+async def test_the_version_is_negotiated(wanted: str | None, given: str) -> None:
+    server = ToolServer("calc", [echo], version="2.1", instructions="Use it.")
+
+    reply = await Client(server).ask("initialize", {"protocolVersion": wanted, "capabilities": {}})
+
+    assert reply["result"] == {
+        "protocolVersion": given,
+        "capabilities": {"tools": {"listChanged": True}, "logging": {}},
+        "serverInfo": {"name": "calc", "version": "2.1"},
+        "instructions": "Use it.",
+    }
+
+
+async def test_resources_and_prompts_are_announced_where_given() -> None:
+    server = ToolServer("calc", resources=[Resource("a://b", "x")], prompts=[Prompt(lambda: "x", "p")])
+
+    reply = await Client(server).ask("initialize", {"protocolVersion": "2025-11-25"})
+
+    assert set(reply["result"]["capabilities"]) == {"tools", "logging", "resources", "prompts"}
+
+
+async def test_ping() -> None:
+    assert (await Client(ToolServer("calc")).ask("ping"))["result"] == {}
+
+
+# Lists ------------------------------------------------------------------------------------------------------------
+
+
+async def test_tools_are_listed() -> None:
+    reply = await Client(ToolServer("calc", [echo], always_load=True)).ask("tools/list")
+
+    assert reply["result"] == {"tools": [{**echo.definition(), "_meta": {"anthropic/alwaysLoad": True}}]}
+
+
+async def test_lists_have_pages() -> None:
+    tools = [tool(name=f"t{index}")(lambda: None) for index in range(5)]
+    client = Client(ToolServer("calc", tools, page_size=2))
+    names: list[str] = []
+    params: dict[str, Any] = {}
+    while True:
+        page = (await client.ask("tools/list", params))["result"]
+        names += [item["name"] for item in page["tools"]]
+        if "nextCursor" not in page:
+            break
+        assert len(page["tools"]) == 2
+        params = {"cursor": page["nextCursor"]}
+
+    assert names == ["t0", "t1", "t2", "t3", "t4"]
+    for cursor in ("nonsense", "-1", "99", 3):
+        assert (await client.ask("tools/list", {"cursor": cursor}))["error"]["code"] == -32602
+
+
+async def test_a_change_of_tools_is_announced() -> None:
+    server = ToolServer("calc", [echo])
+    client = Client(server)
+
+    server.add(fail)
+    server.remove("echo")
+    server.remove("unknown")
+
+    assert [message["method"] for message in client.heard] == ["notifications/tools/list_changed"] * 2
+    assert [item["name"] for item in (await client.ask("tools/list"))["result"]["tools"]] == ["fail"]
+
+
+# Calls ------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_call() -> None:
+    assert await Client(ToolServer("calc", [echo])).call("echo", {"text": "hi"}) == {
+        "content": [{"type": "text", "text": "hi"}]
+    }
+
+
+async def test_every_kind_of_result() -> None:
+    @tool
+    def everything() -> ToolResult:
+        return ToolResult(text={"a": 1}, media=[Image(PNG), File("x", "a.txt")], structured={"b": 2}, meta={"c": 3})
+
+    result = await Client(ToolServer("calc", [everything])).call("everything")
+
+    assert [block["type"] for block in result["content"]] == ["text", "image", "resource"]
+    assert (result["structuredContent"], result["_meta"]) == ({"b": 2}, {"c": 3})
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "told"),
+    [
+        ("fail", {}, "on purpose"),
+        ("echo", {"text": 1}, "the arguments of echo do not fit:\n- text: Input should be a valid string; given: 1"),
+        ("echo", [1], "the arguments of echo do not fit:\n- the arguments must be an object"),
+    ],
+)
+async def test_what_fails_is_a_result(name: str, arguments: Any, told: str) -> None:
+    result = await Client(ToolServer("calc", [echo, fail])).call(name, arguments)
+
+    assert result["isError"] is True
+    assert text_of(result).startswith(told)
+
+
+async def test_the_time_limit_of_the_server() -> None:
+    @tool
+    async def slow() -> None:
+        await anyio.sleep_forever()
+
+    result = await Client(ToolServer("calc", [slow], timeout=0.01)).call("slow")
+
+    assert text_of(result) == "slow was not done within 0.01 s and was cancelled"
+
+
+async def test_the_context_of_a_call() -> None:
+    @tool
+    def who(context: ToolContext) -> Any:
+        return [context.tool_use_id, context.agent_id, context.server_name, context.tool_name, context.request_id]
+
+    client = Client(ToolServer("calc", [who]))
+    params = {"name": "who", "_meta": {"claudecode/toolUseId": "toolu_1", "progressToken": 4}}
+
+    reply = await client.ask("tools/call", params, HandlerContext(request_id="r1", agent_id="a1"))
+
+    assert text_of(reply["result"]) == '["toolu_1", "a1", "calc", "who", "r1"]'
+
+
+async def test_calls_run_at_once() -> None:
+    together = [Event(), Event(), Event()]
+
+    @tool
+    async def meet(index: int) -> str:
+        together[index].set()
+        for event in together:
+            await event.wait()
+        return "met"
+
+    client = Client(ToolServer("calc", [meet]))
+    results: list[str] = []
+
+    async def call(index: int) -> None:
+        results.append(text_of(await client.call("meet", {"index": index})))
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as workers:
+            for index in range(3):
+                workers.start_soon(call, index)
+
+    assert results == ["met"] * 3
+
+
+async def test_progress_and_log_go_out_while_a_call_runs() -> None:
+    @tool
+    def plain(context: ToolContext) -> None:
+        context.report_progress(1, 2, "half")
+        context.log("debug", "not this")
+        context.log("warning", {"x": 1})
+
+    client = Client(ToolServer("calc", [plain]))
+    await client.call("plain", progressToken=9)
+
+    assert client.heard == [
+        {
+            "jsonrpc": "2.0",
+            "method": "notifications/progress",
+            "params": {"progressToken": 9, "progress": 1, "total": 2, "message": "half"},
+        },
+        {
+            "jsonrpc": "2.0",
+            "method": "notifications/message",
+            "params": {"level": "warning", "logger": "plain", "data": {"x": 1}},
+        },
+    ]
+
+
+async def test_the_log_level_can_be_set() -> None:
+    @tool
+    async def talk(context: ToolContext) -> None:
+        context.log("debug", "this too")
+
+    client = Client(ToolServer("calc", [talk]))
+
+    assert (await client.ask("logging/setLevel", {"level": "debug"}))["result"] == {}
+    await client.call("talk")
+
+    assert [message["params"]["data"] for message in client.heard] == ["this too"]
+    assert (await client.ask("logging/setLevel", {"level": "loud"}))["error"]["code"] == -32602
+
+
+# Cancelling -------------------------------------------------------------------------------------------------------
+
+
+async def test_a_cancelled_call_ends_at_once_and_is_answered() -> None:
+    started, stopped = Event(), Event()
+    seen: list[ToolContext] = []
+
+    @tool
+    async def slow(context: ToolContext) -> None:
+        seen.append(context)
+        started.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            stopped.set()
+
+    client = Client(ToolServer("calc", [slow]))
+    replies: list[dict[str, Any]] = []
+
+    async def call() -> None:
+        replies.append(await client.ask("tools/call", {"name": "slow"}))
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as workers:
+            workers.start_soon(call)
+            await started.wait()
+            await client.tell("notifications/cancelled", {"requestId": 0, "reason": "AbortError"})
+            await stopped.wait()
+
+    assert replies[0]["error"] == {"code": -32800, "message": "the request was cancelled"}
+    assert seen[0].cancelled
+
+
+async def test_cancelling_one_call_leaves_others_and_unknown_ones_alone() -> None:
+    started, go_on = [Event(), Event()], Event()
+
+    @tool
+    async def slow(index: int) -> str:
+        started[index].set()
+        await go_on.wait()
+        return "done"
+
+    client = Client(ToolServer("calc", [slow]))
+    replies: dict[int, dict[str, Any]] = {}
+
+    async def call(index: int) -> None:
+        replies[index] = await client.ask("tools/call", {"name": "slow", "arguments": {"index": index}})
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as workers:
+            for index in range(2):
+                workers.start_soon(call, index)
+                await started[index].wait()
+            unknown: list[Any] = [77, None, [], {"a": 1}]
+            for request_id in [0, *unknown]:
+                await client.tell("notifications/cancelled", {"requestId": request_id})
+            go_on.set()
+
+    assert "error" in replies[0]
+    assert text_of(replies[1]["result"]) == "done"
+
+
+async def test_closing_cancels_everything() -> None:
+    started = Event()
+
+    @tool
+    async def slow() -> None:
+        started.set()
+        await anyio.sleep_forever()
+
+    client = Client(ToolServer("calc", [slow]))
+    replies: list[dict[str, Any]] = []
+
+    async def call() -> None:
+        replies.append(await client.ask("tools/call", {"name": "slow"}))
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as workers:
+            workers.start_soon(call)
+            await started.wait()
+            client.session.close()
+
+    assert replies[0]["error"]["code"] == -32800
+
+
+# Resources and prompts --------------------------------------------------------------------------------------------
+
+
+async def test_resources_are_listed_and_read() -> None:
+    async def later() -> dict[str, int]:
+        return {"x": 1}
+
+    contents: list[tuple[Any, dict[str, Any]]] = [
+        ("text", {"mimeType": "text/plain", "text": "text"}),
+        (b"\x00", {"mimeType": "application/octet-stream", "blob": "AA=="}),
+        (File("# hi", "a.md"), {"mimeType": "text/markdown", "text": "# hi"}),
+        (later, {"mimeType": "application/json", "text": '{"x": 1}'}),
+        (lambda: "called", {"mimeType": "text/plain", "text": "called"}),
+    ]
+    resources = [Resource(f"a://{index}", content) for index, (content, _) in enumerate(contents)]
+    client = Client(ToolServer("calc", resources=resources))
+
+    assert len((await client.ask("resources/list"))["result"]["resources"]) == len(contents)
+    for index, (_, expected) in enumerate(contents):
+        reply = await client.ask("resources/read", {"uri": f"a://{index}"})
+        assert reply["result"]["contents"] == [{"uri": f"a://{index}", **expected}]
+    assert (await client.ask("resources/read", {"uri": "a://nowhere"}))["error"]["code"] == -32002
+    assert (await client.ask("resources/templates/list"))["result"] == {"resourceTemplates": []}
+
+
+async def test_a_resource_definition() -> None:
+    assert Resource("a://b", "x").definition() == {"uri": "a://b", "name": "a://b"}
+    assert Resource("a://b", "x", "b", "The b.", "text/plain").definition() == {
+        "uri": "a://b",
+        "name": "b",
+        "description": "The b.",
+        "mimeType": "text/plain",
+    }
+
+
+async def test_a_resource_that_cannot_be_read_is_an_error(caplog: pytest.LogCaptureFixture) -> None:
+    def broken() -> str:
+        raise OSError("disk")
+
+    reply = await Client(ToolServer("calc", resources=[Resource("a://b", broken)])).ask(
+        "resources/read", {"uri": "a://b"}
+    )
+
+    assert reply["error"] == {"code": -32603, "message": "resources/read failed: OSError: disk"}
+    assert len(caplog.records) == 1
+
+
+async def test_prompts_are_listed_and_filled_in() -> None:
+    def greet(name: str, times: Annotated[int, Field(ge=1)] = 1) -> Any:
+        """Greet somebody.
+
+        Args:
+            name: Whom.
+        """
+        return [f"Greet {name} {times} times", ("assistant", {"ok": True}), Image(PNG)]
+
+    client = Client(ToolServer("calc", prompts=[Prompt(greet)]))
+
+    assert (await client.ask("prompts/list"))["result"]["prompts"] == [
+        {
+            "name": "greet",
+            "description": "Greet somebody.",
+            "arguments": [
+                {"name": "name", "description": "Whom.", "required": True},
+                {"name": "times", "description": "", "required": False},
+            ],
+        }
+    ]
+    reply = await client.ask("prompts/get", {"name": "greet", "arguments": {"name": "you", "times": "3"}})
+    assert [(item["role"], item["content"]["type"]) for item in reply["result"]["messages"]] == [
+        ("user", "text"),
+        ("assistant", "text"),
+        ("user", "image"),
+    ]
+    assert reply["result"]["messages"][0]["content"]["text"] == "Greet you 3 times"
+    assert (await client.ask("prompts/get", {"name": "greet"}))["error"]["code"] == -32602
+    assert (await client.ask("prompts/get", {"name": "other"}))["error"]["code"] == -32602
+
+
+# Bad messages -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("message", "code"),
+    [
+        ({"jsonrpc": "2.0", "id": 1, "method": "nonsense/x"}, -32601),
+        ({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": [1]}, -32602),
+        ({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {}}, -32602),
+        ({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "unknown"}}, -32602),
+        ({"jsonrpc": "2.0", "id": 1, "method": 5}, -32600),
+        ({"jsonrpc": "2.0", "id": None, "method": "ping"}, -32600),
+        ({"jsonrpc": "2.0", "id": True, "method": "ping"}, -32600),
+        ({}, -32600),
+    ],
+)
+async def test_a_bad_message_is_answered_with_an_error(message: dict[str, Any], code: int) -> None:
+    reply = await Client(ToolServer("calc", [echo])).session.handle(message)
+
+    assert reply is not None
+    assert reply["error"]["code"] == code
+
+
+async def test_unknown_notifications_are_ignored() -> None:
+    client = Client(ToolServer("calc"))
+
+    await client.tell("notifications/initialized")
+    await client.tell("notifications/nonsense", [1])
+
+
+# Asking the CLI ---------------------------------------------------------------------------------------------------
+
+
+async def asked(client: Client, answer: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
+    """Ask `ping`, and answer the request that goes out."""
+    results: list[dict[str, Any]] = []
+
+    async def ask() -> None:
+        results.append(await client.session.request("ping"))
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as workers:
+            workers.start_soon(ask)
+            while not client.heard:
+                await anyio.lowlevel.checkpoint()
+            assert await client.session.handle(answer(client.heard[0])) is None
+    return results[0]
+
+
+async def test_a_request_of_ours_is_answered_by_a_message_of_its_own() -> None:
+    client = Client(ToolServer("calc"))
+
+    assert await asked(client, lambda sent: {"jsonrpc": "2.0", "id": sent["id"], "result": {"x": 1}}) == {"x": 1}
+
+
+async def test_a_request_of_ours_is_refused() -> None:
+    client = Client(ToolServer("calc"))
+
+    with pytest.raises(ExceptionGroup) as caught:
+        await asked(
+            client, lambda sent: {"jsonrpc": "2.0", "id": sent["id"], "error": {"code": -32601, "message": "no"}}
+        )
+
+    [error] = caught.value.exceptions
+    assert isinstance(error, ControlRejectedError)
+    assert (error.error, error.error_code) == ("no", "-32601")
+
+
+async def test_answers_to_nothing_are_harmless() -> None:
+    client = Client(ToolServer("calc"))
+
+    for request_id in (1, "x", None):
+        assert await client.session.handle({"jsonrpc": "2.0", "id": request_id, "result": {}}) is None

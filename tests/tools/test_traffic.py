@@ -1,0 +1,181 @@
+"""Pairing calls and results, on recordings of the real CLI and on messages made here."""
+
+from typing import Any
+
+import pytest
+
+from claude_agent_py import wire
+from claude_agent_py.tools import ToolCallRecord, ToolTraffic
+from claude_agent_py.wire.messages import AssistantMessage, UserMessage
+from claude_agent_py.wire.tools.bash import BashInput
+from tests.recordings_loader import lines, names
+
+
+def folded(name: str) -> tuple[ToolTraffic, list[ToolCallRecord]]:
+    """Fold a recording; give the traffic, and the calls in the order of their results."""
+    traffic = ToolTraffic()
+    done = [record for line in lines(name) for record in traffic.fold(wire.decode(line))]
+    return traffic, done
+
+
+def called(call_id: str, name: str = "Bash", data: dict[str, Any] | None = None, **fields: Any) -> AssistantMessage:
+    block = {"type": "tool_use", "id": call_id, "name": name, "input": data or {}}
+    message = {"id": "m", "role": "assistant", "model": "x", "content": [block]}
+    return AssistantMessage.model_validate({"type": "assistant", "message": message, **fields})
+
+
+def returned(call_id: str, content: Any = "done", **fields: Any) -> UserMessage:
+    block = {"type": "tool_result", "tool_use_id": call_id, "content": content}
+    return UserMessage.model_validate({"type": "user", "message": {"role": "user", "content": [block]}, **fields})
+
+
+def test_every_kind_of_mcp_result() -> None:
+    traffic, done = folded("control/02_mcp_content_kinds")
+
+    calls = {record.tool_name: record for record in traffic.calls}
+    assert done == traffic.calls
+    assert {record.server_name for record in done} == {"calc"}
+    assert all(record.is_done for record in done)
+    assert calls["text"].text == "plain:{'x': '1'}"
+    assert calls["text"].input == {"x": "1"}
+    assert calls["text"].display_name == "Text"
+    assert [block.type for block in calls["image"].blocks] == ["text", "image", "text"]
+    assert (calls["structured"].structured, calls["structured"].text) == ({"a": 1}, '{"a":1}')
+    assert calls["text"].structured is None
+    assert {name for name, record in calls.items() if record.is_error} == {"iserr", "rpcerr", "unknownblock", "ctlerr"}
+    assert calls["empty"].text == "(mcp__calc__empty completed with no output)"
+
+
+def test_results_come_in_another_order_than_calls_and_take_time() -> None:
+    traffic, _ = folded("control/02_mcp_parallel_mixed")
+
+    assert [record.tool_name for record in traffic.calls] == ["slow_ro", "slow_de", "slow_ro"]
+    assert [round(record.duration or 0, 1) for record in traffic.calls] == [0.6, 0.9, 1.1]
+
+
+def test_the_permission_decision() -> None:
+    traffic, _ = folded("control/02_mcp_policy")
+
+    decisions = [record.permission for record in traffic.calls]
+
+    assert [decision.source if decision else None for decision in decisions] == ["user_temporary", None]
+
+
+def test_an_interrupted_call() -> None:
+    traffic, _ = folded("tasks/s09_pending_prompt_interrupt")
+
+    kinds = {record.non_execution_kind for record in traffic.calls if record.is_error}
+    assert kinds == {"user-rejected"}
+
+
+def test_the_calls_of_subagents_name_them() -> None:
+    traffic, _ = folded("tasks/s03_parallel_fg")
+
+    parents = {record.id for record in traffic.calls if record.agent_id is None}
+    children = [record for record in traffic.calls if record.agent_id is not None]
+    assert children
+    assert all(record.parent_tool_use_id in parents and record.subagent_type for record in children)
+
+
+def test_built_in_tools_are_typed() -> None:
+    traffic, _ = folded("tasks/s10_long_foreground_bash")
+
+    record = next(record for record in traffic.calls if record.name == "Bash")
+    assert isinstance(record.typed_input, BashInput)
+    assert type(record.structured).__name__ == "BashOutput"
+    assert (record.server_name, record.tool_name) == (None, "Bash")
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_result_of_every_recording_finds_its_call(name: str) -> None:
+    traffic, done = folded(name)
+
+    results = {
+        block.tool_use_id
+        for line in lines(name)
+        if isinstance(message := wire.decode(line), UserMessage)
+        for block in message.tool_results
+    }
+    known = {record.id for record in traffic.calls}
+    assert {record.id for record in done} == results & known
+    assert len(done) == len({record.id for record in done})
+    for record in traffic.calls:
+        assert record.text is not None
+        assert record.typed_input is not None
+        _ = record.structured
+
+
+def test_a_clock_measures_where_messages_have_no_time() -> None:
+    traffic = ToolTraffic()
+    traffic.fold(called("a"), now=10.0)
+
+    [record] = traffic.fold(returned("a"), now=12.5)
+
+    assert (record.duration, record.started_at, record.ended_at) == (2.5, None, None)
+
+
+def test_timestamps_win_over_the_clock() -> None:
+    traffic = ToolTraffic()
+    traffic.fold(called("a", timestamp="2026-01-01T00:00:00.000Z"), now=10.0)
+
+    [record] = traffic.fold(returned("a", timestamp="2026-01-01T00:00:01.250Z"), now=20.0)
+
+    assert record.duration == 1.25
+    assert (record.ended_at or 0) - (record.started_at or 0) == 1.25
+
+
+def test_bad_timestamps_are_no_times() -> None:
+    traffic = ToolTraffic()
+    traffic.fold(called("a", timestamp="yesterday"))
+
+    [record] = traffic.fold(returned("a", timestamp=""))
+
+    assert record.duration is None
+
+
+def test_pending_calls() -> None:
+    traffic = ToolTraffic()
+    traffic.fold(called("a"))
+    traffic.fold(called("b"))
+    traffic.fold(returned("b", [{"type": "text", "text": "x"}]))
+
+    assert [record.id for record in traffic.pending] == ["a"]
+    assert (traffic.pending[0].blocks, traffic.pending[0].text, traffic.pending[0].is_error) == ([], "", False)
+    assert traffic.get("b") == traffic.calls[1]
+    assert traffic.get("c") is None
+    assert repr(traffic) == "<ToolTraffic 2 calls, 1 pending>"
+
+
+def test_what_is_said_twice_counts_once() -> None:
+    traffic = ToolTraffic()
+    traffic.fold(called("a"))
+    traffic.fold(called("a"))
+
+    assert len(traffic.fold(returned("a"))) == 1
+    assert traffic.fold(returned("a")) == []
+    assert traffic.fold(returned("unknown")) == []
+    assert len(traffic.calls) == 1
+
+
+def test_a_denial_without_a_meta_is_a_decision() -> None:
+    traffic = ToolTraffic()
+    traffic.fold(called("a"))
+    denied = b'{"type":"system","subtype":"permission_denied","tool_use_id":"a","decision_reason_type":"rule"}'
+    traffic.fold(wire.decode(denied))
+
+    [record] = traffic.fold(returned("a"))
+
+    assert record.permission is not None
+    assert (record.permission.decision, record.permission.reason_type) == ("reject", "rule")
+
+
+def test_a_result_shared_by_two_calls_belongs_to_none() -> None:
+    traffic = ToolTraffic()
+    traffic.fold(called("a"))
+    traffic.fold(called("b"))
+    both = [{"type": "tool_result", "tool_use_id": call_id, "content": "x"} for call_id in "ab"]
+    message = UserMessage.model_validate(
+        {"type": "user", "message": {"role": "user", "content": both}, "tool_use_result": {"x": 1}}
+    )
+
+    assert [record.tool_use_result for record in traffic.fold(message)] == [None, None]
