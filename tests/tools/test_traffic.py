@@ -64,7 +64,7 @@ def test_the_permission_decision() -> None:
 def test_an_interrupted_call() -> None:
     traffic, _ = folded("tasks/s09_pending_prompt_interrupt")
 
-    kinds = {record.non_execution_kind for record in traffic.calls if record.is_error}
+    kinds = {record.non_execution_kind for record in traffic.calls if record.non_execution_kind}
     assert kinds == {"user-rejected"}
 
 
