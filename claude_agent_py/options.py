@@ -60,6 +60,11 @@ DIALOG_KINDS: tuple[str, ...] = ("refusal_fallback_prompt",)
 """The dialogs that a CLI is known to ask for."""
 
 
+def is_any_given(*handlers: Any) -> bool:
+    """Tell whether any of these handlers or inboxes is there; an inbox that is empty is there, too."""
+    return any(handler is not None and handler is not False for handler in handlers)
+
+
 class OptionsWarning(UserWarning):
     """Options that are valid, but will not do what they seem to."""
 
@@ -309,8 +314,8 @@ class ClientOptions(ConfigModel):
     @property
     def asks_host(self) -> bool:
         """Whether permission prompts, questions or plans come to this process."""
-        asked = (self.can_use_tool, self.on_question, self.on_plan, self.interactions)
-        return any(asked) or self.permission_prompts == "host"
+        handlers = (self.can_use_tool, self.on_question, self.on_plan, self.interactions)
+        return is_any_given(*handlers) or self.permission_prompts == "host"
 
     @property
     def output_shape(self) -> OutputShape | None:
@@ -350,4 +355,5 @@ __all__ = [
     "ThinkingDisabled",
     "ThinkingEnabled",
     "Timeouts",
+    "is_any_given",
 ]

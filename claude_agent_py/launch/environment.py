@@ -1,0 +1,48 @@
+"""The environment that the CLI starts with.
+
+Owns what of the surrounding one is passed on. A program that itself runs inside of a session (in a tool, a hook) has
+that session's marks around it; a CLI that inherits them takes itself for a part of that session.
+"""
+
+import os
+from collections.abc import Mapping
+from typing import Final
+
+from claude_agent_py.launch.table import ALWAYS_VARIABLES, DEFAULT_CLIENT_APP, TABLE, Variable
+from claude_agent_py.options import ClientOptions
+
+MARKS: Final = frozenset(
+    {
+        "CLAUDECODE",
+        "CLAUDE_CODE_ENTRYPOINT",
+        "CLAUDE_CODE_SESSION_ID",
+        "CLAUDE_CODE_CHILD_SESSION",
+        "CLAUDE_CODE_LAUNCHED_BY_SESSION_IDS",
+        "CLAUDE_CODE_SESSION_ATTENDED",
+        "CLAUDE_CODE_SSE_PORT",
+        "CLAUDE_PID",
+        "CLAUDE_EFFORT",
+        "CLAUDE_AGENT_SDK_VERSION",
+        "AI_AGENT",
+    }
+)
+"""What the CLI (2.1.328) puts into the environment of what it starts. By name, and no prefix: variables such as
+CLAUDE_CODE_OAUTH_TOKEN are the user's."""
+
+
+def environment(options: ClientOptions, surrounding: Mapping[str, str]) -> dict[str, str]:
+    """Give the whole environment. The user's own `env` has the last word."""
+    env = {name: value for name, value in surrounding.items() if name not in MARKS} if options.inherit_env else {}
+    env |= ALWAYS_VARIABLES
+    env.setdefault("CLAUDE_AGENT_SDK_CLIENT_APP", DEFAULT_CLIENT_APP)
+    if options.cwd is not None and "PWD" in env:
+        env["PWD"] = os.path.abspath(options.cwd)
+    for row in TABLE:
+        if isinstance(row, Variable) and (value := row.value(options)) is not None:
+            env[row.name] = "1" if value is True else str(value)
+    for name, value in options.env.items():
+        if value is None:
+            env.pop(name, None)
+        else:
+            env[name] = value
+    return env

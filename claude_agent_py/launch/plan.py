@@ -1,0 +1,247 @@
+"""From options to a process: the command line, the environment, and the first thing that the CLI is told.
+
+Owns the walk through `table.py` and what it must not do: put something long or secret on the command line, or let a
+value become a flag (`--flag=value` is one argument, whatever the value). `plan_launch` looks whether files are there
+but changes nothing; `LaunchPlan.prepare` writes what has to be in a file, `clean_up` removes it.
+"""
+
+import contextlib
+import json
+import os
+import secrets
+import shutil
+import sys
+import tempfile
+import weakref
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from claude_agent_py.errors import OptionsError
+from claude_agent_py.launch.environment import environment
+from claude_agent_py.launch.settings import joined_settings
+from claude_agent_py.launch.table import ALWAYS_FLAGS, AWAITED, TABLE, Field, Flag
+from claude_agent_py.options import ClientOptions, SystemPromptFile
+from claude_agent_py.wire.base import JSONObject
+from claude_agent_py.wire.rule_lists import split_rules
+
+LONG_LIST_CHARS: Final = 8 * 1024
+"""A list that is longer goes another way than the command line."""
+
+MAX_ARGUMENT_BYTES: Final = 131_071
+"""The longest argument that Linux takes (MAX_ARG_STRLEN, 128 KiB with its NUL)."""
+
+MAX_COMMAND_CHARS: Final = 32_766 if sys.platform == "win32" else 1024 * 1024
+"""The longest command line: on Windows the system's limit; elsewhere half of what systems take with the environment."""
+
+
+@dataclass(frozen=True)
+class LaunchPlan:
+    """How to start one CLI."""
+
+    argv: tuple[str, ...]
+    """The program and its arguments. Holds no secrets but those in `extra_args`."""
+    env: Mapping[str, str]
+    """The whole environment."""
+    cwd: Path | None
+    """Where to start; None is this process's directory. It was there when the plan was made."""
+    initialize: JSONObject
+    """The fields of the first control request."""
+    user: str | int | None = None
+    """The operating system's user to start it as."""
+    files: Mapping[Path, str] = field(default_factory=dict)
+    """What has to be in files while the CLI runs; not written yet."""
+    confirmations: Mapping[str, str] = field(default_factory=dict)
+    """Fields that must be true in the reply to `initialize`, and the option that each is about."""
+
+    def __repr__(self) -> str:
+        told = ", ".join(self.initialize)
+        return f"<LaunchPlan {' '.join(self.argv)} in {self.cwd or '.'}, initialize: {told}, {len(self.files)} files>"
+
+    def prepare(self) -> None:
+        """Write the files, into a new directory that only this user can read. Blocks for under a millisecond.
+
+        They are removed by `clean_up`, or else when the plan is forgotten or the interpreter ends.
+
+        Raises:
+            OptionsError: They cannot be written.
+        """
+        if not self.files:
+            return
+        weakref.finalize(self, _remove, tuple(self.files))
+        try:
+            for path, text in self.files.items():
+                path.parent.mkdir(mode=0o700, exist_ok=True)
+                with os.fdopen(
+                    os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8"
+                ) as file:
+                    file.write(text)
+                self._give_away(path)
+        except OSError as error:
+            self.clean_up()
+            raise OptionsError(f"they cannot be written for the CLI: {error}", option="settings") from error
+
+    def _give_away(self, path: Path) -> None:
+        if self.user is not None:
+            shutil.chown(path.parent, self.user)
+            shutil.chown(path, self.user)
+
+    def clean_up(self) -> None:
+        """Remove the files. Idempotent; never raises."""
+        _remove(tuple(self.files))
+
+    def check_reply(self, reply: Mapping[str, Any]) -> None:
+        """Check that the CLI took what it only takes at its start.
+
+        Raises:
+            OptionsError: It did not: it is too old, or something between drops a flag.
+        """
+        for confirmation, option in self.confirmations.items():
+            if reply.get(confirmation) is not True:
+                raise OptionsError(
+                    f"the CLI did not take it ({confirmation} is {reply.get(confirmation)!r}): it is too old, or a "
+                    "wrapper around it drops flags",
+                    option=option,
+                )
+
+
+def plan_launch(
+    options: ClientOptions,
+    *,
+    cli: Path,
+    extra_initialize: Mapping[str, Any] | None = None,
+    environ: Mapping[str, str] | None = None,
+    scratch: Path | None = None,
+) -> LaunchPlan:
+    """Say how to start the CLI with these options. Starts and writes nothing.
+
+    Args:
+        options: What the user wants.
+        cli: The program.
+        extra_initialize: Fields of `initialize` that somebody else makes: hooks, servers in this process.
+        environ: The environment to inherit; None is this process's.
+        scratch: A directory that does not exist yet, for the files of the plan; None makes one up.
+
+    Raises:
+        OptionsError: A directory or file is missing, or something is too long for a command line.
+    """
+    cwd = _checked_cwd(options)
+    _check_files(options)
+    scratch = scratch or Path(tempfile.gettempdir()) / f"claude-agent-py-{secrets.token_hex(8)}"
+    initialize = {row.name: value for row, value in _told(options, Field)} | dict(extra_initialize or {})
+    flags, too_long = _flags(options)
+    if "disallowedTools" in too_long:
+        initialize["disallowedTools"] = too_long["disallowedTools"]
+    settings_flags, files = _settings(options, too_long.get("settings", []), scratch)
+    awaited = {name: AWAITED[name] for name in AWAITED if name in initialize}
+    waiting = ["--await-initialize", *(flag for one in awaited.values() for flag in one.flags)] if awaited else []
+    flags += [*settings_flags, *waiting]
+    argv = (str(cli), *ALWAYS_FLAGS, *flags, *_own_flags(options, flags))
+    _check_length(argv, options)
+    return LaunchPlan(
+        argv=argv,
+        env=environment(options, os.environ if environ is None else environ),
+        cwd=cwd,
+        initialize=initialize,
+        user=options.user,
+        files=files,
+        confirmations={one.confirmed_by: _option_of(name) for name, one in awaited.items()},
+    )
+
+
+def _checked_cwd(options: ClientOptions) -> Path | None:
+    if options.cwd is None:
+        return None
+    cwd = Path(options.cwd).absolute()
+    if not cwd.is_dir():
+        raise OptionsError(f"{cwd} is {'no directory' if cwd.exists() else 'not there'}", option="cwd")
+    return cwd
+
+
+def _check_files(options: ClientOptions) -> None:
+    """Check the files that the CLI is to read itself."""
+    prompt, servers = options.system_prompt, options.mcp_servers
+    named = {
+        "system_prompt": prompt.path.expanduser() if isinstance(prompt, SystemPromptFile) else None,
+        "mcp_servers": servers if isinstance(servers, Path) else None,
+    }
+    for option, path in named.items():
+        if path is not None and not path.is_file():
+            raise OptionsError(f"there is no file {path.absolute()}", option=option)
+
+
+def _told(options: ClientOptions, kind: type[Field] | type[Flag]) -> Iterator[tuple[Any, Any]]:
+    for row in TABLE:
+        if isinstance(row, kind) and (value := row.value(options)) is not None:
+            yield row, value
+
+
+def _flags(options: ClientOptions) -> tuple[list[str], dict[str, list[str]]]:
+    """Give the flags, and the lists that are too long to be one, by where they go instead."""
+    flags: list[str] = []
+    too_long: dict[str, list[str]] = {}
+    for row, value in _told(options, Flag):
+        if row.when_long is not None and len(value) > LONG_LIST_CHARS:
+            too_long[row.when_long] = split_rules(value)
+        else:
+            flags += _written(row.name, value)
+    return flags, too_long
+
+
+def _written(name: str, value: Any) -> list[str]:
+    if value is True:
+        return [name]
+    return [f"{name}={one}" for one in (value if isinstance(value, list) else [value])]
+
+
+def _settings(options: ClientOptions, allowed: list[str], scratch: Path) -> tuple[list[str], dict[Path, str]]:
+    joined = joined_settings(options, allowed)
+    if joined is None:
+        return [], {}
+    if isinstance(joined, Path):
+        return [f"--settings={joined}"], {}
+    path = scratch / "settings.json"
+    return [f"--settings={path}"], {path: json.dumps(joined)}
+
+
+def _own_flags(options: ClientOptions, flags: list[str]) -> list[str]:
+    """Give the flags of `extra_args`, unless an option says the same."""
+    taken = {flag.partition("=")[0] for flag in flags}
+    own = []
+    for name, value in options.extra_args.items():
+        if f"--{name}" in taken:
+            raise OptionsError(f"--{name} is there already, because of the option {_option_of(f'--{name}')}",
+                               option="extra_args")  # fmt: skip
+        own.append(f"--{name}" if value is None else f"--{name}={value}")
+    return own
+
+
+def _check_length(argv: tuple[str, ...], options: ClientOptions) -> None:
+    for argument in argv:
+        option = _option_of(argument.partition("=")[0])
+        if "\0" in argument:
+            raise OptionsError("holds a NUL character, which no argument of a program can", option=option)
+        if len(os.fsencode(argument)) > MAX_ARGUMENT_BYTES:
+            raise OptionsError(f"is too long for a command line ({len(argument):,} characters)", option=option)
+    total = sum(len(argument) + 1 for argument in argv)
+    if total > MAX_COMMAND_CHARS:
+        longest = _option_of(max(argv[1:], key=len).partition("=")[0])
+        raise OptionsError(
+            f"the command line would have {total:,} characters, and {MAX_COMMAND_CHARS:,} are possible here",
+            option=longest,
+        )
+
+
+def _option_of(name: str) -> str:
+    """Give the option that a flag or field is about."""
+    return next((row.option_names[0] for row in TABLE if row.name == name), "extra_args")
+
+
+def _remove(paths: tuple[Path, ...]) -> None:
+    for path in paths:
+        with contextlib.suppress(OSError):
+            path.unlink()
+    for directory in {path.parent for path in paths}:
+        with contextlib.suppress(OSError):
+            directory.rmdir()

@@ -1,0 +1,57 @@
+"""The settings of a session: what the user gave, the sandbox, and what did not fit on the command line.
+
+Owns how they are joined. Knows nothing of what a setting means, but for the sandbox (`wire/sandbox.py`); that they
+reach the CLI in a file of their own is `plan.py`'s business.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from claude_agent_py.errors import OptionsError
+from claude_agent_py.options import ClientOptions
+from claude_agent_py.wire.base import JSONObject
+
+
+def joined_settings(options: ClientOptions, allowed: Sequence[str] = ()) -> JSONObject | Path | None:
+    """Give the settings to send, the path of a file that has them as they are, or None where there are none.
+
+    `allowed` are rules for what runs without asking that were too long for the command line.
+
+    Raises:
+        OptionsError: The file of `settings` cannot be read, or what it holds cannot be joined with the rest.
+    """
+    given = options.settings
+    if isinstance(given, Path):
+        path = given.absolute()
+        if not path.is_file():
+            raise OptionsError(f"there is no file {path}", option="settings")
+        if options.sandbox is None and not allowed:
+            return path
+        given = _read(path)
+    joined = dict(given) if isinstance(given, Mapping) else {}
+    if options.sandbox is not None:
+        joined["sandbox"] = options.sandbox.merged_into(_object(joined, "sandbox"))
+    if allowed:
+        permissions = dict(_object(joined, "permissions"))
+        permissions["allow"] = [*permissions.get("allow", ()), *allowed]
+        joined["permissions"] = permissions
+    return joined or None
+
+
+def _read(path: Path) -> JSONObject:
+    try:
+        value = json.loads(path.read_text(encoding="utf-8-sig"))
+    except (OSError, ValueError) as error:
+        raise OptionsError(f"{path} cannot be read: {error}", option="settings") from error
+    if not isinstance(value, dict):
+        raise OptionsError(f"{path} must hold a JSON object", option="settings")
+    return value
+
+
+def _object(settings: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    value = settings.get(name, {})
+    if not isinstance(value, Mapping):
+        raise OptionsError(f"{name} must be an object, not {type(value).__name__}", option="settings")
+    return value
