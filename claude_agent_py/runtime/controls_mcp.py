@@ -1,16 +1,18 @@
 """Control requests about MCP servers, those that the CLI runs or reaches and those in this process.
 
-Owns one method for each request, and what servers are told as when they are set while the session runs; how requests
-are sent is in `controls_base`. The shorter names, and waiting for servers, are in `mcp_control` (`client.mcp`). Hosting
-servers in this process is not done here: whoever inherits says how (`_host_mcp_server`).
+Owns one method for each request, and what the CLI is told of servers that are set while the session runs; how requests
+are sent is in `controls_base`. Shorter names, and waiting for servers, are in `mcp_control` (`client.mcp`). The
+`MCPHost` of whoever inherits answers for the servers in this process.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Literal
 
-from claude_agent_py.errors import OptionsError
+from claude_agent_py.errors import ControlRejectedError, OptionsError
 from claude_agent_py.runtime.controls_base import ControlsBase, given
+from claude_agent_py.tools.host import MCPHost, is_hosted
+from claude_agent_py.tools.server import ToolServer
 from claude_agent_py.wire import replies, requests
 from claude_agent_py.wire.asks import MCPMessageRequest
 from claude_agent_py.wire.base import JSONObject
@@ -64,17 +66,27 @@ class MCPControls(ControlsBase):
         `errors` of the reply names those that could not be. Those in this process may still be `pending`.
 
         Args:
-            servers: By name: `MCPStdioServer`, `MCPHTTPServer`, `MCPSSEServer`, a server in this process, or a mapping
-                as `.mcp.json` has it. An unchanged server stays connected.
+            servers: By name: `MCPStdioServer`, `MCPHTTPServer`, `MCPSSEServer`, a mapping as `.mcp.json` has it, or a
+                server in this process. An unchanged server stays connected.
             timeout: Seconds to wait; None means `Timeouts.control`.
 
         Raises:
             OptionsError: A configuration is wrong; nothing was sent.
         """
         configs = {name: self._server_config(name, server) for name, server in servers.items()}
-        return await self._ask(
-            requests.MCPSetServersRequest, replies.MCPSetServersReply, timeout=timeout, servers=configs
-        )
+        fresh = self._not_hosted_yet(servers)
+        replaced = {name: server for name, server in self._hosted.items() if name in fresh}
+        try:
+            self._host(fresh)  # before the request: the CLI greets them before it replies
+            reply = await self._ask(
+                requests.MCPSetServersRequest, replies.MCPSetServersReply, timeout=timeout, servers=configs
+            )
+        except (OptionsError, ControlRejectedError):
+            self._drop(fresh)
+            self._host(replaced)
+            raise
+        self._drop(set(reply.removed) - servers.keys())
+        return reply
 
     async def mcp_call(
         self,
@@ -152,23 +164,40 @@ class MCPControls(ControlsBase):
         """
         await self._tell(MCPMessageRequest, server_name=server_name, message=dict(message))
 
-    # Configurations ----------------------------------------------------------------------------------------------
+    # Servers in this process -------------------------------------------------------------------------------------
+
+    @property
+    def _mcp_host(self) -> MCPHost | None:
+        """What answers for the servers in this process; None where there can be none."""
+        return None
 
     def _server_config(self, name: str, server: Any) -> JSONObject:
+        """Give what the CLI is told of a server."""
+        if is_hosted(server) and self._mcp_host is not None:
+            return {"type": "sdk", "name": name, **(server.config() if isinstance(server, ToolServer) else {})}
         if isinstance(server, Mapping):
             server = mcp_server_from_wire(server, name=name)
         if isinstance(server, MCPStdioServer):
             return {"args": [], **server.to_wire()}  # without `args` the CLI cannot start it
         if isinstance(server, MCPHTTPServer | MCPSSEServer):
             return server.to_wire()
-        return self._host_mcp_server(name, server)
-
-    def _host_mcp_server(self, name: str, server: Any) -> JSONObject:
-        """Host a server in this process from now on, and give what the CLI is told of it.
-
-        Called before the request is sent, because the CLI greets the server before it replies.
-
-        Raises:
-            OptionsError: It is no server; so here, where none can be hosted.
-        """
         raise OptionsError(f"server {name!r}: {type(server).__name__} is no MCP server", option="mcp_servers")
+
+    @property
+    def _hosted(self) -> Mapping[str, Any]:
+        return {} if self._mcp_host is None else self._mcp_host.servers
+
+    def _not_hosted_yet(self, servers: Mapping[str, Any]) -> dict[str, Any]:
+        """Give the servers in this process that are new; one that stays keeps its conversation with the CLI."""
+        hosted = self._hosted
+        return {name: s for name, s in servers.items() if is_hosted(s) and hosted.get(name) is not s}
+
+    def _host(self, servers: Mapping[str, Any]) -> None:
+        if self._mcp_host is not None:
+            for name, server in servers.items():
+                self._mcp_host.add(name, server)
+
+    def _drop(self, names: Iterable[str]) -> None:
+        if self._mcp_host is not None:
+            for name in names:
+                self._mcp_host.remove(name)

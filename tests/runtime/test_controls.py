@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
-from fake_session import Body, FakeSession
+from fake_session import Answer, Body, FakeSession
 from pydantic import BaseModel
 from recordings_loader import frames
 
 from claude_agent_py.errors import ConnectionClosedError, ControlRejectedError, OptionsError
 from claude_agent_py.runtime.controls import SessionControls
+from claude_agent_py.tools.host import MCPHost
+from claude_agent_py.tools.server import ToolServer
 from claude_agent_py.wire import requests
 from claude_agent_py.wire.base import TaggedModel
 from claude_agent_py.wire.mcp import MCPHTTPServer, MCPStdioServer
@@ -239,6 +241,7 @@ async def test_a_method_sends_what_the_real_cli_was_sent_and_reads_its_reply(
 
 # Further arguments, and replies measured one by one -------------------------------------------------------------------
 
+SERVER = MCPStdioServer(command="/bin/srv")
 EXT = {"command": "/bin/srv", "args": ["-v"], "timeout": 2000}
 MORE: list[tuple[Call, Body, Body, Callable[[Any], Any], Any]] = [
     (
@@ -392,7 +395,7 @@ MORE: list[tuple[Call, Body, Body, Callable[[Any], Any], Any]] = [
     (
         lambda s: s.set_mcp_servers(
             {
-                "bare": MCPStdioServer(command="/bin/srv"),
+                "bare": SERVER,
                 "file": EXT,
                 "web": MCPHTTPServer(url="https://x.example/mcp", headers={"A": "b"}),
             }
@@ -588,16 +591,56 @@ async def test_a_wrong_server_is_named_and_nothing_is_sent(servers: dict[str, An
     assert session.sent == []
 
 
+class Hosting(FakeSession):
+    """A session that can host servers; it records which were hosted when the request came."""
+
+    def __init__(self, answer: Answer, **servers: ToolServer) -> None:
+        super().__init__(answer)
+        self.host = MCPHost(servers)
+        self.hosted_when_asked: list[str] = []
+
+    @property
+    def _mcp_host(self) -> MCPHost:
+        return self.host
+
+    async def control(self, subtype: str, /, *, timeout: float | None = None, **fields: Any) -> Body:
+        self.hosted_when_asked = sorted(self.host.servers)
+        return await super().control(subtype, timeout=timeout, **fields)
+
+
 async def test_a_server_in_this_process_is_hosted_before_the_cli_is_told() -> None:
-    class Hosting(FakeSession):
-        hosted: tuple[str, object] | None = None
+    old, kept = ToolServer("old"), ToolServer("kept")
+    new = ToolServer("new", policies={}, tools=[])
+    session = Hosting({"added": ["new"], "removed": ["old"]}, old=old, kept=kept)
+    await session.set_mcp_servers({"new": new, "kept": kept, "out": SERVER})
+    assert session.sent[0]["servers"] == {
+        "new": {"type": "sdk", "name": "new"},
+        "kept": {"type": "sdk", "name": "kept"},
+        "out": {"type": "stdio", "command": "/bin/srv", "args": []},
+    }
+    assert session.hosted_when_asked == ["kept", "new", "old"]
+    assert session.host.servers == {"new": new, "kept": kept}
 
-        def _host_mcp_server(self, name: str, server: Any) -> dict[str, Any]:
-            assert not self.sent
-            self.hosted = (name, server)
-            return {"type": "sdk", "name": name}
 
-    session, server = Hosting({"added": ["calc"]}), object()
-    assert (await session.set_mcp_servers({"calc": server})).added == ["calc"]
-    assert session.hosted == ("calc", server)
-    assert session.sent[0]["servers"] == {"calc": {"type": "sdk", "name": "calc"}}
+async def test_a_server_that_stays_keeps_its_conversation() -> None:
+    kept = ToolServer("kept")
+    session = Hosting({}, kept=kept)
+    before = session.host._session("kept")
+    await session.set_mcp_servers({"kept": kept})
+    assert session.host._session("kept") is before
+
+
+async def test_after_a_refusal_the_same_servers_are_hosted_as_before() -> None:
+    one, other = ToolServer("one"), ToolServer("one")
+    session = Hosting(ControlRejectedError("mcp_set_servers", "no"), one=one)
+    with pytest.raises(ControlRejectedError):
+        await session.set_mcp_servers({"one": other, "two": ToolServer("two")})
+    assert session.hosted_when_asked == ["one", "two"]
+    assert session.host.servers == {"one": one}
+
+
+async def test_where_nothing_is_hosted_a_server_in_this_process_is_refused() -> None:
+    session = FakeSession()
+    with pytest.raises(OptionsError, match="'calc'"):
+        await session.set_mcp_servers({"calc": ToolServer("calc")})
+    assert session.sent == []
