@@ -32,6 +32,7 @@ from claude_agent_py.runtime.features import Features
 from claude_agent_py.runtime.listeners import FailureLog
 from claude_agent_py.tasks import TaskManager
 from claude_agent_py.transport import SubprocessTransport, Transport
+from claude_agent_py.wire.codec import prepare
 from claude_agent_py.wire.replies import InitializeReply
 
 TasksAtClose: TypeAlias = Literal["stop", "wait", "leave"]
@@ -95,6 +96,7 @@ class Session:
             self._connection = self._connect(self._plan)
         try:
             await self._connection.start()
+            prepare()  # while the CLI starts: the first decode would have to do it
             self.info = await self._initialize(self._connection, self._plan)
             self._check(self.info)
         except BaseException:
@@ -105,9 +107,11 @@ class Session:
     def _make_plan(self) -> LaunchPlan:
         if self._given_transport is None:
             self.cli_path = find_cli(self.options.cli_path)
-        return plan_launch(
-            self.options, cli=self.cli_path or Path("claude"), extra_initialize=self.features.initialize_fields()
-        )
+        told = self.features.initialize_fields()
+        plan = plan_launch(self.options, cli=self.cli_path or Path("claude"), extra_initialize=told)
+        if self._given_transport is None:
+            plan.prepare()
+        return plan
 
     def _connect(self, plan: LaunchPlan) -> Connection:
         options = self.options
@@ -115,6 +119,7 @@ class Session:
             plan.argv,
             env=plan.env,
             cwd=plan.cwd,
+            user=plan.user,
             stderr_bytes=options.limits.stderr_bytes,
             on_stderr=self.features.on_stderr_line,
         )
@@ -155,6 +160,8 @@ class Session:
             raise await self._start_error(f"the CLI refused to initialize: {error.error}") from error
         except CLIExitError as error:
             raise await self._start_error("the CLI ended before the session was up") from error
+        if plan is not None and self._given_transport is None:
+            plan.check_reply(payload)
         try:
             return InitializeReply.model_validate(payload)
         except ValidationError as error:

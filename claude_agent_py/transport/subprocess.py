@@ -71,6 +71,7 @@ class SubprocessTransport(Transport):
         argv: The program and its arguments.
         env: The whole environment of the program.
         cwd: Its working directory; None for ours.
+        user: The operating system's user to run it as (POSIX, and needs the right to); None for ours.
         stderr_bytes: How much of its stderr to keep, in bytes.
         on_stderr: Called with every line of stderr, on the event loop; must be quick and must not raise.
     """
@@ -81,12 +82,14 @@ class SubprocessTransport(Transport):
         *,
         env: Mapping[str, str],
         cwd: str | Path | None = None,
+        user: str | int | None = None,
         stderr_bytes: int = 64 * 1024,
         on_stderr: Callable[[str], None] | None = None,
     ) -> None:
         self._argv = list(argv)
         self._env = dict(env)
         self._cwd = cwd
+        self._user = user
         self._stderr = StderrTail(stderr_bytes, on_stderr)
         self._process: Process | None = None
         self._input_ended = False
@@ -111,6 +114,7 @@ class SubprocessTransport(Transport):
                 stderr=subprocess.PIPE,
                 cwd=self._cwd,
                 env=self._env,
+                user=self._user,
                 start_new_session=sys.platform != "win32",
                 creationflags=subprocess.CREATE_NEW_PROCESS_GROUP if sys.platform == "win32" else 0,
             )

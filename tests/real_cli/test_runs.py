@@ -30,7 +30,7 @@ from claude_agent_py import (
     run,
     run_sync,
 )
-from claude_agent_py.testing import CutStream, Failure, Gate, Reply, ScriptedModel, text, tool_use
+from claude_agent_py.testing import CutStream, Failure, Gate, RecordedRequest, Reply, ScriptedModel, text, tool_use
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
 
@@ -228,7 +228,11 @@ async def test_interrupting_a_queued_run_takes_its_prompt_out_of_the_queue() -> 
 
 async def test_a_run_that_takes_too_long_is_interrupted() -> None:
     gate = Gate()
-    with ScriptedModel([Reply("late", after=gate), text("next")]) as model:
+
+    def answer(request: RecordedRequest) -> Reply:  # by what is asked: the first prompt may never get here in time
+        return Reply("next") if "again" in request.last_user_text else Reply("late", after=gate)
+
+    with ScriptedModel(answer) as model:
         async with Client(model.options()) as client:
             with anyio.fail_after(30):
                 with pytest.raises(RunTimeoutError) as caught:
