@@ -12,12 +12,11 @@ from claude_agent_py.tools.host import Caller, MCPHost, is_hosted
 from claude_agent_py.tools.names import mcp_server_name, mcp_tool_name, split_tool_name
 from claude_agent_py.tools.resources import Prompt, Resource
 from claude_agent_py.tools.results import ToolResult
-from claude_agent_py.tools.server import CUSTOM, ToolServer
+from claude_agent_py.tools.server import ToolServer
 from claude_agent_py.tools.tool import Tool, ToolAnnotations, tool
 from claude_agent_py.tools.traffic import ToolCallRecord, ToolTraffic
 
 __all__ = [
-    "CUSTOM",
     "Caller",
     "MCPHost",
     "Prompt",

@@ -189,9 +189,10 @@ def as_mapping(servers: Mapping[str, Any] | Iterable[ToolServer]) -> dict[str, A
     Raises:
         OptionsError: Two have the same name.
     """
-    if isinstance(servers, Mapping):
-        return dict(servers)
     named: dict[str, Any] = {}
+    if isinstance(servers, Mapping):
+        named.update(servers)
+        return named
     for server in servers:
         if server.name in named:
             raise OptionsError(f"two servers are named {server.name!r}", option="mcp_servers")

@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 from pydantic.errors import PydanticInvalidForJsonSchema, PydanticUserError
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
-from pydantic_core import CoreSchema, to_json
+from pydantic_core import to_json
 
 from claude_agent_py.errors import OptionsError, ToolInputError
 from claude_agent_py.tools.context import ToolContext
@@ -42,7 +42,7 @@ class _SchemaGenerator(GenerateJsonSchema):
 
     ignored_warning_kinds: set[JsonSchemaWarningKind] = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012
 
-    def field_title_should_be_set(self, schema: CoreSchema) -> bool:
+    def field_title_should_be_set(self, schema: Any) -> bool:
         return False
 
 

@@ -21,9 +21,6 @@ ToolPolicy: TypeAlias = Literal["always_ask", "always_deny"]
 GRACE = 5.0
 """Seconds by which the CLI's limit on a call is later than ours: what ours says is of more use to the model."""
 
-CUSTOM = "custom"
-"""The server that functions without one are put into."""
-
 
 class ToolServer:
     """An MCP server in this process.
