@@ -6,6 +6,7 @@ it returned what is no answer. What the failure means (deny, ignore) is the call
 """
 
 import asyncio
+import inspect
 import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -71,3 +72,14 @@ def _is_cancelled() -> bool:
         return True
     worker = asyncio.current_task()
     return worker is None or worker.cancelling() > 0
+
+
+def takes_arguments(function: Callable[..., Any], count: int) -> bool:
+    """Tell whether a function can be called with so many positional arguments; yes where it cannot be known."""
+    try:
+        inspect.signature(function).bind(*range(count))
+    except TypeError:
+        return False
+    except ValueError:  # some functions written in C have no signature
+        return True
+    return True

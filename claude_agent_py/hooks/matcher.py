@@ -5,13 +5,13 @@ Also reads the shapes of the official SDK (a dict or object with `matcher` and `
 arguments). Does not run anything.
 """
 
-import inspect
 import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, TypeAlias
 
 from claude_agent_py.callbacks import call, callback_name
 from claude_agent_py.errors import OptionsError
+from claude_agent_py.guarding import takes_arguments
 from claude_agent_py.hooks.context import HookContext
 from claude_agent_py.hooks.patterns import problem_of
 from claude_agent_py.wire.base import dump
@@ -152,17 +152,6 @@ def _check_on_failure(on_failure: Any) -> OnFailure | None:
         raise OptionsError(f"on_failure is 'block' or 'continue', not {on_failure!r}", option=OPTION)
     answer: OnFailure | None = on_failure
     return answer
-
-
-def takes_arguments(function: Callable[..., Any], count: int) -> bool:
-    """Tell whether a function can be called with so many positional arguments; yes where it cannot be known."""
-    try:
-        inspect.signature(function).bind(*range(count))
-    except TypeError:
-        return False
-    except ValueError:  # some functions written in C have no signature
-        return True
-    return True
 
 
 # The official SDK ------------------------------------------------------------------------------------------------

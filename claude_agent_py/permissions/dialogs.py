@@ -1,0 +1,47 @@
+"""Dialogs that the CLI wants shown. It sends only the kinds that were declared as supported."""
+
+import json
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from claude_agent_py.permissions.decisions import describe
+from claude_agent_py.wire.base import JSONObject, dump
+from claude_agent_py.wire.permissions import UserDialogReply
+
+
+@dataclass(frozen=True)
+class Completed:
+    """The person finished the dialog."""
+
+    result: Any = None
+    """What came of it, as JSON; its shape depends on the kind of the dialog."""
+
+
+@dataclass(frozen=True)
+class Dismissed:
+    """The person closed the dialog. The CLI does what the dialog does by default."""
+
+
+DialogAnswer: TypeAlias = Completed | Dismissed
+
+
+def read_dialog(value: Any) -> JSONObject:
+    """Give the wire reply of what `on_user_dialog` returned. None dismisses.
+
+    Raises:
+        ValueError: It is no answer.
+    """
+    if value is None or isinstance(value, Dismissed):
+        return dismissed()
+    if not isinstance(value, Completed):
+        raise ValueError(f"expected Completed(...) or Dismissed(), not {describe(value)}")
+    try:
+        json.dumps(value.result, allow_nan=False)
+    except (TypeError, ValueError, RecursionError):
+        raise ValueError("the result of a dialog is JSON") from None
+    return dump(UserDialogReply(behavior="completed", result=value.result))
+
+
+def dismissed() -> JSONObject:
+    """Give the wire reply that dismisses a dialog."""
+    return dump(UserDialogReply(behavior="cancelled"))

@@ -1,0 +1,199 @@
+"""Answering what the CLI asks a person, for one session: from the request to the reply on the wire.
+
+Owns who is asked (the handler of that kind, or else the inbox, or else nobody) and the rule for failure: a handler that
+raises, is too slow, or returns what is no answer refuses. Knows neither the session nor how a question is shown. May be
+used from any number of workers at once.
+"""
+
+import contextlib
+import functools
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from anyio import from_thread
+
+from claude_agent_py.callbacks import callback_name
+from claude_agent_py.errors import HandlerError, OptionsError
+from claude_agent_py.guarding import answer_of, takes_arguments
+from claude_agent_py.permissions.interactions import Inbox, PendingInteractions
+from claude_agent_py.permissions.prompts import KINDS, Kind, kind_of
+from claude_agent_py.permissions.questions import ASK_USER_QUESTION
+from claude_agent_py.permissions.requests import PermissionContext
+from claude_agent_py.protocol.handlers import Cancellation, HandlerContext
+from claude_agent_py.wire.asks import CanUseToolRequest, ElicitationRequest, UserDialogRequest
+from claude_agent_py.wire.base import JSONObject
+
+Handler = Callable[..., Any]
+
+_OPTIONS: dict[Kind, str] = {
+    "permission": "can_use_tool",
+    "question": "on_question",
+    "plan": "on_plan",
+    "elicitation": "on_elicitation",
+    "dialog": "on_user_dialog",
+}
+_ASKS_A_PERSON = frozenset({"question", "plan", "elicitation", "dialog"})
+"""The kinds whose handler asks somebody; a permission may be decided by a policy, which says itself when it asks."""
+_FALLS_BACK = frozenset({"question", "plan"})
+"""The kinds that are permission requests, too, which `can_use_tool` gets where they have no handler of their own."""
+
+
+class PermissionDispatcher:
+    """Answers permission prompts, questions, plans, elicitations and dialogs of one session.
+
+    Args:
+        can_use_tool: `(PermissionRequest, PermissionContext) -> Allow | Deny | None`; None is no opinion, which leaves
+            the call to the inbox, or denies it where there is none.
+        on_question: `(questions, context) -> answers`.
+        on_plan: `(Plan, context) -> Allow | Deny`.
+        on_elicitation: `(ElicitationRequest, context) -> Accept | Decline | Cancel`.
+        on_user_dialog: `(UserDialogRequest, context) -> Completed | Dismissed`.
+        interactions: An inbox for what has no handler; True makes one in memory; None: nobody is asked.
+        timeout: How long a handler may take, in seconds, then it is a refusal; None means for ever.
+        cwd: The directory that the session is started in.
+        report: Is told of every handler that failed. Must not raise.
+        on_waiting: Is told, with the request id and the subagent's id, when a person begins (True) and ceases (False)
+            to be waited for. Runs in the event loop. Must not raise.
+
+    Raises:
+        OptionsError: A handler is no function or cannot take two arguments, or `interactions` is no inbox.
+    """
+
+    def __init__(
+        self,
+        *,
+        report: Callable[[HandlerError], object],
+        can_use_tool: Handler | None = None,
+        on_question: Handler | None = None,
+        on_plan: Handler | None = None,
+        on_elicitation: Handler | None = None,
+        on_user_dialog: Handler | None = None,
+        interactions: Inbox | bool | None = None,
+        timeout: float | None = None,
+        cwd: str | None = None,
+        on_waiting: Callable[[str, str | None, bool], object] | None = None,
+    ) -> None:
+        self._handlers: dict[Kind, Handler | None] = {
+            "permission": can_use_tool,
+            "question": on_question,
+            "plan": on_plan,
+            "elicitation": on_elicitation,
+            "dialog": on_user_dialog,
+        }
+        for kind, handler in self._handlers.items():
+            _check(_OPTIONS[kind], handler)
+        self.interactions: Inbox | None = _inbox(interactions)
+        self._timeout = timeout
+        self._cwd = cwd
+        self._report = report
+        self._on_waiting = on_waiting
+
+    @property
+    def disallowed_tools(self) -> Sequence[str]:
+        """The tools that must be off, because nobody could answer them."""
+        answered = self._handlers["question"] is not None or self.interactions is not None
+        return () if answered else (ASK_USER_QUESTION,)
+
+    # What the CLI asks -------------------------------------------------------------------------------------------
+
+    async def answer_can_use_tool(self, request: CanUseToolRequest, context: HandlerContext) -> JSONObject:
+        """Decide on a tool call. A handler that fails raises nothing here; cancelling it cancels the handler."""
+        return await self._answer(kind_of(request), request, context, request.tool_use_id)
+
+    async def answer_elicitation(self, request: ElicitationRequest, context: HandlerContext) -> JSONObject:
+        """Answer an MCP server's question. See `answer_can_use_tool`."""
+        return await self._answer("elicitation", request, context, None)
+
+    async def answer_user_dialog(self, request: UserDialogRequest, context: HandlerContext) -> JSONObject:
+        """Answer a dialog. See `answer_can_use_tool`."""
+        return await self._answer("dialog", request, context, request.tool_use_id)
+
+    async def _answer(self, kind: Kind, request: Any, context: HandlerContext, tool_use_id: str | None) -> JSONObject:
+        own = self._context(context, tool_use_id)
+        reply = await self._ask_handler(kind, request, own)
+        if reply is not None:
+            return reply
+        return await self._ask_inbox(kind, request, own)
+
+    async def _ask_inbox(self, kind: Kind, request: Any, context: PermissionContext) -> JSONObject:
+        if self.interactions is None:
+            return KINDS[kind].refuse("Nobody is there to allow this.")
+        try:
+            return await self.interactions.ask(kind, request, context)
+        except Exception as error:  # an inbox may be a file, or of another make
+            failure = HandlerError("interactions", f"it raised {type(error).__name__}")
+            failure.__cause__ = error
+            self._report(failure)
+            return KINDS[kind].refuse("Denied: the inbox failed.")
+
+    async def _ask_handler(self, kind: Kind, request: Any, context: PermissionContext) -> JSONObject | None:
+        """Ask the handler of a kind, if there is one. None: there is none, or it has no opinion."""
+        if self._handlers[kind] is None and kind in _FALLS_BACK and self.interactions is None:
+            kind = "permission"
+        handler = self._handlers[kind]
+        if handler is None:
+            return None
+        subject = KINDS[kind].subject(request, context)
+        asks_a_person = kind in _ASKS_A_PERSON
+        try:
+            with context.awaiting_user() if asks_a_person else contextlib.nullcontext():
+                return await answer_of(
+                    handler,
+                    subject,
+                    context,
+                    read=lambda value: self._read(kind, request, value),
+                    timeout=self._timeout,
+                    cancellation=context.cancellation,
+                )
+        except HandlerError as error:
+            self._report(error)
+            return KINDS[kind].refuse(f"Denied: {_OPTIONS[kind]} failed: {error.reason}.")
+
+    def _read(self, kind: Kind, request: Any, value: Any) -> JSONObject | None:
+        if value is None and kind == "permission" and self.interactions is not None:
+            return None  # no opinion: a person decides
+        return KINDS[kind].read(request, value)
+
+    def _context(self, context: HandlerContext, tool_use_id: str | None) -> PermissionContext:
+        cancellation, home = Cancellation(), threading.get_ident()
+        context.cancellation.on_set(cancellation.set)
+        return PermissionContext(
+            request_id=context.request_id,
+            agent_id=context.agent_id,
+            task=context.task,
+            cancellation=cancellation,
+            tool_use_id=tool_use_id,
+            cwd=self._cwd,
+            on_waiting=lambda waiting: self._waiting(context, waiting, home),
+        )
+
+    def _waiting(self, context: HandlerContext, waiting: bool, home: int) -> None:
+        if self._on_waiting is None:
+            return
+        tell = functools.partial(self._on_waiting, context.request_id, context.agent_id, waiting)
+        if threading.get_ident() == home:
+            tell()
+        else:  # a plain handler in a worker thread
+            from_thread.run_sync(tell)
+
+
+def _check(option: str, handler: Any) -> None:
+    if handler is None:
+        return
+    if not callable(handler):
+        raise OptionsError(f"expected a function, not {type(handler).__name__}", option=option)
+    if not takes_arguments(handler, 2):
+        raise OptionsError(
+            f"{callback_name(handler)} must take two arguments: what is asked and the context", option=option
+        )
+
+
+def _inbox(value: Any) -> Inbox | None:
+    if value is True:
+        return PendingInteractions()
+    if value is None or value is False:
+        return None
+    if isinstance(value, Inbox):
+        return value
+    raise OptionsError(f"expected True or an inbox, not {type(value).__name__}", option="interactions")

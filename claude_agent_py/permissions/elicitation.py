@@ -1,0 +1,112 @@
+"""Questions of MCP servers to a person: a form to fill in, or a page to open.
+
+The CLI does not say which agent's tool call made the server ask. Only servers that the CLI runs itself can ask; those
+that run in this process cannot.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, TypeAlias
+
+from claude_agent_py.permissions.decisions import describe, json_object
+from claude_agent_py.permissions.forms import Form
+from claude_agent_py.wire import asks
+from claude_agent_py.wire.base import JSONObject, dump
+from claude_agent_py.wire.permissions import ElicitationReply
+
+
+@dataclass(frozen=True)
+class ElicitationRequest:
+    """An MCP server asks a person something. Answer `Accept(...)`, `Decline()` or `Cancel()`."""
+
+    wire: asks.ElicitationRequest
+
+    @property
+    def server_name(self) -> str:
+        """The server that asks."""
+        return self.wire.mcp_server_name
+
+    @property
+    def message(self) -> str:
+        """What it asks, in words."""
+        return self.wire.message
+
+    @property
+    def mode(self) -> Literal["form", "url"] | str:
+        """`form`: fill in `form`; `url`: open `url`, and accept when the person agreed to."""
+        return self.wire.mode or ("url" if self.wire.url else "form")
+
+    @property
+    def url(self) -> str | None:
+        """The page to open. It comes from the server: show it whole before it is opened."""
+        return self.wire.url
+
+    @property
+    def elicitation_id(self) -> str | None:
+        """The server's own id of a question with a page."""
+        return self.wire.elicitation_id
+
+    @cached_property
+    def form(self) -> Form:
+        """The form to fill in; without fields where there is none."""
+        return Form.of(self.wire.requested_schema, self.wire.property_order)
+
+    @property
+    def title(self) -> str | None:
+        """What to write above the question."""
+        return self.wire.title
+
+    @property
+    def display_name(self) -> str | None:
+        """A short name of the server or its tool."""
+        return self.wire.display_name
+
+    @property
+    def description(self) -> str | None:
+        """What to write below the title."""
+        return self.wire.description
+
+
+@dataclass(frozen=True)
+class Accept:
+    """The person agreed, and filled in this."""
+
+    content: Mapping[str, Any] | None = None
+    """Checked against the form. None for a page to open."""
+
+
+@dataclass(frozen=True)
+class Decline:
+    """The person said no."""
+
+
+@dataclass(frozen=True)
+class Cancel:
+    """The person did not choose."""
+
+
+ElicitationAnswer: TypeAlias = Accept | Decline | Cancel
+
+
+def read_elicitation(request: ElicitationRequest, value: Any) -> JSONObject:
+    """Give the wire reply of what `on_elicitation` returned. None cancels.
+
+    Raises:
+        ValueError: It is no answer, or does not fit the form.
+    """
+    if value is None or isinstance(value, Cancel):
+        return cancelled()
+    if isinstance(value, Decline):
+        return dump(ElicitationReply(action="decline"))
+    if not isinstance(value, Accept):
+        raise ValueError(f"expected Accept(...), Decline() or Cancel(), not {describe(value)}")
+    if request.mode != "form":
+        return dump(ElicitationReply(action="accept"))
+    content = json_object("content", {} if value.content is None else value.content)
+    return dump(ElicitationReply(action="accept", content=request.form.check(content)))
+
+
+def cancelled() -> JSONObject:
+    """Give the wire reply that cancels."""
+    return dump(ElicitationReply(action="cancel"))

@@ -1,0 +1,244 @@
+"""The form that an MCP server asks to be filled in: its fields, and the check of what was filled in.
+
+MCP allows flat forms of texts, numbers, yes/no and choices. The CLI passes an answer on without a look at the schema,
+so the check here is the only one before the server's own. What is not known of a schema is not checked.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+FieldValue: TypeAlias = str | int | float | bool | list[str]
+
+_YES: Final = frozenset({"yes", "y", "true", "1", "on"})
+_NO: Final = frozenset({"no", "n", "false", "0", "off"})
+_FORMATS: Final = {
+    "email": re.compile(r"[^@\s]+@[^@\s]+"),
+    "uri": re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:\S+"),
+    "date": re.compile(r"\d{4}-\d{2}-\d{2}"),
+    "date-time": re.compile(r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}.*"),
+}
+
+
+class FormError(ValueError):
+    """What was filled in does not fit the form."""
+
+    def __init__(self, problems: Mapping[str, str]) -> None:
+        self.problems = dict(problems)
+        """What is wrong, by the name of the field."""
+        super().__init__("; ".join(f"{name}: {problem}" for name, problem in self.problems.items()))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.problems,)
+
+
+@dataclass(frozen=True)
+class FormField:
+    """One field of a form."""
+
+    name: str
+    type: str
+    """`string`, `integer`, `number`, `boolean`, or `array` (several of `choices`)."""
+    title: str
+    description: str
+    required: bool
+    default: Any
+    choices: Mapping[str, str]
+    """What may be chosen, with the text to show for each; empty where anything may be filled in."""
+    schema: Mapping[str, Any]
+    """The field's part of the server's schema."""
+
+    @property
+    def absence(self) -> str | None:
+        """What is wrong when it is not filled in; None where it need not be."""
+        return "is missing" if self.required else None
+
+    def problem(self, value: Any) -> str | None:
+        """Say what is wrong with a value; None where nothing is."""
+        if self.type == "array":
+            return self._problem_of_several(value)
+        checks = _CHECKS.get(self.type)
+        if checks is None:
+            return None
+        return next((problem for check in checks if (problem := check(self, value)) is not None), None)
+
+    def _problem_of_several(self, value: Any) -> str | None:
+        if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+            return "must be a list of texts"
+        if self.choices and not set(value) <= set(self.choices):
+            return f"must be some of {', '.join(self.choices)}"
+        return _limits(len(value), self.schema, "minItems", "maxItems", "choices")
+
+    def convert(self, text: str) -> FieldValue:
+        """Make a value of what a person typed. Several choices are separated by commas.
+
+        Raises:
+            ValueError: It is no number, or neither yes nor no.
+        """
+        return _CONVERSIONS.get(self.type, str)(text.strip())
+
+
+@dataclass(frozen=True)
+class Form:
+    """The form of an elicitation."""
+
+    fields: Mapping[str, FormField]
+    """By name, in the order in which the server lists them."""
+
+    @classmethod
+    def of(cls, schema: Mapping[str, Any] | None, order: Sequence[str] | None = None) -> "Form":
+        """Read a server's schema. Without one, the form has no fields."""
+        properties = (schema or {}).get("properties")
+        properties = properties if isinstance(properties, Mapping) else {}
+        required = (schema or {}).get("required")
+        names = [name for name in order or () if name in properties]
+        names += [name for name in properties if name not in names]
+        return cls({name: _field(name, properties[name], name in (required or ())) for name in names})
+
+    def problems(self, content: Mapping[str, Any]) -> dict[str, str]:
+        """Say what is wrong with an answer, by the name of the field; empty where nothing is."""
+        found = {name: "is not asked for" for name in content if name not in self.fields}
+        for name, field in self.fields.items():
+            problem = field.problem(content[name]) if name in content else field.absence
+            if problem is not None:
+                found[name] = problem
+        return found
+
+    def check(self, content: Mapping[str, Any]) -> dict[str, Any]:
+        """Give an answer back that fits the form.
+
+        Raises:
+            FormError: It does not fit.
+        """
+        problems = self.problems(content)
+        if problems:
+            raise FormError(problems)
+        return dict(content)
+
+    def convert(self, texts: Mapping[str, str]) -> dict[str, Any]:
+        """Make an answer of what a person typed, by the name of the field; empty texts are left out.
+
+        Raises:
+            FormError: A text cannot be read, or the answer does not fit.
+        """
+        content: dict[str, Any] = {}
+        problems: dict[str, str] = {}
+        for name, text in texts.items():
+            try:
+                if text.strip():
+                    content[name] = self.fields[name].convert(text) if name in self.fields else text
+            except ValueError as error:
+                problems[name] = str(error)
+        if problems:
+            raise FormError(problems)
+        return self.check(content)
+
+
+# Reading the schema ----------------------------------------------------------------------------------------------
+
+
+def _field(name: str, schema: Any, required: bool) -> FormField:
+    schema = schema if isinstance(schema, Mapping) else {}
+    items = schema.get("items")
+    return FormField(
+        name=name,
+        type=str(schema.get("type", "string")),
+        title=str(schema.get("title", name)),
+        description=str(schema.get("description", "")),
+        required=required,
+        default=schema.get("default"),
+        choices=_choices(items if isinstance(items, Mapping) else schema),
+        schema=schema,
+    )
+
+
+def _choices(schema: Mapping[str, Any]) -> dict[str, str]:
+    for key in ("oneOf", "anyOf"):
+        if isinstance(schema.get(key), list):
+            return {str(one["const"]): str(one.get("title", one["const"])) for one in schema[key] if "const" in one}
+    values, names = schema.get("enum"), schema.get("enumNames")
+    if not isinstance(values, list):
+        return {}
+    titles = names if isinstance(names, list) and len(names) == len(values) else values
+    return {str(value): str(title) for value, title in zip(values, titles, strict=True)}
+
+
+# Checking a value ------------------------------------------------------------------------------------------------
+
+
+def _is_text(field: FormField, value: Any) -> str | None:
+    return None if isinstance(value, str) else "must be text"
+
+
+def _is_chosen(field: FormField, value: Any) -> str | None:
+    return None if not field.choices or value in field.choices else f"must be one of {', '.join(field.choices)}"
+
+
+def _has_length(field: FormField, value: Any) -> str | None:
+    return _limits(len(value), field.schema, "minLength", "maxLength", "characters")
+
+
+def _has_format(field: FormField, value: Any) -> str | None:
+    known = _FORMATS.get(str(field.schema.get("format")))
+    return None if known is None or known.fullmatch(value) else f"must be a {field.schema['format']}"
+
+
+def _is_number(field: FormField, value: Any) -> str | None:
+    return None if isinstance(value, int | float) and not isinstance(value, bool) else "must be a number"
+
+
+def _is_whole(field: FormField, value: Any) -> str | None:
+    return None if float(value).is_integer() else "must be a whole number"
+
+
+def _in_range(field: FormField, value: Any) -> str | None:
+    return _limits(value, field.schema, "minimum", "maximum", "")
+
+
+def _is_yes_or_no(field: FormField, value: Any) -> str | None:
+    return None if isinstance(value, bool) else "must be true or false"
+
+
+_CHECKS: Final = {
+    "string": (_is_text, _is_chosen, _has_length, _has_format),
+    "number": (_is_number, _in_range),
+    "integer": (_is_number, _is_whole, _in_range),
+    "boolean": (_is_yes_or_no,),
+}
+
+
+def _limits(amount: float, schema: Mapping[str, Any], lowest: str, highest: str, unit: str) -> str | None:
+    low, high = schema.get(lowest), schema.get(highest)
+    if isinstance(low, int | float) and amount < low:
+        return f"must be at least {low} {unit}".rstrip()
+    if isinstance(high, int | float) and amount > high:
+        return f"must be at most {high} {unit}".rstrip()
+    return None
+
+
+# Reading what a person typed -------------------------------------------------------------------------------------
+
+
+def _number(text: str) -> int | float:
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError("must be a number") from None
+
+
+def _yes_or_no(text: str) -> bool:
+    if text.lower() in _YES | _NO:
+        return text.lower() in _YES
+    raise ValueError("must be yes or no")
+
+
+def _several(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+_CONVERSIONS: Final = {"integer": _number, "number": _number, "boolean": _yes_or_no, "array": _several}

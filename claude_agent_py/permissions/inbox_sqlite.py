@@ -1,0 +1,235 @@
+"""An inbox that other processes can read and answer: one SQLite file.
+
+The session that asks writes a question, looks every so often whether it was answered, and says meanwhile that it is
+alive; who answers changes the row only while it is pending, so that one of two wins. The file holds what tools were to
+do, and who can write it can allow it: it belongs to one user, and is refused where others may write.
+"""
+
+import contextlib
+import json
+import os
+import secrets
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import anyio
+from anyio import to_thread
+from pydantic import ValidationError
+
+from claude_agent_py.errors import OptionsError
+from claude_agent_py.permissions.interactions import TIMED_OUT, Inbox, Interaction
+from claude_agent_py.permissions.prompts import KINDS, Kind
+from claude_agent_py.permissions.requests import PermissionContext
+from claude_agent_py.wire.base import JSONObject, dump
+
+ALIVE_FOR: Final = 15.0
+"""After how many seconds without a sign of life a question counts as abandoned by its session."""
+SIGN_EVERY: Final = 3.0
+KEPT_FOR: Final = 24 * 3600.0
+"""How long what is over stays in the file, in seconds."""
+
+_SCHEMA: Final = """
+CREATE TABLE IF NOT EXISTS interactions (
+    id TEXT PRIMARY KEY,
+    kind TEXT NOT NULL,
+    request TEXT NOT NULL,
+    agent_id TEXT,
+    task_description TEXT,
+    created_at REAL NOT NULL,
+    deadline REAL,
+    seen_at REAL NOT NULL,
+    state TEXT NOT NULL DEFAULT 'pending',
+    reply TEXT
+)
+"""
+_IS_PENDING: Final = "state = 'pending' AND seen_at > ?"
+
+Result = TypeVar("Result")
+
+
+class SQLiteInbox(Inbox):
+    """An inbox in a file, for the session that asks as well as for who answers.
+
+    Args:
+        path: The file; it is made where there is none, for this user alone.
+        timeout: After how many seconds a question is refused; None means never.
+        poll: How often the session looks for answers, in seconds.
+
+    Raises:
+        OptionsError: The file can be written by other users, or is none of this kind.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, timeout: float | None = None, poll: float = 0.2) -> None:
+        self.path = Path(path).expanduser()
+        self.timeout = timeout
+        self._poll = poll
+        _make_private(self.path)
+        try:
+            self._run(_prepare)
+        except sqlite3.DatabaseError as error:
+            raise OptionsError(f"{self.path} cannot be used as an inbox: {error}", option="interactions") from error
+
+    def __iter__(self) -> Iterator[Interaction]:
+        """Iterate what waits, the oldest first. Reads the file."""
+        rows = self._run(
+            lambda database: database.execute(
+                f"SELECT * FROM interactions WHERE {_IS_PENDING} ORDER BY created_at",  # noqa: S608 - a constant
+                (time.time() - ALIVE_FOR,),
+            ).fetchall()
+        )
+        return iter([StoredInteraction(self, row) for row in rows])
+
+    async def ask(self, kind: Kind, wire: Any, context: PermissionContext) -> JSONObject:
+        """Wait until somebody answers, and give the wire reply. Cancelling withdraws the question."""
+        interaction_id = await to_thread.run_sync(self._open, kind, wire, context)
+        reply: str | None = None
+        try:
+            with context.awaiting_user(), anyio.move_on_after(self.timeout):
+                await self._answered(interaction_id)
+        finally:
+            with anyio.CancelScope(shield=True):
+                reply = await to_thread.run_sync(self._close, interaction_id)
+        return _checked(kind, wire, reply)
+
+    # The side that asks ------------------------------------------------------------------------------------------
+
+    def _open(self, kind: Kind, wire: Any, context: PermissionContext) -> str:
+        now = time.time()
+        interaction_id = secrets.token_hex(4)
+        row = (
+            interaction_id,
+            kind,
+            json.dumps(dump(wire)),
+            context.agent_id,
+            getattr(context.task, "description", None),
+            now,
+            None if self.timeout is None else now + self.timeout,
+            now,
+        )
+        self._run(
+            lambda database: database.execute(
+                "INSERT INTO interactions"
+                " (id, kind, request, agent_id, task_description, created_at, deadline, seen_at)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                row,
+            )
+        )
+        return interaction_id
+
+    async def _answered(self, interaction_id: str) -> None:
+        signed_at = time.monotonic()
+        while await to_thread.run_sync(self._state, interaction_id) == "pending":
+            await anyio.sleep(self._poll)
+            if time.monotonic() - signed_at > SIGN_EVERY:
+                signed_at = time.monotonic()
+                await to_thread.run_sync(self._sign, interaction_id)
+
+    def _state(self, interaction_id: str) -> str | None:
+        row = self._run(
+            lambda database: database.execute(
+                "SELECT state FROM interactions WHERE id = ?", (interaction_id,)
+            ).fetchone()
+        )
+        return None if row is None else row["state"]
+
+    def _sign(self, interaction_id: str) -> None:
+        self._run(
+            lambda database: database.execute(
+                "UPDATE interactions SET seen_at = ? WHERE id = ?", (time.time(), interaction_id)
+            )
+        )
+
+    def _close(self, interaction_id: str) -> str | None:
+        """End the question, and give the answer that came before; None where none did."""
+
+        def close(database: sqlite3.Connection) -> str | None:
+            database.execute(
+                "UPDATE interactions SET state = 'withdrawn' WHERE id = ? AND state = 'pending'", (interaction_id,)
+            )
+            row = database.execute("SELECT reply FROM interactions WHERE id = ?", (interaction_id,)).fetchone()
+            return None if row is None else row["reply"]
+
+        return self._run(close)
+
+    # The side that answers ---------------------------------------------------------------------------------------
+
+    def _settle(self, interaction_id: str, reply: JSONObject) -> bool:
+        """Record an answer; False where the question no longer waits."""
+        return self._run(
+            lambda database: (
+                database.execute(
+                    f"UPDATE interactions SET state = 'answered', reply = ? WHERE id = ? AND {_IS_PENDING}",  # noqa: S608
+                    (json.dumps(reply), interaction_id, time.time() - ALIVE_FOR),
+                ).rowcount
+                == 1
+            )
+        )
+
+    def _run(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
+        """Do something with the file, as one transaction."""
+        with contextlib.closing(sqlite3.connect(self.path, timeout=10)) as database, database:
+            database.row_factory = sqlite3.Row
+            return work(database)
+
+
+class StoredInteraction(Interaction):
+    """A question in a file."""
+
+    def __init__(self, inbox: SQLiteInbox, row: sqlite3.Row) -> None:
+        kind: Kind = row["kind"]
+        super().__init__(
+            kind,
+            KINDS[kind].wire.model_validate(json.loads(row["request"])),
+            id=row["id"],
+            created_at=row["created_at"],
+            deadline=row["deadline"],
+            agent_id=row["agent_id"],
+            task_description=row["task_description"],
+        )
+        self._inbox = inbox
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether it still waits for an answer. Reads the file."""
+        return self._inbox._state(self.id) == "pending"
+
+    def _settle(self, reply: JSONObject) -> bool:
+        return self._inbox._settle(self.id, reply)
+
+
+def _checked(kind: Kind, wire: Any, reply: str | None) -> JSONObject:
+    """Read what stands in the file as an answer, as if it were given here."""
+    if reply is None:
+        return KINDS[kind].refuse(TIMED_OUT)
+    try:
+        return KINDS[kind].read(wire, KINDS[kind].answer(json.loads(reply)))
+    except (ValueError, KeyError, AttributeError, TypeError, ValidationError):
+        return KINDS[kind].refuse("The answer in the inbox could not be read.")
+
+
+def _prepare(database: sqlite3.Connection) -> None:
+    database.execute("PRAGMA journal_mode = WAL")
+    database.execute(_SCHEMA)
+    long_ago = time.time() - KEPT_FOR
+    database.execute("DELETE FROM interactions WHERE created_at < ? AND seen_at < ?", (long_ago, long_ago))
+
+
+def _make_private(path: Path) -> None:
+    """Make the file for this user alone; refuse one that others may write.
+
+    Raises:
+        OptionsError: Others may write it, or it cannot be made.
+    """
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+        status = path.stat()
+    except OSError as error:
+        raise OptionsError(f"the inbox {path} cannot be opened: {error.strerror}", option="interactions") from error
+    if os.name == "posix" and (status.st_mode & 0o022 or status.st_uid != os.geteuid()):
+        raise OptionsError(
+            f"the inbox {path} could be answered by other users; make it yours alone (chmod 600)",
+            option="interactions",
+        )

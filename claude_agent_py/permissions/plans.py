@@ -1,0 +1,34 @@
+"""Plans that want approval (the tool ExitPlanMode)."""
+
+from dataclasses import dataclass
+
+from pydantic import ValidationError
+
+from claude_agent_py.wire.asks import CanUseToolRequest
+from claude_agent_py.wire.tools.planning import ExitPlanModeInput
+
+EXIT_PLAN_MODE = "ExitPlanMode"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A plan of the model. Answer `Allow()`, or `Deny(why)` to have it planned again.
+
+    An allowed plan is carried out in the mode `default`; `Allow(updated_permissions=[SetMode(mode="acceptEdits",
+    destination="session")])` chooses another.
+    """
+
+    text: str
+    """The plan; empty where the model has not written it down."""
+    file_path: str | None = None
+    """The file that it stands in."""
+    tool_use_id: str = ""
+
+
+def plan_of(request: CanUseToolRequest) -> Plan:
+    """Give the plan of a call."""
+    try:
+        data = ExitPlanModeInput.model_validate(request.input)
+    except ValidationError:
+        data = ExitPlanModeInput()
+    return Plan(text=data.plan or "", file_path=data.plan_file_path, tool_use_id=request.tool_use_id)

@@ -1,0 +1,121 @@
+"""Ready-made policies for `can_use_tool`, and how they compose.
+
+A policy answers `Allow`, `Deny`, or None for no opinion; `first_of` takes the first opinion. A call about which none
+has an opinion is denied. Those that look at paths are in `paths`, those for shell commands in `commands`. A policy is
+asked only about calls that the CLI asks about: what a rule or the permission mode allows never comes here.
+"""
+
+import fnmatch
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias
+
+from claude_agent_py.callbacks import call, callback_name
+from claude_agent_py.errors import OptionsError
+from claude_agent_py.permissions.decisions import Allow, Decision, Deny, describe
+from claude_agent_py.permissions.requests import PermissionContext, PermissionRequest
+from claude_agent_py.wire.tools.registry import canonical_name
+
+Opinion: TypeAlias = Decision | None
+Policy: TypeAlias = Callable[[PermissionRequest, PermissionContext], Opinion | Awaitable[Opinion]]
+
+READING_TOOLS = frozenset(
+    {
+        "Glob",
+        "Grep",
+        "ListAgents",
+        "ListMcpResourcesTool",
+        "LSP",
+        "Read",
+        "ReadMcpResourceDirTool",
+        "ReadMcpResourceTool",
+        "ReadNotifications",
+        "TaskGet",
+        "TaskList",
+        "ToolSearch",
+        "WebSearch",
+    }
+)
+"""Built-in tools that change nothing here. WebFetch is none of them: the address that it fetches can carry data out."""
+
+
+def allow_tools(*names: str) -> Policy:
+    """Allow these tools; no opinion on others. `*` in a name stands for anything: `mcp__files__*`."""
+    matches = _matcher(names)
+
+    async def policy(request: PermissionRequest, context: PermissionContext) -> Opinion:
+        return Allow() if matches(request.tool_name) else None
+
+    return policy
+
+
+def deny_tools(*names: str, message: str = "This tool is not allowed here.") -> Policy:
+    """Deny these tools; no opinion on others. `*` in a name stands for anything: `mcp__*`."""
+    matches = _matcher(names)
+
+    async def policy(request: PermissionRequest, context: PermissionContext) -> Opinion:
+        return Deny(message) if matches(request.tool_name) else None
+
+    return policy
+
+
+def read_only() -> Policy:
+    """Allow the built-in tools that only read (`READING_TOOLS`), everywhere; no opinion on others."""
+    return allow_tools(*READING_TOOLS)
+
+
+def ask(handler: Callable[[PermissionRequest, PermissionContext], Any]) -> Policy:
+    """Ask a person: the handler decides, and while it does the task shows the status `awaiting_user`."""
+    _check(handler)
+
+    async def policy(request: PermissionRequest, context: PermissionContext) -> Opinion:
+        with context.awaiting_user():
+            opinion: Opinion = await call(handler, request, context)
+        return opinion
+
+    return policy
+
+
+def first_of(*policies: Policy) -> Policy:
+    """Take the first opinion. A policy that raises, or answers something else, denies the call: none after it is asked.
+
+    Raises:
+        OptionsError: One of them is no function.
+    """
+    for policy in policies:
+        _check(policy)
+
+    async def composed(request: PermissionRequest, context: PermissionContext) -> Opinion:
+        for policy in policies:
+            opinion = await call(policy, request, context)
+            if isinstance(opinion, Allow | Deny):
+                return opinion
+            if opinion is not None:
+                raise ValueError(f"{callback_name(policy)} answered {describe(opinion)}")
+        return None
+
+    return composed
+
+
+def _check(policy: Any) -> None:
+    if not callable(policy):
+        raise OptionsError(f"a policy is a function, not {type(policy).__name__}", option="can_use_tool")
+
+
+def _matcher(names: tuple[Any, ...]) -> Callable[[str], bool]:
+    """Tell whether a tool is one of those named; legacy names count as today's."""
+    for name in names:
+        if not isinstance(name, str) or not name or "(" in name:
+            raise OptionsError(
+                f"expected the name of a tool, not {name!r} (rules for commands: bash_commands)", option="can_use_tool"
+            )
+    patterns = [canonical_name(name) for name in names]
+
+    def matches(tool: str) -> bool:
+        return any(fnmatch.fnmatchcase(canonical_name(tool), _literal(pattern)) for pattern in patterns)
+
+    return matches
+
+
+def _literal(pattern: str) -> str:
+    """Leave only `*` special."""
+    return pattern.replace("[", "[[]").replace("?", "[?]")

@@ -1,0 +1,97 @@
+"""Reading an answer that a person types: `allow`, `deny because ...`, `2`, `name=Ada age=36`.
+
+For command lines and chats. Each kind of question has its words, listed in `HELP`.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from claude_agent_py.permissions.decisions import Allow, Deny
+from claude_agent_py.permissions.dialogs import Completed, Dismissed
+from claude_agent_py.permissions.elicitation import Accept, Cancel, Decline
+from claude_agent_py.permissions.interactions import Interaction
+from claude_agent_py.permissions.prompts import Kind
+from claude_agent_py.permissions.questions import Chosen
+from claude_agent_py.wire.tools.questions import Question
+
+HELP: Final[Mapping[Kind, str]] = {
+    "permission": "allow | deny [why]",
+    "plan": "allow | deny [why]",
+    "question": "one answer for each question: a number, several as 1,3, or your own words | deny [why]",
+    "elicitation": "accept [field=value ...] | decline | cancel",
+    "dialog": "complete [JSON] | dismiss",
+}
+
+_ALLOW: Final = frozenset({"allow", "approve", "yes", "y"})
+_DENY: Final = frozenset({"deny", "reject", "no", "n"})
+
+
+def read_typed(interaction: Interaction, words: Sequence[str]) -> Any:
+    """Give the answer that the words mean, for `Interaction.answer`.
+
+    Raises:
+        ValueError: They mean none; the text says what would.
+    """
+    if not words:
+        raise ValueError(f"answer with: {HELP[interaction.kind]}")
+    return _READERS[interaction.kind](interaction, words)
+
+
+def _decision(interaction: Interaction, words: Sequence[str]) -> Allow | Deny:
+    if words[0].lower() in _ALLOW and len(words) == 1:
+        return Allow()
+    if words[0].lower() in _DENY:
+        return Deny(" ".join(words[1:]))
+    raise ValueError(f"answer with: {HELP[interaction.kind]}")
+
+
+def _answers(interaction: Interaction, words: Sequence[str]) -> list[Chosen] | Deny:
+    if words[0].lower() == "deny":
+        return Deny(" ".join(words[1:]))
+    questions: Sequence[Question] = interaction.subject
+    if len(questions) == 1:
+        words = [" ".join(words)]
+    if len(words) != len(questions):
+        raise ValueError(f"there are {len(questions)} questions; quote an answer of several words")
+    return [_chosen(question, word) for question, word in zip(questions, words, strict=True)]
+
+
+def _chosen(question: Question, text: str) -> Chosen:
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() and 1 <= int(part) <= len(question.options) for part in parts):
+        return text
+    labels = [question.options[int(part) - 1].label for part in parts]
+    return labels[0] if len(labels) == 1 else labels
+
+
+def _elicited(interaction: Interaction, words: Sequence[str]) -> Accept | Decline | Cancel:
+    word = words[0].lower()
+    if word == "accept":
+        pairs = [pair.partition("=") for pair in words[1:]]
+        if not all(equals for _, equals, _ in pairs):
+            raise ValueError(f"answer with: {HELP['elicitation']}")
+        return Accept(interaction.subject.form.convert({name: value for name, _, value in pairs}))
+    if word in ("decline", "cancel") and len(words) == 1:
+        return Decline() if word == "decline" else Cancel()
+    raise ValueError(f"answer with: {HELP['elicitation']}")
+
+
+def _dialog(interaction: Interaction, words: Sequence[str]) -> Completed | Dismissed:
+    if words[0].lower() == "dismiss" and len(words) == 1:
+        return Dismissed()
+    if words[0].lower() != "complete":
+        raise ValueError(f"answer with: {HELP['dialog']}")
+    try:
+        return Completed(json.loads(" ".join(words[1:]) or "null"))
+    except ValueError as error:
+        raise ValueError(f"the result of a dialog is JSON: {error}") from None
+
+
+_READERS: Final[Mapping[Kind, Callable[[Interaction, Sequence[str]], Any]]] = {
+    "permission": _decision,
+    "plan": _decision,
+    "question": _answers,
+    "elicitation": _elicited,
+    "dialog": _dialog,
+}
