@@ -4,34 +4,27 @@ Owns what a user does with a session: open it, prompt it, listen to it, close it
 `runtime/controls.py`, the tasks in `tasks/`. Twin: `runs.py`, for a single prompt with a process of its own.
 """
 
-from collections.abc import AsyncIterable, AsyncIterator, Sequence
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
 from functools import cached_property
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from pydantic import TypeAdapter
-
-from claude_agent_py.errors import (
-    ClaudeAgentError,
-    ConnectionClosedError,
-    ControlError,
-    HandlerError,
-    LocalProtocolError,
-    StructuredOutputError,
-    TaskError,
-)
+from claude_agent_py.errors import HandlerError, LocalProtocolError, OptionsError
 from claude_agent_py.options import ClientOptions
-from claude_agent_py.protocol.turns import RunLimits, Until
 from claude_agent_py.runtime.controls import SessionControls
-from claude_agent_py.runtime.feed import RunFeed
-from claude_agent_py.runtime.mailbox import Mailbox
-from claude_agent_py.runtime.prompts import Prompt, is_stream, prompt_message
-from claude_agent_py.runtime.result import RunResult, structured_output
-from claude_agent_py.runtime.run import InterruptReceipt, Run
-from claude_agent_py.runtime.session import Session, TasksAtClose
-from claude_agent_py.tasks import TaskManager
-from claude_agent_py.transport import Transport
-from claude_agent_py.wire.replies import InitializeReply
+
+if TYPE_CHECKING:
+    from claude_agent_py.permissions import Inbox
+    from claude_agent_py.protocol.turns import Until
+    from claude_agent_py.runtime.prompts import Prompt
+    from claude_agent_py.runtime.run import Run
+    from claude_agent_py.runtime.session import Session, TasksAtClose
+    from claude_agent_py.tasks import TaskManager
+    from claude_agent_py.tools.host import MCPHost
+    from claude_agent_py.transport import Transport
+    from claude_agent_py.wire.replies import InitializeReply
 
 
 class Client(SessionControls):
@@ -46,8 +39,16 @@ class Client(SessionControls):
     """
 
     def __init__(self, options: ClientOptions | None = None, *, transport: Transport | None = None) -> None:
-        self._session = Session(options or ClientOptions(), transport=transport)
+        self._options = options or ClientOptions()
+        self._transport = transport
         self._is_connecting = False
+
+    @cached_property
+    def _session(self) -> Session:
+        """The session; its parts are loaded now and not with this module, whose import is to be quick."""
+        from claude_agent_py.runtime.session import Session
+
+        return Session(self._options, transport=self._transport)
 
     def __repr__(self) -> str:
         connection = self._session._connection
@@ -113,34 +114,7 @@ class Client(SessionControls):
             ConnectionClosedError: The client is not connected.
             CLIExitError: The CLI has ended.
         """
-        messages = [] if is_stream(prompt) else [prompt_message(prompt, verbatim=self.options.verbatim_prompts)]
-        timeouts = self.options.timeouts
-        limits = RunLimits(
-            run=timeouts.run if timeout is None else timeout,
-            first_message=timeouts.first_message,
-            silence=timeouts.silence,
-        )
-        connection = self._session.connection
-        feed = connection.open_run(until, limits)
-        if isinstance(prompt, AsyncIterable):
-            connection.start_soon(self._send_prompts, feed, prompt)
-        else:
-            for message in messages:
-                connection.send_prompt(feed, message)
-            connection.seal_run(feed)
-        return Run(_OpenRun(self, feed))
-
-    async def _send_prompts(self, feed: RunFeed, prompts: AsyncIterable[Any]) -> None:
-        """Send what an async iterable gives, as it gives it; its failure is the run's."""
-        connection = self._session.connection
-        try:
-            async for prompt in prompts:
-                connection.send_prompt(feed, prompt_message(prompt, verbatim=self.options.verbatim_prompts))
-        except Exception as exception:
-            failure = exception
-            connection.fail_run(feed, lambda: failure)
-        else:
-            connection.seal_run(feed)
+        return self._session.prompting.query(prompt, until=until, timeout=timeout)
 
     def messages(self) -> AsyncIterator[Any]:
         """Iterate every message of the session from now on, those of injected turns and of all runs included.
@@ -148,7 +122,7 @@ class Client(SessionControls):
         The first call also gives what came before it and belonged to no run (notifications of tasks of an earlier
         process, say), as far as `Limits.unclaimed_messages` kept it. Any number of iterators may be open.
         """
-        return _SessionMessages(self._session)
+        return self._session.messages()
 
     # Looking -----------------------------------------------------------------------------------------------------
 
@@ -170,12 +144,24 @@ class Client(SessionControls):
     @property
     def options(self) -> ClientOptions:
         """The options that the client was made with."""
-        return self._session.options
+        return self._options
 
     @property
     def tasks(self) -> TaskManager:
         """The background tasks of the session."""
         return self._session.tasks
+
+    @property
+    def interactions(self) -> Inbox:
+        """What waits for a person: permission prompts, questions, plans, elicitations.
+
+        Raises:
+            OptionsError: The option `interactions` was not given, so nothing ever waits.
+        """
+        inbox = self._session.features.permissions.interactions
+        if inbox is None:
+            raise OptionsError("give ClientOptions(interactions=True), or an inbox", option="interactions")
+        return inbox
 
     @property
     def info(self) -> InitializeReply | None:
@@ -204,81 +190,6 @@ class Client(SessionControls):
         connection = self._session._connection
         return None if connection is None else connection.transport.pid
 
-    @cached_property
-    def _output_adapter(self) -> TypeAdapter[Any] | None:
-        return None if self.options.output_type is None else TypeAdapter(self.options.output_type)
-
-    # For runs ----------------------------------------------------------------------------------------------------
-
-    def _result_of(self, feed: RunFeed) -> RunResult:
-        tasks = tuple(task for task_id in sorted(feed.tasks) if (task := self.tasks.get(task_id)) is not None)
-        result = RunResult(result=feed.own_result, results=feed.results, messages=feed.messages, tasks=tasks)
-        if result.is_error:
-            return result
-        try:
-            output = structured_output(feed.results, self._output_adapter)
-        except StructuredOutputError as error:
-            error.result = result
-            raise
-        return RunResult(result=result.result, results=feed.results, messages=feed.messages, tasks=tasks, output=output)
-
-    async def _interrupt_run(self, feed: RunFeed, *, cancel_queued: bool, stop_tasks: bool) -> InterruptReceipt:
-        queued = self._session.connection.queued_prompts(feed)
-        dequeued = [p for p in queued if (await self.cancel_async_message(p)).cancelled]
-        if queued and len(dequeued) == len(feed.prompts):
-            return InterruptReceipt(outcome="dequeued", cancelled=tuple(dequeued))
-        reply = await self.interrupt(cancel_queued=cancel_queued)
-        if stop_tasks:
-            await self._stop_tasks_of(feed)
-        return InterruptReceipt(
-            outcome="interrupted",
-            still_queued=tuple(reply.still_queued or ()),
-            cancelled=(*dequeued, *(reply.cancelled or ())),
-        )
-
-    async def _stop_tasks_of(self, feed: RunFeed) -> None:
-        for task_id in self._session.connection.tasks_of(feed) & self.tasks.live_ids():
-            try:
-                await self.tasks.stop(task_id)
-            except (TaskError, ControlError):
-                continue  # it ended by itself meanwhile
-
-
-class _OpenRun:
-    """A run of a client that lives on."""
-
-    def __init__(self, client: Client, feed: RunFeed) -> None:
-        self._client = client
-        self._feed = feed
-
-    async def feed(self) -> RunFeed:
-        return self._feed
-
-    def result(self, feed: RunFeed) -> RunResult:
-        return self._client._result_of(feed)
-
-    async def release(self) -> None:
-        return None
-
-    async def interrupt(self, feed: RunFeed, *, cancel_queued: bool, stop_tasks: bool) -> InterruptReceipt:
-        return await self._client._interrupt_run(feed, cancel_queued=cancel_queued, stop_tasks=stop_tasks)
-
-
-class _SessionMessages:
-    """Every message of a session, through a mailbox of its own."""
-
-    def __init__(self, session: Session) -> None:
-        self._connection = session.connection
-        self._mailbox: Mailbox = self._connection.subscribe()
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> Any:
-        return await self._mailbox.get()
-
-    def __del__(self) -> None:
-        self._connection.unsubscribe(self._mailbox)
-
-
-__all__ = ["Client", "ClaudeAgentError", "ConnectionClosedError"]
+    @property
+    def _mcp_host(self) -> MCPHost:
+        return self._session.features.mcp

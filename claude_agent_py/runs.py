@@ -130,7 +130,7 @@ class _OneShot:
 
     def result(self, feed: RunFeed) -> RunResult:
         assert self._client is not None  # noqa: S101 - a feed came from it
-        return self._client._result_of(feed)
+        return self._client._session.prompting.result_of(feed)
 
     async def release(self) -> None:
         if self._client is not None:
@@ -138,7 +138,7 @@ class _OneShot:
 
     async def interrupt(self, feed: RunFeed, *, cancel_queued: bool, stop_tasks: bool) -> InterruptReceipt:
         assert self._client is not None  # noqa: S101 - a feed came from it
-        return await self._client._interrupt_run(feed, cancel_queued=cancel_queued, stop_tasks=stop_tasks)
+        return await self._client._session.prompting.interrupt(feed, cancel_queued=cancel_queued, stop_tasks=stop_tasks)
 
     def drop(self) -> None:
         """Nobody holds the run any more: end its process."""

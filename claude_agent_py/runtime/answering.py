@@ -72,8 +72,6 @@ class Answering:
         mcp: None where no in-process servers were given.
         find_task: Gives the `Task` of a subagent.
         on_hook: Is told the input of every hook callback: it names background tasks.
-        on_prompt: Is told the id of a request that asks a person, and the subagent that asks.
-        on_prompt_end: Is told the id when it is answered or withdrawn.
     """
 
     def __init__(
@@ -84,22 +82,18 @@ class Answering:
         mcp: MCPAnswers | None,
         find_task: Callable[[str], Any],
         on_hook: Callable[[str, Payload], object],
-        on_prompt: Callable[[str, str | None], object],
-        on_prompt_end: Callable[[str], object],
     ) -> None:
         self._hooks = hooks
         self._permissions = permissions
         self._mcp = mcp
         self._find_task = find_task
         self._on_hook = on_hook
-        self._on_prompt = on_prompt
-        self._on_prompt_end = on_prompt_end
         self._answers: dict[type, Callable[[Any, HandlerContext], Awaitable[Payload]]] = {
             HookCallbackRequest: self._hook,
             MCPMessageRequest: self._mcp_message,
-            CanUseToolRequest: self._asking(permissions.answer_can_use_tool),
-            ElicitationRequest: self._asking(permissions.answer_elicitation),
-            UserDialogRequest: self._asking(permissions.answer_user_dialog),
+            CanUseToolRequest: permissions.answer_can_use_tool,
+            ElicitationRequest: permissions.answer_elicitation,
+            UserDialogRequest: permissions.answer_user_dialog,
         }
 
     async def answer(self, request_id: str, request: Any, cancellation: Cancellation) -> Payload:
@@ -119,20 +113,6 @@ class Answering:
             cancellation=cancellation,
         )
         return await answer(request, context)
-
-    def _asking(
-        self, answer: Callable[[Any, HandlerContext], Awaitable[Payload]]
-    ) -> Callable[[Any, HandlerContext], Awaitable[Payload]]:
-        """Let the tasks know that one of them waits for a person, for as long as it does."""
-
-        async def ask(request: Any, context: HandlerContext) -> Payload:
-            self._on_prompt(context.request_id, context.agent_id)
-            try:
-                return await answer(request, context)
-            finally:
-                self._on_prompt_end(context.request_id)
-
-        return ask
 
     async def _hook(self, request: HookCallbackRequest, context: HandlerContext) -> Payload:
         event = request.input.get("hook_event_name")

@@ -4,7 +4,9 @@ Owns the step from a method's arguments to the request's body and from the paylo
 request (the `controls_*` modules do) and not how a request travels: whoever inherits provides `control`.
 """
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
@@ -12,7 +14,9 @@ from pydantic_core import PydanticSerializationError
 from claude_agent_py.errors import ConnectionClosedError, OptionsError
 from claude_agent_py.runtime.reply_reading import Reply, read_reply
 from claude_agent_py.wire.base import JSONObject, TaggedModel, dump
-from claude_agent_py.wire.replies import InitializeReply
+
+if TYPE_CHECKING:
+    from claude_agent_py.wire.replies import InitializeReply
 
 
 class ControlsBase:

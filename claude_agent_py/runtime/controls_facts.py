@@ -5,12 +5,16 @@ Owns one method for each request, and the four properties that are answered from
 `controls_workspace`.
 """
 
-from collections.abc import Sequence
-from typing import Literal
+from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
+
+from claude_agent_py import wire  # its models load on first use, which keeps the import of the client quick
 from claude_agent_py.runtime.controls_base import ControlsBase, given
-from claude_agent_py.wire import replies, requests
-from claude_agent_py.wire.catalog import AccountInfo, AgentInfo, ModelInfo, SlashCommand
+
+if TYPE_CHECKING:
+    from claude_agent_py.wire.catalog import AccountInfo, AgentInfo, ModelInfo, SlashCommand
 
 
 class FactControls(ControlsBase):
@@ -46,7 +50,7 @@ class FactControls(ControlsBase):
 
     async def get_context_usage(
         self, detail: Literal["summary", "full"] | None = None, *, timeout: float | None = None
-    ) -> replies.ContextUsageReply:
+    ) -> wire.ContextUsageReply:
         """Say how full the context window is, and what fills it.
 
         Args:
@@ -55,29 +59,29 @@ class FactControls(ControlsBase):
             timeout: Seconds to wait; None means `Timeouts.control`.
         """
         return await self._ask(
-            requests.GetContextUsageRequest, replies.ContextUsageReply, timeout=timeout, **given(detail=detail)
+            wire.GetContextUsageRequest, wire.ContextUsageReply, timeout=timeout, **given(detail=detail)
         )
 
-    async def get_usage(self, *, skip_behaviors: bool = False) -> replies.GetUsageReply:
+    async def get_usage(self, *, skip_behaviors: bool = False) -> wire.GetUsageReply:
         """Say what the session has cost and where a subscription stands with its limits.
 
         Args:
             skip_behaviors: Leave out what the tokens of the last day and week went to: it takes a while to find out.
         """
-        return await self._ask(requests.GetUsageRequest, replies.GetUsageReply, **given(skip_behaviors=skip_behaviors))
+        return await self._ask(wire.GetUsageRequest, wire.GetUsageReply, **given(skip_behaviors=skip_behaviors))
 
-    async def get_session_cost(self) -> replies.GetSessionCostReply:
+    async def get_session_cost(self) -> wire.GetSessionCostReply:
         """Give what `/cost` shows, as text for people. `get_usage` has the numbers."""
-        return await self._ask(requests.GetSessionCostRequest, replies.GetSessionCostReply)
+        return await self._ask(wire.GetSessionCostRequest, wire.GetSessionCostReply)
 
-    async def get_status(self) -> replies.GetStatusReply:
+    async def get_status(self) -> wire.GetStatusReply:
         """Give what `/status` shows, as rows for people: version, account, model, servers, settings."""
-        return await self._ask(requests.GetStatusRequest, replies.GetStatusReply)
+        return await self._ask(wire.GetStatusRequest, wire.GetStatusReply)
 
-    async def get_binary_version(self) -> replies.GetBinaryVersionReply:
+    async def get_binary_version(self) -> wire.GetBinaryVersionReply:
         """Say which version of the CLI this is, and when it was built."""
-        return await self._ask(requests.GetBinaryVersionRequest, replies.GetBinaryVersionReply)
+        return await self._ask(wire.GetBinaryVersionRequest, wire.GetBinaryVersionReply)
 
-    async def get_plan(self) -> replies.GetPlanReply:
+    async def get_plan(self) -> wire.GetPlanReply:
         """Give the plan that the agent wrote in plan mode; `exists` is False while there is none."""
-        return await self._ask(requests.GetPlanRequest, replies.GetPlanReply)
+        return await self._ask(wire.GetPlanRequest, wire.GetPlanReply)

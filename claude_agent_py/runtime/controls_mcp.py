@@ -5,18 +5,20 @@ are sent is in `controls_base`. Shorter names, and waiting for servers, are in `
 `MCPHost` of whoever inherits answers for the servers in this process.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
+from claude_agent_py import wire  # its models load on first use, which keeps the import of the client quick
 from claude_agent_py.errors import ControlRejectedError, OptionsError
 from claude_agent_py.runtime.controls_base import ControlsBase, given
-from claude_agent_py.tools.host import MCPHost, is_hosted
-from claude_agent_py.tools.server import ToolServer
-from claude_agent_py.wire import replies, requests
-from claude_agent_py.wire.asks import MCPMessageRequest
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.mcp import MCPHTTPServer, MCPSSEServer, MCPStdioServer, mcp_server_from_wire
+
+if TYPE_CHECKING:
+    from claude_agent_py.tools.host import MCPHost
 
 MILLISECONDS: Final = 1000
 CALL_TIMEOUT: Final = 120.0
@@ -28,9 +30,9 @@ REPLY_SLACK: Final = 5.0
 class MCPControls(ControlsBase):
     """What can be asked of MCP servers."""
 
-    async def mcp_status(self) -> replies.MCPStatusReply:
+    async def mcp_status(self) -> wire.MCPStatusReply:
         """Say how each MCP server is, and which tools those have that are connected."""
-        return await self._ask(requests.MCPStatusRequest, replies.MCPStatusReply)
+        return await self._ask(wire.MCPStatusRequest, wire.MCPStatusReply)
 
     async def reconnect_mcp_server(self, server_name: str, *, timeout: float | None = None) -> None:
         """Connect a server again; returns when it is connected.
@@ -42,7 +44,7 @@ class MCPControls(ControlsBase):
         Raises:
             ControlRejectedError: It cannot be connected, is switched off, is unknown, or runs in this process.
         """
-        await self._tell(requests.MCPReconnectRequest, timeout=timeout, server_name=server_name)
+        await self._tell(wire.MCPReconnectRequest, timeout=timeout, server_name=server_name)
 
     async def toggle_mcp_server(self, server_name: str, enabled: bool, *, timeout: float | None = None) -> None:
         """Switch a server on or off; returns when a server that was switched on is connected, or has failed to.
@@ -55,11 +57,11 @@ class MCPControls(ControlsBase):
         Raises:
             ControlRejectedError: There is no such server.
         """
-        await self._tell(requests.MCPToggleRequest, timeout=timeout, server_name=server_name, enabled=enabled)
+        await self._tell(wire.MCPToggleRequest, timeout=timeout, server_name=server_name, enabled=enabled)
 
     async def set_mcp_servers(
         self, servers: Mapping[str, Any], *, timeout: float | None = None
-    ) -> replies.MCPSetServersReply:
+    ) -> wire.MCPSetServersReply:
         """Replace the servers that an earlier call set, and all those in this process, by these.
 
         Servers of settings, plugins and the CLI's flags stay. External servers are connected when this returns;
@@ -79,7 +81,7 @@ class MCPControls(ControlsBase):
         try:
             self._host(fresh)  # before the request: the CLI greets them before it replies
             reply = await self._ask(
-                requests.MCPSetServersRequest, replies.MCPSetServersReply, timeout=timeout, servers=configs
+                wire.MCPSetServersRequest, wire.MCPSetServersReply, timeout=timeout, servers=configs
             )
         except (OptionsError, ControlRejectedError):
             self._drop(fresh)
@@ -95,7 +97,7 @@ class MCPControls(ControlsBase):
         *,
         timeout: float | None = None,
         check_permissions: bool = False,
-    ) -> replies.MCPCallReply:
+    ) -> wire.MCPCallReply:
         """Call a tool of an external server without the model. Nothing of it goes into the conversation.
 
         Args:
@@ -111,8 +113,8 @@ class MCPControls(ControlsBase):
         """
         limit = CALL_TIMEOUT if timeout is None else timeout
         return await self._ask(
-            requests.MCPCallRequest,
-            replies.MCPCallReply,
+            wire.MCPCallRequest,
+            wire.MCPCallReply,
             timeout=math.inf if check_permissions else limit + REPLY_SLACK,
             tool=tool,
             **given(
@@ -122,11 +124,9 @@ class MCPControls(ControlsBase):
             ),
         )
 
-    async def read_mcp_resource(self, server_name: str, uri: str) -> replies.MCPReadResourceReply:
+    async def read_mcp_resource(self, server_name: str, uri: str) -> wire.MCPReadResourceReply:
         """Read a resource of an external server. The CLI gives those whose URI begins with `ui://`, and no others."""
-        return await self._ask(
-            requests.MCPReadResourceRequest, replies.MCPReadResourceReply, server_name=server_name, uri=uri
-        )
+        return await self._ask(wire.MCPReadResourceRequest, wire.MCPReadResourceReply, server_name=server_name, uri=uri)
 
     async def set_mcp_permission_mode_override(
         self,
@@ -149,7 +149,7 @@ class MCPControls(ControlsBase):
             ControlRejectedError: The mode is another one.
         """
         payload = await self._tell(
-            requests.SetMCPPermissionModeOverrideRequest,
+            wire.SetMCPPermissionModeOverrideRequest,
             server_name=server_name,
             mode=mode,
             **given(ask_for_tools=None if ask_for_tools is None else [dict(tool) for tool in ask_for_tools]),
@@ -162,7 +162,7 @@ class MCPControls(ControlsBase):
 
         An answer comes as a message to the server. The CLI ignores messages of servers that it does not know.
         """
-        await self._tell(MCPMessageRequest, server_name=server_name, message=dict(message))
+        await self._tell(wire.MCPMessageRequest, server_name=server_name, message=dict(message))
 
     # Servers in this process -------------------------------------------------------------------------------------
 
@@ -173,6 +173,8 @@ class MCPControls(ControlsBase):
 
     def _server_config(self, name: str, server: Any) -> JSONObject:
         """Give what the CLI is told of a server."""
+        from claude_agent_py.tools import ToolServer, is_hosted  # not needed before somebody sets servers
+
         if is_hosted(server) and self._mcp_host is not None:
             return {"type": "sdk", "name": name, **(server.config() if isinstance(server, ToolServer) else {})}
         if isinstance(server, Mapping):
@@ -189,6 +191,8 @@ class MCPControls(ControlsBase):
 
     def _not_hosted_yet(self, servers: Mapping[str, Any]) -> dict[str, Any]:
         """Give the servers in this process that are new; one that stays keeps its conversation with the CLI."""
+        from claude_agent_py.tools import is_hosted
+
         hosted = self._hosted
         return {name: s for name, s in servers.items() if is_hosted(s) and hosted.get(name) is not s}
 

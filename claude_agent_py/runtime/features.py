@@ -59,7 +59,17 @@ class Features:
         self._is_tracking = False
         self._queues: list[ListenerQueue] = []
         self.hooks = HookDispatcher(options.hooks, report=report)
-        self.permissions = PermissionDispatcher.from_options(options, report=report)
+        self.permissions = PermissionDispatcher(
+            report=report,
+            can_use_tool=options.can_use_tool,
+            on_question=options.on_question,
+            on_plan=options.on_plan,
+            on_elicitation=options.on_elicitation,
+            on_user_dialog=options.on_user_dialog,
+            interactions=options.interactions,
+            cwd=str(options.cwd) if options.cwd is not None else None,
+            on_waiting=self._note_waiting,
+        )
         self.mcp = MCPHost(hosted_servers(options))
         self.answering = Answering(
             hooks=self.hooks,
@@ -67,8 +77,6 @@ class Features:
             mcp=self.mcp,
             find_task=tasks.get,
             on_hook=tasks.track_hook,
-            on_prompt=tasks.track_prompt,
-            on_prompt_end=tasks.track_prompt_end,
         )
         self._tell_stderr = self._listener(options.on_stderr)
         self._tell_notification = self._listener(options.on_task_notification)
@@ -86,6 +94,13 @@ class Features:
         queue = ListenerQueue(function, self._report)
         self._queues.append(queue)
         return queue.put
+
+    def _note_waiting(self, request_id: str, agent_id: str | None, waiting: bool) -> None:
+        """Let the tasks know that one of them waits for a person, or no longer."""
+        if waiting:
+            self._tasks.track_prompt(request_id, agent_id)
+        else:
+            self._tasks.track_prompt_end(request_id)
 
     async def _deliver_task_events(self) -> None:
         await self._tasks.deliver_forever(self._report)

@@ -3,15 +3,19 @@
 Owns the waiting. The requests themselves, and their documentation, are in `controls_mcp`.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
 from claude_agent_py.errors import MCPNotReadyError
 from claude_agent_py.runtime.controls_mcp import MCPControls
-from claude_agent_py.wire.catalog import MCPServerStatus
-from claude_agent_py.wire.replies import MCPCallReply, MCPReadResourceReply, MCPSetServersReply
+
+if TYPE_CHECKING:
+    from claude_agent_py.wire.catalog import MCPServerStatus
+    from claude_agent_py.wire.replies import MCPCallReply, MCPReadResourceReply, MCPSetServersReply
 
 FIRST_PAUSE: Final = 0.05
 LONGEST_PAUSE: Final = 0.5

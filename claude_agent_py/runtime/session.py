@@ -30,6 +30,7 @@ from claude_agent_py.options import ClientOptions
 from claude_agent_py.runtime.connection import Connection
 from claude_agent_py.runtime.features import Features
 from claude_agent_py.runtime.listeners import FailureLog
+from claude_agent_py.runtime.prompting import Prompting, SessionMessages
 from claude_agent_py.tasks import TaskManager
 from claude_agent_py.transport import SubprocessTransport, Transport
 from claude_agent_py.wire.codec import prepare
@@ -57,6 +58,7 @@ class Session:
         self.failures = FailureLog()
         self.tasks = TaskManager(control=self)
         self.features = Features(options, self.tasks, self.failures.report)
+        self.prompting = Prompting(self, options, self.tasks)
         self.info: InitializeReply | None = None
         """What the CLI answered to `initialize`."""
         self.cli_path: Path | None = None
@@ -196,6 +198,10 @@ class Session:
     async def control(self, subtype: str, /, *, timeout: float | None = None, **fields: Any) -> dict[str, Any]:
         """Send a control request. See `ControlPort.control`."""
         return await self.connection.control(subtype, timeout=timeout, **fields)
+
+    def messages(self) -> SessionMessages:
+        """Iterate every message of the session from now on."""
+        return SessionMessages(self.connection)
 
     # Closing -----------------------------------------------------------------------------------------------------
 

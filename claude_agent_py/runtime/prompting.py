@@ -1,0 +1,159 @@
+"""Prompting a session: from a prompt to its run, from the run's messages to its result.
+
+Owns the meaning of `Client.query`. The user's end of a run is `run.py`, the pump's end `feed.py`; which message belongs to
+which run is the router's business (`protocol/turns.py`).
+"""
+
+from collections.abc import AsyncIterable
+from typing import Any, Protocol, Self
+
+from pydantic import TypeAdapter
+
+from claude_agent_py.errors import ControlError, StructuredOutputError, TaskError
+from claude_agent_py.options import ClientOptions
+from claude_agent_py.protocol.ports import ControlPort
+from claude_agent_py.protocol.turns import RunLimits, Until
+from claude_agent_py.runtime.connection import Connection
+from claude_agent_py.runtime.feed import RunFeed
+from claude_agent_py.runtime.prompts import Prompt, is_stream, prompt_message
+from claude_agent_py.runtime.result import RunResult, structured_output
+from claude_agent_py.runtime.run import InterruptReceipt, Run
+from claude_agent_py.tasks import TaskManager
+
+
+class PromptedSession(ControlPort, Protocol):
+    """What prompting needs of a session."""
+
+    @property
+    def connection(self) -> Connection:
+        """The connection; raises where there is none."""
+        ...
+
+
+class Prompting:
+    """Sends prompts and puts results together, for one session."""
+
+    def __init__(self, session: PromptedSession, options: ClientOptions, tasks: TaskManager) -> None:
+        self._session = session
+        self._options = options
+        self._tasks = tasks
+        self._output: TypeAdapter[Any] | None = (
+            None if options.output_type is None else TypeAdapter(options.output_type)
+        )
+
+    def query(self, prompt: Prompt, *, until: Until, timeout: float | None) -> Run:
+        """Send a prompt and give its run. See `Client.query`."""
+        messages = [] if is_stream(prompt) else [prompt_message(prompt, verbatim=self._options.verbatim_prompts)]
+        connection = self._session.connection
+        feed = connection.open_run(until, self._limits(timeout))
+        if isinstance(prompt, AsyncIterable):
+            connection.start_soon(self._send_each, feed, prompt)
+        else:
+            for message in messages:
+                connection.send_prompt(feed, message)
+            connection.seal_run(feed)
+        return Run(OpenRun(self, feed))
+
+    def _limits(self, timeout: float | None) -> RunLimits:
+        timeouts = self._options.timeouts
+        return RunLimits(
+            run=timeouts.run if timeout is None else timeout,
+            first_message=timeouts.first_message,
+            silence=timeouts.silence,
+        )
+
+    async def _send_each(self, feed: RunFeed, prompts: AsyncIterable[Any]) -> None:
+        """Send what an async iterable gives, as it gives it; its failure is the run's."""
+        connection = self._session.connection
+        try:
+            async for prompt in prompts:
+                connection.send_prompt(feed, prompt_message(prompt, verbatim=self._options.verbatim_prompts))
+        except Exception as exception:
+            failure = exception
+            connection.fail_run(feed, lambda: failure)
+        else:
+            connection.seal_run(feed)
+
+    def result_of(self, feed: RunFeed) -> RunResult:
+        """Put the result of a run together.
+
+        Raises:
+            StructuredOutputError: An `output_type` was asked for, and no output came or it does not fit.
+        """
+        tasks = tuple(task for task_id in sorted(feed.tasks) if (task := self._tasks.get(task_id)) is not None)
+        result = RunResult(result=feed.own_result, results=feed.results, messages=feed.messages, tasks=tasks)
+        if result.is_error:
+            return result
+        try:
+            output = structured_output(feed.results, self._output)
+        except StructuredOutputError as error:
+            error.result = result
+            raise
+        return RunResult(result=result.result, results=feed.results, messages=feed.messages, tasks=tasks, output=output)
+
+    async def interrupt(self, feed: RunFeed, *, cancel_queued: bool, stop_tasks: bool) -> InterruptReceipt:
+        """Stop the work on a run. See `Run.interrupt`."""
+        queued = self._session.connection.queued_prompts(feed)
+        dequeued = tuple([prompt for prompt in queued if await self._dequeue(prompt)])
+        if queued and len(dequeued) == len(feed.prompts):
+            return InterruptReceipt(outcome="dequeued", cancelled=dequeued)
+        flags = {"cancel_queued": True} if cancel_queued else {}
+        reply = await self._session.control("interrupt", **flags)
+        if stop_tasks:
+            await self._stop_tasks(feed)
+        return InterruptReceipt(
+            outcome="interrupted",
+            still_queued=tuple(reply.get("still_queued") or ()),
+            cancelled=(*dequeued, *(reply.get("cancelled") or ())),
+        )
+
+    async def _dequeue(self, prompt: str) -> bool:
+        reply = await self._session.control("cancel_async_message", message_uuid=prompt)
+        return reply.get("cancelled") is True
+
+    async def _stop_tasks(self, feed: RunFeed) -> None:
+        for task_id in self._session.connection.tasks_of(feed) & self._tasks.live_ids():
+            try:
+                await self._tasks.stop(task_id)
+            except (TaskError, ControlError):
+                continue  # it ended by itself meanwhile
+
+
+class OpenRun:
+    """A run of a session that lives on: what `Run` needs of it."""
+
+    def __init__(self, prompting: Prompting, feed: RunFeed) -> None:
+        self._prompting = prompting
+        self._feed = feed
+
+    async def feed(self) -> RunFeed:
+        """Give the feed."""
+        return self._feed
+
+    def result(self, feed: RunFeed) -> RunResult:
+        """Put the result together."""
+        return self._prompting.result_of(feed)
+
+    async def release(self) -> None:
+        """Do nothing: the session lives on."""
+
+    async def interrupt(self, feed: RunFeed, *, cancel_queued: bool, stop_tasks: bool) -> InterruptReceipt:
+        """Stop the work on the run."""
+        return await self._prompting.interrupt(feed, cancel_queued=cancel_queued, stop_tasks=stop_tasks)
+
+
+class SessionMessages:
+    """Every message of a session, through a mailbox of its own."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._mailbox = connection.subscribe()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Any:
+        return await self._mailbox.get()
+
+    def __del__(self) -> None:
+        self._connection.unsubscribe(self._mailbox)
