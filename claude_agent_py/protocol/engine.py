@@ -54,6 +54,8 @@ class Engine:
         self._turns = TurnRouter(tasks)
         self._state = State.OPEN
         self._to_send: list[bytes] = []
+        self._asked = False
+        """Whether a request of the CLI was settled since the last tick."""
         self._handlers: dict[type, Callable[[Any, list[Event], float], None]] = {
             ControlRequest: self._on_request,
             ControlResponse: self._on_response,
@@ -95,39 +97,43 @@ class Engine:
     def _receive_line(self, line: bytes | OversizeLine, events: list[Event], now: float) -> None:
         if isinstance(line, OversizeLine):
             problem = f"the line is {line.length} bytes long, more than limits.max_line_bytes; it was dropped"
-            frame: Any = MalformedFrame(line=line.head, error=problem)
-            size = line.length
-        elif line and not line.isspace():
-            frame, size = decode(line), len(line)
-        else:
+            self._on_message(MalformedFrame(line=line.head, error=problem), line.length, events, now)
             return
+        frame = decode(line)
         handler = self._handlers.get(type(frame))
-        if handler is not None:
-            handler(frame, events, now)
+        if handler is None:
+            self._on_message(frame, len(line), events, now)
         else:
-            self._on_message(frame, size, events, now)
+            handler(frame, events, now)
 
     def _on_message(self, message: Any, size: int, events: list[Event], now: float) -> None:
         self._tasks.track(message)  # first, so that the router sees which tasks are live now
-        routing = self._turns.route(message, now)
-        events.append(MessageReceived(message, routing.runs, size))
-        for end in routing.ended:
-            events.append(RunEnded(end))  # noqa: PERF401 - almost always empty, and cheaper than a comprehension then
+        runs, ended = self._turns.route(message, now)
+        events.append(MessageReceived(message, runs, size))
+        if ended:
+            events += _ended(ended)
 
     def _on_malformed(self, frame: MalformedFrame, events: list[Event], now: float) -> None:
-        """Report the frame; and where it was a question, refuse it: the CLI would wait for ever."""
+        """Report the frame. A question is refused, a reply fails its request: nobody is to wait for nothing."""
+        if not frame.line.strip():
+            return  # an empty line means nothing
         self._on_message(frame, len(frame.line), events, now)
-        raw = frame.raw if isinstance(frame.raw, dict) else {}
-        request_id = raw.get("request_id")
-        if raw.get("type") == "control_request" and isinstance(request_id, str) and self._incoming.accept(request_id):
-            self.answer_error(request_id, f"malformed request: {frame.error}")
+        match frame.raw:
+            case {"type": "control_request", "request_id": str(request_id)}:
+                if self._incoming.accept(request_id):
+                    self.answer_error(request_id, f"malformed request: {frame.error}")
+            case {"type": "control_response", "response": {"request_id": str(request_id)}}:
+                request = self._outgoing.resolve(request_id)
+                if isinstance(request, PendingRequest):
+                    problem = f"malformed reply: {frame.error}"
+                    events.append(ReplyReceived(request_id, request.subtype, {}, problem))
 
     def _on_request(self, frame: ControlRequest, events: list[Event], now: float) -> None:
         if self._incoming.accept(frame.request_id):
             events.append(RequestReceived(frame.request_id, frame.request))
 
     def _on_cancel(self, frame: ControlCancelRequest, events: list[Event], now: float) -> None:
-        if self._incoming.settle(frame.request_id):
+        if self._settle(frame.request_id):
             events.append(RequestCancelled(frame.request_id))
 
     def _on_response(self, frame: ControlResponse, events: list[Event], now: float) -> None:
@@ -147,11 +153,20 @@ class Engine:
     # Control requests --------------------------------------------------------------------------------------------
 
     def request(self, subtype: str, fields: dict[str, Any], *, now: float, timeout: float | None) -> PendingRequest:
-        """Send a control request; its reply, or the lack of one, comes as an event with the id given here."""
+        """Send a control request; its reply, or the lack of one, comes as an event with the id given here.
+
+        Raises:
+            LocalProtocolError: Nothing can be sent any more.
+            ValueError, TypeError: The fields are no JSON; nothing was sent.
+        """
         advance(self._state, Step.SEND)
         request = self._outgoing.open(subtype, now=now, timeout=timeout)
-        body = {"subtype": subtype, **fields}
-        self._send_json({"type": "control_request", "request_id": request.request_id, "request": body})
+        frame = {"type": "control_request", "request_id": request.request_id, "request": {"subtype": subtype, **fields}}
+        try:
+            self._to_send.append(encode_json(frame))
+        except (ValueError, TypeError):
+            self._outgoing.forget(request.request_id)
+            raise
         return request
 
     def forget_request(self, request_id: str) -> None:
@@ -159,7 +174,11 @@ class Engine:
         self._outgoing.forget(request_id)
 
     def answer(self, request_id: str, payload: dict[str, Any]) -> bool:
-        """Answer a request of the CLI; False where it no longer wants an answer."""
+        """Answer a request of the CLI; False where it no longer wants an answer.
+
+        Raises:
+            ValueError, TypeError: The payload is no JSON; the request is still open.
+        """
         return self._respond({"subtype": "success", "request_id": request_id, "response": payload})
 
     def answer_error(self, request_id: str, error: str, error_code: str | None = None) -> bool:
@@ -168,10 +187,15 @@ class Engine:
         return self._respond({"subtype": "error", "request_id": request_id, "error": error, **code})
 
     def _respond(self, response: dict[str, Any]) -> bool:
-        if not self._incoming.settle(response["request_id"]) or self._state is not State.OPEN:
+        line = encode_json({"type": "control_response", "response": response})
+        if not self._settle(response["request_id"]) or self._state is not State.OPEN:
             return False
-        self._send_json({"type": "control_response", "response": response})
+        self._to_send.append(line)
         return True
+
+    def _settle(self, request_id: str) -> bool:
+        self._asked = True
+        return self._incoming.settle(request_id)
 
     # Runs --------------------------------------------------------------------------------------------------------
 
@@ -181,11 +205,17 @@ class Engine:
         self._turns.open_run(run_id, until, limits, now)
 
     def send_prompt(self, run_id: int, prompt: UserMessage, now: float) -> bool:
-        """Send a prompt of a run; False (and nothing is sent) where the run is over already."""
+        """Send a prompt of a run; False (and nothing is sent) where the run is over already.
+
+        Raises:
+            LocalProtocolError: Nothing can be sent any more.
+            ValueError, TypeError: The prompt is no JSON; nothing was sent.
+        """
         advance(self._state, Step.SEND)
+        line = encode(prompt)
         if not prompt.uuid or not self._turns.add_prompt(run_id, prompt.uuid, now):
             return False
-        self._to_send.append(encode(prompt))
+        self._to_send.append(line)
         return True
 
     def seal_run(self, run_id: int, now: float) -> list[Event]:
@@ -207,9 +237,6 @@ class Engine:
         advance(self._state, Step.SEND)
         self._to_send.append(encode(frame))
 
-    def _send_json(self, frame: dict[str, Any]) -> None:
-        self._to_send.append(encode_json(frame))
-
     def end_input(self) -> None:
         """Say that we will send no more."""
         self._state = advance(self._state, Step.END_INPUT)
@@ -228,8 +255,9 @@ class Engine:
 
     def tick(self, now: float) -> list[Event]:
         """Give what is so because of the time it is."""
-        if len(self._incoming):
-            self._turns.keep_alive(now)  # somebody here is being asked: that is no silence of the CLI
+        if self._asked or len(self._incoming):
+            self._asked = False
+            self._turns.keep_alive(now)  # somebody here is being asked, or was: that is no silence of the CLI
         events: list[Event] = [
             RequestTimedOut(r.request_id, r.subtype, r.timeout or 0.0) for r in self._outgoing.expire(now)
         ]

@@ -3,10 +3,11 @@
 The CLI works on one turn at a time, but not only on ours: it starts turns by itself (a finished task, a peer), it
 folds several prompts into one turn, and it answers queued prompts together. So nothing here goes by order:
 
-* a prompt is known by the uuid that we gave it. `command_lifecycle` says when the CLI starts on it, a result names
-  the prompts it answers (`user_message_uuids`), and a result with an `origin` answers none of them;
-* a turn begins with the first message that belongs to one and ends with a result. Its messages go to the runs whose
-  prompts it works on; a turn that works on none goes to the runs that wait for the session to be idle;
+* a prompt is known by the uuid that we gave it. `command_lifecycle` says when the CLI starts on it, and the messages
+  of a turn name the prompts it works on (`user_message_uuids`, 64 at most);
+* a turn begins with the first message that belongs to one and ends with a result, which answers all of its prompts.
+  Its messages go to their runs; those of a turn that works on none go to the runs that wait for the session to be
+  idle, and those of a turn on somebody else's prompts to nobody;
 * a task belongs to the runs in whose turn it started, and its children to the same; what a subagent says goes there.
 
 A run is over at its own result, or (`until="idle"`) once no task is live and no follow-up turn is due: see `_is_idle`.
@@ -15,10 +16,11 @@ Pure: no I/O, and time is an argument (seconds of any monotonic clock). Twin: `t
 themselves; here they are only ids.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
+from claude_agent_py.protocol.follow_ups import FollowUps
 from claude_agent_py.protocol.ports import LiveTasks
 from claude_agent_py.wire.messages import (
     AssistantMessage,
@@ -28,7 +30,7 @@ from claude_agent_py.wire.messages import (
     UserMessage,
 )
 from claude_agent_py.wire.stream import StreamEventMessage
-from claude_agent_py.wire.system import InitMessage, SessionStateChangedMessage
+from claude_agent_py.wire.system import InitMessage, SessionStateChangedMessage, ThinkingTokensMessage
 from claude_agent_py.wire.tasks import (
     BackgroundTasksChangedMessage,
     TaskNotificationMessage,
@@ -40,12 +42,6 @@ from claude_agent_py.wire.tasks import (
 Until: TypeAlias = Literal["result", "idle"]
 EndReason: TypeAlias = Literal["result", "idle", "cancelled", "timeout", "closed"]
 TimeoutKind: TypeAlias = Literal["run", "first_message", "silence"]
-
-FOLLOW_UP_GRACE: Final = 1.0
-"""How long a finished task may take to cause its follow-up turn, in seconds, where nothing says that none is due.
-
-Measured: 16 ms from the notification of a shell to the turn it causes (CLI 2.1.328). It is waited out only after a
-task that causes none, such as a shell stopped by `stop_task`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +68,7 @@ class RunEnd:
     """Whether the CLI was at work on one of its prompts."""
 
 
-@dataclass(frozen=True, slots=True)
-class Routing:
+class Routing(NamedTuple):
     """Where a message goes, and which runs it ends (after they have received it)."""
 
     runs: tuple[int, ...]
@@ -95,7 +90,7 @@ class _Run:
     sealed: bool = False
     """No more prompts will come."""
     heard: bool = False
-    """A message came."""
+    """The CLI has begun to work for it."""
     answered: bool = False
     """A result came for one of its prompts."""
 
@@ -103,27 +98,28 @@ class _Run:
     def has_all_answers(self) -> bool:
         return self.sealed and not self.waiting
 
-    def deadline(self) -> tuple[float, TimeoutKind, float] | None:
-        """Give the next moment at which a limit runs out, which it is, and the limit."""
-        limits = self.limits
-        moments: list[tuple[float, TimeoutKind, float]] = []
-        if limits.run is not None:
-            moments.append((self.opened_at + limits.run, "run", limits.run))
-        if limits.first_message is not None and not self.heard:
-            moments.append((self.opened_at + limits.first_message, "first_message", limits.first_message))
-        if limits.silence is not None:
-            moments.append((self.last_progress + limits.silence, "silence", limits.silence))
-        return min(moments, default=None)
-
 
 class _Turn:
     """The turn under way: the prompts it works on, and who receives its messages."""
 
-    __slots__ = ("audience", "prompts")
+    __slots__ = ("assumed", "audience", "prompts")
 
-    def __init__(self, prompts: Iterable[str] = (), audience: tuple[int, ...] = ()) -> None:
-        self.prompts: dict[str, None] = dict.fromkeys(prompts)
-        self.audience = audience
+    def __init__(self) -> None:
+        self.prompts: dict[str, None] = {}
+        self.assumed: tuple[str, ...] = ()
+        """What it may be about, where the CLI did not say."""
+        self.audience: tuple[int, ...] = ()
+
+
+class _Rule(NamedTuple):
+    """What to do with messages of one type."""
+
+    on_message: Callable[[Any, float], tuple[int, ...]]
+    """Gives the runs that receive it."""
+    is_progress: bool = True
+    """Whether it counts against silence. That a prompt was queued, a status or a retry is a sign of life only."""
+    may_end: bool = False
+    """Whether a run may be over after it."""
 
 
 class TurnRouter:
@@ -134,25 +130,30 @@ class TurnRouter:
         self._runs: dict[int, _Run] = {}
         self._owner_of_prompt: dict[str, int] = {}
         self._owners_of_task: dict[str, tuple[int, ...]] = {}
+        self._task_of_call: dict[str, str] = {}
+        """By the tool call that launched it: for messages of a subagent that do not name their task."""
         self._foreground: set[str] = set()
-        self._started: dict[str, None] = {}
         self._turn: _Turn | None = None
         self._state: str | None = None
         self._lifecycle_seen = False
-        self._follow_up_due: float | None = None
-        """Until when a follow-up turn may still come; None when none is due."""
-        self._handlers: dict[type, Callable[[Any, float], tuple[int, ...]]] = {
-            AssistantMessage: self._on_answer,
-            StreamEventMessage: self._on_answer,
-            UserMessage: self._on_user,
-            InitMessage: self._on_init,
-            ResultMessage: self._on_result,
-            CommandLifecycleMessage: self._on_lifecycle,
-            SessionStateChangedMessage: self._on_state,
-            TaskStartedMessage: self._on_task_started,
-            TaskProgressMessage: self._on_task,
-            TaskUpdatedMessage: self._on_task_updated,
-            TaskNotificationMessage: self._on_notification,
+        self._last_progress = 0.0
+        self._follow_ups = FollowUps()
+        self._other = _Rule(self._on_other, is_progress=False)
+        self._rules: dict[type, _Rule] = {
+            InitMessage: _Rule(self._on_init),
+            StreamEventMessage: _Rule(self._on_delta),
+            ThinkingTokensMessage: _Rule(self._on_other),
+            AssistantMessage: _Rule(self._on_assistant),
+            UserMessage: _Rule(self._on_user),
+            ToolProgressMessage: _Rule(self._on_other),
+            ResultMessage: _Rule(self._on_result, may_end=True),
+            CommandLifecycleMessage: _Rule(self._on_lifecycle, is_progress=False, may_end=True),
+            SessionStateChangedMessage: _Rule(self._on_state, is_progress=False, may_end=True),
+            TaskStartedMessage: _Rule(self._on_task_started),
+            TaskProgressMessage: _Rule(self._on_task),
+            TaskUpdatedMessage: _Rule(self._on_task_updated, may_end=True),
+            TaskNotificationMessage: _Rule(self._on_notification, may_end=True),
+            BackgroundTasksChangedMessage: _Rule(self._on_other, is_progress=False, may_end=True),
         }
 
     # Runs --------------------------------------------------------------------------------------------------------
@@ -187,6 +188,7 @@ class TurnRouter:
         if run is None:
             return ()
         run.sealed = True
+        run.last_progress = now
         return self._finished(now)
 
     def drop_run(self, run_id: int) -> tuple[str, ...]:
@@ -209,34 +211,34 @@ class TurnRouter:
 
     def route(self, message: Any, now: float) -> Routing:
         """Say which runs receive this message and which it ends."""
-        handler = self._handlers.get(type(message))
-        runs = self._on_other(message, now) if handler is None else handler(message, now)
-        if runs:
-            self._note_progress(message, runs, now)
-        ended = self._finished(now) if type(message) in _MAY_END else ()
-        return Routing(runs, ended)
+        rule = self._rules.get(type(message), self._other)
+        runs = rule.on_message(message, now)
+        if rule.is_progress:
+            self._note_progress(runs, now)
+        return Routing(runs, self._finished(now) if rule.may_end else ())
 
     def settle(self, now: float) -> tuple[RunEnd, ...]:
         """Look again for runs that are over: tasks may have ended without a message."""
         return self._finished(now)
 
-    def _on_answer(self, message: Any, now: float) -> tuple[int, ...]:
-        """Route an assistant message or a delta: to its subagent's runs, or to the turn, which it may begin."""
-        agent_id = getattr(message, "agent_id", None)
-        if agent_id is not None:
-            return self._task_audience(agent_id)
-        prompts = message.prompt_uuids
-        turn = self._turn or self._begin_turn(prompts)
-        if prompts:
-            self._join(turn, prompts)
+    def _on_delta(self, message: StreamEventMessage | AssistantMessage, now: float) -> tuple[int, ...]:
+        """Route what the main agent says to the turn, which it may begin."""
+        turn = self._turn or self._begin_turn(message.prompt_uuids, now)
+        if message.user_message_uuid is not None:  # on the first message of an answer only
+            self._join(turn, message.prompt_uuids)
         return turn.audience
+
+    def _on_assistant(self, message: AssistantMessage, now: float) -> tuple[int, ...]:
+        return self._subagent_audience(message) if message.is_subagent else self._on_delta(message, now)
 
     def _on_user(self, message: UserMessage, now: float) -> tuple[int, ...]:
         """Route a user message. It begins no turn: the CLI prints some between turns (after `set_model`, say)."""
-        return self._session_audience() if message.agent_id is None else self._task_audience(message.agent_id)
+        return self._subagent_audience(message) if message.is_subagent else self._session_audience()
 
     def _on_init(self, message: InitMessage, now: float) -> tuple[int, ...]:
-        return (self._turn or self._begin_turn(())).audience
+        turn = self._turn or self._begin_turn(message.prompt_uuids, now)
+        self._join(turn, message.prompt_uuids)
+        return turn.audience
 
     def _on_lifecycle(self, message: CommandLifecycleMessage, now: float) -> tuple[int, ...]:
         self._lifecycle_seen = True
@@ -245,49 +247,60 @@ class TurnRouter:
         if owner is None:
             return ()
         if message.state == "started":
-            self._started[prompt] = None
-            self._join(self._turn or self._begin_turn((prompt,)), (prompt,))
+            self._join(self._turn or self._begin_turn((prompt,), now), (prompt,))
         elif message.state in ("cancelled", "discarded", "refused"):
             self._withdraw(prompt)
         return (owner,)
 
     def _on_result(self, message: ResultMessage, now: float) -> tuple[int, ...]:
-        turn, self._turn = self._turn, None
-        audience = turn.audience if turn else ()
-        prompts = message.prompt_uuids
+        turn, self._turn = self._turn or _Turn(), None
+        prompts = list(dict.fromkeys((*message.prompt_uuids, *turn.prompts)))
         if not prompts and not message.is_injected:
-            prompts = tuple(turn.prompts) if turn and turn.prompts else self._assumed_prompts()
+            prompts = self._assumed_prompts()
         owners = [self._answer(prompt) for prompt in prompts]
-        runs = tuple(dict.fromkeys([*audience, *(o for o in owners if o is not None)]))
+        runs = tuple(dict.fromkeys([*turn.audience, *(o for o in owners if o is not None)]))
+        self._follow_ups.turn_ended(message.origin.run_id if message.origin else None, now)
         return runs or (self._waiting_for_idle() if message.is_injected else ())
 
     def _on_state(self, message: SessionStateChangedMessage, now: float) -> tuple[int, ...]:
         audience = self._session_audience()
         self._state = message.state
         if message.state == "idle":  # said only with an empty queue: whatever was expected will not come
-            self._turn = self._follow_up_due = None
-            for prompt in tuple(self._started):
+            turn, self._turn = self._turn, None
+            self._follow_ups.clear()
+            for prompt in turn.prompts if turn else ():
                 self._withdraw(prompt)
         return audience
 
+    def _on_other(self, message: Any, now: float) -> tuple[int, ...]:
+        task_id = getattr(message, "task_id", None) or getattr(message, "agent_id", None)
+        return self._task_audience(task_id) if task_id else self._session_audience()
+
+    # Tasks -------------------------------------------------------------------------------------------------------
+
     def _on_task_started(self, message: TaskStartedMessage, now: float) -> tuple[int, ...]:
         task_id = message.task_id
-        resumed_by_turn = self.turn_runs if message.prompt is not None else ()  # else it resumed by itself
-        owners = (
-            *self._owners_of_task.get(task_id, ()),
-            *(self._owners_of_task.get(message.parent_task_id or "") or resumed_by_turn or ()),
-        )
-        self._owners_of_task[task_id] = owners = tuple(dict.fromkeys(owners or self.turn_runs))
+        self._owners_of_task[task_id] = owners = self._owners_of_start(message)
         for owner in owners:
             if owner in self._runs:
                 self._runs[owner].tasks.add(task_id)
+        if message.tool_use_id is not None:
+            self._task_of_call[message.tool_use_id] = task_id
         if message.is_backgrounded is False:
             self._foreground.add(task_id)
         else:
             self._foreground.discard(task_id)
         return self._task_audience(task_id)
 
-    def _on_task(self, message: Any, now: float) -> tuple[int, ...]:
+    def _owners_of_start(self, message: TaskStartedMessage) -> tuple[int, ...]:
+        """Say whose a task is that starts, or starts again: also of those who had asked for it before."""
+        before = self._owners_of_task.get(message.task_id)
+        if before is not None and message.prompt is None:
+            return before  # it resumed by itself
+        parent = self._owners_of_task.get(message.parent_task_id or "")
+        return tuple(dict.fromkeys((*(before or ()), *(self.turn_runs if parent is None else parent))))
+
+    def _on_task(self, message: TaskProgressMessage, now: float) -> tuple[int, ...]:
         return self._task_audience(message.task_id)
 
     def _on_task_updated(self, message: TaskUpdatedMessage, now: float) -> tuple[int, ...]:
@@ -295,34 +308,34 @@ class TurnRouter:
             self._foreground.discard(message.task_id)
         status = message.patch.task_status
         if status is not None and status.is_terminal:
-            self._expect_follow_up(message.task_id, now)
+            self._expect_follow_up(message, now)
         return self._task_audience(message.task_id)
 
     def _on_notification(self, message: TaskNotificationMessage, now: float) -> tuple[int, ...]:
-        if not (message.ambient or message.skip_transcript):
-            self._expect_follow_up(message.task_id, now)
+        if message.ambient or message.skip_transcript:
+            self._follow_ups.forget(message.run_id or message.task_id)
+        else:
+            self._expect_follow_up(message, now)
         return self._task_audience(message.task_id)
 
-    def _expect_follow_up(self, task_id: str, now: float) -> None:
+    def _expect_follow_up(self, message: TaskUpdatedMessage | TaskNotificationMessage, now: float) -> None:
         """Expect the turn that the end of a task causes; one that ran in the foreground causes none."""
-        if task_id not in self._foreground:
-            self._follow_up_due = now + FOLLOW_UP_GRACE
-
-    def _on_other(self, message: Any, now: float) -> tuple[int, ...]:
-        task_id = getattr(message, "task_id", None)
-        return self._task_audience(task_id) if task_id else self._session_audience()
+        if message.task_id not in self._foreground:
+            self._follow_ups.expect(message.run_id or message.task_id, now)
 
     # Turns -------------------------------------------------------------------------------------------------------
 
-    def _begin_turn(self, prompts: Iterable[str]) -> _Turn:
-        """Begin a turn for the prompts that the CLI has started on; else for those that wait to be idle."""
-        known = [p for p in prompts if p in self._owner_of_prompt] or list(self._started) or self._assumed_prompts()
+    def _begin_turn(self, prompts: Sequence[str], now: float) -> _Turn:
+        """Begin a turn on these prompts; where it names none, for those that wait to be idle."""
+        self._follow_ups.give_up(now)
         self._turn = turn = _Turn()
-        if known:
-            self._join(turn, known)
+        if prompts:
+            self._join(turn, prompts)
+        elif assumed := self._assumed_prompts():
+            turn.assumed = tuple(assumed)
+            turn.audience = tuple(self._owner_of_prompt[p] for p in assumed)
         else:
             turn.audience = self._waiting_for_idle()
-            self._follow_up_due = None  # here it is
         return turn
 
     def _join(self, turn: _Turn, prompts: Iterable[str]) -> None:
@@ -339,7 +352,6 @@ class TurnRouter:
 
     def _answer(self, prompt: str) -> int | None:
         """Say that the prompt has its answer; give the run it belongs to."""
-        self._started.pop(prompt, None)
         owner = self._owner_of_prompt.pop(prompt, None)
         if owner is not None:
             run = self._runs[owner]
@@ -351,7 +363,6 @@ class TurnRouter:
         """Take back a prompt that will have no answer; one in the turn under way gets that turn's result."""
         if self._turn and prompt in self._turn.prompts:
             return
-        self._started.pop(prompt, None)
         owner = self._owner_of_prompt.pop(prompt, None)
         if owner is not None:
             self._runs[owner].waiting.pop(prompt, None)
@@ -370,16 +381,21 @@ class TurnRouter:
         owners = tuple(o for o in self._owners_of_task.get(task_id, ()) if o in self._runs)
         return owners or self._waiting_for_idle()
 
+    def _subagent_audience(self, message: AssistantMessage | UserMessage) -> tuple[int, ...]:
+        """Who receives what a subagent says. It never begins a turn; one that nobody announced speaks in the turn."""
+        task_id = message.agent_id or self._task_of_call.get(message.parent_tool_use_id or "")
+        return self.turn_runs if task_id is None and self._turn else self._task_audience(task_id or "")
+
     def tasks_of(self, run_id: int) -> frozenset[str]:
         """Give the ids of the tasks that started in an open run, or that their subagents started."""
         run = self._runs.get(run_id)
         return frozenset(run.tasks) if run else frozenset()
 
     def queued_prompts(self, run_id: int) -> tuple[str, ...]:
-        """Give the prompts of an open run that the CLI has not said to have started on."""
+        """Give the prompts of an open run that the CLI has not started on, as far as it says."""
         run = self._runs.get(run_id)
-        begun = self._turn.prompts if self._turn else {}
-        return tuple(p for p in run.waiting if p not in self._started and p not in begun) if run else ()
+        begun = (*self._turn.prompts, *self._turn.assumed) if self._turn else ()
+        return tuple(p for p in run.waiting if p not in begun) if run else ()
 
     # Ends --------------------------------------------------------------------------------------------------------
 
@@ -403,69 +419,64 @@ class TurnRouter:
         return RunEnd(run.run_id, reason, kind, limit, frozenset(run.tasks), run.run_id in self.turn_runs)
 
     def _is_idle(self, now: float) -> bool:
-        """Tell whether the session is: no turn, no live task, no prompt asked, and no follow-up turn due.
+        """Tell whether the session is: no turn, no live task, no question open, and no follow-up turn due.
 
         `session_state_changed` is believed where the CLI sends it. It withholds `idle` while a background agent or
         the turn that it will cause is live, but not for shells: for those there is the ledger and a short grace.
         """
         if self._turn is not None or self._state not in (None, "idle") or self._tasks.live_ids():
             return False
-        return self._follow_up_due is None or now >= self._follow_up_due
+        self._follow_ups.give_up(now)
+        return not self._follow_ups
 
     # Time --------------------------------------------------------------------------------------------------------
 
-    def _note_progress(self, message: Any, runs: tuple[int, ...], now: float) -> None:
-        """Restart the clock of silence, for messages that are progress and not a sign of life."""
-        progress = type(message) in _PROGRESS
+    def _note_progress(self, runs: tuple[int, ...], now: float) -> None:
+        """Restart the clock of silence."""
+        self._last_progress = now
         for run_id in runs:
             run = self._runs.get(run_id)
             if run is not None:
                 run.heard = True
-                if progress:
-                    run.last_progress = now
+                run.last_progress = now
 
     def keep_alive(self, now: float) -> None:
         """Restart the clock of silence of every run: somebody is being asked, which is no silence of the CLI."""
         for run in self._runs.values():
             run.last_progress = now
 
+    def _deadline(self, run: _Run) -> tuple[float, TimeoutKind, float] | None:
+        """Give the next moment at which a limit of the run has run out, which limit that is, and its length."""
+        limits = run.limits
+        moments: list[tuple[float, TimeoutKind, float]] = []
+        if limits.run is not None:
+            moments.append((run.opened_at + limits.run, "run", limits.run))
+        if run.waiting or run.sealed:  # else the caller is silent, not the CLI
+            since = self._silent_since(run)
+            if limits.first_message is not None and not run.heard:
+                moments.append((since + limits.first_message, "first_message", limits.first_message))
+            if limits.silence is not None:
+                moments.append((since + limits.silence, "silence", limits.silence))
+        return min(moments, default=None)
+
+    def _silent_since(self, run: _Run) -> float:
+        """Say when the CLI last did something for the run, or for the turn that the run waits behind."""
+        is_queued = run.waiting and run.run_id not in self.turn_runs
+        return max(run.last_progress, self._last_progress) if is_queued else run.last_progress
+
     def next_deadline(self) -> float | None:
         """Say when `tick` has something to do, at the earliest."""
-        moments = [d[0] for run in self._runs.values() if (d := run.deadline())]
-        if self._follow_up_due is not None and self._waiting_for_idle():
-            moments.append(self._follow_up_due)
+        moments = [d[0] for run in self._runs.values() if (d := self._deadline(run))]
+        if self._follow_ups and self._turn is None and self._waiting_for_idle():
+            moments.append(self._follow_ups.until)
         return min(moments, default=None)
 
     def tick(self, now: float) -> tuple[RunEnd, ...]:
         """Give the runs that are over because of the time it is."""
-        late = [(run, d) for run in self._runs.values() if (d := run.deadline()) and d[0] <= now]
+        if self._turn is None:
+            self._follow_ups.give_up(now)
+        late = [(run, d) for run in self._runs.values() if (d := self._deadline(run)) and d[0] <= now]
         ends = tuple(self._end(run, "timeout", kind, limit) for run, (_, kind, limit) in late)
         for end in ends:
             self.drop_run(end.run_id)
         return ends + self._finished(now)
-
-
-_MAY_END: Final = frozenset(
-    {
-        ResultMessage,
-        CommandLifecycleMessage,
-        SessionStateChangedMessage,
-        BackgroundTasksChangedMessage,
-        TaskUpdatedMessage,
-        TaskNotificationMessage,
-    }
-)
-
-_PROGRESS: Final = frozenset(
-    {
-        AssistantMessage,
-        UserMessage,
-        StreamEventMessage,
-        ResultMessage,
-        ToolProgressMessage,
-        TaskStartedMessage,
-        TaskProgressMessage,
-        TaskUpdatedMessage,
-        TaskNotificationMessage,
-    }
-)

@@ -1,4 +1,4 @@
-"""Ending a process together with everything that it started.
+"""The end of a process: noticing it, and bringing it about together with everything that the process started.
 
 The CLI gets a process group of its own, but the shells that it starts lead groups of their own, so that the group
 alone is not enough: on Linux the descendants are read from /proc while their parents still live. Elsewhere the group
@@ -11,8 +11,35 @@ import signal
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
+
+import anyio
+from anyio.abc import Process
+
+LOOK_EVERY: Final = 0.2
+"""How often to look whether a process is gone, in seconds, where its end may not be told."""
 
 _PROC = Path("/proc")
+
+
+async def wait_for_exit(process: Process) -> int:
+    """Wait until a process is gone, whatever it started; give its exit status.
+
+    asyncio (Python 3.11) tells the end of a process only once its pipes are closed, too, and what it started may hold
+    them open: so the status is looked at now and then.
+    """
+    async with anyio.create_task_group() as group:
+        group.start_soon(_look_now_and_then, process, group.cancel_scope)
+        await process.wait()
+        group.cancel_scope.cancel()
+    assert process.returncode is not None  # noqa: S101 - one of the two saw it
+    return process.returncode
+
+
+async def _look_now_and_then(process: Process, waiting: anyio.CancelScope) -> None:
+    while process.returncode is None:  # noqa: ASYNC110 - nobody tells
+        await anyio.sleep(LOOK_EVERY)
+    waiting.cancel()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ group and of everything below it, each bounded. Knows no JSON, and not what the 
 import contextlib
 import subprocess
 import sys
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -17,7 +16,7 @@ from anyio.abc import Process
 
 from claude_agent_py.errors import CLIStartError
 from claude_agent_py.transport.base import Transport
-from claude_agent_py.transport.processes import ProcessID, descendants, kill_each, signal_group
+from claude_agent_py.transport.processes import descendants, kill_each, signal_group, wait_for_exit
 
 READ_BYTES: Final = 256 * 1024
 """The most that one read takes; pipes hold 64 KiB by default on Linux."""
@@ -31,6 +30,9 @@ KILL_GRACE: Final = 2.0
 DRAIN_GRACE: Final = 1.0
 """How long the reader may take to read what is left after the end, in seconds."""
 
+CREATION_FLAGS: Final = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
+"""Windows' way to a process group; other systems have sessions."""
+
 
 class StderrTail:
     """The last bytes of stderr, and its whole lines as they come."""
@@ -38,20 +40,20 @@ class StderrTail:
     def __init__(self, max_bytes: int, on_line: Callable[[str], None] | None) -> None:
         self._max_bytes = max_bytes
         self._on_line = on_line
-        self._chunks: deque[bytes] = deque()
-        self._held = 0
+        self._tail = bytearray()
         self._rest = b""
 
     def feed(self, data: bytes) -> None:
-        """Take what was written."""
-        self._chunks.append(data)
-        self._held += len(data)
-        while self._held - len(self._chunks[0]) >= self._max_bytes:
-            self._held -= len(self._chunks.popleft())
-        if self._on_line is not None:
-            *lines, self._rest = (self._rest + data).split(b"\n")
-            for line in lines:
-                self._on_line(line.decode(errors="replace").rstrip("\r"))
+        """Take what was written. A line that is longer than the tail comes in pieces."""
+        self._tail += data
+        del self._tail[: max(0, len(self._tail) - self._max_bytes)]
+        if self._on_line is None:
+            return
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        if len(self._rest) > self._max_bytes:
+            lines, self._rest = [*lines, self._rest], b""
+        for line in lines:
+            self._on_line(line.decode(errors="replace").rstrip("\r"))
 
     def end(self) -> None:
         """Give the last line, if no newline ended it."""
@@ -61,7 +63,7 @@ class StderrTail:
 
     def text(self) -> str:
         """Give the tail as text."""
-        return b"".join(self._chunks)[-self._max_bytes :].decode(errors="replace")
+        return self._tail.decode(errors="replace")
 
 
 class SubprocessTransport(Transport):
@@ -116,7 +118,7 @@ class SubprocessTransport(Transport):
                 env=self._env,
                 user=self._user,
                 start_new_session=sys.platform != "win32",
-                creationflags=subprocess.CREATE_NEW_PROCESS_GROUP if sys.platform == "win32" else 0,
+                creationflags=CREATION_FLAGS,
             )
         except (OSError, ValueError) as error:  # ValueError: a NUL byte in an argument or a variable
             raise CLIStartError(f"the CLI cannot be started: {error}", cli_path=self._argv[0]) from error
@@ -164,7 +166,7 @@ class SubprocessTransport(Transport):
 
     async def wait(self) -> int | None:
         """Wait until the program is gone and give its exit status."""
-        return await self._running().wait()
+        return await wait_for_exit(self._running())
 
     async def close(self, *, grace: float = 5.0) -> None:
         """End the program: end of input, `grace` seconds, SIGTERM, 3 s, SIGKILL. Shielded from cancellation."""
@@ -181,13 +183,13 @@ class SubprocessTransport(Transport):
                 self._closed.set()
 
     async def _end(self, process: Process, grace: float) -> None:
+        below = descendants(process.pid)  # while their parent lives: orphans cannot be found any more
         await self.end_input()
-        below: list[ProcessID] = []
         if not await self._is_gone(process, grace):
-            below = descendants(process.pid)  # while their parent lives: orphans cannot be found any more
+            below += descendants(process.pid)
             signal_group(process.pid, force=False)
             if not await self._is_gone(process, TERM_GRACE):
-                below = [*below, *descendants(process.pid)]
+                below += descendants(process.pid)
                 signal_group(process.pid, force=True)
                 await self._is_gone(process, KILL_GRACE)
         kill_each(below)
@@ -199,7 +201,7 @@ class SubprocessTransport(Transport):
 
     async def _is_gone(self, process: Process, within: float) -> bool:
         with anyio.move_on_after(within):
-            await process.wait()
+            await wait_for_exit(process)
         return process.returncode is not None
 
     def _running(self) -> Process:
