@@ -11,7 +11,7 @@ All of it belongs to one thread, that of the event loop. Nothing is tied to a lo
 import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeVar, overload
 
 import anyio
 
@@ -35,6 +35,8 @@ from claude_agent_py.tasks.tree import TaskTree, build_tree
 from claude_agent_py.tasks.waiting import EventStream
 from claude_agent_py.tasks.waits import Waits
 from claude_agent_py.wire.tasks import TaskStartedMessage
+
+ListenerT = TypeVar("ListenerT", bound=Listener)
 
 _EPOCH: Final = time.time() - time.monotonic()
 
@@ -173,6 +175,15 @@ class TaskManager:
             what: Only these: an event class, or its `kind`. None gives all.
         """
         return self._intake.stream(what)
+
+    @overload
+    def on(self, what: What = None, listener: None = None) -> Callable[[ListenerT], ListenerT]: ...
+
+    @overload
+    def on(self, what: ListenerT) -> ListenerT: ...
+
+    @overload
+    def on(self, what: What, listener: ListenerT) -> ListenerT: ...
 
     def on(self, what: What | Listener = None, listener: Listener | None = None) -> Any:
         """Call a function for each event: `on(f)` for all, `on(TaskFinished, f)` or `on("finished", f)` for some.

@@ -49,6 +49,11 @@ class Evidence(StrEnum):
         return _RANKS[self]
 
     @property
+    def may_be_wrong(self) -> bool:
+        """Whether a sign of life may still contradict it: nothing said so, and the process lived on."""
+        return not self.is_certain and self is not Evidence.PROCESS_EXIT
+
+    @property
     def is_certain(self) -> bool:
         """Whether the CLI itself said that the run is over, and how."""
         return self.rank >= _RANKS[Evidence.TOOL_RESULT]
@@ -167,7 +172,7 @@ def _allows(guard: Guard, known_by: Evidence | None, now_by: Evidence | None) ->
     if guard is Guard.BETTER_EVIDENCE:
         return known_by is None or (now_by is not None and _replaces(now_by, known_by))
     if guard is Guard.INFERRED_END:
-        return known_by is not None and not known_by.is_certain
+        return known_by is not None and known_by.may_be_wrong
     return True
 
 

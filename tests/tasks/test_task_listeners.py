@@ -1,0 +1,235 @@
+"""Events: streams and listeners, slow ones, raising ones, and what the end of the session does to them."""
+
+import threading
+from typing import Any
+
+import anyio
+import pytest
+from anyio import wait_all_tasks_blocked
+from folding import HASTY, kinds, level, message, tracking
+
+from claude_agent_py.errors import HandlerError
+from claude_agent_py.tasks import TaskEvent, TaskFinished, TaskManager, TaskProgressed, TaskStarted
+from claude_agent_py.tasks.waiting import EventStream
+from claude_agent_py.testing import frames
+from claude_agent_py.wire.tasks import TaskNotificationMessage
+
+pytestmark = pytest.mark.anyio
+
+LIFE = [frames.task_started("a1"), frames.task_progress("a1"), *frames.task_end("a1", summary="fine")]
+
+
+# Streams
+
+
+async def test_events_come_in_order_and_end_with_the_session() -> None:
+    manager = TaskManager()
+    events = manager.events()
+    tracking(manager, *LIFE)
+    manager.process_exited("over")
+    with anyio.fail_after(5):
+        assert kinds([event async for event in events]) == ["started", "progressed", "status_changed", "finished"]
+        assert [event async for event in manager.events()] == []
+
+
+async def test_a_stream_begins_when_it_is_asked_for() -> None:
+    manager = TaskManager()
+    early, late = manager.events("finished"), None
+    tracking(manager, frames.task_started("a1"), frames.task_notification("a1"))
+    late = manager.events(TaskFinished)
+    tracking(manager, frames.task_started("a2"), frames.task_notification("a2"))
+    manager.process_exited("over")
+    assert [event.task_id async for event in early] == ["a1", "a2"]
+    assert [event.task_id async for event in late] == ["a2"]
+
+
+async def test_several_readers_each_get_everything() -> None:
+    manager = TaskManager()
+    seen: list[list[str]] = []
+
+    async def read(events: EventStream) -> None:
+        seen.append(kinds([event async for event in events]))
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as readers:
+            for _ in range(3):
+                readers.start_soon(read, manager.events())
+            await wait_all_tasks_blocked()
+            tracking(manager, *LIFE)
+            manager.process_exited("over")
+    assert len(seen) == 3
+    assert seen[0] == seen[1] == seen[2] != []
+
+
+async def test_a_stream_that_nobody_reads_leaves_out_progress_only() -> None:
+    stream = EventStream(limit=10)
+    for number in range(50):
+        stream.put(TaskProgressed("a1", float(number)))
+    stream.put(TaskStarted("a2", 0.0))
+    stream.close()
+    seen = [event async for event in stream]
+    assert (len(seen), stream.skipped, seen[-1].kind) == (11, 40, "started")
+
+
+def test_an_unknown_kind_of_event_is_refused() -> None:
+    with pytest.raises(ValueError, match="'finnished' events; there are notification, started"):
+        TaskManager().events("finnished")
+
+
+# Listeners
+
+
+async def deliver(manager: TaskManager, *later: dict[str, Any]) -> list[HandlerError]:
+    """Track frames, end the session, and run the listeners until all is told."""
+    reported: list[HandlerError] = []
+    tracking(manager, *later)
+    manager.process_exited("over")
+    with anyio.fail_after(5):
+        await manager.deliver_forever(reported.append)
+    return reported
+
+
+async def test_plain_and_async_listeners_of_all_and_of_some() -> None:
+    manager = TaskManager()
+    seen: dict[str, list[Any]] = {name: [] for name in ("all", "some", "word", "decorated", "notified")}
+    threads: set[int] = set()
+
+    def plain(event: TaskEvent) -> None:
+        threads.add(threading.get_ident())
+        seen["all"].append(event.kind)
+
+    async def only_ends(event: TaskFinished) -> None:
+        seen["some"].append(event.outcome.summary)
+
+    manager.on(plain)
+    manager.on(TaskFinished, only_ends)
+    manager.on("started", lambda event: seen["word"].append(event.task_id))
+
+    @manager.on("progressed")
+    def decorated(event: TaskProgressed) -> None:
+        seen["decorated"].append(event.activity)
+
+    manager.on("notification", seen["notified"].append)
+    assert await deliver(manager, *LIFE) == []
+    assert seen["all"] == ["started", "progressed", "status_changed", "finished"]
+    assert (seen["some"], seen["word"], seen["decorated"]) == (["fine"], ["a1"], ["Running"])
+    assert [type(one) for one in seen["notified"]] == [TaskNotificationMessage]
+    assert threading.get_ident() not in threads
+
+
+async def test_a_notification_is_told_once_however_often_it_comes() -> None:
+    manager = TaskManager()
+    told: list[TaskNotificationMessage] = []
+    manager.on("notification", told.append)
+    end = frames.task_notification("a1", summary="fine")
+    await deliver(manager, frames.task_started("a1"), end, end, end)
+    assert [(one.task_id, one.status, one.summary) for one in told] == [("a1", "completed", "fine")]
+    assert told[0].uuid == end["uuid"]
+
+
+async def test_a_notification_that_never_came_is_told_all_the_same() -> None:
+    manager = TaskManager(grace=HASTY)
+    told: list[TaskNotificationMessage] = []
+    manager.on("notification", told.append)
+    tracking(manager, level("a1"), frames.task_started("a1"), level())
+    await manager.wait("a1")
+    await deliver(manager, frames.task_started("a2"))
+    assert [(one.task_id, one.status, one.summary) for one in told] == [
+        ("a1", "completed", ""),
+        ("a2", "failed", "over"),
+    ]
+    assert {one.uuid for one in told} == {""}
+
+
+async def test_a_listener_that_raises_is_reported_and_harms_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    manager = TaskManager()
+    seen: list[str] = []
+
+    def broken(event: TaskEvent) -> None:
+        raise ValueError("broken on purpose")
+
+    manager.on(broken)
+    manager.on(lambda event: seen.append(event.kind))
+    reported = await deliver(manager, *LIFE)
+    assert seen == ["started", "progressed", "status_changed", "finished"]
+    assert len(reported) == 4  # it goes on being told
+    assert isinstance(reported[0], HandlerError)
+    assert "ValueError: broken on purpose" in str(reported[0])
+    assert "broken" in caplog.text
+
+
+async def test_a_slow_listener_delays_only_itself() -> None:
+    manager = TaskManager()
+    gate, all_told = anyio.Event(), anyio.Event()
+    slow: list[str] = []
+    quick: list[str] = []
+
+    async def wait_for_gate(event: TaskEvent) -> None:
+        await gate.wait()
+        slow.append(event.kind)
+
+    async def at_once(event: TaskEvent) -> None:
+        quick.append(event.kind)
+        if event.kind == "finished":
+            all_told.set()
+
+    manager.on(wait_for_gate)
+    manager.on(at_once)
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as workers:
+            workers.start_soon(manager.deliver_forever)
+            tracking(manager, *LIFE)
+            await all_told.wait()
+            assert slow == []
+            gate.set()
+            manager.process_exited("over")
+    assert slow == quick
+
+
+async def test_listeners_may_come_and_go_while_the_session_runs() -> None:
+    manager = TaskManager()
+    seen: list[str] = []
+    told = anyio.Event()
+
+    async def listener(event: TaskEvent) -> None:
+        seen.append(event.kind)
+        told.set()
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as workers:
+            workers.start_soon(manager.deliver_forever)
+            await wait_all_tasks_blocked()
+            manager.on("started", listener)
+            tracking(manager, frames.task_started("a1"))
+            await told.wait()
+            manager.off(listener)
+            manager.off(listener)
+            tracking(manager, frames.task_started("a2"))
+            manager.process_exited("over")
+    assert seen == ["started"]
+
+
+async def test_listeners_hear_of_the_next_process_too() -> None:
+    manager = TaskManager()
+    seen: list[str] = []
+    manager.on("started", lambda event: seen.append(event.task_id))
+    await deliver(manager, frames.task_started("a1"))
+    await deliver(manager, frames.task_started("a2"))
+    assert seen == ["a1", "a2"]
+
+
+async def test_waiting_for_a_listener_does_not_hold_up_tracking() -> None:
+    manager = TaskManager()
+
+    async def never(event: TaskEvent) -> None:
+        await anyio.sleep_forever()
+
+    manager.on(never)
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as workers:
+            workers.start_soon(manager.deliver_forever)
+            await wait_all_tasks_blocked()
+            for number in range(1000):
+                manager.track(message(frames.task_started(f"a{number}")))
+            assert len(manager) == 1000
+            workers.cancel_scope.cancel()

@@ -1,0 +1,188 @@
+"""The manager: looking tasks up, the handle, prompts, the end of the process, tasks of this side."""
+
+import logging
+from typing import Any
+
+import pytest
+from folding import Clock, child, level, message, shell_started, tracking
+
+from claude_agent_py.errors import TaskError, TaskNotFoundError
+from claude_agent_py.tasks import Task, TaskFinished, TaskManager, TaskStatus
+from claude_agent_py.testing import frames
+from claude_agent_py.wire.tasks import TaskStartedMessage
+
+pytestmark = pytest.mark.anyio
+
+
+def test_a_manager_without_a_session_and_without_a_loop() -> None:
+    manager = tracking(TaskManager(), frames.task_started("a1", "review"), *frames.task_end("a1", summary="fine"))
+    task = manager["a1"]
+    assert isinstance(task, Task)
+    assert (task.id, task.description, task.status, task.summary) == ("a1", "review", TaskStatus.COMPLETED, "fine")
+    assert task.done
+    assert repr(task) == "<Task a1 local_agent completed 'review'>"
+
+
+def test_looking_up() -> None:
+    manager = tracking(TaskManager(), frames.task_started("a1"), frames.task_started("a2"), *frames.task_end("a2"))
+    assert [task.id for task in manager] == ["a1", "a2"]
+    assert len(manager) == 2
+    assert "a1" in manager
+    assert "a3" not in manager
+    assert manager.get("a3") is None
+    assert manager.get("a1") is manager["a1"]
+    assert [task.id for task in manager.running] == ["a1"]
+    assert [task.id for task in manager.finished] == ["a2"]
+    assert manager.live_ids() == {"a1"}
+    assert repr(manager) == "<TaskManager 2 tasks, 1 live>"
+
+
+async def test_unknown_tasks_are_a_typed_error() -> None:
+    manager = TaskManager()
+    with pytest.raises(TaskNotFoundError) as caught:
+        manager["nope"]
+    assert caught.value.task_id == "nope"
+    for call in (manager.wait, manager.stop, manager.output, manager.move_to_background):
+        with pytest.raises(TaskNotFoundError):
+            await call("nope")
+    with pytest.raises(TaskNotFoundError):
+        manager.follow("nope")
+
+
+def test_everything_that_a_task_says_of_itself() -> None:
+    clock = Clock(50.0)
+    manager = TaskManager(clock=clock)
+    start = frames.task_started("a1", "review", prompt="look", subagent_type="reviewer", tool_use_id="toolu_7")
+    tracking(manager, level("a1"), start, frames.task_progress("a1", "Running make", last_tool_name="Bash"))
+    task = manager["a1"]
+    assert (task.type, task.subagent_type, task.prompt, task.tool_use_id) == (
+        "local_agent",
+        "reviewer",
+        "look",
+        "toolu_7",
+    )
+    assert (task.run_id, task.activity, task.last_tool_name) == ("0-a1", "Running make", "Bash")
+    assert (task.is_backgrounded, task.is_agent, task.is_shell, task.is_ambient) == (True, True, False, False)
+    assert (task.started_at, task.ended_at, task.outcome) == (50.0, None, None)
+    assert task.usage is not None
+    assert task.usage.total_tokens == 110
+    clock.now = 60.0
+    tracking(manager, *frames.task_end("a1", "failed", "it broke", output_file="/tmp/a1.output"))
+    assert (task.ended_at, task.failure_reason, task.output_file) == (60.0, "it broke", "/tmp/a1.output")
+    assert task.outcome is not None
+    assert task.outcome.duration == 10.0
+    assert not task.outcome.is_success
+
+
+def test_the_history_of_runs_is_kept() -> None:
+    manager = tracking(TaskManager(), frames.task_started("a1"), *frames.task_end("a1", summary="one"))
+    task = manager["a1"]
+    tracking(manager, frames.task_started("a1", run_id="1-a1", prompt="more"))
+    assert (task.status, task.prompt, task.outcome) == (TaskStatus.RUNNING, "more", None)
+    tracking(manager, frames.task_notification("a1", summary="two", run_id="1-a1"))
+    assert manager["a1"] is task
+    assert [outcome.summary for outcome in task.outcomes] == ["one", "two"]
+    assert [outcome.run_id for outcome in task.outcomes] == ["0-a1", "1-a1"]
+
+
+def test_tracking_gives_the_events_it_caused() -> None:
+    manager = TaskManager()
+    assert [event.kind for event in manager.track(message(frames.task_started("a1")))] == ["started"]
+    events = manager.track(message(frames.task_notification("a1", summary="fine")))
+    assert isinstance(events[-1], TaskFinished)
+    assert events[-1].outcome.summary == "fine"
+    assert events[-1].notification().summary == "fine"
+
+
+def test_tracking_never_raises(caplog: pytest.LogCaptureFixture) -> None:
+    manager = TaskManager()
+
+    class Broken:
+        @property
+        def agent_id(self) -> str:
+            raise RuntimeError("broken on purpose")
+
+    with caplog.at_level(logging.ERROR):
+        assert manager.track(Broken()) == []
+    assert "the session goes on" in caplog.text
+    for odd in (None, 5, "text", {"type": "system", "subtype": "task_started"}, b"", object()):
+        assert manager.track(odd) == []
+    assert manager.track_hook("SubagentStart", {"agent_id": object()}) == []
+
+
+def test_an_observer_that_raises_harms_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    manager = TaskManager()
+    seen: list[Any] = []
+
+    def broken(events: list[Any]) -> None:
+        raise RuntimeError("no")
+
+    manager.observe(broken)
+    manager.observe(seen.extend)
+    tracking(manager, frames.task_started("a1"))
+    assert [event.kind for event in seen] == ["started"]
+    assert "observer" in caplog.text
+
+
+def test_a_prompt_for_the_user() -> None:
+    manager = tracking(TaskManager(), frames.task_started("a1"))
+    manager.track_prompt("r1", "a1")
+    assert [task.id for task in manager.running if task.status is TaskStatus.AWAITING_USER] == ["a1"]
+    manager.track_prompt_end("r1")
+    assert manager["a1"].status is TaskStatus.RUNNING
+    assert manager.track_prompt("r2", None) == []
+
+
+def test_when_the_process_dies_ten_tasks_fail() -> None:
+    manager = tracking(TaskManager(), *(frames.task_started(f"a{number}") for number in range(10)))
+    events = manager.process_exited("the CLI ended with exit code 137")
+    assert len([event for event in events if isinstance(event, TaskFinished)]) == 10
+    assert {task.status for task in manager} == {TaskStatus.FAILED}
+    assert {task.failure_reason for task in manager} == {"the CLI ended with exit code 137"}
+    assert manager.live_ids() == frozenset()
+
+
+# Tasks that this side runs
+
+
+async def test_an_adopted_task_is_stopped_by_its_own_function_and_survives_the_process() -> None:
+    manager = TaskManager()
+
+    async def stop() -> None:
+        manager.track(message(frames.task_notification("child", "stopped", "as told")))
+
+    start = message(frames.task_started("child", task_type="child_agent"))
+    assert isinstance(start, TaskStartedMessage)
+    task = manager.adopt(start, stop)
+    tracking(manager, level(), frames.task_started("a1"))
+    manager.process_exited("gone")
+    assert (task.status, manager["a1"].status) == (TaskStatus.RUNNING, TaskStatus.FAILED)
+    tracking(manager, frames.task_updated("child", "awaiting_user"))
+    assert task.status is TaskStatus.AWAITING_USER
+    outcome = await task.stop()
+    assert (outcome.status, outcome.summary) == (TaskStatus.STOPPED, "as told")
+
+
+async def test_requests_need_a_session() -> None:
+    manager = tracking(TaskManager(), frames.task_started("a1", is_backgrounded=False))
+    for call in (manager["a1"].stop, manager["a1"].move_to_background):
+        with pytest.raises(TaskError, match="no session"):
+            await call()
+
+
+# Messages
+
+
+async def test_the_messages_of_a_subagent() -> None:
+    manager = tracking(TaskManager(), frames.task_started("a1"), child("a1", "one"), child("a2", "other"))
+    tracking(manager, child("a1", "two"), frames.assistant("main"), *frames.task_end("a1"), child("a1", "straggler"))
+    assert [one.text async for one in manager["a1"].messages()] == ["one", "two", "straggler"]
+
+
+def test_shells_are_shells_and_agents_are_agents() -> None:
+    manager = tracking(TaskManager(), shell_started("b1"), frames.task_started("w1", task_type="local_workflow"))
+    assert (manager["b1"].is_shell, manager["b1"].is_agent) == (True, False)
+    assert (manager["w1"].is_shell, manager["w1"].is_agent) == (False, False)
+    tracking(manager, frames.task_notification("a0123456789abcdef"), frames.task_notification("b12345678"))
+    assert manager["a0123456789abcdef"].is_agent
+    assert manager["b12345678"].is_shell

@@ -1,0 +1,130 @@
+"""Reconciling with the files: ends that only they tell of, and doubts that they settle; with and without a worker."""
+
+import json
+from pathlib import Path
+
+import anyio
+import pytest
+from folding import HASTY, level, shell_started, tracking
+
+from claude_agent_py.tasks import Evidence, TaskManager, TaskStatus
+from claude_agent_py.testing import frames
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(params=["with a worker", "alone"])
+def with_worker(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param == "with a worker")
+
+
+async def outcome_of(manager: TaskManager, task_id: str, with_worker: bool) -> tuple[TaskStatus, Evidence]:
+    """Wait for a task, with the session's worker or without."""
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as workers:
+            if with_worker:
+                workers.start_soon(manager.reconcile_forever)
+            outcome = await manager.wait(task_id)
+            workers.cancel_scope.cancel()
+    return outcome.status, outcome.evidence
+
+
+def shell(tmp_path: Path, text: str) -> TaskManager:
+    """A live shell, listed by the CLI, with this output."""
+    path = tmp_path / "b1.output"
+    path.write_text(text)
+    manager = TaskManager(grace=HASTY)
+    listed = {"task_id": "b1", "run_id": "0-b1", "task_type": "local_bash", "description": "make"}
+    tracking(manager, level(listed), shell_started("b1"))
+    said = f"Command running in background with ID: b1. Output is being written to: {path}. You will be notified."
+    return tracking(manager, frames.tool_result("toolu_b1", said))
+
+
+def agent(tmp_path: Path, notes: dict[str, object] | None, text: str = "report") -> TaskManager:
+    """A live subagent, listed by the CLI, with this transcript."""
+    path = tmp_path / "agent-a1.jsonl"
+    message = {"role": "assistant", "content": [{"type": "text", "text": text}], "stop_reason": "end_turn"}
+    path.write_text(json.dumps({"type": "assistant", "message": message, "uuid": "u"}) + "\n")
+    if notes is not None:
+        (tmp_path / "agent-a1.meta.json").write_text(json.dumps(notes))
+    manager = tracking(TaskManager(grace=HASTY), level("a1"), frames.task_started("a1"))
+    manager.track_hook("SubagentStop", {"agent_id": "a1", "agent_type": "x", "agent_transcript_path": str(path)})
+    return manager
+
+
+@pytest.mark.parametrize(
+    ("text", "status", "code"),
+    [
+        ("ok\n\n[exited with code 0]\n", TaskStatus.COMPLETED, 0),
+        ("no\n\n[exited with code 2]\n", TaskStatus.FAILED, 2),
+        ("half\n\n[killed]\n", TaskStatus.STOPPED, None),
+    ],
+)
+async def test_an_end_that_only_the_marker_tells_of(
+    tmp_path: Path, with_worker: bool, text: str, status: TaskStatus, code: int | None
+) -> None:
+    manager = shell(tmp_path, text)
+    assert await outcome_of(manager, "b1", with_worker) == (status, Evidence.END_MARKER)
+    assert manager["b1"].exit_code == code
+    assert manager["b1"].failure_reason == ("exit code 2" if code else None)
+
+
+async def test_the_marker_decides_how_a_shell_ended_that_is_no_longer_listed(tmp_path: Path, with_worker: bool) -> None:
+    manager = tracking(shell(tmp_path, "no\n\n[exited with code 2]\n"), level())
+    assert await outcome_of(manager, "b1", with_worker) == (TaskStatus.FAILED, Evidence.END_MARKER)
+
+
+async def test_an_end_that_only_the_notes_of_the_cli_tell_of(tmp_path: Path, with_worker: bool) -> None:
+    manager = agent(tmp_path, {"finished": True})
+    assert await outcome_of(manager, "a1", with_worker) == (TaskStatus.COMPLETED, Evidence.TRANSCRIPT)
+    assert manager["a1"].summary == "report"
+
+
+async def test_an_agent_that_the_cli_notes_as_stopped(tmp_path: Path, with_worker: bool) -> None:
+    manager = agent(tmp_path, {"stoppedByUser": True})
+    assert await outcome_of(manager, "a1", with_worker) == (TaskStatus.STOPPED, Evidence.TRANSCRIPT)
+
+
+async def test_the_report_of_an_update_that_no_notification_followed(tmp_path: Path, with_worker: bool) -> None:
+    manager = tracking(agent(tmp_path, {"finished": True}), frames.task_updated("a1", "completed"))
+    assert await outcome_of(manager, "a1", with_worker) == (TaskStatus.COMPLETED, Evidence.UPDATE)
+    assert manager["a1"].summary == "report"
+
+
+async def test_an_agent_that_is_not_noted_as_finished_goes_on(tmp_path: Path) -> None:
+    manager = agent(tmp_path, {"agentType": "x"})
+    with anyio.move_on_after(0.5):
+        async with anyio.create_task_group() as workers:
+            workers.start_soon(manager.reconcile_forever)
+    assert manager["a1"].status is TaskStatus.RUNNING
+
+
+async def test_a_shell_that_runs_goes_on(tmp_path: Path) -> None:
+    manager = shell(tmp_path, "so far\n")
+    with anyio.move_on_after(0.5):
+        await manager["b1"].wait()
+    assert manager["b1"].status is TaskStatus.RUNNING
+
+
+async def test_a_marker_that_the_cli_contradicts_is_not_believed(tmp_path: Path) -> None:
+    # A shell that prints another one's output ends in a marker that is not its own.
+    manager = shell(tmp_path, "other\n\n[exited with code 0]\n")
+    listed = {"task_id": "b1", "run_id": "0-b1", "task_type": "local_bash", "description": "make"}
+    with anyio.move_on_after(0.5):
+        async with anyio.create_task_group() as workers:
+            workers.start_soon(manager.reconcile_forever)
+            while True:
+                await anyio.sleep(0.01)
+                tracking(manager, level(listed))
+    assert manager["b1"].status is TaskStatus.RUNNING
+
+
+async def test_a_worker_with_nothing_to_do_sleeps() -> None:
+    manager = TaskManager(grace=HASTY)
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as workers:
+            workers.start_soon(manager.reconcile_forever)
+            await anyio.wait_all_tasks_blocked()
+            tracking(manager, frames.task_started("a1"), frames.task_updated("a1", "killed"))
+            await manager.until(lambda: manager["a1"].outcome is not None, "a1")
+            workers.cancel_scope.cancel()

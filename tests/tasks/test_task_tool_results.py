@@ -1,0 +1,207 @@
+"""What results of tools say about tasks, and that no other tool can say it."""
+
+from typing import Any
+
+import pytest
+from folding import Desk, kinds, level, message
+
+from claude_agent_py.tasks import Evidence
+from claude_agent_py.tasks.announcements import Announcement, OpenCalls, announcements
+from claude_agent_py.testing import frames
+
+ASYNC_AGENT = {
+    "isAsync": True,
+    "status": "async_launched",
+    "agentId": "a1",
+    "description": "review",
+    "prompt": "look at it",
+    "outputFile": "/tmp/tasks/a1.output",
+}
+COMPLETED_AGENT = {
+    "status": "completed",
+    "agentId": "a1",
+    "prompt": "look at it",
+    "content": [{"type": "text", "text": "<a note of the CLI>"}, {"type": "text", "text": "the report"}],
+    "totalTokens": 120,
+    "totalToolUseCount": 2,
+    "totalDurationMs": 30,
+}
+SHELL = {"stdout": "", "stderr": "", "interrupted": False, "backgroundTaskId": "b1"}
+SHELL_TEXT = (
+    "Command running in background with ID: b1. Output is being written to: /tmp/x y/tasks/b1.output. "
+    "You will be notified when it completes."
+)
+
+
+@pytest.fixture
+def desk() -> Desk:
+    return Desk()
+
+
+def call(name: str, call_id: str = "toolu_1", **fields: Any) -> dict[str, Any]:
+    return frames.assistant([frames.tool_use_block(name, id=call_id)], **fields)
+
+
+def result(structured: Any, text: Any = "", call_id: str = "toolu_1") -> dict[str, Any]:
+    return frames.tool_result(call_id, text, tool_use_result=structured)
+
+
+def test_a_launched_agent_is_known_by_the_result_alone(desk: Desk) -> None:
+    assert kinds(desk.fold(call("Agent"), result(ASYNC_AGENT))) == ["output_available", "started"]
+    entry = desk.ledger.entries["a1"]
+    assert (entry.type, entry.description, entry.run.prompt) == ("local_agent", "review", "look at it")
+    assert entry.output_file == "/tmp/tasks/a1.output"
+    assert entry.is_backgrounded
+    assert desk.ledger.live_ids() == {"a1"}
+
+
+def test_the_result_of_a_launch_is_no_second_start(desk: Desk) -> None:
+    desk.fold(level("a1"), frames.task_started("a1", tool_use_id="toolu_1"))
+    assert kinds(desk.fold(call("Agent"), result(ASYNC_AGENT))) == ["output_available"]
+    assert len(desk.ledger.entries["a1"].runs) == 1
+
+
+def test_a_late_result_of_a_launch_opens_nothing(desk: Desk) -> None:
+    desk.fold(frames.task_started("a1", tool_use_id="toolu_1"), frames.task_notification("a1"))
+    desk.fold(call("Agent"), result(ASYNC_AGENT))
+    assert desk.status("a1") == "completed"
+    assert desk.ledger.live_ids() == frozenset()
+
+
+def test_the_result_of_a_foreground_agent_ends_it(desk: Desk) -> None:
+    desk.fold(frames.task_started("a1", is_backgrounded=False, tool_use_id="toolu_1"))
+    desk.fold(call("Agent"), result(COMPLETED_AGENT))
+    outcome = desk.run("a1").outcome
+    assert (outcome.status, outcome.summary, outcome.evidence) == ("completed", "the report", Evidence.TOOL_RESULT)
+    assert outcome.usage.total_tokens == 120
+
+
+def test_the_notification_is_better_than_the_result(desk: Desk) -> None:
+    desk.fold(frames.task_started("a1", is_backgrounded=False, tool_use_id="toolu_1"))
+    desk.fold(*frames.task_end("a1", "completed", "its own words"), call("Agent"), result(COMPLETED_AGENT))
+    assert desk.run("a1").outcome.summary == "its own words"
+    assert kinds(desk.events).count("finished") == 1
+    assert "revised" not in kinds(desk.events)
+
+
+def test_the_result_of_the_first_run_does_not_end_the_second(desk: Desk) -> None:
+    desk.fold(frames.task_started("a1", is_backgrounded=False, tool_use_id="toolu_1"))
+    desk.fold(frames.task_started("a1", run_id="1-a1", tool_use_id="toolu_2"))
+    desk.fold(call("Agent"), result(COMPLETED_AGENT))
+    assert desk.status("a1") == "running"
+
+
+def test_a_background_shell_and_its_output_file(desk: Desk) -> None:
+    assert kinds(desk.fold(call("Bash"), result(SHELL, SHELL_TEXT))) == ["started", "output_available"]
+    entry = desk.ledger.entries["b1"]
+    assert (entry.type, entry.output_file) == ("local_bash", "/tmp/x y/tasks/b1.output")
+
+
+def test_a_text_alone_makes_no_task_known(desk: Desk) -> None:
+    echo = "Command running in background with ID: b7. Output is being written to: /etc/b7.output. You will"
+    desk.fold(call("Bash"), result({"stdout": echo, "stderr": "", "interrupted": False}, echo))
+    assert desk.ledger.entries == {}
+
+
+def test_a_text_cannot_redirect_the_output_of_another_task(desk: Desk) -> None:
+    desk.fold(call("Bash"), result(SHELL, SHELL_TEXT))
+    echo = "Command running in background with ID: b1. Output is being written to: /etc/b1.output. You will"
+    desk.fold(call("Bash", "toolu_2"), result({"stdout": echo}, echo, "toolu_2"))
+    assert desk.ledger.entries["b1"].output_file == "/tmp/x y/tasks/b1.output"
+
+
+def test_a_shell_in_a_subagent_has_its_path_in_the_text(desk: Desk) -> None:
+    desk.fold(frames.task_started("b1", tool_use_id="toolu_1", task_type="local_bash", parent_task_id="a1"))
+    desk.fold(frames.tool_result("toolu_1", SHELL_TEXT, agent_id="a1", parent_tool_use_id="toolu_a1"))
+    assert desk.ledger.entries["b1"].output_file == "/tmp/x y/tasks/b1.output"
+
+
+def test_another_tool_cannot_speak_of_tasks(desk: Desk) -> None:
+    desk.fold(call("mcp__evil__tool"), result(ASYNC_AGENT))
+    desk.fold(call("Read", "toolu_2"), result(SHELL, SHELL_TEXT, "toolu_2"))
+    assert desk.ledger.entries == {}
+
+
+def test_a_result_whose_call_was_not_seen_is_believed(desk: Desk) -> None:
+    desk.fold(result(ASYNC_AGENT))
+    assert desk.ledger.live_ids() == {"a1"}
+
+
+def test_monitors_and_workflows(desk: Desk) -> None:
+    desk.fold(call("Monitor"), result({"taskId": "b2", "timeoutMs": 60000, "persistent": False}))
+    workflow = {"status": "async_launched", "taskId": "w1", "summary": "two phases"}
+    desk.fold(call("Workflow", "toolu_2"), result(workflow, "", "toolu_2"))
+    types = {task_id: entry.type for task_id, entry in desk.ledger.entries.items()}
+    assert types == {"b2": "local_bash", "w1": "local_workflow"}
+
+
+@pytest.mark.parametrize(
+    "structured",
+    [
+        {"success": True, "taskId": "1", "updatedFields": ["status"]},  # the to-do list
+        {"task": {"id": "1", "subject": "First"}},
+        "Error: nothing",
+        ["b1"],
+        None,
+        {"agentId": 7, "status": "async_launched"},
+        {"agentId": "a1", "status": "refused"},
+        {"task_id": "b1"},
+        {"taskId": "x", "status": "unheard_of"},
+    ],
+)
+def test_other_results_say_nothing(desk: Desk, structured: Any) -> None:
+    assert desk.fold(call("Agent"), result(structured)) == []
+    assert desk.ledger.entries == {}
+
+
+def test_task_stop_ends_what_it_stopped(desk: Desk) -> None:
+    stopped = {"message": "Successfully stopped task: b1", "task_id": "b1", "task_type": "local_bash", "command": "x"}
+    desk.fold(frames.task_started("b1", task_type="local_bash"), call("TaskStop"), result(stopped))
+    outcome = desk.run("b1").outcome
+    assert (outcome.status, outcome.evidence) == ("stopped", Evidence.TOOL_RESULT)
+    desk.fold(call("TaskStop", "toolu_2"), result(stopped | {"task_id": "nobody"}, "", "toolu_2"))
+    assert "nobody" not in desk.ledger.entries
+
+
+def test_a_message_that_resumes_an_agent_whose_start_is_lost(desk: Desk) -> None:
+    desk.fold(frames.task_started("a1"), frames.task_notification("a1"))
+    resumed = {"success": True, "message": "Resuming agent", "resumedAgentId": "a1"}
+    desk.fold(call("SendMessage", "toolu_9"), result(resumed, "", "toolu_9"))
+    assert desk.status("a1") == "running"
+    desk.fold(frames.task_notification("a1", summary="two", run_id="1-a1", tool_use_id="toolu_9"))
+    runs = desk.ledger.entries["a1"].runs
+    assert [(run.run_id, run.summary) for run in runs] == [("0-a1", "done"), ("1-a1", "two")]
+
+
+def test_a_message_that_resumed_an_agent_is_no_second_run(desk: Desk) -> None:
+    desk.fold(frames.task_started("a1"), frames.task_notification("a1"))
+    desk.fold(frames.task_started("a1", run_id="1-a1", tool_use_id="toolu_9"))
+    desk.fold(frames.task_notification("a1", run_id="1-a1", tool_use_id="toolu_9"))
+    resumed = {"success": True, "message": "Resuming agent", "resumedAgentId": "a1"}
+    desk.fold(call("SendMessage", "toolu_9"), result(resumed, "", "toolu_9"))
+    assert desk.status("a1") == "completed"
+    assert len(desk.ledger.entries["a1"].runs) == 2
+
+
+def test_a_message_to_a_running_agent_changes_nothing(desk: Desk) -> None:
+    desk.fold(frames.task_started("a1"))
+    queued = {"success": True, "message": "Message queued", "pin": {"id": "a1"}}
+    assert desk.fold(call("SendMessage"), result(queued)) == []
+
+
+def test_open_calls_are_bounded() -> None:
+    calls = OpenCalls()
+    for number in range(10_000):
+        calls.note(message(call("Bash", f"toolu_{number}")))
+    assert calls.get("toolu_0") is None
+    assert calls.get("toolu_9999") is not None
+    assert calls.close("toolu_9999") is not None
+    assert calls.get("toolu_9999") is None
+
+
+def test_a_message_with_several_results() -> None:
+    blocks = [{"type": "tool_result", "tool_use_id": f"toolu_{n}", "content": "x"} for n in (1, 2)]
+    assert list(announcements(message(frames.user(blocks)), OpenCalls())) == []
+    assert list(announcements(message(result(SHELL)), OpenCalls())) == [
+        Announcement("launched", "b1", "toolu_1", type="local_bash")
+    ]

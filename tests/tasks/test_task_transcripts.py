@@ -1,0 +1,238 @@
+"""Transcripts of subagents: read as the CLI wrote them, and what they say about an end."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from folding import child, tracking
+
+from claude_agent_py.errors import TaskOutputError
+from claude_agent_py.tasks import TaskManager
+from claude_agent_py.tasks.outcome import Finding
+from claude_agent_py.tasks.places import Places, project_slug
+from claude_agent_py.tasks.state import Evidence
+from claude_agent_py.tasks.transcript import look_at_transcript, parse_entry, read_notes, read_transcript
+from claude_agent_py.testing import frames
+from claude_agent_py.wire.messages import AssistantMessage, UserMessage
+from claude_agent_py.wire.tasks import TaskStatus
+
+pytestmark = pytest.mark.anyio
+
+RECORDED = Path(__file__).parent / "transcripts"
+OUTER, INNER, FAILED, STOPPED = "ae71ede37b9cf8f78", "ab70b7f13d920ddec", "a7688ee10904ba3ac", "abd5d86cc1d6fe502"
+
+
+def recorded(agent_id: str) -> str:
+    return str(RECORDED / f"agent-{agent_id}.jsonl")
+
+
+def entry(kind: str, content: Any, **fields: Any) -> str:
+    """One line of a transcript."""
+    message = {"role": kind, "content": content} | fields.pop("message", {})
+    return json.dumps({"type": kind, "message": message, "uuid": "u", "sessionId": "s", **fields}) + "\n"
+
+
+# Reading
+
+
+def test_only_messages_are_read() -> None:
+    messages = list(read_transcript(recorded(OUTER), parent_tool_use_id="toolu_x"))
+    assert [type(message) for message in messages[:3]] == [UserMessage, AssistantMessage, AssistantMessage]
+    assert messages[0].text == "AG-OUT"
+    assert messages[-1].text == "outer report"
+    assert {message.agent_id for message in messages} == {OUTER}
+    assert {message.parent_tool_use_id for message in messages} == {"toolu_x"}
+    assert all(message.uuid and message.session_id and message.timestamp for message in messages)
+    calls = [use.name for message in messages if isinstance(message, AssistantMessage) for use in message.tool_uses]
+    assert calls == ["Bash", "Agent"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"",
+        b"not json",
+        b'"message"',
+        b'[{"message": 1}]',
+        b'{"type":"user"}',
+        b'{"type":"user","message":{"role":"robot","content":"x"}}',
+        b'{"type":"attachment","message":{"role":"user","content":"x"}}',
+        b'{"type":7,"message":{"role":"user","content":"x"}}',
+        b'\xff\xfe "message"',
+    ],
+)
+def test_a_line_that_is_no_message_is_skipped(line: bytes) -> None:
+    assert parse_entry(line) is None
+
+
+def test_what_the_cli_notes_beside_a_transcript() -> None:
+    outer, inner, stopped = (read_notes(recorded(agent)) for agent in (OUTER, INNER, STOPPED))
+    assert outer is not None
+    assert inner is not None
+    assert stopped is not None
+    assert (outer.is_finished, outer.is_stopped, outer.parent_agent_id) == (True, False, None)
+    assert inner.parent_agent_id == OUTER
+    assert (stopped.is_finished, stopped.is_stopped) == (False, True)
+
+
+@pytest.mark.parametrize(("content"), [None, "", "[]", "{", "7"])
+def test_notes_that_cannot_be_read_are_none(tmp_path: Path, content: str | None) -> None:
+    if content is not None:
+        (tmp_path / "agent-a1.meta.json").write_text(content)
+    assert read_notes(str(tmp_path / "agent-a1.jsonl")) is None
+
+
+# What it says about the end
+
+
+@pytest.mark.parametrize(
+    ("agent_id", "status", "summary"),
+    [
+        (OUTER, TaskStatus.COMPLETED, "outer report"),
+        (FAILED, TaskStatus.FAILED, "API Error: 400 boom"),
+        (STOPPED, TaskStatus.STOPPED, ""),
+    ],
+)
+def test_recorded_ends(agent_id: str, status: TaskStatus, summary: str) -> None:
+    finding = look_at_transcript(recorded(agent_id))
+    assert finding is not None
+    assert (finding.evidence, finding.status, finding.summary) == (Evidence.TRANSCRIPT, status, summary)
+
+
+def test_an_agent_that_runs_has_notes_that_do_not_say_finished(tmp_path: Path) -> None:
+    shutil.copy(recorded(OUTER), tmp_path / "agent-a1.jsonl")
+    (tmp_path / "agent-a1.meta.json").write_text('{"agentType":"x"}')
+    assert look_at_transcript(str(tmp_path / "agent-a1.jsonl")) == Finding(Evidence.TRANSCRIPT)
+
+
+@pytest.mark.parametrize(
+    ("lines", "status"),
+    [
+        ([entry("user", "go")], None),
+        ([entry("assistant", [{"type": "text", "text": "hm"}])], None),
+        ([entry("assistant", [{"type": "text", "text": "done"}], message={"stop_reason": "end_turn"})], "completed"),
+        (
+            [
+                entry(
+                    "assistant",
+                    [{"type": "tool_use", "id": "t", "name": "Bash", "input": {}}],
+                    message={"stop_reason": "tool_use"},
+                )
+            ],
+            None,
+        ),
+        ([entry("user", [{"type": "text", "text": "[Request interrupted by user for tool use]"}])], "stopped"),
+        ([entry("assistant", [{"type": "text", "text": "API Error"}], isApiErrorMessage=True)], "failed"),
+    ],
+)
+def test_without_notes_the_last_message_has_to_do(tmp_path: Path, lines: list[str], status: str | None) -> None:
+    path = tmp_path / "agent-a1.jsonl"
+    path.write_text("".join(lines))
+    finding = look_at_transcript(str(path))
+    assert finding is not None
+    assert finding.status == (None if status is None else TaskStatus(status))
+
+
+def test_nothing_to_look_at(tmp_path: Path) -> None:
+    assert look_at_transcript(str(tmp_path / "agent-a1.jsonl")) is None
+
+
+def test_only_the_end_of_a_long_transcript_is_looked_at(tmp_path: Path) -> None:
+    path = tmp_path / "agent-a1.jsonl"
+    last = entry("assistant", [{"type": "text", "text": "the end"}], message={"stop_reason": "end_turn"})
+    path.write_text(entry("user", "x" * 1000) * 2000 + last)
+    finding = look_at_transcript(str(path))
+    assert finding is not None
+    assert (finding.status, finding.summary) == (TaskStatus.COMPLETED, "the end")
+
+
+# From the task
+
+
+def recorded_tree(tmp_path: Path) -> TaskManager:
+    """The recorded agents as tasks, with the files where the CLI has them."""
+    subagents = tmp_path / "projects" / project_slug("/home/user/work") / "session" / "subagents"
+    shutil.copytree(RECORDED, subagents)
+    manager = TaskManager(config_dir=tmp_path)
+    tracking(manager, frames.init() | {"cwd": "/home/user/work", "session_id": "session"})
+    tracking(manager, frames.task_started(OUTER, "outer", tool_use_id="toolu_outer"))
+    return tracking(manager, frames.task_started(INNER, "inner", parent_task_id=OUTER, spawn_depth=2))
+
+
+async def test_the_transcript_of_a_task_has_the_nested_ones_in_order_of_time(tmp_path: Path) -> None:
+    manager = recorded_tree(tmp_path)
+    messages = await manager[OUTER].transcript()
+    assert {message.agent_id for message in messages} == {OUTER, INNER}
+    texts = [message.text for message in messages if message.text]
+    assert texts.index("AG-IN") < texts.index("inner report") < texts.index("outer report")
+    own = await manager[OUTER].transcript(nested=False)
+    assert {message.agent_id for message in own} == {OUTER}
+    assert own[0].parent_tool_use_id == "toolu_outer"
+
+
+async def test_the_report_comes_from_the_transcript_where_no_notification_told_it(tmp_path: Path) -> None:
+    manager = recorded_tree(tmp_path)
+    assert await manager[OUTER].read_output() == "outer report"
+    assert await manager[OUTER].read_output(tail_bytes=6) == "report"
+
+
+async def test_following_a_subagent_gives_what_it_says(tmp_path: Path) -> None:
+    manager = tracking(recorded_tree(tmp_path), frames.task_notification(OUTER, summary="outer report"))
+    assert [chunk async for chunk in manager[OUTER].follow()] == ["I look around.\n", "outer report\n"]
+
+
+async def test_without_a_file_the_messages_that_were_seen_have_to_do() -> None:
+    manager = tracking(TaskManager(), frames.task_started("a1"), child("a1", "one"), child("a1", "two"))
+    assert [message.text for message in await manager["a1"].transcript()] == ["one", "two"]
+    assert await manager["a1"].read_output() == "two"
+
+
+async def test_neither_file_nor_messages_is_a_typed_error(tmp_path: Path) -> None:
+    manager = tracking(TaskManager(), frames.task_started("a1"))
+    with pytest.raises(TaskOutputError, match="not known where"):
+        await manager["a1"].transcript()
+    missing = str(tmp_path / "a1.output")
+    tracking(manager, frames.task_notification("a1", "failed", "no report", output_file=missing))
+    with pytest.raises(TaskOutputError, match="No such file") as caught:
+        await manager["a1"].transcript()
+    assert caught.value.path == missing
+    assert await manager["a1"].read_output() == "no report"
+
+
+async def test_the_output_file_of_a_subagent_is_a_link_to_its_transcript(tmp_path: Path) -> None:
+    output = tmp_path / f"{OUTER}.output"
+    output.symlink_to(recorded(OUTER))
+    manager = tracking(TaskManager(), frames.task_started(OUTER))
+    tracking(manager, frames.task_notification(OUTER, "stopped", output_file=str(output)))
+    assert (await manager[OUTER].transcript())[-1].text == "outer report"
+    assert await manager[OUTER].read_output() == "outer report"
+
+
+# Places
+
+
+def test_hooks_tell_where_transcripts_are() -> None:
+    manager = tracking(TaskManager(), frames.task_started("a1"))
+    places = manager._intake.places
+    entry_of = manager._ledger.entries["a1"]
+    assert places.transcript_of(entry_of) == []
+    manager.track_hook("Stop", {"transcript_path": "/c/projects/p/session.jsonl"})
+    assert places.transcript_of(entry_of) == ["/c/projects/p/session/subagents/agent-a1.jsonl"]
+    manager.track_hook(
+        "SubagentStop",
+        {"agent_id": "a1", "agent_type": "x", "agent_transcript_path": "/elsewhere/agent-a1.jsonl"},
+    )
+    assert places.transcript_of(entry_of)[0] == "/elsewhere/agent-a1.jsonl"
+
+
+def test_without_a_configuration_directory_nothing_is_guessed() -> None:
+    places = Places()
+    places.note_init("/work", "session")
+    manager = tracking(TaskManager(), frames.task_started("a1"))
+    assert places.transcript_of(manager._ledger.entries["a1"]) == []
+
+
+def test_the_slug_of_a_directory() -> None:
+    assert project_slug("/home/user/my project.v2") == "-home-user-my-project-v2"

@@ -1,0 +1,311 @@
+"""Waiting: many waiters, timeouts, cancellation, resumed tasks, all, any, as completed; on asyncio and trio."""
+
+import anyio
+import pytest
+from anyio import wait_all_tasks_blocked
+from anyio.lowlevel import checkpoint
+from folding import HASTY, Clock, child, level, message, tracking
+
+from claude_agent_py.errors import TaskError, TaskTimeoutError
+from claude_agent_py.tasks import Evidence, MessageGap, TaskManager, TaskOutcome, TaskStatus
+from claude_agent_py.testing import frames
+
+pytestmark = pytest.mark.anyio
+
+
+def running(*task_ids: str) -> TaskManager:
+    return tracking(TaskManager(grace=HASTY), *(frames.task_started(task_id) for task_id in task_ids))
+
+
+async def test_awaiting_a_task_that_is_over() -> None:
+    manager = tracking(running("a1"), *frames.task_end("a1", summary="fine"))
+    assert (await manager["a1"]).summary == "fine"
+    assert (await manager.wait("a1", timeout=0)).summary == "fine"
+
+
+async def test_many_waiters_get_the_same_outcome() -> None:
+    manager = running("a1")
+    outcomes: list[TaskOutcome] = []
+
+    async def wait() -> None:
+        outcomes.append(await manager["a1"].wait())
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as waiters:
+            for _ in range(50):
+                waiters.start_soon(wait)
+            await wait_all_tasks_blocked()
+            tracking(manager, frames.task_notification("a1", "failed", "no luck"))
+    assert len(outcomes) == 50
+    assert len(set(map(id, outcomes))) == 1
+    assert outcomes[0].status is TaskStatus.FAILED  # and nothing was raised for it
+
+
+async def test_a_timeout_of_a_wait_leaves_the_task_alone() -> None:
+    manager = running("a1")
+    with pytest.raises(TaskTimeoutError) as caught:
+        await manager["a1"].wait(timeout=0.01)
+    assert (caught.value.task_id, caught.value.timeout) == ("a1", 0.01)
+    assert isinstance(caught.value, TimeoutError)
+    assert manager["a1"].status is TaskStatus.RUNNING
+    tracking(manager, frames.task_notification("a1"))
+    assert (await manager["a1"]).is_success
+
+
+async def test_cancelling_one_waiter_leaves_the_others_waiting() -> None:
+    manager = running("a1")
+    outcomes: list[TaskOutcome] = []
+
+    async def wait(scope: anyio.CancelScope) -> None:
+        with scope:
+            outcomes.append(await manager.wait("a1"))
+
+    with anyio.fail_after(5):
+        first, second = anyio.CancelScope(), anyio.CancelScope()
+        async with anyio.create_task_group() as waiters:
+            waiters.start_soon(wait, first)
+            waiters.start_soon(wait, second)
+            await wait_all_tasks_blocked()
+            first.cancel()
+            await wait_all_tasks_blocked()
+            tracking(manager, frames.task_notification("a1"))
+    assert len(outcomes) == 1
+
+
+async def test_a_waiter_gets_the_run_it_waited_for_although_the_next_began_at_once() -> None:
+    manager = running("a1")
+    outcomes: list[TaskOutcome] = []
+
+    async def wait() -> None:
+        outcomes.append(await manager["a1"])
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as waiters:
+            waiters.start_soon(wait)
+            await wait_all_tasks_blocked()
+            tracking(manager, frames.task_notification("a1", summary="one"), frames.task_started("a1", run_id="1-a1"))
+    assert outcomes[0].summary == "one"
+    assert not manager["a1"].done
+    tracking(manager, frames.task_notification("a1", summary="two", run_id="1-a1"))
+    assert (await manager["a1"]).summary == "two"
+
+
+async def test_an_update_alone_ends_a_wait_after_a_moment() -> None:
+    manager = tracking(running("a1"), frames.task_updated("a1", "killed"))
+    with anyio.fail_after(5):
+        outcome = await manager["a1"].wait()
+    assert (outcome.status, outcome.evidence) == (TaskStatus.STOPPED, Evidence.UPDATE)
+
+
+async def test_a_wait_without_time_does_not_wait_for_the_report() -> None:
+    manager = tracking(TaskManager(), frames.task_started("a1"), frames.task_updated("a1", "killed"))
+    with anyio.fail_after(0.4):
+        assert (await manager.wait("a1", timeout=0)).status is TaskStatus.STOPPED
+
+
+async def test_a_wait_ends_when_nothing_but_the_list_says_that_the_task_is_over() -> None:
+    manager = tracking(running("a1"), level("a1"))
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as waiters:
+            waiters.start_soon(manager["a1"].wait)
+            await wait_all_tasks_blocked()
+            tracking(manager, level())
+    assert (await manager["a1"]).evidence is Evidence.LEVEL
+
+
+@pytest.mark.parametrize("with_worker", [True, False])
+async def test_a_wait_ends_when_the_process_dies(with_worker: bool) -> None:
+    manager = running("a1", "a2")
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as workers:
+            if with_worker:
+                workers.start_soon(manager.reconcile_forever)
+            await wait_all_tasks_blocked()
+            manager.process_exited("gone")
+            assert (await manager.wait("a1")).failure_reason == "gone"
+            assert len(await manager.wait_all()) == 2
+            workers.cancel_scope.cancel()
+
+
+async def test_waiters_look_after_things_themselves_when_the_worker_ends() -> None:
+    manager = running("a1")
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as waiters:
+            async with anyio.create_task_group() as worker:
+                worker.start_soon(manager.reconcile_forever)
+                await wait_all_tasks_blocked()
+                waiters.start_soon(manager["a1"].wait)
+                await wait_all_tasks_blocked()
+                worker.cancel_scope.cancel()
+            tracking(manager, frames.task_updated("a1", "killed"))
+    assert manager["a1"].outcome is not None
+
+
+# All, any, in order
+
+
+async def test_waiting_for_all_includes_those_that_start_meanwhile() -> None:
+    manager = running("a1")
+    outcomes: list[TaskOutcome] = []
+
+    async def wait() -> None:
+        outcomes.extend(await manager.wait_all(timeout=5))
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as waiters:
+            waiters.start_soon(wait)
+            await wait_all_tasks_blocked()
+            tracking(manager, frames.task_started("a2"), frames.task_notification("a1"))
+            await wait_all_tasks_blocked()
+            assert outcomes == []
+            tracking(manager, frames.task_notification("a2", "failed"))
+    assert [(outcome.task_id, outcome.status.value) for outcome in outcomes] == [("a1", "completed"), ("a2", "failed")]
+
+
+async def test_waiting_for_all_of_nothing() -> None:
+    assert await TaskManager().wait_all() == []
+
+
+async def test_waiting_for_some() -> None:
+    manager = tracking(running("a1", "a2", "a3"), frames.task_notification("a3"), frames.task_notification("a1"))
+    outcomes = await manager.wait_all(["a3", "a1"], timeout=1)
+    assert [outcome.task_id for outcome in outcomes] == ["a3", "a1"]
+
+
+async def test_waiting_for_all_names_one_that_was_late() -> None:
+    manager = tracking(running("a1", "a2", "a3"), frames.task_notification("a1"))
+    with pytest.raises(TaskTimeoutError) as caught:
+        await manager.wait_all(timeout=0.01)
+    assert caught.value.task_id == "a2"
+
+
+async def test_ambient_tasks_are_not_waited_for() -> None:
+    manager = tracking(TaskManager(), frames.task_started("d1", ambient=True))
+    with anyio.fail_after(1):
+        assert await manager.wait_all() == []
+        assert [task async for task in manager.as_completed()] == []
+
+
+async def test_waiting_for_any() -> None:
+    manager = running("a1", "a2")
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as others:
+
+            async def end_one() -> None:
+                await wait_all_tasks_blocked()
+                tracking(manager, frames.task_notification("a2"))
+
+            others.start_soon(end_one)
+            assert (await manager.wait_any(timeout=5)).id == "a2"
+    assert (await manager.wait_any()).id == "a2"  # what is over counts
+    with pytest.raises(TaskTimeoutError):
+        await manager.wait_any(["a1"], timeout=0.01)
+
+
+async def test_waiting_for_any_of_nothing() -> None:
+    with pytest.raises(TaskError, match="no task"):
+        await TaskManager().wait_any()
+
+
+async def test_as_completed_gives_tasks_as_they_end() -> None:
+    clock = Clock()
+    manager = tracking(TaskManager(clock=clock), *(frames.task_started(f"a{number}") for number in range(4)))
+    for task_id in ("a2", "a0"):
+        clock.now += 1
+        tracking(manager, frames.task_notification(task_id))
+    order: list[str] = []
+
+    async def collect() -> None:
+        order.extend([task.id async for task in manager.as_completed(timeout=5)])
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as workers:
+            workers.start_soon(collect)
+            await wait_all_tasks_blocked()
+            tracking(manager, frames.task_notification("a3"), frames.task_notification("a1"))
+    assert order == ["a2", "a0", "a3", "a1"]
+
+
+async def test_as_completed_gives_a_resumed_task_again() -> None:
+    manager = tracking(running("a1", "a2"), frames.task_notification("a1"))
+    seen: list[str | None] = []
+    with anyio.fail_after(5):
+        async for task in manager.as_completed():
+            seen.append(task.run_id)
+            if len(seen) == 1:
+                tracking(manager, frames.task_started("a1", run_id="1-a1"))
+                tracking(manager, frames.task_notification("a1", run_id="1-a1"), frames.task_notification("a2"))
+    assert seen == ["0-a1", "1-a1", "0-a2"]
+
+
+async def test_as_completed_times_out() -> None:
+    manager = tracking(running("a1", "a2"), frames.task_notification("a1"))
+    seen: list[str] = []
+
+    async def collect() -> None:
+        async for task in manager.as_completed(timeout=0.05):
+            seen.append(task.id)  # noqa: PERF401 - what came before the error is the point
+
+    with pytest.raises(TaskTimeoutError) as caught:
+        await collect()
+    assert seen == ["a1"]
+    assert caught.value.task_id == "a2"
+
+
+async def test_leaving_as_completed_early_leaves_nothing_behind() -> None:
+    manager = tracking(running("a1", "a2"), frames.task_notification("a1"))
+    async for task in manager.as_completed():
+        assert task.id == "a1"
+        break
+    tracking(manager, frames.task_notification("a2"))
+    assert manager["a2"].done
+
+
+async def test_until_a_condition_holds() -> None:
+    manager = running("a1")
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as workers:
+            workers.start_soon(manager.until, lambda: manager["a1"].activity == "Running make", "a1")
+            await wait_all_tasks_blocked()
+            tracking(manager, frames.task_progress("a1", "Running make"))
+
+
+# Live messages
+
+
+async def test_messages_are_live_until_the_end() -> None:
+    manager = tracking(running("a1"), child("a1", "one"))
+    seen: list[str] = []
+
+    async def read() -> None:
+        seen.extend([one.text async for one in manager["a1"].messages()])
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as workers:
+            workers.start_soon(read)
+            await wait_all_tasks_blocked()
+            tracking(manager, child("a1", "two"))
+            await wait_all_tasks_blocked()
+            tracking(manager, child("a1", "three"), *frames.task_end("a1"))
+    assert seen == ["one", "two", "three"]
+
+
+async def test_messages_that_are_no_longer_kept_are_a_gap() -> None:
+    manager = TaskManager(message_limit=3)
+    tracking(manager, frames.task_started("a1"), *(child("a1", str(number)) for number in range(10)))
+    tracking(manager, *frames.task_end("a1"))
+    seen = [one async for one in manager["a1"].messages()]
+    assert seen[0] == MessageGap("a1", 7)
+    assert [one.text for one in seen[1:]] == ["7", "8", "9"]
+
+
+async def test_waits_work_on_one_loop_after_the_other() -> None:
+    # The fixture runs this twice, on two loops; a manager that outlives a loop must not be tied to it either.
+    manager = _OUTLIVING.setdefault("manager", running("a1"))
+    with pytest.raises(TaskTimeoutError):
+        await manager.wait("a1", timeout=0.01)
+    await checkpoint()
+    manager.track(message(frames.task_progress("a1")))
+
+
+_OUTLIVING: dict[str, TaskManager] = {}
