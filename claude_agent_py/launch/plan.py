@@ -235,7 +235,8 @@ def _check_length(argv: tuple[str, ...], options: ClientOptions) -> None:
 
 def _option_of(name: str) -> str:
     """Give the option that a flag or field is about."""
-    return next((row.option_names[0] for row in TABLE if row.name == name), "extra_args")
+    bare = name.removeprefix("--")
+    return next((row.option_names[0] for row in TABLE if row.name.removeprefix("--") == bare), "extra_args")
 
 
 def _remove(paths: tuple[Path, ...]) -> None:

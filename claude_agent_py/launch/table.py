@@ -332,7 +332,7 @@ TABLE: Final[tuple[Row, ...]] = (
         "CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING", "enable_file_checkpointing", lambda on: "true" if on else None
     ),
     Flag("--setting-sources", "setting_sources", ",".join),
-    Settings("all", "settings"),
+    Settings("settings", "settings"),
     Field("managedSettings", "managed_settings"),
     Flag("--project-config-root", "project_config_root", _path),
 )

@@ -21,7 +21,7 @@ def split_rules(text: str) -> list[str]:
 
 def survives_splitting(rule: str) -> bool:
     """Tell whether a rule is still the same, and one, after the CLI has split a list that holds it."""
-    return split_rules(rule) == [rule]
+    return split_rules(f"{rule},{rule}") == [rule, rule]  # twice: an open parenthesis swallows what follows
 
 
 def tool_of(rule: str) -> str:

@@ -1,0 +1,97 @@
+"""The real CLI, started from a `LaunchPlan` and spoken to by hand: what the options of a test become in the CLI."""
+
+import itertools
+import json
+import subprocess
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from claude_agent_py.launch.locate import find_cli
+from claude_agent_py.launch.plan import LaunchPlan, plan_launch
+from claude_agent_py.options import ClientOptions
+
+Frame = dict[str, Any]
+
+
+class LaunchedCLI:
+    """A process that has answered `initialize`."""
+
+    def __init__(self, plan: LaunchPlan, process: subprocess.Popen[bytes]) -> None:
+        self.plan = plan
+        self.process = process
+        self.frames: list[Frame] = []
+        self._ids = itertools.count()
+        self.reply = self.control("initialize", **plan.initialize)
+        plan.check_reply(self.reply)
+
+    def send(self, frame: Frame) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(frame).encode() + b"\n")
+        self.process.stdin.flush()
+
+    def read(self) -> Frame:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line:
+            assert self.process.stderr is not None
+            raise AssertionError(f"the CLI ended: {self.process.stderr.read().decode()}")
+        frame: Frame = json.loads(line)
+        self.frames.append(frame)
+        return frame
+
+    def control(self, subtype: str, **fields: Any) -> Frame:
+        """Send a control request and give the payload of the reply."""
+        request_id = f"test_{next(self._ids)}"
+        self.send({"type": "control_request", "request_id": request_id, "request": {"subtype": subtype, **fields}})
+        while True:
+            frame = self.read()
+            if frame["type"] == "control_response" and frame["response"]["request_id"] == request_id:
+                assert frame["response"]["subtype"] == "success", frame
+                payload: Frame = frame["response"].get("response", {})
+                return payload
+
+    def prompt(self, text: str = "hi") -> Frame:
+        """Send a prompt and give its result."""
+        self.send({"type": "user", "message": {"role": "user", "content": text}})
+        while (frame := self.read())["type"] != "result":
+            pass
+        return frame
+
+    @property
+    def tools(self) -> list[str]:
+        """The tools of the last turn."""
+        inits = [frame for frame in self.frames if frame.get("subtype") == "init"]
+        tools: list[str] = inits[-1]["tools"]
+        return tools
+
+    def rules(self) -> list[tuple[str, str]]:
+        """The permission rules in force: behaviour and rule."""
+        state = self.control("list_permission_rules")["state"]
+        return [(rule["behavior"], rule["rule"]) for rule in state["rules"]]
+
+
+@contextmanager
+def launched(
+    options: ClientOptions, extra_initialize: Mapping[str, Any] | None = None, timeout: float = 60.0
+) -> Iterator[LaunchedCLI]:
+    """Start the real CLI with these options; end it, and check that it ended well."""
+    plan = plan_launch(options, cli=find_cli(), extra_initialize=extra_initialize)
+    plan.prepare()
+    try:
+        with subprocess.Popen(
+            plan.argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=plan.env, cwd=plan.cwd
+        ) as process:
+            watchdog = threading.Timer(timeout, process.kill)
+            watchdog.start()
+            try:
+                yield LaunchedCLI(plan, process)
+                process.communicate()
+            except BaseException:
+                process.kill()
+                raise
+            finally:
+                watchdog.cancel()
+    finally:
+        plan.clean_up()

@@ -1,0 +1,36 @@
+"""The table: every option stands in it, and nothing else."""
+
+import pytest
+
+from claude_agent_py.launch.table import AWAITED, TABLE, Field, Flag, Here, Row, Settings, Variable
+from claude_agent_py.options import ClientOptions
+from claude_agent_py.wire.requests import InitializeRequest
+
+
+def test_every_option_is_in_the_table() -> None:
+    assert {name for row in TABLE for name in row.option_names} == ClientOptions.model_fields.keys()
+
+
+def test_no_flag_is_written_twice() -> None:
+    names = [row.name for row in TABLE if isinstance(row, Flag | Variable | Field)]
+    assert len(names) == len(set(names))
+
+
+def test_fields_are_those_of_the_request() -> None:
+    known = {field.alias or name for name, field in InitializeRequest.model_fields.items()}
+    assert {row.name for row in TABLE if isinstance(row, Field)} | AWAITED.keys() <= known
+
+
+def test_long_lists_go_where_there_is_room() -> None:
+    assert {row.when_long for row in TABLE if isinstance(row, Flag)} == {None, "settings", *AWAITED} - {
+        "mcpServers",
+        "managedSettings",
+    }
+
+
+@pytest.mark.parametrize("row", TABLE, ids=lambda row: row.name)
+def test_options_as_they_come_tell_next_to_nothing(row: Row) -> None:
+    if isinstance(row, Here | Settings):
+        return
+    expected = True if row.name == "perTaskStopAffordance" else None
+    assert row.value(ClientOptions()) == expected

@@ -1,0 +1,282 @@
+"""Plans: what is on the command line, what is not, and what is refused before there is a process."""
+
+import json
+import os
+import stat
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from claude_agent_py.agents import AgentDefinition
+from claude_agent_py.errors import OptionsError
+from claude_agent_py.launch.plan import LONG_LIST_CHARS, MAX_ARGUMENT_BYTES, LaunchPlan, plan_launch
+from claude_agent_py.option_values import SystemPromptFile, ThinkingEnabled
+from claude_agent_py.options import ClientOptions
+from claude_agent_py.tools.server import ToolServer
+from claude_agent_py.wire.mcp import MCPHTTPServer, MCPStdioServer
+
+ALWAYS = ("--output-format=stream-json", "--verbose", "--input-format=stream-json")
+
+
+def handler(*_: object) -> None:
+    """Stand where a handler has to."""
+
+
+def plan(**given: Any) -> LaunchPlan:
+    return plan_launch(ClientOptions(**given), cli=Path("claude"), environ={"PATH": "/bin"}, scratch=Path("/scratch"))
+
+
+def flags(**given: Any) -> tuple[str, ...]:
+    program, *arguments = plan(**given).argv
+    assert program == "claude"
+    assert tuple(arguments[:3]) == ALWAYS
+    return tuple(arguments[3:])
+
+
+def refused(**given: Any) -> OptionsError:
+    with pytest.raises(OptionsError) as caught:
+        plan(**given)
+    return caught.value
+
+
+def test_options_as_they_come_need_nothing() -> None:
+    made = plan()
+    assert flags() == ()
+    assert made.initialize == {"perTaskStopAffordance": True}
+    assert made.files == {}
+    assert made.cwd is None
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"model": "opus"}, ["--model=opus"]),
+        ({"model": "--dangerously-skip-permissions"}, ["--model=--dangerously-skip-permissions"]),
+        ({"fallback_model": ["a", "b"]}, ["--fallback-model=a,b"]),
+        ({"thinking": "adaptive"}, ["--thinking=adaptive"]),
+        ({"thinking": "disabled"}, ["--thinking=disabled"]),
+        ({"thinking": ThinkingEnabled()}, ["--thinking=adaptive"]),
+        (
+            {"thinking": ThinkingEnabled(budget_tokens=5, display="omitted")},
+            ["--max-thinking-tokens=5", "--thinking-display=omitted"],
+        ),
+        ({"max_thinking_tokens": 0}, ["--max-thinking-tokens=0"]),
+        ({"tools": []}, ["--tools="]),
+        ({"tools": ["Bash", "Read"]}, ["--tools=Bash,Read"]),
+        ({"tools": "default"}, ["--tools=default"]),
+        ({"allowed_tools": ["Read", "Bash(git log *)", "Read"]}, ["--allowedTools=Read,Bash(git log *)"]),
+        ({"allowed_tools": ["Read"], "skills": "all"}, ["--allowedTools=Read,Skill"]),
+        ({"skills": ["pdf"]}, ["--allowedTools=Skill(pdf)"]),
+        ({"disallowed_tools": ["Bash(rm *)"]}, ["--disallowedTools=Bash(rm *)"]),
+        ({"setting_sources": []}, ["--setting-sources="]),
+        ({"setting_sources": ["user", "local"]}, ["--setting-sources=user,local"]),
+        ({"additional_directories": ["a", "-b"]}, ["--add-dir=a", "--add-dir=-b"]),
+        ({"debug": True}, ["--debug"]),
+        ({"debug": "api"}, ["--debug=api"]),
+        ({"persist_session": False}, ["--no-session-persistence"]),
+        ({"session_store": []}, ["--session-mirror"]),
+        ({"max_budget_usd": 0.5}, ["--max-budget-usd=0.5"]),
+        ({"extra_args": {"new": None, "other": "-x"}}, ["--new", "--other=-x"]),
+        ({"permission_prompts": "none", "on_question": handler}, ["--disallowedTools=EnterPlanMode,ExitPlanMode",
+                                                                  "--permission-prompts=none"]),
+        ({"on_question": handler}, ["--disallowedTools=EnterPlanMode,ExitPlanMode", "--permission-prompt-tool=stdio"]),
+        ({"can_use_tool": handler}, ["--disallowedTools=AskUserQuestion", "--permission-prompt-tool=stdio"]),
+        ({"on_plan": handler, "on_question": handler}, ["--permission-prompt-tool=stdio"]),
+        ({"interactions": True}, ["--permission-prompt-tool=stdio"]),
+        ({"permission_prompt_tool_name": "mcp__a__b"}, ["--permission-prompt-tool=mcp__a__b"]),
+        ({"resume": "-x", "fork_session": True}, ["--resume=-x", "--fork-session"]),
+    ],
+)  # fmt: skip
+def test_flags(given: dict[str, Any], expected: list[str]) -> None:
+    assert list(flags(**given)) == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"system_prompt": "x"}, {"systemPrompt": ["x"]}),
+        ({"system_prompt": ""}, {"systemPrompt": [""]}),
+        ({"system_prompt": ["a", "b"]}, {"systemPrompt": ["a", "b"]}),
+        (
+            {"system_prompt": {"type": "preset", "append": "x", "exclude_dynamic_sections": True, "snapshot": False}},
+            {"appendSystemPrompt": "x", "excludeDynamicSections": True, "systemPromptSnapshot": False},
+        ),
+        ({"output_format": {"type": "object"}}, {"jsonSchema": {"type": "object"}}),
+        ({"skills": ["pdf"]}, {"skills": ["pdf"]}),
+        ({"skills": "all"}, {}),
+        ({"title": "T", "tool_aliases": {"A": "B"}}, {"title": "T", "toolAliases": {"A": "B"}}),
+        ({"on_user_dialog": handler}, {"supportedDialogKinds": ["refusal_fallback_prompt"]}),
+        ({"on_user_dialog": handler, "supported_dialog_kinds": ["x"]}, {"supportedDialogKinds": ["x"]}),
+        ({"per_task_stop_affordance": True, "forward_subagent_text": True}, {"forwardSubagentText": True}),
+        (
+            {"agents": {"a": AgentDefinition(description="d", prompt="p", max_turns=3)}},
+            {"agents": {"a": {"description": "d", "prompt": "p", "maxTurns": 3}}},
+        ),
+        ({"mcp_servers": {"own": ToolServer("own")}}, {}),
+    ],
+)
+def test_fields_of_initialize(given: dict[str, Any], expected: dict[str, Any]) -> None:
+    assert plan(**given).initialize == {"perTaskStopAffordance": True, **expected}
+
+
+def test_what_others_make_is_added() -> None:
+    made = plan_launch(ClientOptions(), cli=Path("claude"), extra_initialize={"hooks": {"Stop": []}})
+    assert made.initialize["hooks"] == {"Stop": []}
+
+
+def test_nothing_is_said_about_stopping_tasks_where_it_is_switched_off() -> None:
+    assert plan(per_task_stop_affordance=False).initialize == {}
+
+
+def test_servers_and_managed_settings_go_through_stdin_and_are_confirmed() -> None:
+    server = MCPStdioServer(command="x", env={"K": "SECRET"})
+    made = plan(mcp_servers={"a": server}, managed_settings={"permissions": {"deny": ["SECRET"]}})
+    assert made.argv[4:] == ("--await-initialize", "--managed-settings-in-initialize")
+    assert made.initialize["mcpServers"] == {"a": {"type": "stdio", "command": "x", "env": {"K": "SECRET"}}}
+    made.check_reply({"mcp_servers_applied": True, "managed_settings_applied": True})
+    with pytest.raises(OptionsError, match=r"^mcp_servers: the CLI did not take it") as caught:
+        made.check_reply({"mcp_servers_applied": False, "managed_settings_applied": True})
+    assert caught.value.option == "mcp_servers"
+    with pytest.raises(OptionsError, match=r"^managed_settings: .*is None"):
+        made.check_reply({"mcp_servers_applied": True})
+
+
+def test_no_secret_is_on_the_command_line_or_in_a_repr() -> None:
+    made = plan(
+        env={"TOKEN": "SECRET"},
+        settings={"env": {"K": "SECRET"}},
+        managed_settings={"apiKeyHelper": "SECRET"},
+        mcp_servers={"a": MCPHTTPServer(url="https://h/SECRET", headers={"A": "SECRET"})},
+        system_prompt="SECRET",
+        agents={"a": AgentDefinition(description="SECRET", prompt="SECRET")},
+    )
+    assert "SECRET" not in " ".join(made.argv)
+    assert "SECRET" not in repr(made)
+    assert made.env["TOKEN"] == "SECRET"
+
+
+@given(st.text(min_size=1).filter(lambda text: text.strip() and "\0" not in text))
+def test_no_text_becomes_a_flag(text: str) -> None:
+    given = {"model": text, "resume": text, "agent": text, "resume_session_at": text, "client_app": text}
+    assert set(flags(**given)) == {f"--{name}={text}" for name in ("model", "agent", "resume", "resume-session-at")}
+
+
+@pytest.mark.parametrize("text", ["x" * 20_000_000])
+def test_long_texts_stay_off_the_command_line(text: str) -> None:
+    made = plan(
+        system_prompt={"type": "preset", "append": text},
+        plan_mode_instructions=text,
+        append_subagent_system_prompt=text,
+        agents={"a": AgentDefinition(description="d", prompt=text)},
+        output_format={"description": text},
+        settings={"a": text},
+        title=text,
+    )
+    assert sum(map(len, made.argv)) < 1000
+
+
+def test_long_lists_stay_off_the_command_line() -> None:
+    rules = [f"mcp__server__tool_{number}" for number in range(LONG_LIST_CHARS // 10)]
+    made = plan(allowed_tools=rules, disallowed_tools=rules, settings={"permissions": {"allow": ["A"], "deny": ["B"]}})
+    assert made.argv[4:] == (
+        f"--settings={Path('/scratch/settings.json')}",
+        "--await-initialize",
+        "--initialize-fields=disallowedTools",
+    )
+    assert made.initialize["disallowedTools"] == rules
+    [text] = made.files.values()
+    assert json.loads(text) == {"permissions": {"allow": ["A", *rules], "deny": ["B"]}}
+    assert made.confirmations == {"disallowed_tools_applied": "disallowed_tools"}
+
+
+@pytest.mark.parametrize(
+    ("given", "option", "says"),
+    [
+        ({"cwd": "/does/not/exist"}, "cwd", "is not there"),
+        ({"cwd": __file__}, "cwd", "is no directory"),
+        ({"settings": "/does/not/exist.json"}, "settings", "there is no file"),
+        ({"mcp_servers": "/does/not/exist.json"}, "mcp_servers", "there is no file"),
+        ({"system_prompt": SystemPromptFile(path=Path("/does/not/exist"))}, "system_prompt", "there is no file"),
+        ({"settings": {"sandbox": 5}, "sandbox": {"enabled": True}}, "settings", "sandbox must be an object, not int"),
+        ({"model": "x" * MAX_ARGUMENT_BYTES}, "model", "is too long for a command line"),
+        ({"resume": "a\0b"}, "resume", "holds a NUL character"),
+        ({"additional_directories": ["x" * 100_000] * 11}, "additional_directories", "the command line would have"),
+        (
+            {"extra_args": {"settings": "x"}, "sandbox": {"enabled": True}},
+            "extra_args",
+            "because of the option settings",
+        ),
+        ({"extra_args": {"model": "x"}, "model": "y"}, "extra_args", "because of the option model"),
+        ({"extra_args": {"x": "y" * MAX_ARGUMENT_BYTES}}, "extra_args", "is too long for a command line"),
+    ],
+)
+def test_what_cannot_be_started_is_refused(given: dict[str, Any], option: str, says: str) -> None:
+    error = refused(**given)
+    assert error.option == option
+    assert says in str(error)
+
+
+def test_a_settings_file_goes_as_it_is_unless_something_is_joined(tmp_path: Path) -> None:
+    path = tmp_path / "settings.json"
+    path.write_text('{"model": "x", "sandbox": {"network": {"deniedDomains": ["a"]}}}')
+    assert flags(settings=path) == (f"--settings={path}",)
+    made = plan(settings=path, sandbox={"enabled": True, "network": {"denied_domains": ["b"]}})
+    assert json.loads(made.files[Path("/scratch/settings.json")]) == {
+        "model": "x",
+        "sandbox": {"enabled": True, "failIfUnavailable": True, "network": {"deniedDomains": ["a", "b"]}},
+    }
+
+
+@pytest.mark.parametrize("text", ["[]", "{", "\ufeff[1"])
+def test_a_settings_file_that_cannot_be_joined_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "settings.json"
+    path.write_text(text)
+    assert str(refused(settings=path, sandbox={"enabled": True})).startswith(f"settings: {path} ")
+
+
+def test_files_are_written_for_this_user_only_and_removed(tmp_path: Path) -> None:
+    scratch = tmp_path / "scratch"
+    options = ClientOptions(settings={"a": "ü"})
+    made = plan_launch(options, cli=Path("claude"), scratch=scratch)
+    assert not scratch.exists()
+    made.prepare()
+    [path] = made.files
+    assert json.loads(path.read_text()) == {"a": "ü"}
+    if sys.platform != "win32":
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert stat.S_IMODE(scratch.stat().st_mode) == 0o700
+    with pytest.raises(OptionsError, match="cannot be written for the CLI"):
+        plan_launch(options, cli=Path("claude"), scratch=scratch).prepare()
+    made.clean_up()
+    made.clean_up()
+    assert not scratch.exists()
+
+
+def test_files_of_a_forgotten_plan_are_removed(tmp_path: Path) -> None:
+    made = plan_launch(ClientOptions(settings={"a": 1}), cli=Path("claude"), scratch=tmp_path / "scratch")
+    made.prepare()
+    assert list(tmp_path.iterdir())
+    del made
+    assert not list(tmp_path.iterdir())
+
+
+def test_two_plans_do_not_share_files() -> None:
+    options = ClientOptions(settings={"a": 1})
+    one, two = (plan_launch(options, cli=Path("claude")) for _ in range(2))
+    assert not one.files.keys() & two.files.keys()
+
+
+def test_a_plan_starts_where_it_was_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "work").mkdir()
+    made = plan_launch(ClientOptions(cwd="work"), cli=Path("claude"), environ={"PWD": "/elsewhere"})
+    assert made.cwd == tmp_path / "work"
+    assert made.env["PWD"] == os.fspath(tmp_path / "work")
+
+
+def test_the_user_is_passed_on() -> None:
+    assert plan(user="nobody").user == "nobody"

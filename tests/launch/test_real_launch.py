@@ -1,0 +1,319 @@
+"""What options become in the real CLI: every flag is taken, and the ones that guard something do."""
+
+import json
+import sys
+import uuid
+from pathlib import Path
+
+import pytest
+from launched_cli import launched
+from pydantic import BaseModel
+
+from claude_agent_py.agents import PRESETS, AgentDefinition, DelegationGuide
+from claude_agent_py.launch.plan import LONG_LIST_CHARS
+from claude_agent_py.launch.table import TABLE, Flag
+from claude_agent_py.options import (
+    ClientOptions,
+    PluginConfig,
+    SystemPromptFile,
+    SystemPromptPreset,
+    ThinkingDisabled,
+    ThinkingEnabled,
+)
+from claude_agent_py.testing import ScriptedModel, tool_use
+from claude_agent_py.wire.mcp import MCPHTTPServer, MCPStdioServer
+
+pytestmark = pytest.mark.real_cli
+
+REVIEWER = AgentDefinition(description="Reviews code", prompt="You review code.")
+NOBODY = MCPHTTPServer(url="http://127.0.0.1:9/mcp", headers={"Authorization": "Bearer SECRET-HEADER"})
+
+
+def handler(*_: object) -> None:
+    """Stand where a handler has to."""
+
+
+def flags_of(argv: tuple[str, ...]) -> set[str]:
+    return {argument.partition("=")[0] for argument in argv}
+
+
+def test_every_flag_is_one_that_the_cli_takes(tmp_path: Path) -> None:
+    (tmp_path / "prompt.txt").write_text("You test.")
+    (tmp_path / "mcp.json").write_text('{"mcpServers": {}}')
+    (tmp_path / "plugin").mkdir()
+    first = {
+        "model": "sonnet",
+        "fallback_model": ["haiku", "opus"],
+        "thinking": ThinkingEnabled(budget_tokens=2000, display="summarized"),
+        "effort": "low",
+        "max_turns": 3,
+        "max_budget_usd": 0.5,
+        "task_budget": 20_000,
+        "betas": ["context-1m-2025-08-07"],
+        "system_prompt": SystemPromptFile(path=tmp_path / "prompt.txt"),
+        "tools": ["Bash", "Read"],
+        "allowed_tools": ["Bash(git log *)"],
+        "skills": ["pdf"],
+        "disallowed_tools": ["WebFetch"],
+        "mcp_servers": tmp_path / "mcp.json",
+        "strict_mcp_config": True,
+        "plugins": [tmp_path / "plugin", PluginConfig(path=tmp_path / "plugin", skip_mcp_discovery=True)],
+        "permission_mode": "default",
+        "can_use_tool": handler,
+        "allow_dangerously_skip_permissions": True,
+        "additional_directories": [tmp_path, tmp_path / "plugin"],
+        "sandbox": {"enabled": False},
+        "agents": {"reviewer": REVIEWER},
+        "agent": "reviewer",
+        "include_partial_messages": True,
+        "include_hook_events": True,
+        "setting_sources": ["user", "project"],
+        "settings": {"includeGitInstructions": False},
+        "managed_settings": {"permissions": {"deny": ["WebSearch"]}},
+        "project_config_root": tmp_path,
+        "session_id": uuid.uuid4(),
+        "session_store": object(),
+        "debug": "api,hooks",
+        "debug_file": tmp_path / "debug.log",
+        "extra_args": {"replay-user-messages": None},
+    }
+    second = {
+        "thinking": ThinkingDisabled(),
+        "permission_prompts": "none",
+        "persist_session": False,
+        "continue_conversation": True,
+        "fork_session": True,
+        "tools": [],
+        "setting_sources": [],
+    }
+    used: set[str] = set()
+    with ScriptedModel(["hello"]) as model:
+        for given in (first, second):
+            with launched(model.options(**given)) as cli:
+                assert cli.reply["claude_code_version"]
+            used |= flags_of(cli.plan.argv)
+            assert cli.process.returncode == 0
+    needs_a_session = {"--resume", "--resume-session-at", "--resume-drops-turn"}
+    assert {row.name for row in TABLE if isinstance(row, Flag)} - used == needs_a_session
+
+
+def test_a_session_is_resumed_forked_and_cut(tmp_path: Path) -> None:
+    with ScriptedModel(["first", "second", "third", "fourth"]) as model:
+        options = model.options()
+        with launched(options) as cli:
+            cli.prompt("one")
+            kept = next(frame for frame in cli.frames if frame["type"] == "assistant")["uuid"]
+            result = cli.prompt("two")
+        session = result["session_id"]
+        with launched(options.replace(resume=session)) as cli:
+            assert cli.prompt("three")["session_id"] == session
+        with launched(options.replace(resume=session, fork_session=True, resume_session_at=kept)) as cli:
+            assert cli.prompt("four")["session_id"] != session
+        last = json.dumps(model.requests[-1].messages)
+        assert "one" in last
+        assert "two" not in last
+
+
+def test_agents_of_any_size_start() -> None:
+    big = AgentDefinition(description="Knows a lot", prompt="x" * 20_000_000)
+    with ScriptedModel() as model, launched(model.options(agents={"big": big, "reviewer": REVIEWER})) as cli:
+        assert {"big", "reviewer"} <= {agent["name"] for agent in cli.reply["agents"]}
+
+
+def test_a_system_prompt_of_any_size_reaches_the_model() -> None:
+    prompt = "Obey. " * 40_000
+    with ScriptedModel(["ok"]) as model, launched(model.options(system_prompt=prompt)) as cli:
+        cli.prompt()
+    assert prompt.strip() in model.requests[0].system
+
+
+@pytest.mark.parametrize(
+    ("system_prompt", "is_the_clis", "has"),
+    [
+        (None, True, ""),
+        ("Only this.", False, "Only this."),
+        (["Only", "this."], False, "Only\n\nthis."),
+        ("", False, ""),
+        (SystemPromptPreset(append="And this."), True, "And this."),
+        ({"type": "preset", "preset": "claude_code", "append": "And this."}, True, "And this."),
+    ],
+)
+def test_what_the_model_is_told(system_prompt: object, is_the_clis: bool, has: str) -> None:
+    with ScriptedModel(["ok"]) as model, launched(model.options(system_prompt=system_prompt)) as cli:
+        cli.prompt()
+    told = model.requests[0].system
+    assert (len(told) > 2000) == is_the_clis
+    assert has in told
+
+
+def test_the_delegation_guide_lists_the_agents() -> None:
+    guide = DelegationGuide(max_report_chars=1500)
+    options = {"agents": {"reviewer": REVIEWER}, "delegation_guide": guide, "system_prompt": "You lead."}
+    with ScriptedModel(["ok"]) as model, launched(model.options(**options)) as cli:
+        cli.prompt()
+    told = model.requests[0].system
+    assert "You lead." in told
+    assert "| reviewer | default | all | Reviews code |" in told
+    assert "1,500 characters" in told
+
+
+def test_servers_reach_the_cli_but_not_its_command_line() -> None:
+    quiet = MCPStdioServer(command=sys.executable, args=["-c", "import sys; sys.stdin.read()"], env={"K": "SECRET-ENV"})
+    options = {"mcp_servers": {"far": NOBODY, "near": quiet}, "settings": {"env": {"TOKEN": "SECRET-SETTING"}}}
+    with ScriptedModel() as model, launched(model.options(**options)) as cli:
+        servers = {server["name"]: server["source"] for server in cli.control("mcp_status")["mcpServers"]}
+        command = Path(f"/proc/{cli.process.pid}/cmdline")
+        seen = command.read_bytes().decode() if command.exists() else " ".join(cli.plan.argv)
+        written = [path.read_text() for path in cli.plan.files]
+    assert servers == {"far": "dynamic", "near": "dynamic"}
+    assert "SECRET" not in seen
+    assert ["SECRET-SETTING" in text for text in written] == [True]
+    assert not any(path.exists() for path in cli.plan.files)
+
+
+def test_long_lists_of_rules_are_in_force() -> None:
+    denied = [*(f"mcp__server__tool_{number}" for number in range(LONG_LIST_CHARS // 10)), "WebFetch", "Bash(rm *)"]
+    allowed = [f"Bash(git log --max-count={number} *)" for number in range(LONG_LIST_CHARS // 10)]
+    options = {"disallowed_tools": denied, "allowed_tools": allowed, "settings": {"permissions": {"allow": ["Edit"]}}}
+    with ScriptedModel(["ok"]) as model, launched(model.options(**options)) as cli:
+        cli.prompt()
+        rules = cli.rules()
+    assert max(len(argument) for argument in cli.plan.argv) < 200
+    assert {("deny", rule) for rule in denied} | {("allow", rule) for rule in [*allowed, "Edit"]} <= set(rules)
+    assert "WebFetch" not in cli.tools
+
+
+def test_managed_settings_are_in_force() -> None:
+    options = {"managed_settings": {"permissions": {"deny": ["WebFetch"]}}}
+    with ScriptedModel(["ok"]) as model, launched(model.options(**options)) as cli:
+        cli.prompt()
+    assert "WebFetch" not in cli.tools
+
+
+@pytest.mark.parametrize(
+    ("options", "offered"),
+    [
+        ({}, set()),
+        ({"can_use_tool": handler}, {"EnterPlanMode", "ExitPlanMode"}),
+        ({"on_question": handler}, {"AskUserQuestion"}),
+        ({"on_plan": handler}, {"EnterPlanMode", "ExitPlanMode"}),
+        ({"on_plan": handler, "on_question": handler}, {"AskUserQuestion", "EnterPlanMode", "ExitPlanMode"}),
+        ({"interactions": True}, {"AskUserQuestion", "EnterPlanMode", "ExitPlanMode"}),
+        ({"permission_prompts": "host"}, set()),
+    ],
+)
+def test_the_model_is_offered_what_somebody_answers(options: dict[str, object], offered: set[str]) -> None:
+    with ScriptedModel(["ok"]) as model, launched(model.options(permission_mode="default", **options)) as cli:
+        cli.prompt()
+    assert {"AskUserQuestion", "EnterPlanMode", "ExitPlanMode"} & set(cli.tools) == offered
+
+
+@pytest.mark.parametrize(("depth", "may_delegate"), [(1, False), (2, True)])
+def test_subagents_start_subagents_as_deep_as_they_may(depth: int, may_delegate: bool) -> None:
+    call = tool_use(
+        "Agent", {"description": "d", "prompt": "dig", "subagent_type": "digger", "run_in_background": False}
+    )
+    agents = {"digger": AgentDefinition(description="Digs", prompt="You dig.")}
+    with (
+        ScriptedModel([call, "done"], agents={"dig": "dug"}) as model,
+        launched(model.options(agents=agents, max_subagent_depth=depth, max_concurrent_subagents=2)) as cli,
+    ):
+        cli.prompt()
+    [request] = model.requests_of("dig")
+    assert ("Agent" in {tool["name"] for tool in request.body["tools"]}) == may_delegate
+
+
+def test_variables_do_what_their_options_say() -> None:
+    with ScriptedModel(["ok"]) as model, launched(model.options(task_list_tools=True, client_app="tests/1")) as cli:
+        cli.prompt()
+        while cli.frames[-1].get("state") != "idle":
+            cli.read()
+    assert "TaskCreate" in cli.tools
+    assert "client-app/tests/1" in model.requests[0].headers["user-agent"]
+    assert [f["state"] for f in cli.frames if f.get("subtype") == "session_state_changed"] == ["running", "idle"]
+
+
+class Point(BaseModel):
+    x: int
+    label: str
+
+
+@pytest.mark.parametrize(
+    ("output_type", "answer", "value"),
+    [
+        (Point, {"x": 1, "label": "a"}, Point(x=1, label="a")),
+        (list[Point], {"value": [{"x": 1, "label": "a"}]}, [Point(x=1, label="a")]),
+        (int, {"value": 3}, 3),
+    ],
+)
+def test_answers_of_any_type(output_type: object, answer: dict[str, object], value: object) -> None:
+    script = [tool_use("StructuredOutput", answer)]
+    with ScriptedModel(script) as model, launched(options := model.options(output_type=output_type)) as cli:
+        result = cli.prompt()
+    shape = options.output_shape
+    assert shape is not None
+    assert shape.adapter.validate_json(json.dumps(result["structured_output"])) == value
+
+
+def test_presets_take_the_places_of_the_clis_own_agents() -> None:
+    with ScriptedModel() as model, launched(model.options(agents=PRESETS)) as cli:
+        agents = {agent["name"]: agent["description"] for agent in cli.reply["agents"]}
+    assert {name: agents.get(name) for name in PRESETS} == {name: PRESETS[name].description for name in PRESETS}
+
+
+def test_the_cli_reads_the_files_that_are_written() -> None:
+    agent = AgentDefinition(
+        description='Use it when: "code" changes\n\n- or: tests # fail',
+        prompt="You review.",
+        tools=["Read", "Bash(git log *)"],
+        model="haiku",
+        max_turns=7,
+        color="red",
+    )
+    with ScriptedModel() as model:
+        folder = model.sandbox.cwd / ".claude" / "agents"
+        folder.mkdir(parents=True)
+        (folder / "reviewer.md").write_text(agent.to_markdown("reviewer"))
+        with launched(model.options()) as cli:
+            found = {one["name"]: one for one in cli.reply["agents"]}
+    assert found["reviewer"]["description"] == agent.description
+    assert found["reviewer"]["model"] == "haiku"
+
+
+def test_every_definition_that_is_accepted_here_is_accepted_there() -> None:
+    full = AgentDefinition(
+        description="Everything",
+        prompt="You do everything.",
+        tools=["Read"],
+        disallowed_tools=["mcp__*"],
+        model="sonnet",
+        effort=3,
+        max_turns=1,
+        permission_mode="manual",
+        mcp_servers=["far", {"near": NOBODY, "nearer": NOBODY}],
+        skills=["pdf"],
+        background=True,
+        memory="local",
+        isolation="worktree",
+        initial_prompt="Begin.",
+        auto_compact_window=100_000,
+        omit_claude_md=True,
+        critical_system_reminder="Mind.",
+        observer=["watcher"],
+        observer_message="Look.",
+        observe_subagents=False,
+        observe_tool_results=False,
+        hooks={"Stop": [{"hooks": [{"type": "command", "command": "true"}]}]},
+        color="red",
+    )
+    assert full.model_fields_set == set(AgentDefinition.model_fields)
+    least = AgentDefinition(description="Nothing", prompt="")
+    with ScriptedModel() as model, launched(model.options(agents={"full": full, "least": least})) as cli:
+        assert {"full", "least"} <= {agent["name"] for agent in cli.reply["agents"]}
+
+
+def test_options_as_they_come_start_a_session() -> None:
+    with ScriptedModel(["ok"]) as model:
+        environment = model.environment()
+        with launched(ClientOptions(env=environment, inherit_env=False, cwd=str(model.sandbox.cwd))) as cli:
+            assert cli.prompt()["result"] == "ok"

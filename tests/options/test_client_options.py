@@ -1,0 +1,370 @@
+"""Options: every mistake is an error that names it, and what the official SDKs take is taken."""
+
+import dataclasses
+import uuid
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypedDict
+
+import pytest
+from pydantic import BaseModel
+
+from claude_agent_py.agents import AgentDefinition, DelegationGuide
+from claude_agent_py.errors import OptionsError
+from claude_agent_py.option_checks import RENAMED
+from claude_agent_py.options import (
+    SYSTEM_PROMPT_DYNAMIC_BOUNDARY,
+    ClientOptions,
+    Limits,
+    OptionsWarning,
+    PluginConfig,
+    SandboxSettings,
+    SystemPromptFile,
+    SystemPromptPreset,
+    SystemPromptText,
+    ThinkingAdaptive,
+    ThinkingDisabled,
+    ThinkingEnabled,
+    Timeouts,
+)
+from claude_agent_py.tools.server import ToolServer
+from claude_agent_py.wire.mcp import MCPHTTPServer, MCPStdioServer
+
+REVIEWER = AgentDefinition(description="Reviews code", prompt="You review code.")
+DIGGER = AgentDefinition(description="d", prompt="p", max_turns=3)
+QUIET_PLUGIN = PluginConfig(path=Path("p"), skip_mcp_discovery=True)
+SANDBOX = SandboxSettings.model_validate({"enabled": True, "network": {"allowed_domains": ["a"]}})
+SESSION = str(uuid.uuid4())
+
+
+def handler(*_: object) -> None:
+    """Stand where a handler has to."""
+
+
+def refused(**given: Any) -> OptionsError:
+    with pytest.raises(OptionsError) as caught:
+        ClientOptions(**given)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("permisson_mode", "did you mean 'permission_mode'?"),
+        ("permissionMode", "did you mean 'permission_mode'?"),
+        ("maxTurns", "did you mean 'max_turns'?"),
+        ("add_dirs", "use additional_directories"),
+        ("stderr", "use on_stderr"),
+        ("maxBufferSize", "use limits=Limits(max_line_bytes=...)"),
+        ("pathToClaudeCodeExecutable", "use cli_path"),
+        ("nonsense_of_mine", "is unknown"),
+    ],
+)
+def test_an_unknown_option_is_refused_with_what_to_use(name: str, hint: str) -> None:
+    error = refused(**{name: 1})
+    assert error.option == name
+    assert str(error).startswith(f"{name}: is unknown")
+    assert hint in str(error)
+
+
+def test_what_is_said_to_use_instead_exists() -> None:
+    words = {word.strip("(),=.") for hint in RENAMED.values() for word in hint.replace("=", " ").split()}
+    named = {"additional_directories", "system_prompt", "continue_conversation", "on_stderr", "cli_path", "limits"}
+    assert named | {"output_format", "output_type", "session_store_timeout", "question_preview_format"} <= words
+    assert not RENAMED.keys() & ClientOptions.model_fields.keys()
+    assert named <= ClientOptions.model_fields.keys()
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"max_turns": "many"}, "max_turns: must be a valid integer, unable to parse string as an integer, not str"),
+        ({"max_turns": 0}, "max_turns: must be greater than or equal to 1"),
+        ({"max_budget_usd": -1}, "max_budget_usd: must be greater than 0"),
+        ({"permission_mode": "ask"}, "permission_mode: must be 'default', 'manual', 'acceptEdits'"),
+        ({"effort": "huge"}, "effort: must be 'low'"),
+        ({"model": ""}, "model: must not be empty"),
+        ({"model": 5}, "model: must be text, not int"),
+        ({"resume": "  "}, "resume: must not be empty"),
+        ({"cwd": 5}, "cwd: must be text, not int"),
+        ({"cwd": ""}, "cwd: must not be empty"),
+        ({"user": True}, "user: must be text, not bool"),
+        ({"debug": 1.5}, "debug: must be text, not float"),
+        ({"can_use_tool": "ask"}, "can_use_tool: must be a function, not str"),
+        ({"on_stderr": 5}, "on_stderr: must be a function, not int"),
+        ({"env": {"A=B": "x"}}, "env: 'A=B' is no name for a variable"),
+        ({"env": {"A": "x\0y"}}, "env: the value of A holds a NUL character"),
+        ({"env": {"A": 5}}, "env: A must be a valid string, not int"),
+        ({"env": [1]}, "env: must be a valid dictionary, not list"),
+        ({"extra_args": {"verbose": None}}, "extra_args: --verbose is what this package sets itself"),
+        ({"extra_args": {"a b": None}}, "extra_args: 'a b' is no name of a flag"),
+        ({"extra_args": "x"}, "extra_args: must be a valid dictionary, not str"),
+        ({"betas": "x"}, "betas: must be a list, not str"),
+        ({"betas": 5}, "betas: must be a list, not int"),
+        ({"tools": "Read"}, "tools: must be a list, not str"),
+        ({"tools": ["Bash(git *)"]}, "tools: 'Bash(git *)' is no name of a built-in tool"),
+        ({"allowed_tools": "Read"}, "allowed_tools: must be a list, not str"),
+        ({"allowed_tools": ["Bash(a (b) c)"]}, "allowed_tools: the rule 'Bash(a (b) c)' falls into pieces"),
+        ({"disallowed_tools": ["mcp__my server"]}, "disallowed_tools: the rule 'mcp__my server' falls into pieces"),
+        ({"skills": "pdf"}, "skills: must be a list, not str"),
+        ({"skills": ["a,b"]}, "skills: 'a,b' is no name of a skill"),
+        ({"additional_directories": "x"}, "additional_directories: must be a list, not str"),
+        ({"setting_sources": ["usr"]}, "setting_sources: [0] must be 'user', 'project' or 'local'"),
+        ({"system_prompt": 5}, "system_prompt: must be text, blocks of text or a SystemPrompt..., not int"),
+        ({"system_prompt": {"type": "wat"}}, "system_prompt: must have a type: custom, preset, file; not 'wat'"),
+        ({"system_prompt": {"type": "preset", "preset": "x"}}, "system_prompt: must be the preset 'claude_code'"),
+        ({"system_prompt": {"type": "preset", "apend": "x"}}, "apend is unknown; did you mean 'append'?"),
+        ({"thinking": "hard"}, "thinking: must be ThinkingAdaptive(), ThinkingEnabled() or ThinkingDisabled()"),
+        ({"thinking": {"type": "enabled", "budgetTokens": 0}}, "thinking: budget_tokens must be greater than or equal"),
+        ({"delegation_guide": "yes"}, "delegation_guide: must be a DelegationGuide, True or False, not str"),
+        ({"plugins": "x"}, "plugins: must be a list, not str"),
+        ({"plugins": [5]}, "plugins: must hold paths of plugins"),
+        ({"plugins": [{"type": "remote", "path": "x"}]}, "plugins: must hold plugins of type 'local'"),
+        ({"settings": "{oops"}, "settings: is no valid JSON"),
+        ({"settings": 5}, "settings: must be text, not int"),
+        ({"managed_settings": "some/path"}, "managed_settings: must be an object, or its JSON text"),
+        ({"sandbox": {"network": {"alowed_domains": []}}}, "sandbox: network.alowed_domains is unknown; did you mean"),
+        ({"agents": ["x"]}, "agents: must map names to agent definitions, not be a list"),
+        ({"agents": {"r": {"description": "d"}}}, "agents: agent 'r': prompt is missing"),
+        ({"agents": {"r": {"prompt": "p"}}}, "agents: agent 'r': description is missing"),
+        ({"agents": {"r": {"description": " ", "prompt": "p"}}}, "agents: agent 'r': description must not be empty"),
+        ({"agents": {"r": "x"}}, "agents: agent 'r' must be an AgentDefinition, not str"),
+        ({"mcp_servers": {"a": {"command": "x", "timeout": 500}}}, "mcp_servers: server 'a': timeout must be greater"),
+        ({"mcp_servers": {"a": "x"}}, "mcp_servers: server 'a' must be an MCP server, not str"),
+        ({"mcp_servers": {"": MCPStdioServer(command="x")}}, "mcp_servers: '' is no name of a server"),
+        ({"mcp_servers": [MCPStdioServer(command="x")]}, "give servers by name"),
+        ({"mcp_servers": 5}, "mcp_servers: must map names to servers, or be the path of a file, not int"),
+        ({"hooks": {"PreToolUs": [handler]}}, "hooks: there is no hook event 'PreToolUs'; did you mean 'PreToolUse'?"),
+        ({"output_type": 5}, "output_type: must be a type that pydantic can validate"),
+        ({"output_type": handler}, "output_type: must be a type, not a function"),
+        ({"output_format": "{}"}, "output_format: must be a JSON Schema (a dict), not str"),
+        ({"output_format": [1]}, "output_format: must be a JSON Schema (a dict), not list"),
+        ({"output_format": {"type": "array"}}, "output_format: must describe an object, not 'array'"),
+        ({"output_format": {"type": "json_schema", "schema": None}}, "must be a JSON Schema (a dict), not NoneType"),
+        ({"timeouts": {"conect": 1}}, "timeouts: conect is unknown; did you mean 'connect'?"),
+        ({"timeouts": {"close": 0}}, "timeouts: close must be greater than 0"),
+        ({"limits": {"max_line_bytes": 0}}, "limits: max_line_bytes must be greater than 0"),
+        ({"session_id": "nine"}, "session_id: must be a UUID"),
+        ({"persist_session": "perhaps"}, "persist_session: must be a valid boolean"),
+        ({"question_preview_format": "pdf"}, "question_preview_format: must be 'markdown' or 'html'"),
+    ],
+)
+def test_a_wrong_value_is_refused_by_name(given: dict[str, Any], says: str) -> None:
+    error = refused(**given)
+    assert says in str(error)
+    assert error.option == next(iter(given))
+
+
+@pytest.mark.parametrize(
+    ("given", "option", "says"),
+    [
+        ({"resume": "x", "continue_conversation": True}, "continue_conversation", "does not go together with resume"),
+        ({"resume": "x", "session_id": SESSION}, "session_id", "fork_session=True"),
+        ({"resume_session_at": "x"}, "resume_session_at", "needs resume"),
+        ({"resume": "x", "resume_drops_turn": "x"}, "resume_drops_turn", "needs resume_session_at"),
+        ({"model": "a", "fallback_model": "b, a"}, "fallback_model", "another model"),
+        ({"thinking": "adaptive", "max_thinking_tokens": 5}, "max_thinking_tokens", "older form"),
+        ({"output_type": int, "output_format": {}}, "output_format", "give one of them"),
+        (
+            {"can_use_tool": handler, "permission_prompt_tool_name": "mcp__a__b"},
+            "permission_prompt_tool_name",
+            "one of",
+        ),
+        ({"supported_dialog_kinds": ["x"]}, "supported_dialog_kinds", "needs on_user_dialog"),
+        ({"session_store": {}, "persist_session": False}, "session_store", "needs persist_session=True"),
+        ({"delegation_guide": True}, "delegation_guide", "needs agents"),
+    ],
+)
+def test_options_that_exclude_each_other_are_refused(given: dict[str, Any], option: str, says: str) -> None:
+    error = refused(**given)
+    assert error.option == option
+    assert says in str(error)
+
+
+def test_all_mistakes_are_told_at_once() -> None:
+    error = refused(max_turns=0, effort="huge", limits={"stderr_bytes": "x"})
+    for complaint in ("stderr_bytes must be", "effort must be", "max_turns must be"):
+        assert complaint in str(error)
+    assert error.__context__ is None
+
+
+def test_an_error_does_not_show_the_value() -> None:
+    error = refused(env={"TOKEN": ["SECRET"]}, model={"SECRET": 1}, settings=5)
+    assert "SECRET" not in str(error)
+
+
+@dataclasses.dataclass
+class AsDataclass:
+    x: int
+
+
+class AsTypedDict(TypedDict):
+    x: int
+
+
+class AsModel(BaseModel):
+    x: int
+
+
+@pytest.mark.parametrize("output_type", [AsModel, AsDataclass, AsTypedDict, list[AsModel], int | str, dict[str, int]])
+def test_an_answer_may_have_any_type_that_has_a_schema(output_type: Any) -> None:
+    shape = ClientOptions(output_type=output_type).output_shape
+    assert shape is not None
+    assert shape.schema["type"] == "object"
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "becomes"),
+    [
+        ("system_prompt", "Be brief.", SystemPromptText(text="Be brief.")),
+        (
+            "system_prompt",
+            ["a", SYSTEM_PROMPT_DYNAMIC_BOUNDARY, "b"],
+            SystemPromptText(text=["a", SYSTEM_PROMPT_DYNAMIC_BOUNDARY, "b"]),
+        ),
+        ("system_prompt", {"type": "custom", "prompt": "x"}, SystemPromptText(text="x")),
+        (
+            "system_prompt",
+            {"type": "preset", "preset": "claude_code", "append": "x", "excludeDynamicSections": True},
+            SystemPromptPreset(append="x", exclude_dynamic_sections=True),
+        ),
+        ("system_prompt", {"type": "file", "path": "x"}, SystemPromptFile(path=Path("x"))),
+        ("system_prompt", SystemPromptPreset(), SystemPromptPreset()),
+        ("thinking", "adaptive", ThinkingAdaptive()),
+        ("thinking", {"type": "enabled", "budgetTokens": 5}, ThinkingEnabled(budget_tokens=5)),
+        ("thinking", {"type": "enabled", "budget_tokens": 5}, ThinkingEnabled(budget_tokens=5)),
+        ("thinking", {"type": "disabled"}, ThinkingDisabled()),
+        ("tools", {"type": "preset", "preset": "claude_code"}, "default"),
+        ("tools", (), []),
+        ("skills", "all", "all"),
+        ("skills", ("pdf", "kit:docx"), ["pdf", "kit:docx"]),
+        ("fallback_model", "a, b", ["a", "b"]),
+        ("task_budget", {"total": 5}, 5),
+        ("output_format", {"type": "json_schema", "schema": {"type": "object"}}, {"type": "object"}),
+        ("plugins", [{"type": "local", "path": "p", "skipMcpDiscovery": True}], [QUIET_PLUGIN]),
+        ("plugins", ["p"], [PluginConfig(path=Path("p"))]),
+        ("settings", '{"a": 1}', {"a": 1}),
+        ("settings", "some/file.json", Path("some/file.json")),
+        ("cwd", "~", Path.home()),
+        ("extra_args", {"--a": "1", "b": None}, {"a": "1", "b": None}),
+        ("session_id", uuid.UUID(SESSION), SESSION),
+        ("agents", {"r": {"description": "d", "prompt": "p", "maxTurns": 3}}, {"r": DIGGER}),
+        ("timeouts", {"connect": 5}, Timeouts(connect=5.0)),
+        ("limits", {"stderr_bytes": 5}, Limits(stderr_bytes=5)),
+        ("sandbox", {"enabled": True, "network": {"allowedDomains": ["a"]}}, SANDBOX),
+        ("mcp_servers", {"a": {"command": "x", "timeout": 5000}}, {"a": MCPStdioServer(command="x", timeout=5.0)}),
+        ("mcp_servers", {"mcpServers": {"a": {"type": "http", "url": "http://x"}}}, {"a": MCPHTTPServer(url="http://x")}),
+        ("mcp_servers", '{"mcpServers": {"a": {"command": "x"}}}', {"a": MCPStdioServer(command="x")}),
+        ("mcp_servers", "servers.json", Path("servers.json")),
+        ("delegation_guide", False, False),
+    ],
+)  # fmt: skip
+def test_a_value_is_read(name: str, given: Any, becomes: Any) -> None:
+    options = ClientOptions(**{name: given})
+    assert getattr(options, name) == becomes
+    assert getattr(options.replace(model="m"), name) == becomes
+
+
+def test_servers_in_this_process_are_told_apart() -> None:
+    own, far = ToolServer("own"), MCPHTTPServer(url="http://x")
+    options = ClientOptions(
+        mcp_servers={"own": own, "old": {"type": "sdk", "name": "old", "instance": own}, "far": far}
+    )
+    assert options.hosted_mcp_servers == {"own": own, "old": own}
+    assert options.external_mcp_servers == {"far": far}
+    assert ClientOptions(mcp_servers=[own]).hosted_mcp_servers == {"own": own}
+    assert ClientOptions(mcp_servers="x.json").hosted_mcp_servers == {}
+
+
+def test_options_are_a_value() -> None:
+    options = ClientOptions(model="a", agents={"r": REVIEWER})
+    assert options == ClientOptions(model="a", agents={"r": REVIEWER})
+    assert options.replace(max_turns=3).max_turns == 3
+    assert options.replace(model=None).model is None
+    assert options.model_copy(update={"model": "b"}).model == "b"
+    assert options.model_copy().model == "a"
+    with pytest.raises(OptionsError, match=r"^model: cannot be changed; use replace\(\)"):
+        options.model = "b"  # type: ignore[misc]
+    assert options.model == "a"
+
+
+@pytest.mark.parametrize("change", [lambda o: o.replace(modle="x"), lambda o: o.model_copy(update={"modle": "x"})])
+def test_a_change_is_checked(change: Callable[[ClientOptions], ClientOptions]) -> None:
+    with pytest.raises(OptionsError, match="did you mean 'model'"):
+        change(ClientOptions())
+
+
+def test_a_repr_shows_names_and_no_secrets() -> None:
+    options = ClientOptions(
+        env={"TOKEN": "SECRET"},
+        settings={"env": {"K": "SECRET"}},
+        managed_settings={"k": "SECRET"},
+        extra_args={"header": "SECRET"},
+        mcp_servers={"far": MCPHTTPServer(url="https://h/?key=SECRET", headers={"Authorization": "SECRET"})},
+        agents={"r": AgentDefinition(description="d", prompt="p", mcp_servers=[{"x": {"command": "SECRET"}}])},
+        system_prompt="x" * 1000,
+        on_stderr=handler,
+        model="sonnet",
+    )
+    shown = repr(options)
+    assert "SECRET" not in shown
+    assert "env=['TOKEN']" in shown
+    assert "mcp_servers=['far']" in shown
+    assert "on_stderr='handler'" in shown
+    assert "model='sonnet'" in shown
+    assert "cwd" not in shown
+    assert len(shown) < 500
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"permission_mode": "bypassPermissions"}, "allows everything without asking"),
+        ({"permission_mode": "dontAsk"}, "denies what it would otherwise ask about"),
+        ({"permission_prompts": "none"}, "denies what would be asked"),
+        ({"allowed_tools": ["Bash", "Read"]}, "will not be asked about Bash:"),
+        ({"allowed_tools": ["mcp__a__b"]}, "will not be asked about mcp__a__b:"),
+    ],
+)
+def test_a_handler_that_is_not_called_is_warned_about(given: dict[str, Any], says: str) -> None:
+    with pytest.warns(OptionsWarning, match=says) as caught:
+        ClientOptions(can_use_tool=handler, **given)
+    assert caught[0].filename == __file__
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"permission_mode": "bypassPermissions", "allowed_tools": ["Bash"]},
+        {"can_use_tool": handler, "permission_mode": "acceptEdits"},
+        {"can_use_tool": handler, "allowed_tools": ["Read", "Grep", "Bash(git log *)"]},
+    ],
+)
+def test_what_does_what_it_seems_to_is_not_warned_about(given: dict[str, Any]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ClientOptions(**given)
+
+
+@pytest.mark.parametrize(
+    ("given", "asks"),
+    [
+        ({}, False),
+        ({"can_use_tool": handler}, True),
+        ({"on_question": handler}, True),
+        ({"on_plan": handler}, True),
+        ({"interactions": True}, True),
+        ({"interactions": []}, True),
+        ({"interactions": False}, False),
+        ({"on_elicitation": handler}, False),
+        ({"permission_prompts": "host"}, True),
+    ],
+)
+def test_who_asks_this_process(given: dict[str, Any], asks: bool) -> None:
+    assert ClientOptions(**given).asks_host == asks
+
+
+def test_a_guide_is_made_for_the_agents() -> None:
+    guide = DelegationGuide(delegate_when=["asked to"])
+    assert ClientOptions(agents={"r": REVIEWER}, delegation_guide=guide).delegation_guide == guide

@@ -1,0 +1,90 @@
+"""MCP servers: seconds here, milliseconds there, and no secret in a repr."""
+
+from typing import Any
+
+import pytest
+
+from claude_agent_py.errors import OptionsError
+from claude_agent_py.wire.mcp import (
+    MCPHTTPServer,
+    MCPSDKServer,
+    MCPServerConfig,
+    MCPSSEServer,
+    MCPStdioServer,
+    MCPToolPolicy,
+    mcp_server_from_wire,
+)
+
+PAIRS: list[tuple[MCPServerConfig, dict[str, Any]]] = [
+    (MCPStdioServer(command="npx"), {"type": "stdio", "command": "npx"}),
+    (
+        MCPStdioServer(command="npx", args=["-y", "x"], env={"K": "v"}, timeout=1.5, always_load=False),
+        {
+            "type": "stdio",
+            "command": "npx",
+            "args": ["-y", "x"],
+            "env": {"K": "v"},
+            "timeout": 1500,
+            "alwaysLoad": False,
+        },
+    ),
+    (
+        MCPHTTPServer(url="https://x", headers={"A": "b"}, always_load=True),
+        {"type": "http", "url": "https://x", "headers": {"A": "b"}, "alwaysLoad": True},
+    ),
+    (
+        MCPSSEServer(url="https://x", tools=[MCPToolPolicy(name="t", permission_policy="always_ask")]),
+        {"type": "sse", "url": "https://x", "tools": [{"name": "t", "permission_policy": "always_ask"}]},
+    ),
+]
+
+
+@pytest.mark.parametrize(("server", "wire"), PAIRS)
+def test_a_server_is_told_and_read_back(server: MCPServerConfig, wire: dict[str, Any]) -> None:
+    assert server.to_wire() == wire
+    assert mcp_server_from_wire(wire) == server
+
+
+def test_a_server_without_a_type_is_a_program() -> None:
+    assert mcp_server_from_wire({"command": "x"}) == MCPStdioServer(command="x")
+    assert mcp_server_from_wire({"type": "streamable-http", "url": "u"}) == MCPHTTPServer(url="u")
+
+
+def test_a_server_in_this_process_tells_its_limits() -> None:
+    server = MCPSDKServer(timeout=2, tools=[MCPToolPolicy(name="t", permission_policy="always_deny")])
+    assert server.to_wire() == {"timeout": 2000, "tools": [{"name": "t", "permission_policy": "always_deny"}]}
+    assert MCPSDKServer().to_wire() == {}
+
+
+@pytest.mark.parametrize(
+    ("wire", "says"),
+    [
+        ({"comand": "x"}, "server 's': command is missing (also: comand is unknown; did you mean 'command'?)"),
+        ({"command": ""}, "server 's': command String should have at least 1 character"),
+        (
+            {"type": "htp", "url": "x"},
+            "server 's': type 'htp' is unknown; use one of stdio, http, streamable-http, sse",
+        ),
+        ({"type": "http"}, "server 's': url is missing"),
+        ({"command": "x", "timeout": 999}, "server 's': timeout must be greater than or equal to 1"),
+        ({"command": "x", "timeout": "soon"}, "server 's': timeout must be a valid number"),
+        ({"command": "x", "always_load": "x"}, "server 's': always_load must be a valid boolean"),
+    ],
+)
+def test_a_wrong_server_is_refused_by_name(wire: dict[str, Any], says: str) -> None:
+    with pytest.raises(OptionsError) as caught:
+        mcp_server_from_wire(wire, name="s")
+    assert str(caught.value).startswith(f"mcp_servers: {says}")
+    assert caught.value.option == "mcp_servers"
+
+
+@pytest.mark.parametrize(
+    "server",
+    [
+        MCPStdioServer(command="npx", args=["--token=SECRET"], env={"K": "SECRET"}),
+        MCPHTTPServer(url="https://user:SECRET@host/SECRET?key=SECRET", headers={"Authorization": "SECRET"}),
+    ],
+)
+def test_a_repr_shows_no_secrets(server: MCPServerConfig) -> None:
+    assert "SECRET" not in repr(server)
+    assert "SECRET" not in str(server)
