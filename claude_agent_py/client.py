@@ -14,14 +14,17 @@ from typing import TYPE_CHECKING, Any, Self
 from claude_agent_py.errors import HandlerError, LocalProtocolError, OptionsError
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.runtime.controls import SessionControls
+from claude_agent_py.runtime.current import running_client
 
 if TYPE_CHECKING:
     from claude_agent_py.permissions import Inbox
     from claude_agent_py.protocol.turns import Until
+    from claude_agent_py.runtime.answering import PermissionAnswers
+    from claude_agent_py.runtime.current import Spawnable
     from claude_agent_py.runtime.prompts import Prompt
     from claude_agent_py.runtime.run import Run
     from claude_agent_py.runtime.session import Session, TasksAtClose
-    from claude_agent_py.tasks import TaskManager
+    from claude_agent_py.tasks import Task, TaskManager
     from claude_agent_py.tools.host import MCPHost
     from claude_agent_py.transport import Transport
     from claude_agent_py.wire.replies import InitializeReply
@@ -41,6 +44,7 @@ class Client(SessionControls):
     def __init__(self, options: ClientOptions | None = None, *, transport: Transport | None = None) -> None:
         self._options = options or ClientOptions()
         self._transport = transport
+        self._permissions: PermissionAnswers | None = None
         self._is_connecting = False
 
     @cached_property
@@ -48,7 +52,7 @@ class Client(SessionControls):
         """The session; its parts are loaded now and not with this module, whose import is to be quick."""
         from claude_agent_py.runtime.session import Session
 
-        return Session(self._options, transport=self._transport)
+        return Session(self._options, transport=self._transport, permissions=self._permissions)
 
     def __repr__(self) -> str:
         connection = self._session._connection
@@ -70,7 +74,8 @@ class Client(SessionControls):
         if self._is_connecting:
             raise LocalProtocolError("connect() was called already; a client is used once, make a new one")
         self._is_connecting = True
-        await self._session.open()
+        with running_client(self):
+            await self._session.open()
 
     async def close(self, *, tasks: TasksAtClose = "stop") -> None:
         """End the session; no process and no worker is left. Idempotent, and bounded by `Timeouts.close`.
@@ -115,6 +120,19 @@ class Client(SessionControls):
             CLIExitError: The CLI has ended.
         """
         return self._session.prompting.query(prompt, until=until, timeout=timeout)
+
+    async def spawn(self, agent: Spawnable, prompt: str) -> Task:
+        """Start a child agent, a CLI process of its own, and give its task. Returns once the task is there.
+
+        Args:
+            agent: A `ChildAgent`.
+            prompt: What it is to do.
+
+        Raises:
+            OptionsError: The prompt is empty, or a limit for child agents is reached.
+            ConnectionClosedError: The client is not open.
+        """
+        return await agent.spawn(self, prompt)
 
     def messages(self) -> AsyncIterator[Any]:
         """Iterate every message of the session from now on, those of injected turns and of all runs included.

@@ -39,7 +39,7 @@ class Timeouts(ConfigModel):
 
 
 class Limits(ConfigModel):
-    """How much memory things may take."""
+    """How much memory things may take, and how many processes."""
 
     max_line_bytes: Bytes = 256 * MEBIBYTE
     """A longer line of the CLI is dropped and reported as a `MalformedFrame`; the session goes on. Lines of many
@@ -50,6 +50,13 @@ class Limits(ConfigModel):
     """How many messages that belong to no run are kept for the first reader of `client.messages()`."""
     stderr_bytes: Bytes = 64 * 1024
     """How much of the end of the CLI's stderr is kept for errors."""
+    child_depth: Annotated[int, Field(ge=0)] = 3
+    """How deep child agents may be nested: 1 allows children, 2 their children, 0 none."""
+    child_processes: Annotated[int, Field(gt=0)] = 4
+    """How many child processes run at once, all generations together; further ones wait for their turn. A process takes
+    100 to 200 MB."""
+    child_total: Annotated[int, Field(ge=0)] = 100
+    """How many children a client may start in its life, all generations together."""
 
 
 # The system prompt ----------------------------------------------------------------------------------------------------

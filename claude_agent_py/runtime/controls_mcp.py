@@ -78,17 +78,24 @@ class MCPControls(ControlsBase):
         configs = {name: self._server_config(name, server) for name, server in servers.items()}
         fresh = self._not_hosted_yet(servers)
         replaced = {name: server for name, server in self._hosted.items() if name in fresh}
+        old = {name: config for name, config in configs.items() if name not in fresh}
+        # The CLI does not notice another server in this process under the same name, so it has to let go of it first.
+        removed = (await self._send_servers(old, timeout)).removed if replaced else []
         try:
             self._host(fresh)  # before the request: the CLI greets them before it replies
-            reply = await self._ask(
-                wire.MCPSetServersRequest, wire.MCPSetServersReply, timeout=timeout, servers=configs
-            )
+            reply = await self._send_servers(configs, timeout)
         except (OptionsError, ControlRejectedError):
             self._drop(fresh)
             self._host(replaced)
             raise
-        self._drop(set(reply.removed) - servers.keys())
-        return reply
+        removed += reply.removed
+        self._drop(set(removed) - servers.keys())
+        return reply.model_copy(update={"removed": removed})
+
+    async def _send_servers(self, configs: Mapping[str, JSONObject], timeout: float | None) -> wire.MCPSetServersReply:
+        return await self._ask(
+            wire.MCPSetServersRequest, wire.MCPSetServersReply, timeout=timeout, servers=dict(configs)
+        )
 
     async def mcp_call(
         self,

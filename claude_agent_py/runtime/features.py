@@ -13,7 +13,7 @@ from claude_agent_py.errors import HandlerError, OptionsError
 from claude_agent_py.hooks import HookDispatcher
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.permissions import PermissionDispatcher
-from claude_agent_py.runtime.answering import Answering
+from claude_agent_py.runtime.answering import Answering, PermissionAnswers
 from claude_agent_py.runtime.connection import Connection
 from claude_agent_py.runtime.listeners import ListenerQueue
 from claude_agent_py.tasks import TaskManager
@@ -52,7 +52,13 @@ class Callers:
 class Features:
     """Everything of a session that is neither the pipe nor the protocol."""
 
-    def __init__(self, options: ClientOptions, tasks: TaskManager, report: Callable[[HandlerError], None]) -> None:
+    def __init__(
+        self,
+        options: ClientOptions,
+        tasks: TaskManager,
+        report: Callable[[HandlerError], None],
+        permissions: PermissionAnswers | None = None,
+    ) -> None:
         self._tasks = tasks
         self._report = report
         self._callers = Callers(tasks)
@@ -73,7 +79,7 @@ class Features:
         self.mcp = MCPHost(hosted_servers(options))
         self.answering = Answering(
             hooks=self.hooks,
-            permissions=self.permissions,
+            permissions=permissions or self.permissions,
             mcp=self.mcp,
             find_task=tasks.get,
             on_hook=tasks.track_hook,

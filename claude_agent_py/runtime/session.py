@@ -27,6 +27,7 @@ from claude_agent_py.errors import (
 from claude_agent_py.launch.locate import find_cli, read_version
 from claude_agent_py.launch.plan import LaunchPlan, plan_launch
 from claude_agent_py.options import ClientOptions
+from claude_agent_py.runtime.answering import PermissionAnswers
 from claude_agent_py.runtime.connection import Connection
 from claude_agent_py.runtime.features import Features
 from claude_agent_py.runtime.listeners import FailureLog
@@ -51,13 +52,20 @@ class Session:
     Args:
         options: Checked already, as `ClientOptions` checks itself.
         transport: Stands in for the real program; None starts it.
+        permissions: Answers in place of the handlers in the options (a child asks its parent's).
     """
 
-    def __init__(self, options: ClientOptions, *, transport: Transport | None = None) -> None:
+    def __init__(
+        self,
+        options: ClientOptions,
+        *,
+        transport: Transport | None = None,
+        permissions: PermissionAnswers | None = None,
+    ) -> None:
         self.options = options
         self.failures = FailureLog()
         self.tasks = TaskManager(control=self)
-        self.features = Features(options, self.tasks, self.failures.report)
+        self.features = Features(options, self.tasks, self.failures.report, permissions)
         self.prompting = Prompting(self, options, self.tasks)
         self.info: InitializeReply | None = None
         """What the CLI answered to `initialize`."""
