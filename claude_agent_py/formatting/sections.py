@@ -52,7 +52,7 @@ def check_name(name: str) -> str:
 def in_order(sections: LooseSections) -> list[tuple[str, Any]]:
     """Give `(name, content)` pairs of whatever form the sections have."""
     if isinstance(sections, Mapping):
-        mapping: Mapping[str, Sequence[Any]] = sections
+        mapping: Any = sections
         return [(name, content) for name, contents in mapping.items() for content in contents]
     return [(item.name, item.content) if isinstance(item, Section) else item for item in sections]
 

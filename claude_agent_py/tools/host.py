@@ -101,6 +101,8 @@ class MCPHost:
         self._send = send
         self._workers = workers
         self._find_caller = find_caller or self._find_caller
+        for name in self._servers:
+            self._listen(name)
 
     async def answer(self, server_name: str, message: JSONObject, context: HandlerContext) -> JSONObject:
         """Take a message for a server and give the payload of the reply. Never raises; always gives one.
@@ -162,6 +164,12 @@ class MCPHost:
             check_server(name, server)
         self.remove(name)
         self._servers[name] = server
+        self._listen(name)
+
+    def _listen(self, name: str) -> None:
+        """Open the session of a `ToolServer`, so that it can announce changes: with a manifest no message opens it."""
+        if isinstance(self._servers[name], ToolServer):
+            self._session(name)
 
     def remove(self, name: str) -> None:
         """Host a server no more, and cancel what is under way for it."""
@@ -189,10 +197,10 @@ def as_mapping(servers: Mapping[str, Any] | Iterable[ToolServer]) -> dict[str, A
     Raises:
         OptionsError: Two have the same name.
     """
-    named: dict[str, Any] = {}
     if isinstance(servers, Mapping):
-        named.update(servers)
-        return named
+        by_name: Any = servers
+        return dict(by_name)
+    named: dict[str, Any] = {}
     for server in servers:
         if server.name in named:
             raise OptionsError(f"two servers are named {server.name!r}", option="mcp_servers")

@@ -32,7 +32,7 @@ class ToolServer:
         instructions: What a model is told about the server as a whole.
         timeout: Seconds that a call of a tool without a limit of its own may take. None means none.
         resources: What can be read.
-        prompts: What becomes slash commands.
+        prompts: What can be filled in. CLI 2.1.328 asks servers in this process for none.
         always_load: Always tell the model about all tools, see `Tool.always_load`.
         policies: What the CLI does about single tools, whatever the permission mode.
         page_size: How many entries a list has per page; None means all.

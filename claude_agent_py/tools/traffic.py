@@ -2,7 +2,8 @@
 
 Owns the pairing, over messages as they come. Pure: time comes from the messages' own timestamps, or as an argument. Two
 facts of the wire to know: results come in the order in which calls end, each as a user message of its own; and a
-subagent's messages name it, which is how a call is known to be its (the calls of nested subagents are not on the wire).
+subagent's messages name it, which is how a call is known to be its. (The calls of nested subagents are on the wire only
+if they are asked for: `forward_nested_subagent_tool_calls`.)
 """
 
 from collections.abc import Iterator, Mapping, Sequence

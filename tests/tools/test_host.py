@@ -163,3 +163,18 @@ async def test_what_cannot_be_hosted() -> None:
         MCPHost({"a": {"command": "x"}})
     assert is_hosted(ToolServer("a"))
     assert not is_hosted({"command": "x"})
+
+
+async def test_changes_are_announced_though_no_message_has_come() -> None:
+    early, late = ToolServer("early", [who]), ToolServer("late", [who])
+    host = MCPHost([early])
+    sent: list[str] = []
+    host.attach(lambda name, message: sent.append(name))
+    host.add("late", late)
+
+    early.remove("who")
+    late.remove("who")
+    host.close()
+    early.add(who)
+
+    assert sent == ["early", "late"]

@@ -1,0 +1,45 @@
+"""A tool is a function: its types and its docstring say what the model needs to know.
+
+Runs offline: a scripted model calls the tool, wrongly at first.
+"""
+
+import anyio
+
+from claude_agent_py import Client, ToolContext, ToolError, mcp_tool_name, tool
+from claude_agent_py.testing import Reply, ScriptedModel, tool_use
+
+PEOPLE = {"Cologne": 1_087_353, "Bonn": 335_975}
+
+
+@tool(read_only=True, always_load=True)
+async def population(city: str, context: ToolContext) -> dict[str, int]:
+    """Say how many people live in a city.
+
+    Args:
+        city: Its English name.
+    """
+    context.report_progress(1, 2, f"looking up {city}")
+    if city not in PEOPLE:
+        raise ToolError(f"I know no city {city!r}; I know {', '.join(PEOPLE)}.")
+    return {"people": PEOPLE[city]}
+
+
+NAME = mcp_tool_name("tools", "population")
+
+SCRIPT = [
+    Reply([tool_use(NAME, {"town": "Cologne"}), tool_use(NAME, {"city": "Paris"})]),
+    Reply([tool_use(NAME, {"city": "Cologne"}), tool_use(NAME, {"city": "Bonn"})]),
+    Reply("Cologne has 1,087,353 people, Bonn 335,975."),
+]
+
+
+async def main() -> None:
+    async with ScriptedModel(SCRIPT) as model, Client(model.options(custom_tools=[population])) as client:
+        result = await client.query("Which of Cologne and Bonn is larger?")
+        for call in result.tool_calls:
+            print(f"{call.tool_name}({call.input}) -> {'error: ' if call.is_error else ''}{call.text}\n")
+        print(result.text)
+
+
+if __name__ == "__main__":
+    anyio.run(main)
