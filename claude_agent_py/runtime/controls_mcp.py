@@ -88,7 +88,7 @@ class MCPControls(ControlsBase):
             self._drop(fresh)
             self._host(replaced)
             raise
-        removed += reply.removed
+        removed = [*removed, *reply.removed]
         self._drop(set(removed) - servers.keys())
         return reply.model_copy(update={"removed": removed})
 

@@ -16,7 +16,7 @@ TOOL = {
 def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
     match method:
         case "initialize":
-            capabilities = {"tools": {}, "resources": {}}
+            capabilities: dict[str, Any] = {"tools": {}, "resources": {}}
             server = {"name": "small", "version": "1.0.0"}
             return {"protocolVersion": params["protocolVersion"], "capabilities": capabilities, "serverInfo": server}
         case "tools/list":

@@ -10,9 +10,11 @@ import anyio
 import pytest
 
 from claude_agent_py import Client, ControlRejectedError, MCPNotReadyError
+from claude_agent_py.permissions import Allow
 from claude_agent_py.runtime.controls import SessionControls
 from claude_agent_py.runtime.controls_base import ControlsBase
 from claude_agent_py.testing import Gate, Reply, ScriptedModel, text, tool_use
+from claude_agent_py.tools import ToolServer, tool
 from claude_agent_py.wire.mcp import MCPStdioServer
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
@@ -130,7 +132,7 @@ async def test_files_are_rewound_to_a_prompt() -> None:
     with ScriptedModel([]) as model:
         old, new = model.sandbox.cwd / "old.txt", model.sandbox.cwd / "new.txt"
         old.write_text("before\n")
-        script = [
+        script: list[Any] = [
             tool_use("Write", {"file_path": str(new), "content": "made\n"}),
             tool_use("Read", {"file_path": str(old)}),
             tool_use("Edit", {"file_path": str(old), "old_string": "before", "new_string": "after"}),
@@ -141,6 +143,7 @@ async def test_files_are_rewound_to_a_prompt() -> None:
             with anyio.fail_after(30):
                 async with Client(options) as client:
                     result = await client.query("write")
+                    assert result.result is not None
                     prompt = (result.result.user_message_uuids or [""])[0]
                     preview = await client.rewind_files(prompt, dry_run=True)
                     there = (old.read_text(), new.exists())
@@ -343,8 +346,6 @@ async def test_a_failing_tool_says_why_and_permissions_are_asked_on_request() ->
     asked: list[str] = []
 
     def decide(request: Any, context: Any) -> Any:
-        from claude_agent_py import Allow
-
         asked.append(request.tool_name)
         return Allow()
 
@@ -358,3 +359,38 @@ async def test_a_failing_tool_says_why_and_permissions_are_asked_on_request() ->
             reply = await client.mcp.call("mcp__small__add", {"a": 41}, check_permissions=True)
     assert reply.structured_content == {"total": 42}
     assert asked == ["mcp__small__add"]
+
+
+@tool
+def greet(name: str) -> str:
+    """Greet somebody."""
+    return f"Hello, {name}!"
+
+
+@tool
+def part(name: str) -> str:
+    """Say farewell."""
+    return f"Farewell, {name}!"
+
+
+async def test_servers_in_this_process_are_set_and_replaced_while_the_session_runs() -> None:
+    script: list[Any] = [
+        tool_use("mcp__manners__greet", {"name": "Ann"}),
+        text("one"),
+        tool_use("mcp__manners__part", {"name": "Ann"}),
+        text("two"),
+        tool_use("mcp__tools__greet", {"name": "Ann"}),
+        text("three"),
+    ]
+    with ScriptedModel(script) as model, anyio.fail_after(30):
+        async with Client(model.options(custom_tools=[greet])) as client:
+            first = await client.mcp.set_servers({"manners": ToolServer("manners", [greet])})
+            one = await client.query("one")
+            await client.mcp.set_servers({"manners": ToolServer("manners", [part])})
+            two = await client.query("two")
+            three = await client.query("three")
+    told = [str(result.tool_calls[0].result) for result in (one, two, three)]
+    assert (first.added, first.removed) == (["manners"], ["tools"])
+    assert "Hello, Ann!" in told[0]
+    assert "Farewell, Ann!" in told[1]
+    assert "No such tool" in told[2]

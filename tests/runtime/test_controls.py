@@ -630,9 +630,27 @@ async def test_a_server_that_stays_keeps_its_conversation() -> None:
     assert session.host._session("kept") is before
 
 
+async def test_another_server_under_the_same_name_is_told_as_one_gone_and_one_come() -> None:
+    def answer(body: Body) -> Body:
+        return {"removed": ["one", "tools"]} if not body["servers"] else {"added": ["one"]}
+
+    one, other, new = ToolServer("one"), ToolServer("one"), ToolServer("new")
+    session = Hosting(answer, one=one, tools=ToolServer("tools"))
+    reply = await session.set_mcp_servers({"one": other, "new": new})
+    both = {name: {"type": "sdk", "name": name} for name in ("one", "new")}
+    assert [body["servers"] for body in session.sent] == [{}, both]
+    assert (reply.added, reply.removed) == (["one"], ["one", "tools"])
+    assert session.host.servers == {"one": other, "new": new}
+
+
 async def test_after_a_refusal_the_same_servers_are_hosted_as_before() -> None:
+    def answer(body: Body) -> Body:
+        if "two" in body["servers"]:
+            raise ControlRejectedError("mcp_set_servers", "no")
+        return {}
+
     one, other = ToolServer("one"), ToolServer("one")
-    session = Hosting(ControlRejectedError("mcp_set_servers", "no"), one=one)
+    session = Hosting(answer, one=one)
     with pytest.raises(ControlRejectedError):
         await session.set_mcp_servers({"one": other, "two": ToolServer("two")})
     assert session.hosted_when_asked == ["one", "two"]
