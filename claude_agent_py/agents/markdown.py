@@ -186,7 +186,7 @@ def _plain(field: str, value: Any) -> Any:
         if value is None:
             return []  # as the CLI reads it: an empty `tools:` is no tools, not all of them
         names = split_names(value) if isinstance(value, str) else value
-        return None if field == "tools" and names == ["*"] else names
+        return None if field == "tools" and isinstance(names, list) and "*" in names else names
     if field == "description" and isinstance(value, str):
         return value.replace("\\n", "\n")  # the CLI writes and reads line breaks this way
     return value

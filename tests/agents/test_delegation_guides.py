@@ -1,0 +1,66 @@
+"""Guides: they speak of the agents that are there, and reports are cut where a sentence ends."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from claude_agent_py.agents import AgentDefinition, DelegationGuide, agent_table, shorten_report
+from claude_agent_py.errors import OptionsError
+from claude_agent_py.formatting.truncation import text_length
+
+AGENTS = {
+    "reader": AgentDefinition(description="Reads a | b\n\nand more", prompt="p", tools=["Read"], model="haiku"),
+    "doer": AgentDefinition(description="Does\nthings", prompt="p", disallowed_tools=["Write"]),
+    "mute": AgentDefinition(description="x" * 50 + " y" * 500, prompt="p", tools=[]),
+}
+
+
+def test_the_table_has_a_row_for_each_agent() -> None:
+    header, line, reader, doer, mute = agent_table(AGENTS).splitlines()
+    assert header == "| agent | model | tools | use it for |"
+    assert line == "|---|---|---|---|"
+    assert reader == "| reader | haiku | Read | Reads a \\| b |"
+    assert doer == "| doer | default | all but Write | Does things |"
+    assert mute.startswith("| mute | default | none | xxx")
+    assert mute.endswith(" ... |")
+    assert len(mute) < 350
+
+
+def test_a_guide_says_when_to_do_what() -> None:
+    guide = DelegationGuide(delegate_when=["A"], use_tools_when=["B"], how_to=["C"], max_report_chars=2500)
+    text = guide.text(AGENTS)
+    assert agent_table(AGENTS) in text
+    assert "Delegate when:\n- A" in text
+    assert "Use a tool yourself when:\n- B" in text
+    assert "- C\n- Ask for reports of at most 2,500 characters." in text
+
+
+def test_without_agents_there_is_nothing_to_say() -> None:
+    assert DelegationGuide().text({}) == ""
+
+
+def test_a_mistake_in_a_guide_is_told() -> None:
+    with pytest.raises(OptionsError, match=r"^DelegationGuide.max_report_chars: must be greater than or equal to 1"):
+        DelegationGuide(max_report_chars=0)
+
+
+@pytest.mark.parametrize(
+    ("report", "limit", "kept"),
+    [
+        ("Short.", 6, "Short."),
+        ("Short.", None, "Short."),
+        ("One is here. Two is there. Three " + "x" * 100, 92, "One is here. Two is there."),
+        ('He said "stop!" and went. ' + "y" * 100, 77, 'He said "stop!"'),
+        ("No end in sight " * 20, 90, "No end in sight No end in sight N"),
+    ],
+)
+def test_a_report_is_cut_at_a_sentence(report: str, limit: int | None, kept: str) -> None:
+    short = shorten_report(report, limit)
+    assert short.removesuffix(f"\n\n[The report has {len(report):,} characters; this is its beginning.]") == kept
+
+
+@given(st.text(), st.integers(0, 200))
+def test_a_report_is_never_longer_than_allowed(report: str, limit: int) -> None:
+    short = shorten_report(report, limit)
+    assert text_length(short) <= max(limit, 0) or short == report
+    assert short == report or text_length(report) > limit
