@@ -1,0 +1,87 @@
+"""Every example runs: offline, on the real CLI, in a process of its own, and prints what it is there to show."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+
+PRINTED: dict[str, list[str]] = {
+    "background_tasks": [
+        "3 tasks",
+        "unfinished: []",
+        "notified: completed: auth is sound.",
+        "Review billing: completed\n  billing should use decimals.",
+        "Run the tests: completed\n  test 1 ok\n  test 2 ok\n  test 3 ok\n",
+        "auth is sound, billing should use decimals, the tests pass.",
+    ],
+    "controlling": ["haiku", "% full", "interrupt: interrupted", "the run ended: aborted_", "I am claude-haiku"],
+    "errors": [
+        "OptionsError: max_turns: must be",
+        "CLINotFoundError: ['the option cli_path: ",
+        "attempt 1: OverloadedError",
+        "attempt 2: OverloadedError",
+        "answer: I am.",
+        "MaxTurnsError: ",
+        "until then: ['Bash']",
+    ],
+    "from_plain_code": ["Paris.", "USD"],
+    "mcp_servers": ["connected"],
+    "pictures": ["Red."],
+    "quickstart": ["Paris.\n7 -> 14\n"],
+    "reading_messages": [
+        "turn begins, ",
+        "text: I'll say it.\ncall toolu_1: Bash: echo hello\n",
+        "result of toolu_1: hello",
+        "turn ends: success",
+    ],
+    "session_resume": [
+        "Hello, Ada.\nAda. the same session: True\nHello, Grace. the same session: False\n",
+    ],
+    "several_runs": ["processes: Oslo=Norway Quito=Ecuador Hanoi=Vietnam\n", "session: Oslo=", "Hanoi="],
+    "streaming_text": [
+        "Bytes flow left and right,\na line ends, a model wakes:\nthe prompt has its own.\n-- end_turn\n"
+    ],
+    "structured_output": ["rejected\nhigh: auth.py: the secret is logged\n"],
+    "tool_chain": ["observation"],
+    "tool_results": ["The hall is at 19.5 degrees, the cellar at 12."],
+    "tools": ["Cologne has 1,087,353 people"],
+}
+"""What the output of each example must contain."""
+
+
+def names() -> list[str]:
+    return sorted(path.stem for path in EXAMPLES.glob("*.py") if path.stem != "offline")
+
+
+def run_example(name: str, *arguments: str, env: dict[str, str] | None = None) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-W", "error", str(EXAMPLES / f"{name}.py"), *arguments],
+        capture_output=True,
+        encoding="utf-8",
+        timeout=120,
+        env={**os.environ, "PYTHONIOENCODING": "utf-8", **(env or {})},
+    )
+
+
+@pytest.mark.real_cli
+@pytest.mark.parametrize("name", names())
+def test_an_example_prints_what_it_shows(name: str) -> None:
+    assert name in PRINTED, f"say in PRINTED what examples/{name}.py prints"
+    done = run_example(name)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert [text for text in PRINTED[name] if text not in done.stdout] == [], done.stdout
+
+
+def test_the_table_names_no_example_that_is_gone() -> None:
+    assert set(PRINTED) <= set(names())
+
+
+def test_an_example_on_the_real_model_says_that_it_needs_a_key() -> None:
+    done = run_example("quickstart", "--live", env={"ANTHROPIC_API_KEY": ""})
+    assert done.returncode == 1
+    assert done.stderr.strip() == "Set ANTHROPIC_API_KEY to run this on the real model, or leave out --live."
