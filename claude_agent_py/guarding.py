@@ -59,13 +59,13 @@ async def _outcome(handler: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     except Exception as error:
         raise HandlerError(callback_name(handler), f"it raised {type(error).__name__}") from error
     except anyio.get_cancelled_exc_class() as error:
-        if _is_cancelled():
+        if is_cancelled():
             raise
         # asyncio raises the same when something that the handler awaited was cancelled by someone else
         raise HandlerError(callback_name(handler), f"it raised {type(error).__name__}") from error
 
 
-def _is_cancelled() -> bool:
+def is_cancelled() -> bool:
     """Tell whether the calling worker itself is being cancelled. Under trio nothing else can have raised it."""
     trio = sys.modules.get("trio")
     if trio is not None and trio.lowlevel.in_trio_run():

@@ -76,10 +76,12 @@ class Features:
             cwd=str(options.cwd) if options.cwd is not None else None,
             on_waiting=self._note_waiting,
         )
-        self.mcp = MCPHost(hosted_servers(options))
+        self.answering_permissions: PermissionAnswers = permissions or self.permissions
+        """What answers for a person: this session's handlers, or its parent's."""
+        self.mcp = MCPHost(hosted_servers(options), report=report)
         self.answering = Answering(
             hooks=self.hooks,
-            permissions=permissions or self.permissions,
+            permissions=self.answering_permissions,
             mcp=self.mcp,
             find_task=tasks.get,
             on_hook=tasks.track_hook,

@@ -19,6 +19,7 @@ from claude_agent_py.protocol.handlers import HandlerContext
 from claude_agent_py.tools import jsonrpc
 from claude_agent_py.tools.failures import failure_text
 from claude_agent_py.tools.mcp_package import PackageSession, check_server, low_level
+from claude_agent_py.tools.running import Report
 from claude_agent_py.tools.server import ToolServer
 from claude_agent_py.tools.session import TOOL_USE_ID
 from claude_agent_py.wire.base import JSONObject
@@ -69,9 +70,17 @@ class MCPHost:
     Args:
         servers: The servers by the names that the CLI calls them by; or `ToolServer`s, which have names.
         manifests: Tell the CLI along with `initialize` what the handshakes would, which saves them.
+        report: Is told of every tool that fails and did not mean to. Must not raise. Without it they are logged.
     """
 
-    def __init__(self, servers: Mapping[str, Any] | Iterable[ToolServer] = (), *, manifests: bool = True) -> None:
+    def __init__(
+        self,
+        servers: Mapping[str, Any] | Iterable[ToolServer] = (),
+        *,
+        manifests: bool = True,
+        report: Report | None = None,
+    ) -> None:
+        self._report = report
         self._servers: dict[str, Any] = {}
         self._sessions: dict[str, Session] = {}
         self._manifests = manifests
@@ -132,7 +141,7 @@ class MCPHost:
             self._send(name, message)
 
         if isinstance(server, ToolServer):
-            return server.session(send)
+            return server.session(send, self._report)
         if self._workers is None:
             raise OptionsError("it needs a running session", option=f"server {name!r}")
         return PackageSession(server, send, self._workers)

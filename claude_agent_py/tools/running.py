@@ -4,26 +4,29 @@ Owns the time limit, the concurrency limit and the boundary that no exception of
 is an outcome to tell the model. Knows neither MCP nor formats.
 """
 
-import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakKeyDictionary
 
 from anyio import CapacityLimiter, get_cancelled_exc_class, move_on_after
 from anyio.lowlevel import RunVar
 
 from claude_agent_py.callbacks import call
-from claude_agent_py.errors import ToolError, ToolTimeoutError
+from claude_agent_py.errors import HandlerError, ToolError, ToolTimeoutError
 from claude_agent_py.formatting.encoders import Encoder
+from claude_agent_py.guarding import is_cancelled
 from claude_agent_py.tools.failures import failure_text
 from claude_agent_py.tools.results import ToolResult, WrittenResult, as_result, written
 
 if TYPE_CHECKING:
     from claude_agent_py.tools.context import ToolContext
     from claude_agent_py.tools.tool import Tool
+
+Report: TypeAlias = Callable[[HandlerError], object]
+"""Is told of a tool that failed and did not mean to; the exception is the error's `__cause__`."""
 
 logger = logging.getLogger("claude_agent_py.tools")
 
@@ -54,6 +57,7 @@ async def run(
         with move_on_after(timeout) as scope:
             return await call(tool.function, *positional, **keywords)
     if scope.cancelled_caught and timeout is not None:
+        context.cancellation.set()  # for a plain function, which runs on in its thread
         raise ToolTimeoutError(tool.name, timeout)
     return None  # unreachable: the scope was left by a return, an exception or its deadline
 
@@ -76,11 +80,12 @@ async def outcome_of(
     *,
     encoder: Encoder | None = None,
     timeout: float | None = None,
+    report: Report | None = None,
 ) -> ToolOutcome:
     """Run a call and give what it came to. Raises nothing but cancellation.
 
     `timeout` is the limit, in seconds, of a tool that has none of its own. What was not raised on purpose (with
-    `ToolError`) is logged once, with its traceback.
+    `ToolError`) goes to `report`, which must not raise; without one, it is logged once, with its traceback.
     """
     try:
         value = await _uncancelled(tool, arguments, context, timeout if tool.timeout is None else tool.timeout)
@@ -91,9 +96,20 @@ async def outcome_of(
     except ToolError as error:
         return failed(tool.name, error)
     except (Exception, SystemExit) as error:
-        logger.error("the tool %s failed", tool.name, exc_info=error)
+        (report or log_failure)(_reported(tool, error))
         return failed(tool.name, error if isinstance(error, Exception) else ToolError(f"{tool.name} tried to exit"))
     return ToolOutcome(told=told, value=value)
+
+
+def _reported(tool: "Tool[..., Any]", error: BaseException) -> HandlerError:
+    reported = HandlerError(f"tool {tool.name}", f"it raised {type(error).__name__}")
+    reported.__cause__ = error
+    return reported
+
+
+def log_failure(error: HandlerError) -> None:
+    """Log a failure, with its traceback."""
+    logger.error("%s", error, exc_info=error.__cause__)
 
 
 def failed(tool: str, error: Exception) -> ToolOutcome:
@@ -108,15 +124,6 @@ async def _uncancelled(
     try:
         return await run(tool, arguments, context, timeout)
     except get_cancelled_exc_class():
-        if _is_cancelled():
+        if is_cancelled():
             raise
         raise ToolError(f"{tool.name} was cancelled from within") from None
-
-
-def _is_cancelled() -> bool:
-    """Tell whether the running asyncio task was asked to cancel. On trio nobody else can raise its cancellation."""
-    try:
-        task = asyncio.current_task()
-    except RuntimeError:
-        return True
-    return task is None or task.cancelling() > 0

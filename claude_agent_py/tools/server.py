@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.tools.names import mcp_tool_name, sanitised
 from claude_agent_py.tools.resources import Prompt, Resource, by_key
+from claude_agent_py.tools.running import Report
 from claude_agent_py.tools.session import PROTOCOL_VERSIONS, Send, ServerSession
 from claude_agent_py.tools.tool import ALWAYS_LOAD, Tool, as_tool
 from claude_agent_py.wire.base import JSONObject
@@ -127,9 +128,13 @@ class ToolServer:
 
     # For the CLI
 
-    def session(self, send: Send) -> ServerSession:
-        """Open a conversation with one client. `send` sends what is no answer; it must not block."""
-        session = ServerSession(self, send)
+    def session(self, send: Send, report: Report | None = None) -> ServerSession:
+        """Open a conversation with one client.
+
+        `send` sends what is no answer; it must not block. `report` is told of tools that fail; without it they are
+        logged.
+        """
+        session = ServerSession(self, send, report)
         self._sessions.add(session)
         return session
 

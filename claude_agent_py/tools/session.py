@@ -12,7 +12,7 @@ import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from anyio import CancelScope, Event, from_thread
+from anyio import CancelScope, Event, from_thread, get_cancelled_exc_class
 
 from claude_agent_py.errors import ControlRejectedError, ToolInputError
 from claude_agent_py.protocol.handlers import HandlerContext
@@ -21,7 +21,7 @@ from claude_agent_py.tools.context import ToolContext
 from claude_agent_py.tools.failures import failure_text
 from claude_agent_py.tools.jsonrpc import RequestID, RPCError
 from claude_agent_py.tools.results import call_tool_result
-from claude_agent_py.tools.running import ToolOutcome, failed, outcome_of
+from claude_agent_py.tools.running import Report, ToolOutcome, failed, outcome_of
 from claude_agent_py.wire.base import JSONObject
 
 if TYPE_CHECKING:
@@ -42,9 +42,10 @@ Send: TypeAlias = Callable[[JSONObject], None]
 class ServerSession:
     """Serves one client. Usable as soon as it is made: with a manifest, the CLI makes no handshake."""
 
-    def __init__(self, server: "ToolServer", send: Send) -> None:
+    def __init__(self, server: "ToolServer", send: Send, report: Report | None = None) -> None:
         self._server = server
         self._send = send
+        self._report = report
         self._home = threading.get_ident()
         self._running: dict[RequestID, tuple[CancelScope, HandlerContext]] = {}
         self._asked: dict[RequestID, _Reply] = {}
@@ -146,6 +147,8 @@ class ServerSession:
     async def request(self, method: str, params: JSONObject | None = None) -> JSONObject:
         """Ask the CLI something, and give its result. The CLI answers `ping` and refuses everything else.
 
+        Cancelling tells the CLI that the answer is no longer wanted.
+
         Raises:
             ControlRejectedError: It answered with an error, or the session closed before it did.
         """
@@ -154,6 +157,9 @@ class ServerSession:
         try:
             self._send(jsonrpc.request(request_id, method, params))
             await reply.done.wait()
+        except get_cancelled_exc_class():
+            self._send(jsonrpc.notification("notifications/cancelled", {"requestId": request_id}))
+            raise
         finally:
             del self._asked[request_id]
         return reply.value(method)
@@ -200,7 +206,7 @@ class ServerSession:
             raise RPCError(jsonrpc.INVALID_PARAMS, f"there is no tool {name!r}")
         if not isinstance(arguments, dict):
             return failed(name, ToolInputError(name, [("", "the arguments must be an object")]))
-        return await outcome_of(tool, arguments, context, timeout=self._server.timeout)
+        return await outcome_of(tool, arguments, context, timeout=self._server.timeout, report=self._report)
 
     def _context(self, tool_name: str, meta: JSONObject, context: HandlerContext) -> ToolContext:
         tool_use_id, token = meta.get(TOOL_USE_ID), meta.get("progressToken")

@@ -261,9 +261,21 @@ async def test_failures_are_told_to_the_model_which_mends_them(caplog: pytest.Lo
     assert result_text(last, "toolu_good") == "2.0"
     assert [record.is_error for record in result.tool_calls] == [True, True, True, True, False]
     assert result.text == "It is 2."
-    assert [entry.getMessage() for entry in caplog.records if "failed" in entry.getMessage()] == [
-        "the tool divide failed"
-    ]
+    assert sum("tool divide" in entry.getMessage() for entry in caplog.records) == 1
+
+
+async def test_a_failed_tool_stands_among_the_handler_errors() -> None:
+    @tool
+    def crash() -> None:
+        """Crash."""
+        raise LookupError("nothing there")
+
+    with ScriptedModel([calling("crash"), text("done")]) as model, anyio.fail_after(60):
+        async with Client(model.options(mcp_servers=[ToolServer("helper", [crash])])) as client:
+            await client.query("go")
+            [error] = client.handler_errors
+
+    assert (error.handler, type(error.__cause__)) == ("tool crash", LookupError)
 
 
 async def test_ten_megabytes_are_cut_where_the_cli_would_hide_them(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import anyio
 import pytest
 from anyio import Event
 
-from claude_agent_py.errors import OptionsError
+from claude_agent_py.errors import HandlerError, OptionsError
 from claude_agent_py.protocol.handlers import HandlerContext
 from claude_agent_py.tools import Caller, MCPHost, ToolContext, ToolServer, is_hosted, tool
 
@@ -178,3 +178,18 @@ async def test_changes_are_announced_though_no_message_has_come() -> None:
     early.add(who)
 
     assert sent == ["early", "late"]
+
+
+async def test_failures_are_reported() -> None:
+    @tool
+    def fail() -> None:
+        raise ValueError("bad")
+
+    reported: list[HandlerError] = []
+    host = MCPHost([ToolServer("a", [fail])], report=reported.append)
+
+    await host.answer("a", calling("fail"), CONTEXT)
+
+    [error] = reported
+    assert (error.handler, error.reason) == ("tool fail", "it raised ValueError")
+    assert isinstance(error.__cause__, ValueError)

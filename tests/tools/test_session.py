@@ -491,3 +491,14 @@ async def test_answers_to_nothing_are_harmless() -> None:
 
     for request_id in (1, "x", None):
         assert await client.session.handle({"jsonrpc": "2.0", "id": request_id, "result": {}}) is None
+
+
+async def test_giving_up_on_a_request_is_told() -> None:
+    client = Client(ToolServer("calc"))
+
+    with anyio.move_on_after(0.01):
+        await client.session.request("ping")
+
+    ask, cancel = client.heard
+    assert (ask["method"], cancel["method"]) == ("ping", "notifications/cancelled")
+    assert cancel["params"] == {"requestId": ask["id"]}
