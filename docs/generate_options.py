@@ -1,0 +1,192 @@
+"""Write the tables of `docs/options.md` from the options themselves and from the launch table.
+
+python docs/generate_options.py           rewrites what stands between the marks
+python docs/generate_options.py --check   exits with 1 where that would change something
+"""
+
+import ast
+import inspect
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from claude_agent_py import option_values, options
+from claude_agent_py.launch.table import TABLE, Field, Flag, Here, Row, Settings, Variable
+
+PAGE = Path(__file__).with_name("options.md")
+BEGIN, END = "<!-- generated: {} -->\n", "<!-- end -->\n"
+
+TYPES = {
+    "AnyPath": "path",
+    "Bytes": "int",
+    "Count": "int",
+    "Function": "function",
+    "Names": "list[str]",
+    "Rules": "list[str]",
+    "Seconds": "float",
+    "Text": "str",
+    "ChosenEffort": "str",
+    "ChosenPermissionMode": "str",
+    "Sequence": "list",
+    "Mapping": "dict",
+    "Iterable": "list",
+    "Path": "path",
+}
+DEFAULTS = {"()": "[]", "Field(default_factory=dict)": "{}"}
+
+
+class Option(NamedTuple):
+    section: str
+    name: str
+    type: str
+    default: str
+    text: str
+
+
+def read(module: object, class_name: str) -> list[Option]:
+    """Read the fields of a class from its source: what is written there is what is printed."""
+    source = inspect.getsource(module)  # type: ignore[arg-type]
+    lines = source.splitlines()
+    node = next(n for n in ast.parse(source).body if isinstance(n, ast.ClassDef) and n.name == class_name)
+    found = []
+    for statement, after in zip(node.body, node.body[1:], strict=False):
+        if not isinstance(statement, ast.AnnAssign) or statement.value is None or is_class_variable(statement):
+            continue
+        found.append(
+            Option(
+                section=section_above(lines, node.lineno, statement.lineno),
+                name=ast.unparse(statement.target),
+                type=type_of(statement.annotation),
+                default=default_of(statement.value),
+                text=" ".join(docstring(after).split()),
+            )
+        )
+    return found
+
+
+def is_class_variable(statement: ast.AnnAssign) -> bool:
+    return "ClassVar" in ast.unparse(statement.annotation)
+
+
+def docstring(node: ast.stmt) -> str:
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+        return node.value.value
+    return ""
+
+
+def section_above(lines: list[str], first: int, last: int) -> str:
+    """Give the nearest comment above a field that has a line of its own."""
+    above = [line.strip() for line in lines[first:last] if line.startswith("    # ")]
+    return above[-1].removeprefix("# ") if above else ""
+
+
+def type_of(annotation: ast.expr) -> str:
+    """Give what may be given, in words short enough for a table. None is left out: it is the default then."""
+    if isinstance(annotation, ast.Subscript) and ast.unparse(annotation.value) == "Annotated":
+        assert isinstance(annotation.slice, ast.Tuple)
+        return type_of(annotation.slice.elts[0])
+    members = [member for member in union(annotation) if ast.unparse(member) != "None"]
+    if len(members) > 1 or members != [annotation]:
+        return " or ".join(dict.fromkeys(type_of(member) for member in members))
+    for name in ast.walk(annotation):
+        if isinstance(name, ast.Name):
+            name.id = TYPES.get(name.id, name.id)
+    text = ast.unparse(annotation)
+    return " or ".join(text[8:-1].split(", ")) if text.startswith("Literal[") else text
+
+
+def union(annotation: ast.expr) -> Iterator[ast.expr]:
+    if isinstance(annotation, ast.BinOp):
+        yield from union(annotation.left)
+        yield from union(annotation.right)
+    else:
+        yield annotation
+
+
+def default_of(value: ast.expr) -> str:
+    text = ast.unparse(value)
+    if text.startswith("Field(default_factory=") and text not in DEFAULTS:
+        return f"{text.removeprefix('Field(default_factory=')[:-1]}()"
+    return DEFAULTS.get(text, text)
+
+
+def place(row: Row) -> str:
+    """Say where an option goes."""
+    if isinstance(row, Flag):
+        return f"`{row.name}`"
+    if isinstance(row, Variable):
+        return f"variable `{row.name}`"
+    if isinstance(row, Field):
+        return f"`{row.name}` of `initialize`"
+    return "the settings" if isinstance(row, Settings) else row.name
+
+
+def goes_to(option: str) -> str:
+    """Say where all rows about an option lead; what is decided by others before it is told there."""
+    rows = [row for row in TABLE if option in row.option_names]
+    own = [row for row in rows if row.option_names[0] == option or not isinstance(row, Here)]
+    return ", ".join(dict.fromkeys(place(row) for row in own))
+
+
+def cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def value(option: Option) -> str:
+    """Give a default in the units of a person."""
+    return option.default.replace(" * MEBIBYTE", " MiB").replace(" * 1024", " KiB")
+
+
+def options_tables() -> str:
+    """Give a table for each section of the options."""
+    parts = []
+    section = None
+    for option in read(options, "ClientOptions"):
+        if option.section != section:
+            section = option.section
+            parts.append(
+                f"\n### {section}\n\n| option | type | default | what it means | becomes |\n|---|---|---|---|---|\n"
+            )
+        parts.append(
+            f"| `{option.name}` | {cell(option.type)} | `{value(option)}` | {cell(option.text)} "
+            f"| {cell(goes_to(option.name))} |\n"
+        )
+    return "".join(parts) + "\n"
+
+
+def values_table(class_name: str) -> str:
+    """Give the table of a value object."""
+    rows = [
+        f"| `{option.name}` | `{value(option)}` | {cell(option.text)} |\n" for option in read(option_values, class_name)
+    ]
+    return "\n| field | default | what it means |\n|---|---|---|\n" + "".join(rows) + "\n"
+
+
+def page(text: str) -> str:
+    """Give the page with its generated parts made anew."""
+    for name, made in {
+        "ClientOptions": options_tables(),
+        "Timeouts": values_table("Timeouts"),
+        "Limits": values_table("Limits"),
+    }.items():
+        begin = BEGIN.format(name)
+        before, found, rest = text.partition(begin)
+        assert found, f"{PAGE.name} has no mark for {name}"
+        text = before + begin + made + END + rest.partition(END)[2]
+    return text
+
+
+def main(arguments: list[str]) -> int:
+    old = PAGE.read_text(encoding="utf-8")
+    new = page(old)
+    if arguments == ["--check"]:
+        if old != new:
+            print("docs/options.md is not up to date; run `python docs/generate_options.py`", file=sys.stderr)
+        return int(old != new)
+    PAGE.write_text(new, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
