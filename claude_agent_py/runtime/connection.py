@@ -63,6 +63,9 @@ logger = logging.getLogger("claude_agent_py")
 DRAIN_GRACE: Final = 1.0
 """How long stdout and stderr may take to end after the process did, in seconds: a grandchild may hold them open."""
 
+SHOWN_GARBAGE_BYTES: Final = 200
+"""How much of what a CLI printed instead of frames an error shows."""
+
 
 @dataclass(slots=True, eq=False)
 class _Waiter:
@@ -134,8 +137,8 @@ class Connection:
         self._grace = 0.0
         self._leave = False
         self._settle = False
-        self._initializing: str | None = None
-        """The id of the initialize request, while it has no reply."""
+        self._initialize: _Waiter | None = _Waiter()
+        """Who waits for the session to be up, until it is."""
         self._group: TaskGroup | None = None
         self._waiters: dict[str, _Waiter] = {}
         self._answers: dict[str, _Answer] = {}
@@ -186,8 +189,8 @@ class Connection:
             async with anyio.create_task_group() as group:
                 self._group = group
                 self._on_live(group)
-                for function in (self._pump, self._write, self._keep_time, self._watch_process, self._run_transport):
-                    group.start_soon(function)
+                for worker in (self._pump, self._write, self._keep_time, self._watch_process, self._run_transport):
+                    group.start_soon(worker)
                 for function in self._background:
                     group.start_soon(self._run_background, function)
                 ready.set()
@@ -340,8 +343,8 @@ class Connection:
 
     def _on_message(self, event: MessageReceived) -> None:
         message, size = event.message, event.size
-        if self._initializing is not None and type(message) is MalformedFrame:
-            self._refuse_garbage(message)
+        if self._initialize is not None and type(message) is MalformedFrame:
+            self._refuse_garbage(self._initialize, message)
         for run_id in event.runs:
             feed = self._feeds.get(run_id)
             if feed is not None:
@@ -351,14 +354,12 @@ class Connection:
         if not event.runs and not self._subscribers:
             self._unclaimed.append((message, size))
 
-    def _refuse_garbage(self, frame: MalformedFrame) -> None:
-        """Fail the start at once: what says something else than JSON now will hardly answer later."""
-        waiter = self._waiters.pop(self._initializing or "", None)
-        if waiter is not None and frame.raw is None:
-            shown = (
-                bytes(frame.line[:200]).decode(errors="replace") if isinstance(frame.line, bytes) else frame.line[:200]
-            )
-            waiter.fail(lambda: ControlRejectedError("initialize", f"it printed {shown!r} instead of an answer"))
+    def _refuse_garbage(self, starting: _Waiter, frame: MalformedFrame) -> None:
+        """Fail the start at once: what says something else than frames now will hardly answer later."""
+        if not isinstance(frame.raw, dict):
+            line = frame.line if isinstance(frame.line, bytes) else frame.line.encode(errors="replace")
+            shown = line[:SHOWN_GARBAGE_BYTES].decode(errors="replace")
+            starting.fail(lambda: ControlRejectedError("initialize", f"it printed {shown!r} instead of an answer"))
 
     def announce_failure(self, error: HandlerError) -> None:
         """Show the failure of a handler to who reads all messages of the session."""
@@ -452,26 +453,26 @@ class Connection:
         if not self.is_open:
             raise self.failure()
         limit = self._control_timeout if timeout is None else timeout
-        return await self._reply(self._ask(subtype, fields, limit))
+        waiter = _Waiter()
+        return await self._reply(self._ask(subtype, fields, limit, waiter), waiter)
 
     async def initialize(self, fields: dict[str, Any], *, timeout: float | None) -> dict[str, Any]:
         """Send the first request of a session, which fails at once where the CLI prints garbage instead."""
         if not self.is_open:
             raise self.failure()
-        self._initializing = request_id = self._ask("initialize", fields, timeout)
+        starting = self._initialize or _Waiter()
         try:
-            return await self._reply(request_id)
+            return await self._reply(self._ask("initialize", fields, timeout, starting), starting)
         finally:
-            self._initializing = None
+            self._initialize = None
 
-    def _ask(self, subtype: str, fields: dict[str, Any], timeout: float | None) -> str:
+    def _ask(self, subtype: str, fields: dict[str, Any], timeout: float | None, waiter: _Waiter) -> str:
         request = self._engine.request(subtype, fields, now=anyio.current_time(), timeout=timeout)
-        self._waiters[request.request_id] = _Waiter()
+        self._waiters[request.request_id] = waiter
         self._flush()
         return request.request_id
 
-    async def _reply(self, request_id: str) -> dict[str, Any]:
-        waiter = self._waiters[request_id]
+    async def _reply(self, request_id: str, waiter: _Waiter) -> dict[str, Any]:
         try:
             await waiter.done.wait()
         finally:
@@ -540,6 +541,11 @@ class Connection:
             request = self._engine.request(subtype, fields, now=anyio.current_time(), timeout=None)
             self._engine.forget_request(request.request_id)
             self._flush()
+
+    def inject(self, message: Any) -> None:
+        """Take a message that this side made up (about a child agent) as if the CLI had sent it."""
+        if not self._ended:
+            self._act(self._engine.inject(message, anyio.current_time()))
 
     def settle_soon(self) -> None:
         """Look, once the present message is dealt with, for runs that are over because tasks ended."""

@@ -13,18 +13,16 @@ from anyio import to_thread
 from anyio.abc import TaskGroup
 from pydantic import ValidationError
 
-from claude_agent_py._version import MINIMUM_CLI_VERSION
 from claude_agent_py.errors import (
     ClaudeAgentError,
     CLIExitError,
     CLIStartError,
-    CLIVersionError,
     ConnectionClosedError,
     ControlRejectedError,
     ControlTimeoutError,
     OptionsError,
 )
-from claude_agent_py.launch.locate import find_cli, read_version
+from claude_agent_py.launch.locate import find_cli, read_version, require_version
 from claude_agent_py.launch.plan import LaunchPlan, plan_launch
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.runtime.answering import PermissionAnswers
@@ -40,10 +38,13 @@ from claude_agent_py.wire.replies import InitializeReply
 TasksAtClose: TypeAlias = Literal["stop", "wait", "leave"]
 
 BUSY_GRACE: Final = 0.3
-"""How long a CLI that is at work may take to end by itself, in seconds; it would first finish its turn and its tasks."""
+"""How long a CLI that is at work may take to end by itself, in seconds; it would first finish its turn and tasks."""
 
 FORCE_RESERVE: Final = 5.0
 """What ending the process by force may take of `Timeouts.close`, in seconds (SIGTERM 3, SIGKILL 2)."""
+
+VERSION_TIMEOUT: Final = 2.0
+"""How long a CLI that did not come up may take to print its version for the error, in seconds."""
 
 
 class Session:
@@ -108,7 +109,7 @@ class Session:
             await self._connection.start()
             prepare()  # while the CLI starts: the first decode would have to do it
             self.info = await self._initialize(self._connection, self._plan)
-            self._check(self.info)
+            await self._check(self.info)
         except BaseException:
             with anyio.CancelScope(shield=True):
                 await self._shut(grace=0.0)
@@ -180,22 +181,25 @@ class Session:
     async def _start_error(self, message: str) -> CLIStartError:
         """Make the error of a failed start, with all the evidence there is."""
         transport = self.connection.transport
-        version = self.version
-        if version is None and self.cli_path is not None:
-            version = await to_thread.run_sync(_version_of, self.cli_path, abandon_on_cancel=True)
         return CLIStartError(
             message,
             exit_code=transport.exit_code,
             stderr_tail=transport.stderr_tail,
             cli_path=str(self.cli_path) if self.cli_path else None,
-            version=version,
+            version=self.version or await self._printed_version(),
         )
 
-    def _check(self, info: InitializeReply) -> None:
+    async def _printed_version(self) -> str | None:
+        """Give what the program prints as its version: it did not say it, because it failed or is very old."""
+        if self.cli_path is None:
+            return None
+        return await to_thread.run_sync(_version_of, self.cli_path, abandon_on_cancel=True)
+
+    async def _check(self, info: InitializeReply) -> None:
         """Refuse a CLI that is too old, or that dropped what it was given without a word."""
-        version = info.claude_code_version
-        if version is not None and _parts(version) < _parts(MINIMUM_CLI_VERSION):
-            raise CLIVersionError(version, MINIMUM_CLI_VERSION, str(self.cli_path or "the CLI"))
+        version = info.claude_code_version or await self._printed_version()
+        if version is not None:
+            require_version(version, self.cli_path or "the CLI")
         offered = {agent.name for agent in info.agents or ()}
         dropped = set(self.options.agents or ()) - offered
         if dropped and offered:
@@ -261,12 +265,6 @@ class Session:
 
 def _version_of(cli: Path) -> str | None:
     try:
-        return read_version(cli)
+        return read_version(cli, timeout=VERSION_TIMEOUT)
     except ClaudeAgentError:
         return None
-
-
-def _parts(version: str) -> tuple[int, ...]:
-    """Give the numbers of a version, to compare: `2.1.328 (Claude Code)` is `(2, 1, 328)`."""
-    numbers = version.split()[0].split("-")[0].split(".") if version.split() else []
-    return tuple(int(n) for n in numbers if n.isdigit())

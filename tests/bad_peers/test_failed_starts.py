@@ -1,0 +1,243 @@
+"""Starts that fail: each is one typed error, soon, with its evidence, and leaves nothing behind."""
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from claude_agent_py import (
+    AgentDefinition,
+    Client,
+    ClientOptions,
+    CLINotFoundError,
+    CLIStartError,
+    CLIVersionError,
+    ConnectionClosedError,
+    LocalProtocolError,
+    OptionsError,
+    Timeouts,
+)
+from claude_agent_py.testing import FakeCLI, frames, steps
+
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
+
+MakeClient = Callable[..., Client]
+SOON = 2.0
+"""What counts as at once, in seconds; on an idle machine it is a tenth of that."""
+
+
+async def failure_of(client: Client, error: type[Exception] = CLIStartError, within: float = SOON) -> Any:
+    """Connect, and give the error of it."""
+    with anyio.fail_after(within), pytest.raises(error) as caught:
+        await client.connect()
+    assert not client.is_open
+    return caught.value
+
+
+async def test_a_program_that_exits_at_once_is_told_with_all_evidence(start_process: MakeClient) -> None:
+    fake = FakeCLI(steps.stderr("error: unknown option '--x'\n"), steps.exit(7), version="2.1.400")
+    error = await failure_of(start_process(fake))
+    assert (error.exit_code, error.version) == (7, "2.1.400")
+    assert error.stderr_tail.strip() == "error: unknown option '--x'"
+    assert error.cli_path.endswith("/claude")
+    for evidence in ("exit code 7", "2.1.400", "unknown option"):
+        assert evidence in str(error)
+
+
+async def test_a_program_that_exits_with_0_at_once_is_an_error_all_the_same(start: MakeClient) -> None:
+    assert (await failure_of(start(FakeCLI(steps.exit(0))))).exit_code == 0
+
+
+async def test_a_program_that_dies_of_a_signal_is_told_by_its_number(start: MakeClient) -> None:
+    assert (await failure_of(start(FakeCLI(steps.die(signal.SIGSEGV))))).exit_code == -signal.SIGSEGV
+
+
+async def test_a_program_that_ends_while_it_initializes(start: MakeClient) -> None:
+    fake = FakeCLI(steps.wait_for_request("initialize"), steps.stderr("cannot open HOME\n"), steps.exit(1))
+    error = await failure_of(start(fake))
+    assert (error.exit_code, error.stderr_tail.strip()) == (1, "cannot open HOME")
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"Usage: claude [options]\n",
+        b"\xff\xfe\x00\n",
+        b'"hello"\n',
+        b"[1, 2]\n",
+        b"null\n",
+        b"{half a line",
+    ],
+)
+async def test_garbage_instead_of_an_answer_fails_the_start_at_once(start: MakeClient, garbage: bytes) -> None:
+    ended = [steps.exit(0)] if b"\n" not in garbage else []
+    fake = FakeCLI(garbage, *ended, answers={"initialize": None})
+    await failure_of(start(fake, timeouts=Timeouts(close=6)))
+
+
+@pytest.mark.parametrize("broken", [{"subtype": "success", "response": 5}, {"subtype": "what"}, {}])
+async def test_an_answer_that_is_malformed_fails_the_start_at_once(start: MakeClient, broken: dict[str, Any]) -> None:
+    response = {"request_id": frames.heard_field("request_id"), **broken}
+    fake = FakeCLI(steps.wait_for_request("initialize"), {"type": "control_response", "response": response})
+    assert "malformed" in str(await failure_of(start(fake)))
+
+
+async def test_garbage_is_shown_in_the_error(start: MakeClient) -> None:
+    error = await failure_of(start(FakeCLI(b"npm WARN old lockfile\n", answers={"initialize": None})))
+    assert "npm WARN old lockfile" in str(error)
+
+
+async def test_empty_lines_and_unknown_frames_before_the_answer_do_no_harm(start: MakeClient) -> None:
+    fake = FakeCLI(b"\n\r\n  \n", frames.system("something_new"), steps.turn("hello"))
+    with anyio.fail_after(10):
+        async with start(fake) as client:
+            assert (await client.query("hi")).text == "hello"
+
+
+async def test_a_program_that_never_answers_is_ended_when_the_time_is_up(start: MakeClient) -> None:
+    fake = FakeCLI(answers={"initialize": None})
+    error = await failure_of(start(fake, timeouts=Timeouts(connect=0.2)))
+    assert "0.2 s" in str(error)
+
+
+async def test_a_program_that_answers_nothing_not_even_its_version(tmp_path: Path) -> None:
+    program = tmp_path / "claude"
+    program.write_text("#!/bin/sh\nexec sleep 60\n")
+    program.chmod(0o755)
+    error = await failure_of(Client(ClientOptions(cli_path=program, timeouts=Timeouts(connect=0.2))), within=6)
+    assert error.version is None
+
+
+async def test_a_refusal_is_told_in_the_words_of_the_program(start: MakeClient) -> None:
+    fake = FakeCLI(answers={"initialize": {"error": "initialize: hooks must map hook events to arrays"}})
+    assert "hooks must map" in str(await failure_of(start(fake)))
+
+
+async def test_an_answer_that_is_something_else(start: MakeClient) -> None:
+    fake = FakeCLI(initialize={"agents": 5, "claude_code_version": {}})
+    assert "agents" in str(await failure_of(start(fake)))
+
+
+async def test_a_program_that_is_too_old(start: MakeClient) -> None:
+    error = await failure_of(start(FakeCLI(version="2.0.14")), CLIVersionError)
+    assert "2.0.14" in str(error)
+
+
+async def test_a_program_that_is_so_old_that_it_does_not_say_its_version(start_process: MakeClient) -> None:
+    said = frames.initialize_response()
+    del said["claude_code_version"]
+    error = await failure_of(start_process(FakeCLI(initialize=said, version="1.0.60")), CLIVersionError)
+    assert "1.0.60" in str(error)
+
+
+@pytest.mark.parametrize("version", ["2.1.400", "2.1.400-beta.1", "3.0.0 (Claude Code)", "10.0.0", "dev"])
+async def test_newer_and_odd_versions_are_taken(start: MakeClient, version: str) -> None:
+    with anyio.fail_after(10):
+        async with start(FakeCLI(version=version)) as client:
+            assert client.is_open
+
+
+async def test_agents_that_the_program_drops_are_named(start: MakeClient) -> None:
+    agents = {"mine": AgentDefinition(description="d", prompt="p")}
+    error = await failure_of(start(FakeCLI(), agents=agents), OptionsError)
+    assert error.option == "agents"
+    assert "mine" in str(error)
+
+
+# What is no program ----------------------------------------------------------------------------------------------
+
+
+async def test_a_program_that_is_not_there(tmp_path: Path) -> None:
+    error = await failure_of(Client(ClientOptions(cli_path=tmp_path / "nothing")), CLINotFoundError)
+    assert "nothing" in str(error)
+    assert error.tried
+
+
+async def test_no_program_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CLAUDE_AGENT_CLI", raising=False)
+    monkeypatch.setenv("CLAUDE_AGENT_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("claude_agent_py.launch.locate.USUAL_PLACES", (".local/bin/claude",))
+    error = await failure_of(Client(), CLINotFoundError)
+    assert any(".local/bin" in place for place in error.tried)
+    assert "install-cli" in str(error)
+
+
+async def test_a_file_that_is_not_executable(tmp_path: Path) -> None:
+    program = tmp_path / "claude"
+    program.write_text("#!/bin/sh\n")
+    error = await failure_of(Client(ClientOptions(cli_path=program)), CLINotFoundError)
+    assert "not executable" in str(error)
+
+
+async def test_a_folder(tmp_path: Path) -> None:
+    assert "folder" in str(await failure_of(Client(ClientOptions(cli_path=tmp_path)), CLINotFoundError))
+
+
+@pytest.mark.parametrize("content", [b"hello\n", b"", b"\x7fELF broken", b"#!/no/such/interpreter\n"])
+async def test_a_file_that_is_no_program(tmp_path: Path, content: bytes) -> None:
+    program = tmp_path / "claude"
+    program.write_bytes(content)
+    program.chmod(0o755)
+    error = await failure_of(Client(ClientOptions(cli_path=program)))
+    assert str(program) in str(error)
+
+
+async def test_a_program_of_another_kind(tmp_path: Path) -> None:
+    for other in ("true", "false", "cat", "ls"):
+        program = tmp_path / other
+        program.symlink_to(f"/bin/{other}")
+        client = Client(ClientOptions(cli_path=program, timeouts=Timeouts(connect=1)))
+        await failure_of(client, within=8)
+
+
+# Options ---------------------------------------------------------------------------------------------------------
+
+
+async def test_a_directory_that_is_not_there(start_process: MakeClient, tmp_path: Path) -> None:
+    fake = FakeCLI()
+    error = await failure_of(start_process(fake, cwd=tmp_path / "nowhere"), OptionsError)
+    assert error.option == "cwd"
+    assert "nowhere" in str(error)
+    assert fake.starts == []
+
+
+async def test_a_directory_that_may_not_be_entered(start_process: MakeClient, tmp_path: Path) -> None:
+    locked = tmp_path / "locked"
+    locked.mkdir(mode=0o000)
+    if os.access(locked, os.X_OK):
+        pytest.skip("root may enter everything")
+    assert "locked" in str(await failure_of(start_process(FakeCLI(), cwd=locked)))
+
+
+# After it --------------------------------------------------------------------------------------------------------
+
+
+async def test_a_client_that_failed_to_start_says_so_to_everybody(start: MakeClient) -> None:
+    client = start(FakeCLI(steps.exit(3)))
+    await failure_of(client)
+    with pytest.raises(ConnectionClosedError):
+        client.query("hi")
+    with pytest.raises(ConnectionClosedError):
+        await client.interrupt()
+    with pytest.raises(LocalProtocolError, match="once"):
+        await client.connect()
+    assert [message async for message in client.messages()] == []
+    await client.close()
+    assert len(client.tasks) == 0
+
+
+async def test_a_failed_start_is_soon(start_process: MakeClient) -> None:
+    """Sixty seconds of silence is what the official SDK gives; here it takes as long as the program does."""
+    taken = []
+    for _ in range(3):
+        began = time.monotonic()
+        await failure_of(start_process(FakeCLI(steps.exit(1))))
+        taken.append(time.monotonic() - began)
+    assert min(taken) < 1

@@ -1,0 +1,85 @@
+"""What a test may not leave behind: workers of the event loop, processes, open files.
+
+For fixtures: `async with nothing_left(): ...` compares what there is before and after. Processes: on Linux only.
+"""
+
+import asyncio
+import gc
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+from anyio.lowlevel import checkpoint
+
+PATIENCE = 5.0
+"""How long something may take to disappear that was told to, in seconds."""
+
+
+def workers() -> int:
+    """Count the workers of the running event loop."""
+    if "trio" in sys.modules:
+        import trio
+
+        if trio.lowlevel.in_trio_run():
+            return trio.lowlevel.current_statistics().tasks_living
+    return len(asyncio.all_tasks())
+
+
+def is_alive(pid: int) -> bool:
+    """Tell whether a process runs; one that only waits to be reaped does not."""
+    stat = Path(f"/proc/{pid}/stat")
+    if Path("/proc/self/stat").exists():
+        try:
+            return stat.read_text().rpartition(")")[2].split()[0] not in ("Z", "X")
+        except OSError:
+            return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def children() -> set[int]:
+    """Give the processes that this one started, those that wait to be reaped included."""
+    tasks = Path("/proc/self/task")
+    if not tasks.exists():
+        return set()
+    lists = [task / "children" for task in tasks.iterdir()]
+    return {int(pid) for file in lists if file.exists() for pid in file.read_text().split()}
+
+
+def open_files() -> dict[str, str]:
+    """Give the open descriptors of this process and what they are."""
+    folder = Path("/proc/self/fd")
+    found = {}
+    for entry in folder.iterdir() if folder.exists() else ():
+        try:
+            found[entry.name] = str(entry.readlink())
+        except OSError:
+            continue  # the one that reads the folder
+    return found
+
+
+async def until_gone(*pids: int) -> None:
+    """Wait until processes are gone; TimeoutError if they stay."""
+    with anyio.fail_after(PATIENCE):
+        while any(is_alive(pid) for pid in pids):
+            await anyio.sleep(0.01)
+
+
+@asynccontextmanager
+async def nothing_left() -> AsyncIterator[None]:
+    """Check that what runs in the block leaves no worker, no process and no open pipe."""
+    before = workers(), children(), open_files()
+    yield
+    for _ in range(3):
+        await checkpoint()
+    gc.collect()
+    assert workers() == before[0], "a worker is left"
+    assert children() <= before[1], "a process is left"
+    pipes = {name: what for name, what in open_files().items() if what.startswith("pipe:")}
+    assert pipes.items() <= before[2].items(), "a pipe is left open"
