@@ -7,6 +7,7 @@ used from any number of workers at once.
 
 import contextlib
 import functools
+import os
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -88,6 +89,27 @@ class PermissionDispatcher:
         self._cwd = cwd
         self._report = report
         self._on_waiting = on_waiting
+
+    @classmethod
+    def from_options(
+        cls,
+        options: Any,
+        *,
+        report: Callable[[HandlerError], object],
+        on_waiting: Callable[[str, str | None, bool], object] | None = None,
+    ) -> "PermissionDispatcher":
+        """Make the dispatcher of a session from its options: the handlers, `interactions` and `cwd`."""
+        return cls(
+            can_use_tool=options.can_use_tool,
+            on_question=options.on_question,
+            on_plan=options.on_plan,
+            on_elicitation=options.on_elicitation,
+            on_user_dialog=options.on_user_dialog,
+            interactions=options.interactions,
+            cwd=os.path.abspath(options.cwd or os.curdir),
+            report=report,
+            on_waiting=on_waiting,
+        )
 
     @property
     def disallowed_tools(self) -> Sequence[str]:

@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from typing import Any, Final
+from weakref import WeakSet
 
 import anyio
 from anyio import to_thread
@@ -141,7 +142,7 @@ class PendingInteractions(Inbox):
         self.timeout = timeout
         self._lock = threading.Lock()
         self._waiting: dict[str, _Waiting] = {}
-        self._watchers: list[_Watcher] = []
+        self._arrivals: WeakSet[_Arrivals] = WeakSet()
 
     def __iter__(self) -> Iterator[Interaction]:
         with self._lock:
@@ -153,28 +154,21 @@ class PendingInteractions(Inbox):
     def __bool__(self) -> bool:
         return True  # an inbox is something, also when it is empty
 
-    async def arrivals(self) -> AsyncIterator[Interaction]:
+    def arrivals(self) -> AsyncIterator[Interaction]:
         """Iterate what waits and then what comes, without end. May run in another event loop or thread."""
-        watcher = _Watcher()
+        arrivals = _Arrivals()
         with self._lock:
-            self._watchers.append(watcher)
-            watcher.put(*self._waiting.values())
-        try:
-            while True:
-                interaction = await watcher.next()
-                if interaction.is_pending:
-                    yield interaction
-        finally:
-            with self._lock:
-                self._watchers.remove(watcher)
+            self._arrivals.add(arrivals)
+            arrivals.put(*self._waiting.values())
+        return arrivals
 
     async def ask(self, kind: Kind, wire: Any, context: PermissionContext) -> JSONObject:
         """Wait until somebody answers, and give the wire reply. Cancelling withdraws the question."""
         interaction = _Waiting(kind, wire, timeout=self.timeout, context=context)
         with self._lock:
             self._waiting[interaction.id] = interaction
-            for watcher in self._watchers:
-                watcher.put(interaction)
+            for arrivals in self._arrivals:
+                arrivals.put(interaction)
         try:
             with context.awaiting_user(), anyio.move_on_after(self.timeout):
                 await interaction.settled.wait()
@@ -218,23 +212,26 @@ class _Waiting(Interaction):
         return True
 
 
-class _Watcher:
-    """A queue between threads; `next` belongs to one event loop."""
+class _Arrivals(AsyncIterator[Interaction]):
+    """A queue that any thread fills and one event loop empties. Whoever stops iterating just drops it."""
 
     def __init__(self) -> None:
         self._queue: deque[Interaction] = deque()
-        self._wakeup = Wakeup()
+        self._wakeup: Wakeup | None = None
 
     def put(self, *interactions: Interaction) -> None:
         self._queue.extend(interactions)
-        self._wakeup.set()
+        if self._wakeup is not None:
+            self._wakeup.set()
 
-    async def next(self) -> Interaction:
-        while not self._queue:
+    async def __anext__(self) -> Interaction:
+        while True:
+            self._wakeup = Wakeup()  # before the look into the queue, so that nothing comes unheard
+            while self._queue:
+                interaction = self._queue.popleft()
+                if interaction.is_pending:
+                    return interaction
             await self._wakeup.wait()
-            if not self._queue:
-                self._wakeup = Wakeup()
-        return self._queue.popleft()
 
 
 def _permission_summary(request: PermissionRequest) -> str:

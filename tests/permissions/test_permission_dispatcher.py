@@ -1,0 +1,305 @@
+"""Answering what the CLI asks a person, above all when a handler fails."""
+
+import threading
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import anyio
+import pytest
+
+from claude_agent_py.errors import HandlerError, OptionsError
+from claude_agent_py.permissions import (
+    Accept,
+    Allow,
+    Completed,
+    Deny,
+    ElicitationRequest,
+    Inbox,
+    PendingInteractions,
+    PermissionContext,
+    PermissionDispatcher,
+    PermissionRequest,
+    Plan,
+    ask,
+    read_only,
+)
+from claude_agent_py.protocol.handlers import HandlerContext
+from claude_agent_py.wire.asks import CanUseToolRequest, UserDialogRequest
+from claude_agent_py.wire.asks import ElicitationRequest as WireElicitationRequest
+from claude_agent_py.wire.tools import BashInput
+
+pytestmark = pytest.mark.anyio
+
+BASH = CanUseToolRequest(tool_name="Bash", input={"command": "rm -rf /"}, tool_use_id="t1", agent_id="a1")
+QUESTION = CanUseToolRequest(
+    tool_name="AskUserQuestion",
+    input={"questions": [{"question": "Which?", "header": "W", "options": [{"label": "A"}, {"label": "B"}]}]},
+    tool_use_id="t2",
+)
+PLAN = CanUseToolRequest(tool_name="ExitPlanMode", input={"plan": "1. a"}, tool_use_id="t3")
+FORM = WireElicitationRequest(
+    mcp_server_name="e", message="?", requested_schema={"properties": {"n": {"type": "integer"}}}
+)
+DIALOG = UserDialogRequest(dialog_kind="refusal_fallback_prompt", payload={"a": 1}, tool_use_id="t4")
+CONTEXT = HandlerContext(request_id="r1", agent_id="a1", task="a task")
+
+
+class Session:
+    """A dispatcher, and what it reported."""
+
+    def __init__(self, **how: Any) -> None:
+        self.errors: list[HandlerError] = []
+        self.waits: list[tuple[str, str | None, bool]] = []
+        self.dispatcher = PermissionDispatcher(
+            report=self.errors.append, on_waiting=lambda *told: self.waits.append(told), **how
+        )
+
+    async def ask(self, request: Any) -> dict[str, Any]:
+        answers: dict[type, Callable[..., Any]] = {
+            CanUseToolRequest: self.dispatcher.answer_can_use_tool,
+            WireElicitationRequest: self.dispatcher.answer_elicitation,
+            UserDialogRequest: self.dispatcher.answer_user_dialog,
+        }
+        with anyio.fail_after(5):
+            reply: dict[str, Any] = await answers[type(request)](request, CONTEXT)
+        return reply
+
+
+def is_denied(reply: dict[str, Any]) -> bool:
+    """Tell whether the CLI would take a reply for a denial: it wants a message."""
+    return reply["behavior"] == "deny" and bool(reply["message"])
+
+
+# Handlers --------------------------------------------------------------------------------------------------------
+
+
+async def test_a_handler_gets_a_typed_request_and_a_context() -> None:
+    seen: list[Any] = []
+
+    def decide(request: PermissionRequest, context: PermissionContext) -> Allow:
+        seen.extend((request, context))
+        return Allow(updated_input=BashInput(command="ls"))
+
+    session = Session(can_use_tool=decide, cwd="/repo")
+    assert await session.ask(BASH) == {"behavior": "allow", "updatedInput": {"command": "ls"}}
+    request, context = seen
+    assert request.input == BashInput(command="rm -rf /")
+    assert request.task == "a task"
+    assert (context.request_id, context.agent_id, context.task) == ("r1", "a1", "a task")
+    assert (context.tool_use_id, context.cwd, context.cancelled) == ("t1", "/repo", False)
+    assert session.waits == []
+
+
+async def test_each_kind_has_its_handler() -> None:
+    seen: list[Any] = []
+
+    def keep(answer: Any) -> Any:
+        async def handler(subject: Any, context: PermissionContext) -> Any:
+            seen.append((subject, context.tool_use_id))
+            return answer
+
+        return handler
+
+    session = Session(
+        can_use_tool=keep(Deny("no")),
+        on_question=keep({"Which?": "A"}),
+        on_plan=keep(Allow()),
+        on_elicitation=keep(Accept({"n": 3})),
+        on_user_dialog=keep(Completed("x")),
+    )
+    assert await session.ask(BASH) == {"behavior": "deny", "message": "no"}
+    assert (await session.ask(QUESTION))["updatedInput"]["answers"] == {"Which?": "A"}
+    assert await session.ask(PLAN) == {"behavior": "allow"}
+    assert await session.ask(FORM) == {"action": "accept", "content": {"n": 3}}
+    assert await session.ask(DIALOG) == {"behavior": "completed", "result": "x"}
+    assert [tool_use_id for _, tool_use_id in seen] == ["t1", "t2", "t3", None, "t4"]
+    assert seen[1][0][0].question == "Which?"
+    assert seen[2][0] == Plan(text="1. a", tool_use_id="t3")
+    assert isinstance(seen[3][0], ElicitationRequest)
+    assert seen[4][0].payload == {"a": 1}
+
+
+async def test_questions_to_a_person_show_that_a_person_is_waited_for() -> None:
+    session = Session(on_question=lambda questions, context: ["A"], can_use_tool=ask(lambda request, context: Allow()))
+    await session.ask(QUESTION)
+    await session.ask(BASH)
+    assert session.waits == [("r1", "a1", True), ("r1", "a1", False)] * 2
+
+
+async def test_a_plain_handler_can_say_so_itself_and_it_is_told_in_the_event_loop() -> None:
+    threads: list[int] = []
+
+    def decide(request: PermissionRequest, context: PermissionContext) -> Allow:
+        with context.awaiting_user():
+            return Allow()
+
+    dispatcher = PermissionDispatcher(
+        can_use_tool=decide, report=print, on_waiting=lambda *told: threads.append(threading.get_ident())
+    )
+    await dispatcher.answer_can_use_tool(BASH, CONTEXT)
+    assert threads == [threading.get_ident()] * 2
+
+
+async def test_without_handlers_everything_is_refused() -> None:
+    session = Session()
+    for request in (BASH, QUESTION, PLAN):
+        assert is_denied(await session.ask(request))
+    assert await session.ask(FORM) == {"action": "cancel"}
+    assert await session.ask(DIALOG) == {"behavior": "cancelled"}
+    assert session.errors == []
+
+
+async def test_questions_and_plans_fall_back_to_can_use_tool() -> None:
+    session = Session(can_use_tool=lambda request, context: Deny(request.tool_name))
+    assert (await session.ask(QUESTION))["message"] == "AskUserQuestion"
+    assert (await session.ask(PLAN))["message"] == "ExitPlanMode"
+
+
+async def test_no_opinion_is_a_denial() -> None:
+    session = Session(can_use_tool=read_only())
+    assert is_denied(await session.ask(BASH))
+    assert session.errors == []
+
+
+def test_questions_are_off_where_nobody_could_answer() -> None:
+    assert Session(can_use_tool=read_only()).dispatcher.disallowed_tools == ("AskUserQuestion",)
+    assert Session(on_question=print).dispatcher.disallowed_tools == ()
+    assert Session(interactions=True).dispatcher.disallowed_tools == ()
+
+
+# Failing ---------------------------------------------------------------------------------------------------------
+
+
+async def raises(subject: Any, context: PermissionContext) -> Any:
+    raise RuntimeError("sk-secret")
+
+
+def raises_in_a_thread(subject: Any, context: PermissionContext) -> Any:
+    raise RuntimeError("sk-secret")
+
+
+async def never_returns(subject: Any, context: PermissionContext) -> Any:
+    await anyio.sleep_forever()
+
+
+def returns_true(subject: Any, context: PermissionContext) -> Any:
+    return True
+
+
+def returns_the_wire_reply(subject: Any, context: PermissionContext) -> Any:
+    return {"behavior": "allow"}
+
+
+def allows_what_is_no_json(subject: Any, context: PermissionContext) -> Any:
+    return Allow(updated_input={"command": object()})
+
+
+OPTIONS = ["can_use_tool", "on_question", "on_plan", "on_elicitation", "on_user_dialog"]
+REQUESTS = dict(zip(OPTIONS, [BASH, QUESTION, PLAN, FORM, DIALOG], strict=True))
+REFUSALS: dict[str, Callable[[dict[str, Any]], bool]] = {
+    "can_use_tool": is_denied,
+    "on_question": is_denied,
+    "on_plan": is_denied,
+    "on_elicitation": lambda reply: reply == {"action": "cancel"},
+    "on_user_dialog": lambda reply: reply == {"behavior": "cancelled"},
+}
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+@pytest.mark.parametrize(
+    "failing",
+    [raises, raises_in_a_thread, never_returns, returns_true, returns_the_wire_reply, allows_what_is_no_json],
+)
+async def test_a_handler_that_fails_refuses_and_reports_once(option: str, failing: Any) -> None:
+    session = Session(**{option: failing}, timeout=0.05)
+    reply = await session.ask(REQUESTS[option])
+    assert REFUSALS[option](reply)
+    assert "sk-secret" not in str(reply)
+    assert [failing.__name__ in error.handler for error in session.errors] == [True]
+
+
+async def test_a_failure_of_one_handler_does_not_ask_the_inbox() -> None:
+    session = Session(can_use_tool=raises, interactions=True)
+    assert is_denied(await session.ask(BASH))
+
+
+async def test_a_withdrawn_question_cancels_the_handler() -> None:
+    session, started, seen = Session(can_use_tool=never_returns), anyio.Event(), []
+    context = HandlerContext(request_id="r2")
+
+    async def waits(request: PermissionRequest, context: PermissionContext) -> Any:
+        started.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            seen.append(context.cancelled)
+
+    session = Session(can_use_tool=waits)
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as group:
+            group.start_soon(session.dispatcher.answer_can_use_tool, BASH, context)
+            await started.wait()
+            context.cancellation.set()
+            group.cancel_scope.cancel()
+    assert seen == [True]
+    assert session.errors == []
+
+
+# Construction ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+@pytest.mark.parametrize("handler", [3, Allow(), lambda: None, lambda request: None, lambda tool, data, context: None])
+def test_what_is_no_handler_is_refused_by_the_name_of_its_option(option: str, handler: Any) -> None:
+    with pytest.raises(OptionsError) as caught:
+        Session(**{option: handler})
+    assert caught.value.option == option
+
+
+def test_what_is_no_inbox_is_refused() -> None:
+    with pytest.raises(OptionsError, match="interactions"):
+        Session(interactions="inbox.db")
+
+
+def test_from_options() -> None:
+    options = SimpleNamespace(**dict.fromkeys(OPTIONS), interactions=True, cwd=None)
+    dispatcher = PermissionDispatcher.from_options(options, report=print)
+    assert isinstance(dispatcher.interactions, PendingInteractions)
+
+
+# With an inbox ---------------------------------------------------------------------------------------------------
+
+
+async def test_what_no_policy_decides_waits_in_the_inbox() -> None:
+    inbox = PendingInteractions()
+    session = Session(can_use_tool=read_only(), interactions=inbox)
+    reply: list[Any] = []
+
+    async def ask_session() -> None:
+        reply.append(await session.ask(BASH))
+
+    assert (await session.ask(CanUseToolRequest(tool_name="Read", tool_use_id="t"))) == {"behavior": "allow"}
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as group:
+            group.start_soon(ask_session)
+            async for interaction in inbox.arrivals():
+                assert session.waits == [("r1", "a1", True)]
+                assert await interaction.answer(Allow())
+                break
+    assert reply == [{"behavior": "allow"}]
+    assert session.waits == [("r1", "a1", True), ("r1", "a1", False)]
+
+
+async def test_an_inbox_that_fails_refuses() -> None:
+    class Broken(Inbox):
+        def __iter__(self) -> Any:
+            return iter(())
+
+        async def ask(self, kind: Any, wire: Any, context: Any) -> Any:
+            raise OSError("disk full")
+
+    session = Session(interactions=Broken())
+    assert is_denied(await session.ask(BASH))
+    assert await session.ask(FORM) == {"action": "cancel"}
+    assert [error.handler for error in session.errors] == ["interactions", "interactions"]

@@ -1,0 +1,330 @@
+"""Decisions by rule."""
+
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from claude_agent_py.errors import OptionsError
+from claude_agent_py.permissions import (
+    Allow,
+    Deny,
+    PermissionContext,
+    PermissionRequest,
+    allow_tools,
+    ask,
+    bash_commands,
+    deny_tools,
+    first_of,
+    read_only,
+    within,
+)
+from claude_agent_py.permissions.commands import plain_words
+from claude_agent_py.wire.asks import CanUseToolRequest
+from claude_agent_py.wire.tools import BUILTIN_TOOL_NAMES
+
+pytestmark = pytest.mark.anyio
+BASH = shutil.which("bash")
+
+
+async def opinion(policy: Any, tool: str, data: dict[str, Any] | None = None, *, cwd: str | None = None) -> Any:
+    """Ask a policy about one call."""
+    request = PermissionRequest(CanUseToolRequest(tool_name=tool, input=data or {}, tool_use_id="t"))
+    answer = policy(request, PermissionContext(request_id="r", cwd=cwd))
+    return await answer if hasattr(answer, "__await__") else answer
+
+
+def path_in(directory: Path, *parts: str) -> str:
+    return str(directory.joinpath(*parts))
+
+
+# Names -----------------------------------------------------------------------------------------------------------
+
+
+async def test_tools_are_allowed_by_name_and_nothing_else_is() -> None:
+    policy = allow_tools("Read", "mcp__files__*", "Task")
+    assert await opinion(policy, "Read") == Allow()
+    assert await opinion(policy, "mcp__files__list") == Allow()
+    assert await opinion(policy, "Agent") == Allow()  # the new name of Task
+    for other in ("Bash", "read", "ReadX", "mcp__filesystem__list", "mcp__files"):
+        assert await opinion(policy, other) is None
+
+
+async def test_tools_are_denied_by_name() -> None:
+    policy = deny_tools("Agent", "mcp__*", message="not here")
+    assert await opinion(policy, "Task") == Deny("not here")
+    assert await opinion(policy, "mcp__a__b") == Deny("not here")
+    assert await opinion(policy, "Read") is None
+
+
+async def test_only_the_star_is_special_in_a_name() -> None:
+    assert await opinion(allow_tools("mcp__[ab]__?"), "mcp__a__x") is None
+    assert await opinion(allow_tools("mcp__[ab]__?"), "mcp__[ab]__?") == Allow()
+
+
+async def test_reading_is_allowed_and_changing_is_not() -> None:
+    policy = read_only()
+    allowed = {name for name in BUILTIN_TOOL_NAMES if await opinion(policy, name) == Allow()}
+    assert {"Read", "Glob", "Grep"} <= allowed
+    assert allowed.isdisjoint({"Bash", "Write", "Edit", "NotebookEdit", "WebFetch", "Agent", "Monitor", "PowerShell"})
+
+
+@pytest.mark.parametrize("make", [allow_tools, deny_tools])
+@pytest.mark.parametrize("name", ["", "Bash(ls)", 3])
+def test_what_is_no_name_of_a_tool(make: Callable[..., Any], name: Any) -> None:
+    with pytest.raises(OptionsError):
+        make(name)
+
+
+# Composing -------------------------------------------------------------------------------------------------------
+
+
+async def test_the_first_opinion_counts() -> None:
+    policy = first_of(deny_tools("Bash"), allow_tools("Bash", "Read"), allow_tools("*"))
+    assert isinstance(await opinion(policy, "Bash"), Deny)
+    assert await opinion(policy, "Read") == Allow()
+    assert await opinion(first_of(read_only()), "Bash") is None
+    assert await opinion(first_of(), "Bash") is None
+
+
+async def test_plain_and_async_policies_compose() -> None:
+    def plain(request: PermissionRequest, context: PermissionContext) -> Deny | None:
+        return Deny("x") if request.tool_name == "Bash" else None
+
+    policy = first_of(plain, allow_tools("*"))
+    assert await opinion(policy, "Bash") == Deny("x")
+    assert await opinion(policy, "Write") == Allow()
+
+
+async def test_a_policy_that_fails_is_not_passed_over() -> None:
+    def broken(request: PermissionRequest, context: PermissionContext) -> None:
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        await opinion(first_of(broken, allow_tools("*")), "Bash")
+    with pytest.raises(ValueError, match="type bool"):
+        await opinion(first_of(lambda request, context: True, allow_tools("*")), "Bash")  # type: ignore[arg-type,return-value]
+
+
+def test_what_is_no_policy() -> None:
+    with pytest.raises(OptionsError, match="not Allow"):
+        first_of(Allow())  # type: ignore[arg-type]
+
+
+async def test_asking_says_that_a_person_is_waited_for() -> None:
+    heard: list[Any] = []
+
+    def decide(request: PermissionRequest, context: PermissionContext) -> Allow:
+        heard.append("asked")
+        return Allow()
+
+    request = PermissionRequest(CanUseToolRequest(tool_name="Bash", tool_use_id="t"))
+    answer: Any = ask(decide)(request, PermissionContext(request_id="r", on_waiting=heard.append))
+    assert await answer == Allow()
+    assert heard == [True, "asked", False]
+
+
+# Paths -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Path:
+    """A directory with something outside of it, and links across."""
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "secret" / "key").write_text("x")
+    repo = tmp_path / "repo"
+    (repo / "src").mkdir(parents=True)
+    (tmp_path / "repository").mkdir()
+    (repo / "out").symlink_to(tmp_path / "secret")
+    (repo / "key").symlink_to(tmp_path / "secret" / "key")
+    (repo / "in").symlink_to(repo / "src")
+    return repo
+
+
+@pytest.mark.parametrize("parts", [("a.txt",), ("src", "new", "b.txt"), ("src", "..", "c"), ("in", "d"), ("..a",)])
+@pytest.mark.parametrize("tool", ["Read", "Write", "Edit"])
+async def test_inside_is_allowed(repo: Path, tool: str, parts: tuple[str, ...]) -> None:
+    assert await opinion(within(repo), tool, {"file_path": path_in(repo, *parts)}) == Allow()
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        ("..", "secret", "key"),
+        ("src", "..", "..", "x"),
+        ("out", "key"),
+        ("out", "new"),
+        ("key",),
+        ("..", "repository", "x"),
+    ],
+)
+async def test_outside_is_denied_whatever_way_it_is_written(repo: Path, parts: tuple[str, ...]) -> None:
+    answer = await opinion(within(repo), "Write", {"file_path": path_in(repo, *parts)})
+    assert isinstance(answer, Deny)
+    assert str(repo) in answer.message
+
+
+@pytest.mark.parametrize("path", ["a.txt", "~/x", "", None, 3, "/\0", "../x"])
+async def test_a_path_that_is_not_absolute_is_denied(repo: Path, path: Any) -> None:
+    assert isinstance(await opinion(within(repo), "Read", {"file_path": path}, cwd=str(repo)), Deny)
+
+
+async def test_a_missing_path_is_denied(repo: Path) -> None:
+    assert isinstance(await opinion(within(repo), "NotebookEdit", {"file_path": str(repo)}), Deny)
+
+
+async def test_several_directories(repo: Path, tmp_path: Path) -> None:
+    policy = within(repo, tmp_path / "repository")
+    assert await opinion(policy, "NotebookEdit", {"notebook_path": path_in(tmp_path, "repository", "n")}) == Allow()
+    assert isinstance(await opinion(policy, "Read", {"file_path": path_in(tmp_path, "secret", "key")}), Deny)
+
+
+async def test_a_search_without_a_path_is_in_the_directory_of_the_session(repo: Path, tmp_path: Path) -> None:
+    policy = within(repo)
+    assert await opinion(policy, "Grep", {"pattern": "x"}, cwd=str(repo)) == Allow()
+    assert isinstance(await opinion(policy, "Grep", {"pattern": "x"}, cwd=str(tmp_path)), Deny)
+    assert isinstance(await opinion(policy, "Grep", {"pattern": "x"}), Deny)
+    assert isinstance(await opinion(policy, "Grep", {"pattern": "x", "path": path_in(repo, "out")}), Deny)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "allowed"),
+    [
+        ("**/*.py", True),
+        ("src/*.{py,txt}", True),
+        ("../*", False),
+        ("src/../../secret/*", False),
+        ("{src,..}/*", False),
+        ("out/*", False),
+        ("/etc/*", False),
+    ],
+)
+async def test_a_glob_must_not_reach_outside(repo: Path, pattern: str, allowed: bool) -> None:
+    answer = await opinion(within(repo), "Glob", {"pattern": pattern, "path": str(repo)})
+    assert isinstance(answer, Allow if allowed else Deny)
+
+
+async def test_other_tools_are_none_of_its_business(repo: Path) -> None:
+    assert await opinion(within(repo), "Bash", {"command": "cat /etc/passwd"}) is None
+
+
+def test_a_directory_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(OptionsError, match="no directory"):
+        within(tmp_path / "nothing")
+
+
+# Commands --------------------------------------------------------------------------------------------------------
+
+ALLOWED = ["git status", "npm test *", "grep -r *"]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git status",
+        "  git   status ",
+        "git 'status'",
+        "npm test",
+        "npm test --watch=false a.js",
+        "grep -r 'a|b; c > d' src",
+        'grep -r "a && (b)" src',
+        r"grep -r a\|b src",
+        r"grep -r \"x src",
+        "grep -r 'it is' *.py",
+    ],
+)
+async def test_plain_commands_are_allowed(command: str) -> None:
+    assert await opinion(bash_commands(ALLOWED), "Bash", {"command": command}) == Allow()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git push",
+        "git status --porcelain",
+        "git",
+        "/usr/bin/git status",
+        "npm",
+        "npm run x",
+        "git status; rm -rf /",
+        "git status;rm -rf /",
+        "git status && rm x",
+        "git status || rm x",
+        "git status | sh",
+        "git status & rm x",
+        "npm test > /etc/passwd",
+        "npm test >x",
+        "npm test < x",
+        "npm test <(rm x)",
+        "npm test $(rm x)",
+        'npm test "$(rm x)"',
+        "npm test `rm x`",
+        'npm test "`rm x`"',
+        "npm test $HOME",
+        "npm test ${IFS}",
+        "npm test $'\\x3b rm x'",
+        "npm test\nrm x",
+        "npm test \\\nrm x",
+        "npm test\rrm x",
+        "(npm test)",
+        "{ npm test; }",
+        "X=1 npm test",
+        "! npm test",
+        "npm test 'x",
+        'npm test "a\\" ; rm x ; echo "b"; rm y',
+        'npm test \\" ; rm x ; \\"',
+        "npm test \\'; rm x'",
+        "npm test 'a'\\''; rm x",
+        "npm test \\\\; rm x",
+        "",
+        "   ",
+        "# npm test",
+        None,
+        ["npm", "test"],
+    ],
+)
+async def test_everything_else_is_not(command: Any) -> None:
+    assert await opinion(bash_commands(ALLOWED), "Bash", {"command": command}) is None
+
+
+async def test_leaving_the_sandbox_is_not_allowed() -> None:
+    data = {"command": "git status", "dangerouslyDisableSandbox": True}
+    assert await opinion(bash_commands(ALLOWED), "Bash", data) is None
+
+
+async def test_only_bash_is_meant() -> None:
+    assert await opinion(bash_commands(ALLOWED), "PowerShell", {"command": "git status"}) is None
+
+
+@pytest.mark.parametrize("allow", [[""], ["*"], ["git status; ls"], ["echo $HOME"], ["'"], "git status"])
+def test_what_cannot_be_allowed(allow: Any) -> None:
+    with pytest.raises(OptionsError, match="bash_commands"):
+        bash_commands(allow)
+
+
+def test_plain_words_are_those_that_the_shell_sees() -> None:
+    assert plain_words("a 'b c' \"d;e\" f\\ g") == ["a", "b c", "d;e", "f g"]
+
+
+@pytest.mark.skipif(BASH is None, reason="there is no bash to ask")
+@settings(max_examples=150, deadline=None)
+@given(rest=st.text(alphabet="a '\"\\;|&<>(){}#!$`=\n\t-", max_size=14))
+def test_a_real_shell_runs_nothing_but_the_words_that_were_judged(rest: str) -> None:
+    command = f"npm {rest}"
+    words = plain_words(command)
+    if words is None:
+        return
+    script = f"set -f; set +B; npm() {{ printf '%s\\0' npm \"$@\"; }}\n{command}"
+    done = subprocess.run(
+        [str(BASH), "--norc", "-c", script], capture_output=True, text=True, env={"PATH": "/nowhere"}, check=False
+    )
+    seen = done.stdout.split("\0")[:-1]
+    assert done.stderr == ""
+    # a comment is the one thing that the shell leaves out
+    assert words[: len(seen)] == seen
+    assert len(seen) == len(words) or words[len(seen)].startswith("#")

@@ -1,0 +1,120 @@
+"""What a permission handler is asked, and decisions on the wire."""
+
+from typing import Any
+
+import pytest
+
+from claude_agent_py.permissions import Allow, Deny, PermissionContext, PermissionRequest, displayable
+from claude_agent_py.permissions.decisions import NO_REASON, reply_of
+from claude_agent_py.wire.asks import CanUseToolRequest
+from claude_agent_py.wire.permissions import AddRules, PermissionRuleValue, SetMode, UnknownPermissionUpdate
+from claude_agent_py.wire.tools import BashInput
+
+WIRE = {
+    "subtype": "can_use_tool",
+    "tool_name": "Bash",
+    "display_name": "Bash",
+    "input": {"command": "touch x", "description": "d"},
+    "permission_suggestions": [
+        {
+            "type": "addRules",
+            "rules": [{"toolName": "Bash", "ruleContent": "touch x"}],
+            "behavior": "allow",
+            "destination": "localSettings",
+        },
+        {"type": "setMode", "mode": "acceptEdits", "destination": "session"},
+        {"type": "paintItBlack", "destination": "session"},
+    ],
+    "blocked_path": "/x",
+    "decision_reason": "because",
+    "decision_reason_type": "other",
+    "tool_use_id": "toolu_1",
+    "agent_id": "a1",
+}
+
+
+def request() -> PermissionRequest:
+    return PermissionRequest(CanUseToolRequest.model_validate(WIRE), PermissionContext(request_id="r", task="a task"))
+
+
+def test_a_request_is_typed() -> None:
+    asked = request()
+    assert asked.input == BashInput(command="touch x", description="d")
+    assert asked.raw_input == WIRE["input"]
+    assert (asked.tool_name, asked.tool_use_id, asked.agent_id, asked.task) == ("Bash", "toolu_1", "a1", "a task")
+    assert (asked.blocked_path, asked.decision_reason, asked.decision_reason_type) == ("/x", "because", "other")
+    assert (asked.display_name, asked.title, asked.description) == ("Bash", None, None)
+    assert (asked.mcp_server, asked.matched_ask_rule) == (None, None)
+    assert not asked.requires_user_interaction
+    assert [type(update) for update in asked.suggestions] == [AddRules, SetMode, UnknownPermissionUpdate]
+    assert "touch" not in repr(asked)
+
+
+def test_an_input_of_another_shape_stays_a_dict() -> None:
+    asked = PermissionRequest(CanUseToolRequest(tool_name="Bash", input={"cmd": "x"}, tool_use_id="t"))
+    assert asked.input == {"cmd": "x"}
+    assert asked.suggestions == ()
+    assert asked.task is None
+
+
+RULE = AddRules(rules=[PermissionRuleValue.parse("Bash(ls)")], behavior="allow", destination="session")
+RULE_WIRE = {
+    "type": "addRules",
+    "rules": [{"toolName": "Bash", "ruleContent": "ls"}],
+    "behavior": "allow",
+    "destination": "session",
+}
+
+
+@pytest.mark.parametrize(
+    ("decision", "reply"),
+    [
+        (Allow(), {"behavior": "allow"}),
+        (Allow(updated_input={"a": 1}), {"behavior": "allow", "updatedInput": {"a": 1}}),
+        (Allow(BashInput(command="ls")), {"behavior": "allow", "updatedInput": {"command": "ls"}}),
+        (Allow(updated_permissions=[RULE]), {"behavior": "allow", "updatedPermissions": [RULE_WIRE]}),
+        (Allow(updated_permissions=(RULE_WIRE,)), {"behavior": "allow", "updatedPermissions": [RULE_WIRE]}),
+        (Deny("no"), {"behavior": "deny", "message": "no"}),
+        (Deny("no", interrupt=True), {"behavior": "deny", "message": "no", "interrupt": True}),
+        (Deny(), {"behavior": "deny", "message": NO_REASON}),
+        (Deny("  "), {"behavior": "deny", "message": NO_REASON}),
+    ],
+)
+def test_a_decision_on_the_wire(decision: Any, reply: dict[str, Any]) -> None:
+    assert reply_of(decision) == reply
+
+
+@pytest.mark.parametrize(
+    ("decision", "says"),
+    [
+        (True, "type bool"),
+        ("allow", "type str"),
+        ({"behavior": "allow"}, "type dict"),
+        (Allow, "type type"),
+        (Allow(updated_input="x"), "updated_input"),  # type: ignore[arg-type]
+        (Allow(updated_input={"a": object()}), "no JSON"),
+        (Allow(updated_input={"a": float("nan")}), "no JSON"),
+        (Allow(updated_permissions=["x"]), "list of permission updates"),  # type: ignore[list-item]
+        (Allow(updated_permissions=7), "list of permission updates"),  # type: ignore[arg-type]
+        (Allow(updated_permissions=[SetMode(mode="yolo", destination="session")]), "mode 'yolo'"),
+        (Allow(updated_permissions=[{**RULE_WIRE, "rules": [{"tool_name": 1}]}]), "type 'addRules'"),
+        (Deny(7), "is text"),  # type: ignore[arg-type]
+    ],
+)
+def test_what_is_no_decision(decision: Any, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        reply_of(decision)
+
+
+def test_what_the_cli_suggested_is_taken_even_if_it_is_not_known_here() -> None:
+    unknown = request().suggestions[2]
+    suggestions = WIRE["permission_suggestions"]
+    assert isinstance(suggestions, list)
+    assert reply_of(Allow(updated_permissions=[unknown]), suggestions)["updatedPermissions"] == [suggestions[2]]
+    with pytest.raises(ValueError, match="paintItBlack"):
+        reply_of(Allow(updated_permissions=[unknown]))
+
+
+def test_text_of_others_is_made_harmless() -> None:
+    assert displayable("a\x1b[2Jb\nc\u202ed") == "a\ufffd[2Jb\nc\ufffdd"
+    assert displayable("x" * 10, 4) == "xxxx… [+6 characters]"

@@ -1,0 +1,264 @@
+"""Questions, plans, elicitation and dialogs: what may be answered."""
+
+import pickle
+from typing import Any, cast
+
+import pytest
+
+from claude_agent_py.permissions import (
+    Accept,
+    Allow,
+    Answers,
+    Cancel,
+    Completed,
+    Decline,
+    Deny,
+    Dismissed,
+    ElicitationRequest,
+    Form,
+    FormError,
+    Plan,
+)
+from claude_agent_py.permissions.dialogs import read_dialog
+from claude_agent_py.permissions.elicitation import read_elicitation
+from claude_agent_py.permissions.plans import plan_of
+from claude_agent_py.permissions.questions import UNANSWERED, questions_of, read_answers
+from claude_agent_py.wire import asks
+from claude_agent_py.wire.asks import CanUseToolRequest
+
+INPUT: dict[str, Any] = {
+    "questions": [
+        {
+            "question": "Which color?",
+            "header": "Color",
+            "options": [{"label": "Red", "description": "warm"}, {"label": "Blue", "description": "cool"}],
+            "multiSelect": False,
+        },
+        {
+            "question": "Which sizes?",
+            "header": "Size",
+            "options": [{"label": "S", "description": "small"}, {"label": "L", "description": "large"}],
+            "multiSelect": True,
+        },
+    ]
+}
+
+
+def asked(data: dict[str, Any] = INPUT, tool: str = "AskUserQuestion") -> CanUseToolRequest:
+    return CanUseToolRequest(tool_name=tool, input=data, tool_use_id="t", requires_user_interaction=True)
+
+
+def test_questions_are_typed() -> None:
+    first, second = questions_of(asked())
+    assert (first.question, first.header, first.multi_select) == ("Which color?", "Color", False)
+    assert [option.label for option in second.options] == ["S", "L"]
+    assert second.multi_select
+    assert questions_of(asked({"questions": "?"})) == ()
+
+
+FIRST, SECOND = questions_of(asked())
+
+
+@pytest.mark.parametrize(
+    ("value", "answers"),
+    [
+        ({"Which color?": "Red", "Which sizes?": ["S", "L"]}, {"Which color?": "Red", "Which sizes?": "S, L"}),
+        ({"Color": "Red"}, {"Which color?": "Red"}),
+        ({"Size": "S"}, {"Which sizes?": "S"}),
+        (["Green, if possible", ("L",)], {"Which color?": "Green, if possible", "Which sizes?": "L"}),
+        ([None, ["S"]], {"Which sizes?": "S"}),
+        (["Red"], {"Which color?": "Red"}),
+        ([], {}),
+        (Answers(["Red"]), {"Which color?": "Red"}),
+    ],
+)
+def test_answers_go_into_the_input(value: Any, answers: dict[str, str]) -> None:
+    assert read_answers(asked(), value) == {"behavior": "allow", "updatedInput": {**INPUT, "answers": answers}}
+
+
+def test_notes_go_along() -> None:
+    reply = read_answers(asked(), Answers({"Color": "Red"}, notes={"Color": "dark"}))
+    assert reply["updatedInput"]["annotations"] == {"Which color?": {"notes": "dark"}}
+
+
+def test_one_text_answers_a_single_question() -> None:
+    single = {"questions": INPUT["questions"][:1]}
+    assert read_answers(asked(single), "Red")["updatedInput"]["answers"] == {"Which color?": "Red"}
+
+
+def test_no_answer_is_a_denial_that_says_so() -> None:
+    assert read_answers(asked(), None) == {"behavior": "deny", "message": UNANSWERED}
+    assert read_answers(asked(), Deny("later")) == {"behavior": "deny", "message": "later"}
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        ("Red", "one text cannot answer 2"),
+        ({"Which colour?": "Red"}, "'Which color\\?', 'Which sizes\\?'"),
+        (["a", "b", "c"], "3 answers were given to 2"),
+        ({"Color": ["Red", "Blue"]}, "takes one answer"),
+        ({"Color": 3}, "type int"),
+        ({"Size": ["S", 3]}, "text or a list"),
+        (b"x", "expected answers"),
+        (3, "expected answers"),
+        (Answers({"Color": "Red"}, notes={"Colour": "x"}), "not the text or header"),
+    ],
+)
+def test_what_is_no_answer(value: Any, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        read_answers(asked(), value)
+
+
+def test_a_plan_may_have_no_text() -> None:
+    plan = plan_of(asked({"plan": "1. a", "planFilePath": "/p.md"}, "ExitPlanMode"))
+    assert plan == Plan(text="1. a", file_path="/p.md", tool_use_id="t")
+    assert plan_of(asked({}, "ExitPlanMode")).text == ""
+    assert plan_of(asked({"plan": 3}, "ExitPlanMode")).text == ""
+
+
+# Forms -----------------------------------------------------------------------------------------------------------
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "age": {"type": "integer", "minimum": 0, "maximum": 150},
+        "name": {"type": "string", "title": "Name", "description": "yours", "minLength": 2, "maxLength": 5},
+        "mail": {"type": "string", "format": "email"},
+        "day": {"type": "string", "format": "date"},
+        "color": {"type": "string", "enum": ["r", "g"], "enumNames": ["Red", "Green"]},
+        "size": {"type": "string", "oneOf": [{"const": "s", "title": "Small"}, {"const": "l"}]},
+        "weight": {"type": "number"},
+        "ok": {"type": "boolean", "default": True},
+        "tags": {"type": "array", "items": {"type": "string", "enum": ["x", "y"]}, "maxItems": 1},
+        "other": {"type": "colour"},
+    },
+    "required": ["name"],
+}
+
+
+def test_a_form_has_fields_in_the_order_of_the_server() -> None:
+    form = Form.of(SCHEMA, ["name", "age", "gone"])
+    assert list(form.fields)[:3] == ["name", "age", "mail"]
+    name = form.fields["name"]
+    assert (name.title, name.description, name.required, name.type) == ("Name", "yours", True, "string")
+    assert form.fields["ok"].default is True
+    assert form.fields["color"].choices == {"r": "Red", "g": "Green"}
+    assert form.fields["size"].choices == {"s": "Small", "l": "l"}
+    assert form.fields["tags"].choices == {"x": "x", "y": "y"}
+
+
+@pytest.mark.parametrize("schema", [None, {}, {"properties": 3}, {"properties": {"a": 3}}])
+def test_a_strange_schema_makes_no_trouble(schema: Any) -> None:
+    assert Form.of(schema).problems({}) == {}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"name": "Ada"},
+        {"name": "Ada", "age": 36, "mail": "a@b.c", "day": "2026-11-20", "color": "r", "size": "l"},
+        {"name": "Ada", "age": 36.0, "weight": 1.5, "ok": False, "tags": ["x"], "other": object()},
+    ],
+)
+def test_an_answer_that_fits(content: dict[str, Any]) -> None:
+    assert Form.of(SCHEMA).check(content) == content
+
+
+@pytest.mark.parametrize(
+    ("content", "field", "says"),
+    [
+        ({}, "name", "is missing"),
+        ({"name": 3}, "name", "must be text"),
+        ({"name": "A"}, "name", "at least 2 characters"),
+        ({"name": "Augusta"}, "name", "at most 5 characters"),
+        ({"age": "36"}, "age", "must be a number"),
+        ({"age": True}, "age", "must be a number"),
+        ({"age": 1.5}, "age", "whole"),
+        ({"age": float("inf")}, "age", "whole"),
+        ({"age": -1}, "age", "at least 0"),
+        ({"age": 151}, "age", "at most 150"),
+        ({"mail": "me"}, "mail", "must be a email"),
+        ({"day": "tomorrow"}, "day", "must be a date"),
+        ({"color": "Red"}, "color", "one of r, g"),
+        ({"size": "m"}, "size", "one of s, l"),
+        ({"ok": "yes"}, "ok", "true or false"),
+        ({"tags": "x"}, "tags", "list of texts"),
+        ({"tags": ["z"]}, "tags", "some of x, y"),
+        ({"tags": ["x", "y"]}, "tags", "at most 1"),
+        ({"shoe": 42}, "shoe", "not asked for"),
+    ],
+)
+def test_an_answer_that_does_not_fit(content: dict[str, Any], field: str, says: str) -> None:
+    with pytest.raises(FormError) as caught:
+        Form.of(SCHEMA).check(content)
+    assert says in caught.value.problems[field]
+    assert pickle.loads(pickle.dumps(caught.value)).problems == caught.value.problems
+
+
+def test_what_a_person_typed_becomes_values() -> None:
+    texts = {"name": " Ada ", "age": "36", "weight": "1.5", "ok": "No", "tags": "x", "color": "", "mail": "a@b"}
+    assert Form.of(SCHEMA).convert(texts) == {
+        "name": "Ada",
+        "age": 36,
+        "weight": 1.5,
+        "ok": False,
+        "tags": ["x"],
+        "mail": "a@b",
+    }
+    with pytest.raises(FormError) as caught:
+        Form.of(SCHEMA).convert({"name": "Ada", "age": "old", "ok": "maybe"})
+    assert caught.value.problems == {"age": "must be a number", "ok": "must be yes or no"}
+    with pytest.raises(FormError, match="not asked for"):
+        Form.of(SCHEMA).convert({"name": "Ada", "shoe": "42"})
+
+
+# Elicitation and dialogs -----------------------------------------------------------------------------------------
+
+FORM = ElicitationRequest(
+    asks.ElicitationRequest(mcp_server_name="e", message="who?", mode="form", requested_schema=SCHEMA)
+)
+PAGE = ElicitationRequest(
+    asks.ElicitationRequest(mcp_server_name="e", mode="url", url="https://example.com", elicitation_id="el1")
+)
+
+
+def test_an_elicitation_is_typed() -> None:
+    assert (FORM.server_name, FORM.message, FORM.mode, FORM.url) == ("e", "who?", "form", None)
+    assert (PAGE.mode, PAGE.url, PAGE.elicitation_id, PAGE.form.fields) == ("url", "https://example.com", "el1", {})
+    assert (PAGE.title, PAGE.display_name, PAGE.description) == (None, None, None)
+    assert ElicitationRequest(asks.ElicitationRequest(mcp_server_name="e", url="https://x")).mode == "url"
+
+
+@pytest.mark.parametrize(
+    ("request_", "value", "reply"),
+    [
+        (FORM, Accept({"name": "Ada"}), {"action": "accept", "content": {"name": "Ada"}}),
+        (FORM, Decline(), {"action": "decline"}),
+        (FORM, Cancel(), {"action": "cancel"}),
+        (FORM, None, {"action": "cancel"}),
+        (PAGE, Accept(), {"action": "accept"}),
+        (PAGE, Accept({"ignored": 1}), {"action": "accept"}),
+    ],
+)
+def test_answers_to_an_elicitation(request_: ElicitationRequest, value: Any, reply: dict[str, Any]) -> None:
+    assert read_elicitation(request_, value) == reply
+
+
+@pytest.mark.parametrize(
+    "value",
+    [Accept(), Accept({"name": 3}), Accept(cast(Any, "x")), Accept({"name": object()}), True, {"name": "Ada"}, Allow()],
+)
+def test_what_is_no_answer_to_an_elicitation(value: Any) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        read_elicitation(FORM, value)
+
+
+def test_answers_to_a_dialog() -> None:
+    assert read_dialog(Completed({"choice": 1})) == {"behavior": "completed", "result": {"choice": 1}}
+    assert read_dialog(Completed()) == {"behavior": "completed", "result": None}
+    assert read_dialog(Dismissed()) == {"behavior": "cancelled"}
+    assert read_dialog(None) == {"behavior": "cancelled"}
+    for wrong in ("yes", {"choice": 1}, Completed(object())):
+        with pytest.raises(ValueError, match=r"dialog|expected"):
+            read_dialog(wrong)
