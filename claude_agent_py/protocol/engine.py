@@ -150,6 +150,12 @@ class Engine:
         ):
             self._on_request(pending, events, now)  # asked before this side was there, and still open
 
+    def inject(self, message: Any, now: float) -> list[Event]:
+        """Take a message that this side made up (about a child agent) as if the CLI had sent it."""
+        events: list[Event] = []
+        self._on_message(message, 0, events, now)
+        return events
+
     # Control requests --------------------------------------------------------------------------------------------
 
     def request(self, subtype: str, fields: dict[str, Any], *, now: float, timeout: float | None) -> PendingRequest:

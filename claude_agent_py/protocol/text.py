@@ -9,11 +9,12 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from claude_agent_py.wire.content import TextBlock
-from claude_agent_py.wire.messages import AssistantMessage
+from claude_agent_py.wire.messages import AssistantMessage, ResultMessage
 from claude_agent_py.wire.stream import (
     AbandonedBlocks,
     ContentBlockDeltaEvent,
     MessageStartEvent,
+    MessageStopEvent,
     StreamEventMessage,
     TextDelta,
 )
@@ -35,33 +36,48 @@ class TextFold:
 
     def feed(self, message: Any) -> Iterator[str]:
         """Give the new text that a message brings."""
-        if type(message) is StreamEventMessage:
+        kind = type(message)
+        if kind is StreamEventMessage:
             if message.parent_tool_use_id is None:
                 yield from self._on_event(message)
-        elif type(message) is AssistantMessage and message.agent_id is None and message.parent_tool_use_id is None:
-            yield from self._on_blocks(message)
+        elif kind is AssistantMessage:
+            if not message.is_subagent:
+                yield from self._on_blocks(message)
+        elif kind is ResultMessage:
+            self._abandoned = ""
 
     def _on_event(self, message: StreamEventMessage) -> Iterator[str]:
         event = message.event
-        if isinstance(event, MessageStartEvent):
-            self._message_id = event.message.id or ""
-        elif isinstance(event, ContentBlockDeltaEvent) and isinstance(event.delta, TextDelta):
-            blocks = self._streamed.setdefault(message.api_message_id or self._message_id, {})
-            blocks.setdefault(int(event.index), []).append(event.delta.text)
-            yield from self._new(event.delta.text)
-        if message.abandoned_blocks is not None:
+        if isinstance(event, ContentBlockDeltaEvent):
+            if isinstance(event.delta, TextDelta):
+                blocks = self._streamed.setdefault(message.api_message_id or self._message_id, {})
+                blocks.setdefault(event.index, []).append(event.delta.text)
+                yield from self._new(event.delta.text)
+        elif isinstance(event, MessageStartEvent):
+            self._message_id = event.message.id
+        elif message.abandoned_blocks is not None:
             self._abandon(message.abandoned_blocks)
+        elif isinstance(event, MessageStopEvent):
+            self._abandoned = ""  # the new attempt is through, whatever it did not repeat
 
     def _abandon(self, abandoned: AbandonedBlocks) -> None:
         """Remember what the broken attempt said: the next one will most likely say it again."""
         blocks = self._streamed.pop(abandoned.api_message_id, {})
-        first = abandoned.from_block_index
-        self._abandoned = "".join("".join(parts) for index, parts in sorted(blocks.items()) if index >= first)
+        kept = {index: parts for index, parts in blocks.items() if index < abandoned.from_block_index}
+        if kept:
+            self._streamed[abandoned.api_message_id] = kept
+        said, stays = _text(blocks), _text(kept)
+        if self._abandoned:  # it broke before it had said again all of what the attempt before it had said
+            said = "".join(self._repeated) + self._abandoned
+        self._abandoned = said[len(stays) :]
         self._repeated = []
 
     def _on_blocks(self, message: AssistantMessage) -> Iterator[str]:
         if message.message.id in self._streamed:
             return  # the deltas gave it already
+        if message.error is not None and (self._abandoned or self._streamed.get(self._message_id)):
+            self._abandoned = ""
+            yield RESTART  # the CLI reports the failure of an answer that had begun
         for block in message.content:
             if isinstance(block, TextBlock) and block.text:
                 yield from self._new(block.text)
@@ -81,3 +97,7 @@ class TextFold:
         else:
             self._abandoned = ""
             yield RESTART + "".join(self._repeated) + text
+
+
+def _text(blocks: dict[int, list[str]]) -> str:
+    return "".join("".join(parts) for _, parts in sorted(blocks.items()))

@@ -64,25 +64,33 @@ BY_STATUS: Final[dict[int, type[RunError]]] = {
 def error_of(result: ResultMessage, messages: Iterable[Any]) -> RunError | None:
     """Give the error that a result stands for; None for one that is none.
 
-    `messages` are those of the run: the last assistant message tells what the API said, a rate limit message when the
-    limit resets.
+    `messages` are those of the run: the last assistant message of the turn tells what the API said, a rate limit
+    message when the limit resets.
     """
     if not result.is_error:
         return None
     history = list(messages)
-    spoken = _last_error_message(history)
-    cls = _classify(result, spoken, history)
+    turn = _turn_of(result, history)
+    spoken = _last_error_message(turn)
+    cls = _classify(result, spoken, turn)
     text = _text(result, spoken)
     if cls is errors.RateLimitedError:
         return errors.RateLimitedError(text, resets_at=_resets_at(history))
     return cls(text)
 
 
-def _classify(result: ResultMessage, spoken: AssistantMessage | None, history: list[Any]) -> type[RunError]:
+def _turn_of(result: ResultMessage, history: list[Any]) -> list[Any]:
+    """Give the messages of the turn that the result ends: a run may have had others, before and after."""
+    end = next((index for index, message in enumerate(history) if message is result), len(history))
+    results = (index for index in range(end - 1, -1, -1) if isinstance(history[index], ResultMessage))
+    return history[next(results, -1) + 1 : end]
+
+
+def _classify(result: ResultMessage, spoken: AssistantMessage | None, turn: list[Any]) -> type[RunError]:
     """Find the class: what ended the turn, then the HTTP status, then what the API's error was called."""
     status = int(result.api_error_status or 0)
     candidates = (
-        errors.RefusalError if _is_refusal(result, history) else None,
+        errors.RefusalError if _is_refusal(result, turn) else None,
         BY_SUBTYPE.get(result.subtype),
         BY_TERMINAL_REASON.get(result.terminal_reason or ""),
         BY_STATUS.get(status),
@@ -92,12 +100,12 @@ def _classify(result: ResultMessage, spoken: AssistantMessage | None, history: l
     return next((c for c in candidates if c is not None), RunError)
 
 
-def _is_refusal(result: ResultMessage, history: list[Any]) -> bool:
-    return result.stop_reason == "refusal" or any(isinstance(m, ModelRefusalNoFallbackMessage) for m in history)
+def _is_refusal(result: ResultMessage, turn: list[Any]) -> bool:
+    return result.stop_reason == "refusal" or any(isinstance(m, ModelRefusalNoFallbackMessage) for m in turn)
 
 
-def _last_error_message(history: list[Any]) -> AssistantMessage | None:
-    spoken = (m for m in reversed(history) if isinstance(m, AssistantMessage) and m.error and not m.agent_id)
+def _last_error_message(turn: list[Any]) -> AssistantMessage | None:
+    spoken = (m for m in reversed(turn) if isinstance(m, AssistantMessage) and m.error and not m.is_subagent)
     return next(spoken, None)
 
 
