@@ -159,7 +159,9 @@ def read_thinking(value: Any) -> ThinkingConfig:
     """Read how to think, also from a word or an official SDK's dict."""
     if isinstance(value, ThinkingConfig):
         return value
-    fields = {"type": value} if isinstance(value, str) else dict(value) if isinstance(value, Mapping) else {}
+    fields: dict[str, Any] = {"type": value} if isinstance(value, str) else {}
+    if isinstance(value, Mapping):
+        fields = dict(value)
     kind = fields.pop("type", None)
     if kind not in _THINKING_KINDS:
         raise ValueError("must be ThinkingAdaptive(), ThinkingEnabled() or ThinkingDisabled()")

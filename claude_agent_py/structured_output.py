@@ -28,7 +28,8 @@ class OutputShape:
         schema = _inlined(_schema(adapter))
         if schema.get("type") != "object":
             wrapper = create_model("Answer", value=(output_type, ...))
-            adapter = TypeAdapter(Annotated[wrapper, AfterValidator(attrgetter("value"))])
+            unwrapping: Any = Annotated[wrapper, AfterValidator(attrgetter("value"))]
+            adapter = TypeAdapter(unwrapping)
             schema = _schema(adapter)
         self.schema: JSONObject = schema
         """The JSON Schema, whose root is an object."""
