@@ -4,6 +4,8 @@
 calls tasks, its to-do list, is `TaskList` here and everywhere.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from claude_agent_py.tasks.events import (
     TaskBackgrounded,
     TaskEvent,
@@ -25,20 +27,43 @@ from claude_agent_py.tasks.task import Task
 from claude_agent_py.tasks.tree import TaskNode, TaskTree
 from claude_agent_py.wire.tasks import TaskStatus, TaskUsage
 
+if TYPE_CHECKING:
+    from claude_agent_py.tasks.history import TaskHistory
+    from claude_agent_py.tasks.record import FinishedTask, RecordKind, TaskRecord
+    from claude_agent_py.tasks.task_list import TaskList, TaskListChange, TaskListItem
+
+_ON_FIRST_USE = {
+    "TaskHistory": "history",
+    "FinishedTask": "record",
+    "RecordKind": "record",
+    "TaskRecord": "record",
+    "TaskList": "task_list",
+    "TaskListChange": "task_list",
+    "TaskListItem": "task_list",
+}
+"""What most programs do not need: loaded when it is asked for."""
+
 __all__ = [
     "Evidence",
+    "FinishedTask",
     "Grace",
     "MessageGap",
+    "RecordKind",
     "Task",
     "TaskBackgrounded",
     "TaskEvent",
     "TaskFinished",
+    "TaskHistory",
+    "TaskList",
+    "TaskListChange",
+    "TaskListItem",
     "TaskManager",
     "TaskNode",
     "TaskOutcome",
     "TaskOutput",
     "TaskOutputAvailable",
     "TaskProgressed",
+    "TaskRecord",
     "TaskReopened",
     "TaskRevised",
     "TaskStarted",
@@ -47,3 +72,13 @@ __all__ = [
     "TaskTree",
     "TaskUsage",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _ON_FIRST_USE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(f"{__name__}.{_ON_FIRST_USE[name]}"), name)
+    globals()[name] = value
+    return value

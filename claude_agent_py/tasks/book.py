@@ -278,7 +278,7 @@ class Book:
         why = run.doubt
         if why is Evidence.HOOK and not (self.knows_level and entry.is_confirmed):
             self.end(entry, run, TaskStatus.COMPLETED, why, now)
-        elif why in _INFERRED_STATUS:
+        elif why is not None and why in _INFERRED_STATUS:
             self.end(entry, run, _INFERRED_STATUS[why], why, now)
         else:
             self.trust(entry)

@@ -12,7 +12,7 @@ from claude_agent_py.tasks.outcome import TaskOutcome
 from claude_agent_py.tasks.state import Evidence, Signal, move
 from claude_agent_py.wire.tasks import TaskNotificationMessage, TaskStatus, TaskUsage
 
-AGENT_TYPES: Final = frozenset({"local_agent", "remote_agent", "in_process_teammate"})
+AGENT_TYPES: Final = frozenset({"local_agent", "remote_agent", "in_process_teammate", "child_agent"})
 SHELL_TYPES: Final = frozenset({"local_bash", "monitor_mcp", "monitor_ws"})
 _AGENT_ID: Final = re.compile(r"a[0-9a-f]{16}")
 _SHELL_ID: Final = re.compile(r"b[0-9a-z]{8}")

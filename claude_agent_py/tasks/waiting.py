@@ -6,12 +6,14 @@ that a manager can be made outside of one; both are rung from the thread of the 
 
 from collections import deque
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Generic, Self, TypeVar
 
 import anyio
 from anyio.lowlevel import checkpoint
 
 from claude_agent_py.tasks.events import TaskEvent, TaskProgressed
+
+T = TypeVar("T")
 
 QUEUE_LIMIT: Final = 10_000
 """How many events a stream keeps for a reader that does not come, before it leaves out progress."""
@@ -40,53 +42,65 @@ class Bell:
             self._sleepers.discard(sleeper)
 
 
-class EventStream:
-    """The events from now on, for one reader: iterate it with `async for`. It ends when the session is over.
+class Stream(Generic[T]):
+    """What happens from now on, for one reader: iterate it with `async for`. It ends when the session is over.
 
-    It keeps what its reader has not fetched yet. When that gets much, progress is left out (`skipped` counts it);
-    starts, ends and changes of a status are always kept.
+    It keeps what its reader has not fetched yet. When that gets much, what `may_skip` allows is left out.
     """
 
-    def __init__(self, wants: Callable[[TaskEvent], bool] | None = None, limit: int = QUEUE_LIMIT) -> None:
+    def __init__(
+        self,
+        wants: Callable[[T], bool] | None = None,
+        may_skip: Callable[[T], bool] | None = None,
+        limit: int = QUEUE_LIMIT,
+    ) -> None:
         self.skipped = 0
-        """How many progress events were left out."""
+        """How much was left out."""
         self._wants = wants
+        self._may_skip = may_skip
         self._limit = limit
-        self._events: deque[TaskEvent] = deque()
+        self._items: deque[T] = deque()
         self._bell = Bell()
         self._is_closed = False
 
-    def put(self, event: TaskEvent) -> None:
-        """Add an event, if the reader wants it."""
-        if self._is_closed or (self._wants is not None and not self._wants(event)):
-            return
-        if len(self._events) >= self._limit and isinstance(event, TaskProgressed):
-            self.skipped += 1
-            return
-        self._events.append(event)
-        self._bell.ring()
-
     @property
     def waiting(self) -> int:
-        """How many events are there to be fetched."""
-        return len(self._events)
+        """How much is there to be fetched."""
+        return len(self._items)
 
-    def take(self) -> TaskEvent:
-        """Fetch an event that is there."""
-        return self._events.popleft()
+    def put(self, item: T) -> None:
+        """Add something, if the reader wants it."""
+        if self._is_closed or (self._wants is not None and not self._wants(item)):
+            return
+        if len(self._items) >= self._limit and self._may_skip is not None and self._may_skip(item):
+            self.skipped += 1
+            return
+        self._items.append(item)
+        self._bell.ring()
+
+    def take(self) -> T:
+        """Fetch what is there."""
+        return self._items.popleft()
 
     def close(self) -> None:
         """End the stream, after what it still keeps."""
         self._is_closed = True
         self._bell.ring()
 
-    def __aiter__(self) -> "EventStream":
+    def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> TaskEvent:
+    async def __anext__(self) -> T:
         await checkpoint()
-        while not self._events:
+        while not self._items:
             if self._is_closed:
                 raise StopAsyncIteration
             await self._bell.wait()
         return self.take()
+
+
+class EventStream(Stream[TaskEvent]):
+    """The events of tasks. Where nobody reads for long, progress is left out; starts and ends never are."""
+
+    def __init__(self, wants: Callable[[TaskEvent], bool] | None = None, limit: int = QUEUE_LIMIT) -> None:
+        super().__init__(wants, lambda event: isinstance(event, TaskProgressed), limit)

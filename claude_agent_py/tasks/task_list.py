@@ -1,0 +1,294 @@
+"""The CLI's to-do list: the items that the model writes down for itself. Another thing than tasks.
+
+Owns the list as the wire shows it (calls of TaskCreate, TaskUpdate, TaskGet, TaskList and TodoWrite, with their
+results) and the changes that follow. Reading the files that the CLI keeps is in `task_list_files`. The items have ids
+of their own, "1", "2", ..., which have nothing to do with the ids of background tasks.
+
+The CLI offers these tools to newer models only when it is told to: `TASK_LIST_ENVIRONMENT`.
+"""
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias
+
+from anyio import to_thread
+from pydantic import Field, ValidationError
+
+from claude_agent_py.tasks.task_list_files import directory_of, read_items
+from claude_agent_py.tasks.waiting import Stream
+from claude_agent_py.wire.base import JSONObject
+from claude_agent_py.wire.messages import AssistantMessage, UserMessage
+from claude_agent_py.wire.system import InitMessage
+from claude_agent_py.wire.tools.task_list import (
+    TaskCreateOutput,
+    TaskDetails,
+    TaskGetOutput,
+    TaskListOutput,
+    TaskUpdateInput,
+    TaskUpdateOutput,
+    TodoItem,
+    TodoWriteOutput,
+)
+
+TASK_LIST_ENVIRONMENT: Final[Mapping[str, str]] = {"CLAUDE_CODE_ENABLE_TODO_TOOLS": "1"}
+"""Switches TaskCreate, TaskGet, TaskUpdate and TaskList on."""
+TODO_ENVIRONMENT: Final[Mapping[str, str]] = {"CLAUDE_CODE_ENABLE_TODO_TOOLS": "1", "CLAUDE_CODE_ENABLE_TASKS": "0"}
+"""Switches the older TodoWrite on instead."""
+
+_MAX_OPEN_CALLS: Final = 1024
+_CREATED: Final = re.compile(r"Task #(\d+) created")
+_UPDATED: Final = re.compile(r"Updated task #")
+
+ChangeKind: TypeAlias = Literal["created", "updated", "deleted", "todos"]
+
+
+class TaskListItem(TaskDetails):
+    """An item of the list: what to do, how far it is, whose it is, and what it waits for."""
+
+    active_form: str | None = None
+    """How to say that it is being done."""
+    metadata: JSONObject = Field(default_factory=dict)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is still to be done, or being done."""
+        return self.status != "completed"
+
+
+@dataclass(frozen=True, slots=True)
+class TaskListChange:
+    """Something changed in the list."""
+
+    kind: ChangeKind
+    item: TaskListItem | None = None
+    """As it is now; as it was, for a deleted one; None for `todos`."""
+    old: TaskListItem | None = None
+    """As it was, where it was known."""
+    todos: tuple[TodoItem, ...] = ()
+    """The whole older list, for `todos`."""
+
+
+class TaskList:
+    """The to-do list of a session. Iterating gives its items, by their numbers, as far as the wire showed them."""
+
+    def __init__(self, config_dir: str | os.PathLike[str] | None = None, *, list_id: str | None = None) -> None:
+        """Make a list.
+
+        Args:
+            config_dir: The CLI's configuration directory, where it keeps the list; None reads no files.
+            list_id: The list's id (`CLAUDE_CODE_TASK_LIST_ID`); None means the session's own.
+        """
+        self._config_dir = None if config_dir is None else os.fspath(config_dir)
+        self._list_id = list_id
+        self._is_of_session = list_id is None
+        self._items: dict[str, TaskListItem] = {}
+        self._todos: tuple[TodoItem, ...] = ()
+        self._calls: dict[str, tuple[str, JSONObject]] = {}
+        self._streams: list[Stream[TaskListChange]] = []
+        self._readers: Mapping[str, Callable[[JSONObject, JSONObject], list[TaskListChange | None]]] = {
+            "TaskCreate": self._created,
+            "TaskUpdate": self._updated,
+            "TaskGet": self._got,
+            "TaskList": self._listed,
+            "TodoWrite": self._wrote_todos,
+        }
+
+    def __repr__(self) -> str:
+        return f"<TaskList {len(self._items)} items, {sum(item.is_open for item in self)} open>"
+
+    def __iter__(self) -> Iterator[TaskListItem]:
+        return iter(sorted(self._items.values(), key=_number))
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __getitem__(self, item_id: str) -> TaskListItem:
+        """Give an item. Raises KeyError."""
+        return self._items[item_id]
+
+    def get(self, item_id: str) -> TaskListItem | None:
+        """Give an item; None where there is none with that id."""
+        return self._items.get(item_id)
+
+    @property
+    def items(self) -> list[TaskListItem]:
+        """All items, by their numbers."""
+        return list(self)
+
+    @property
+    def todos(self) -> list[TodoItem]:
+        """The items of the older list, which TodoWrite writes."""
+        return list(self._todos)
+
+    def blockers(self, item: TaskListItem) -> list[TaskListItem]:
+        """Give the open items that an item waits for."""
+        known = (self._items.get(item_id) for item_id in item.blocked_by)
+        return [other for other in known if other is not None and other.is_open]
+
+    @property
+    def ready(self) -> list[TaskListItem]:
+        """The items that nobody has begun and that wait for nothing."""
+        return [item for item in self if item.status == "pending" and not self.blockers(item)]
+
+    # Files
+
+    @property
+    def directory(self) -> str | None:
+        """Where the CLI keeps the list; None while that is not known."""
+        return directory_of(self._config_dir, self._list_id) if self._config_dir and self._list_id else None
+
+    async def read(self) -> list[TaskListItem]:
+        """Read the list from the CLI's files, and give its items. What changed is reported like a change on the wire.
+
+        Where the place is not known, the items are those that the wire showed. A file that cannot be read leaves its
+        item as it was.
+        """
+        directory = self.directory
+        if directory is not None:
+            found, unreadable = await to_thread.run_sync(read_items, directory, TaskListItem, abandon_on_cancel=True)
+            gone = [item_id for item_id in self._items if item_id not in found and item_id not in unreadable]
+            self._tell([*map(self._remove, gone), *map(self._put, found.values())])
+        return self.items
+
+    # The wire
+
+    def track(self, message: Any, /) -> list[TaskListChange]:
+        """Take in a message of the session, and give the changes that it shows. Quick, never raises for content."""
+        if isinstance(message, AssistantMessage):
+            self._note_calls(message)
+        elif isinstance(message, UserMessage):
+            return self._tell([change for block in message.tool_results for change in self._result(message, block)])
+        elif isinstance(message, InitMessage) and self._is_of_session:
+            return self._begin(message.session_id)
+        return []
+
+    def changes(self) -> Stream[TaskListChange]:
+        """Give the changes from now on, to be iterated with `async for`. Ends with `close`."""
+        stream: Stream[TaskListChange] = Stream()
+        self._streams.append(stream)
+        return stream
+
+    def close(self) -> None:
+        """End the streams of changes: the session is over."""
+        for stream in self._streams:
+            stream.close()
+        self._streams.clear()
+
+    def _begin(self, session_id: str) -> list[TaskListChange]:
+        """Take the list of this session. After `/clear` the session has another id, and a list of its own."""
+        gone = list(self._items) if self._list_id not in (None, session_id) else []
+        self._list_id = session_id or self._list_id
+        return self._tell(map(self._remove, gone))
+
+    def _note_calls(self, message: AssistantMessage) -> None:
+        for block in message.tool_uses:
+            if block.name in self._readers:
+                self._calls[block.id] = (block.name, block.input)
+        while len(self._calls) > _MAX_OPEN_CALLS:
+            del self._calls[next(iter(self._calls))]
+
+    def _result(self, message: UserMessage, block: Any) -> list[TaskListChange | None]:
+        name, given = self._calls.pop(block.tool_use_id, ("", {}))
+        if not name or block.is_error:
+            return []
+        structured = message.tool_use_result
+        if not isinstance(structured, dict):  # a subagent's results come as text alone
+            structured = _from_text(name, given, block.text)
+        try:
+            return self._readers[name](given, structured) if structured else []
+        except ValidationError:
+            return []  # of another version; the files still tell
+
+    def _created(self, given: JSONObject, result: JSONObject) -> list[TaskListChange | None]:
+        made = TaskCreateOutput.model_validate(result).task
+        fields = {key: given[key] for key in ("description", "activeForm", "metadata") if given.get(key) is not None}
+        return [self._put(TaskListItem.model_validate({**fields, "id": made.id, "subject": made.subject}))]
+
+    def _updated(self, given: JSONObject, result: JSONObject) -> list[TaskListChange | None]:
+        done, asked = TaskUpdateOutput.model_validate(result), TaskUpdateInput.model_validate(given)
+        if not done.success:
+            return []
+        if asked.status == "deleted":
+            return [self._remove(done.task_id)]
+        item = self._items.get(done.task_id) or TaskListItem(id=done.task_id)
+        links = self._linked(item.id, asked.add_blocks or [], asked.add_blocked_by or [])
+        return [self._put(_merged(links.pop(item.id, item), asked)), *map(self._put, links.values())]
+
+    def _linked(self, item_id: str, blocks: list[str], blocked_by: list[str]) -> dict[str, TaskListItem]:
+        """Give the items as they are after one got these links, which stand on both sides."""
+        changed: dict[str, TaskListItem] = {}
+        for first, second in [*((item_id, other) for other in blocks), *((other, item_id) for other in blocked_by)]:
+            for one, field, other in ((first, "blocks", second), (second, "blocked_by", first)):
+                item = changed.get(one) or self._items.get(one)
+                if item is not None and other in self._items and other not in getattr(item, field):
+                    changed[one] = item.model_copy(update={field: [*getattr(item, field), other]})
+        return changed
+
+    def _got(self, given: JSONObject, result: JSONObject) -> list[TaskListChange | None]:
+        found = TaskGetOutput.model_validate(result).task
+        if found is None:
+            return [self._remove(str(given.get("taskId")))]
+        return [self._put(self._known_with(found.id, found.model_dump(exclude_unset=True)))]
+
+    def _listed(self, given: JSONObject, result: JSONObject) -> list[TaskListChange | None]:
+        found = TaskListOutput.model_validate(result).tasks
+        gone = set(self._items) - {item.id for item in found}
+        kept = [self._known_with(item.id, item.model_dump(exclude_unset=True)) for item in found]
+        return [*map(self._remove, gone), *map(self._put, kept)]
+
+    def _wrote_todos(self, given: JSONObject, result: JSONObject) -> list[TaskListChange | None]:
+        self._todos = tuple(TodoWriteOutput.model_validate(result).new_todos)
+        return [TaskListChange("todos", todos=self._todos)]
+
+    # Keeping
+
+    def _known_with(self, item_id: str, fields: Mapping[str, Any]) -> TaskListItem:
+        item = self._items.get(item_id) or TaskListItem(id=item_id)
+        return item.model_copy(update=dict(fields))
+
+    def _put(self, item: TaskListItem) -> TaskListChange | None:
+        old = self._items.get(item.id)
+        self._items[item.id] = item
+        if old is None:
+            return TaskListChange("created", item)
+        return TaskListChange("updated", item, old) if item != old else None
+
+    def _remove(self, item_id: str) -> TaskListChange | None:
+        old = self._items.pop(item_id, None)
+        return None if old is None else TaskListChange("deleted", old, old)
+
+    def _tell(self, changes: Iterable[TaskListChange | None]) -> list[TaskListChange]:
+        told = [change for change in changes if change is not None]
+        for stream in self._streams:
+            for change in told:
+                stream.put(change)
+        return told
+
+
+def _merged(item: TaskListItem, asked: TaskUpdateInput) -> TaskListItem:
+    """Give an item with the fields that an update sets. A null in the metadata takes a key away."""
+    names = ("subject", "description", "active_form", "status", "owner")
+    fields: dict[str, Any] = {name: getattr(asked, name) for name in names if getattr(asked, name) is not None}
+    if asked.metadata is not None:
+        fields["metadata"] = {
+            key: value for key, value in (item.metadata | asked.metadata).items() if value is not None
+        }
+    return item.model_copy(update=fields)
+
+
+def _from_text(name: str, given: JSONObject, text: str) -> JSONObject | None:
+    """Read the result of a call out of its text; None where it says too little."""
+    created = _CREATED.match(text)
+    if name == "TaskCreate" and created:
+        return {"task": {"id": created[1], "subject": given.get("subject", "")}}
+    if name == "TaskUpdate" and _UPDATED.match(text):
+        return {"success": True, "taskId": given.get("taskId")}
+    if name == "TodoWrite":
+        return {"oldTodos": [], "newTodos": given.get("todos")}
+    return None
+
+
+def _number(item: TaskListItem) -> tuple[int, str]:
+    return (int(item.id), "") if item.id.isdecimal() else (10**9, item.id)

@@ -1,0 +1,56 @@
+"""The files in which the CLI keeps its to-do list: one JSON object an item, `<config dir>/tasks/<list id>/<id>.json`.
+
+Owns the place and the reading; nothing is ever written, because the CLI holds its own lock on the list. Blocking calls.
+Measured with CLI 2.1.328: the list's id is the session's unless `CLAUDE_CODE_TASK_LIST_ID` says otherwise, what cannot
+stand in a file name becomes a hyphen, and a deleted item's file is gone.
+"""
+
+import json
+import os
+import re
+from typing import Final, TypeVar
+
+from pydantic import ValidationError
+
+from claude_agent_py.tasks.output_file import read_bytes
+from claude_agent_py.wire.tools.task_list import TaskDetails
+
+_NOT_IN_NAME: Final = re.compile(r"[^A-Za-z0-9_-]")
+_ITEM_FILE: Final = re.compile(r"(?P<id>[A-Za-z0-9_-]+)\.json")
+_MAX_ITEM_BYTES: Final = 16 * 1024 * 1024
+
+ItemT = TypeVar("ItemT", bound=TaskDetails)
+
+
+def directory_of(config_dir: str, list_id: str) -> str:
+    """Give the directory of a list."""
+    return os.path.join(config_dir, "tasks", _NOT_IN_NAME.sub("-", list_id))
+
+
+def read_items(directory: str, model: type[ItemT]) -> tuple[dict[str, ItemT], set[str]]:
+    """Read all items of a list; gives them by id, and the ids of those whose file cannot be read (just now)."""
+    items: dict[str, ItemT] = {}
+    unreadable: set[str] = set()
+    for item_id in _item_ids(directory):
+        item = _read_item(os.path.join(directory, f"{item_id}.json"), model)
+        if item is None:
+            unreadable.add(item_id)
+        else:
+            items[item.id] = item
+    return items, unreadable
+
+
+def _item_ids(directory: str) -> list[str]:
+    try:
+        names = os.listdir(directory)
+    except OSError:
+        return []  # nothing was ever written down
+    return [found["id"] for found in map(_ITEM_FILE.fullmatch, sorted(names)) if found]
+
+
+def _read_item(path: str, model: type[ItemT]) -> ItemT | None:
+    try:
+        data, size = read_bytes(path, tail_bytes=_MAX_ITEM_BYTES)
+        return model.model_validate(json.loads(data)) if size <= _MAX_ITEM_BYTES else None
+    except (OSError, ValueError, ValidationError):  # being written, or of another version
+        return None

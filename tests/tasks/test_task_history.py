@@ -1,0 +1,203 @@
+"""The history: what is kept, what can be asked, replays, several writers, and that the loop never waits for it."""
+
+import sqlite3
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import anyio
+import pytest
+from folding import Clock, shell_started, tracking
+
+from claude_agent_py.tasks import FinishedTask, RecordKind, TaskHistory, TaskManager, TaskRecord, TaskStatus
+from claude_agent_py.testing import frames
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def history(tmp_path: Path) -> AsyncIterator[TaskHistory]:
+    async with TaskHistory(tmp_path / "history.sqlite") as history:
+        yield history
+
+
+def run(task_id: str, status: TaskStatus = TaskStatus.COMPLETED, **fields: object) -> FinishedTask:
+    return FinishedTask(**({"session_id": "s1", "task_id": task_id, "status": status} | fields))  # type: ignore[arg-type]
+
+
+async def test_what_was_kept_comes_back(history: TaskHistory) -> None:
+    kept = FinishedTask(
+        session_id="s1",
+        task_id="a1",
+        status=TaskStatus.FAILED,
+        run_id="0-a1",
+        type="local_agent",
+        agent="reviewer",
+        parent_task_id="a0",
+        description="review",
+        prompt="look",
+        summary="it broke",
+        failure_reason="no luck",
+        output_file="/tmp/a1",
+        exit_code=3,
+        evidence="notification",
+        total_tokens=120.0,
+        tool_uses=2.0,
+        started_at=10.0,
+        ended_at=20.5,
+    )
+    await history.add(kept)
+    assert await history.finished() == [kept]
+
+
+async def test_questions(history: TaskHistory) -> None:
+    await history.add(
+        run("a1", agent="reviewer", ended_at=100.0),
+        run("a2", TaskStatus.FAILED, agent="planner", ended_at=200.0),
+        run("a3", TaskStatus.STOPPED, agent="reviewer", ended_at=300.0, session_id="s2"),
+    )
+
+    async def ids(**question: object) -> list[str]:
+        return [task.task_id for task in await history.finished(**question)]  # type: ignore[arg-type]
+
+    assert await ids() == ["a3", "a2", "a1"]
+    assert await ids(session_id="s1") == ["a2", "a1"]
+    assert await ids(agent="reviewer") == ["a3", "a1"]
+    assert await ids(status="failed") == ["a2"]
+    assert await ids(status=[TaskStatus.FAILED, "killed"]) == ["a3", "a2"]
+    assert await ids(status=[]) == []
+    assert await ids(since=200.0) == ["a3", "a2"]
+    assert await ids(since=100.0, until=200.0) == ["a1"]
+    assert await ids(task_id="a1") == ["a1"]
+    assert await ids(limit=1) == ["a3"]
+    assert await history.sessions() == ["s1", "s2"]
+
+
+async def test_text_is_never_taken_for_sql(history: TaskHistory) -> None:
+    nasty = "x'; DROP TABLE finished; --"
+    await history.add(run(nasty, agent=nasty))
+    assert [task.task_id for task in await history.finished(agent=nasty, session_id="s1")] == [nasty]
+
+
+async def test_the_same_run_twice_is_one_row_and_the_later_one_counts(history: TaskHistory) -> None:
+    await history.add(run("a1", run_id="0"), run("a1", run_id="1"))
+    await history.add(run("a1", TaskStatus.FAILED, run_id="0"))
+    assert {(task.run_id, task.status.value) for task in await history.finished()} == {
+        ("0", "failed"),
+        ("1", "completed"),
+    }
+
+
+async def test_records_are_kept_once_and_in_order(history: TaskHistory) -> None:
+    steps = [
+        TaskRecord("s1", "a1", RecordKind.CREATED, 1.0, author="planner", details={"title": "é"}),
+        TaskRecord("s1", "a1", RecordKind.STARTED, 2.0),
+        TaskRecord("s1", "a1", RecordKind.AWAITING_USER, 3.0),
+        TaskRecord("s1", "a1", RecordKind.AWAITING_USER, 4.0, step=1),
+        TaskRecord("s1", "a1", RecordKind.COMPLETED, 5.0, summary="done"),
+    ]
+    await history.record(*steps)
+    await history.record(*reversed(steps))
+    assert await history.records("s1") == steps
+    assert await history.records("s1", "a2") == []
+
+
+async def session(history: TaskHistory) -> TaskManager:
+    """A session that is kept: a subagent with a child, one that is resumed, a shell."""
+    clock = Clock(1000.0)
+    manager = TaskManager(clock=clock)
+    history.attach(manager, lambda: "s1")
+    tracking(
+        manager,
+        frames.task_started("a1", "plan", subagent_type="planner"),
+        frames.task_started("a2", "search", parent_task_id="a1", spawn_depth=2),
+        shell_started("b1", parent_task_id="a2"),
+        frames.task_progress("a2"),
+    )
+    manager.track_prompt("r1", "a2")
+    manager.track_prompt_end("r1")
+    tracking(
+        manager,
+        frames.task_notification("b1", "failed", "failed with exit code 3"),
+        frames.task_notification("a2", usage={"total_tokens": 9}),
+        frames.task_notification("a1", summary="one"),
+        frames.task_started("a1", run_id="1-a1", subagent_type="planner"),
+        frames.task_notification("a1", summary="two", run_id="1-a1"),
+    )
+    manager.process_exited("over")
+    with anyio.fail_after(10):
+        await manager.deliver_forever()
+    return manager
+
+
+async def test_a_session_is_kept_by_itself(history: TaskHistory) -> None:
+    manager = await session(history)
+    kept = {(task.task_id, task.run_id): task for task in await history.finished()}
+    assert {key: task.summary for key, task in kept.items()} == {
+        ("b1", "0-b1"): "failed with exit code 3",
+        ("a2", "0-a2"): "done",
+        ("a1", "0-a1"): "one",
+        ("a1", "1-a1"): "two",
+    }
+    assert (kept["b1", "0-b1"].exit_code, kept["b1", "0-b1"].parent_task_id) == (3, "a2")
+    assert kept["a2", "0-a2"].total_tokens == 9
+    assert kept["a1", "0-a1"].agent == "planner"
+    steps = [(record.task_id, record.kind.value) for record in await history.records("s1", "a2")]
+    assert steps == [("a2", "started"), ("a2", "awaiting_user"), ("a2", "resumed"), ("a2", "completed")]
+    assert (await history.records("s1", "a2"))[0].author == "planner"
+    assert len(manager) == 3
+
+
+async def test_the_tree_can_be_rebuilt_from_the_records_alone(history: TaskHistory) -> None:
+    manager = await session(history)
+    live = {(task.parent.id if task.parent else None, task.id) for task in manager}
+    tree = await history.tree("s1")
+    assert {(parent, child) for parent, children in tree.items() for child in children} == live
+
+
+async def test_a_session_that_is_replayed_leaves_the_history_as_it_was(history: TaskHistory) -> None:
+    await session(history)
+    before = (await history.finished(), await history.records("s1"))
+    await session(history)
+    assert (await history.finished(), await history.records("s1")) == before
+
+
+async def test_several_writers_share_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "shared.sqlite"
+
+    async def write(name: str) -> None:
+        async with TaskHistory(path) as history:
+            for number in range(20):
+                await history.add(run(f"{name}{number}"))
+
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as writers:
+            for name in ("a", "b", "c"):
+                writers.start_soon(write, name)
+    async with TaskHistory(path) as history:
+        assert len(await history.finished()) == 60
+
+
+async def test_forgetting(history: TaskHistory) -> None:
+    await history.add(run("a1", ended_at=10.0), run("a2", ended_at=20.0), run("a3"))
+    await history.record(
+        TaskRecord("s1", "a1", RecordKind.STARTED, 5.0), TaskRecord("s1", "a2", RecordKind.STARTED, 15.0)
+    )
+    assert await history.forget(before=15.0) == 1
+    assert {task.task_id for task in await history.finished()} == {"a2", "a3"}
+    assert [record.task_id for record in await history.records("s1")] == ["a2"]
+
+
+async def test_in_memory_and_used_without_opening() -> None:
+    history = TaskHistory(":memory:")
+    await history.add(run("a1"))
+    assert len(await history.finished()) == 1
+    await history.close()
+    await history.close()
+    assert await history.finished() == []
+
+
+async def test_a_file_that_is_no_database(tmp_path: Path) -> None:
+    path = tmp_path / "text"
+    path.write_text("this is no database, and it is long enough to be looked at as one " * 20)
+    with pytest.raises(sqlite3.DatabaseError):
+        await TaskHistory(path).open()
