@@ -52,7 +52,7 @@ class PermissionDispatcher:
         on_user_dialog: `(UserDialogRequest, context) -> Completed | Dismissed`.
         interactions: An inbox for what has no handler; True makes one in memory; None: nobody is asked.
         timeout: How long a handler may take, in seconds, then it is a refusal; None means for ever.
-        cwd: The directory that the session is started in.
+        cwd: The directory that the session is started in; None means that of this process.
         report: Is told of every handler that failed. Must not raise.
         on_waiting: Is told, with the request id and the subagent's id, when a person begins (True) and ceases (False)
             to be waited for. Runs in the event loop. Must not raise.
@@ -86,30 +86,9 @@ class PermissionDispatcher:
             _check(_OPTIONS[kind], handler)
         self.interactions: Inbox | None = _inbox(interactions)
         self._timeout = timeout
-        self._cwd = cwd
+        self._cwd = os.path.abspath(cwd or os.curdir)
         self._report = report
         self._on_waiting = on_waiting
-
-    @classmethod
-    def from_options(
-        cls,
-        options: Any,
-        *,
-        report: Callable[[HandlerError], object],
-        on_waiting: Callable[[str, str | None, bool], object] | None = None,
-    ) -> "PermissionDispatcher":
-        """Make the dispatcher of a session from its options: the handlers, `interactions` and `cwd`."""
-        return cls(
-            can_use_tool=options.can_use_tool,
-            on_question=options.on_question,
-            on_plan=options.on_plan,
-            on_elicitation=options.on_elicitation,
-            on_user_dialog=options.on_user_dialog,
-            interactions=options.interactions,
-            cwd=os.path.abspath(options.cwd or os.curdir),
-            report=report,
-            on_waiting=on_waiting,
-        )
 
     @property
     def disallowed_tools(self) -> Sequence[str]:

@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import anyio
@@ -262,10 +261,9 @@ def test_what_is_no_inbox_is_refused() -> None:
         Session(interactions="inbox.db")
 
 
-def test_from_options() -> None:
-    options = SimpleNamespace(**dict.fromkeys(OPTIONS), interactions=True, cwd=None)
-    dispatcher = PermissionDispatcher.from_options(options, report=print)
-    assert isinstance(dispatcher.interactions, PendingInteractions)
+def test_true_makes_an_inbox() -> None:
+    assert isinstance(Session(interactions=True).dispatcher.interactions, PendingInteractions)
+    assert Session(interactions=False).dispatcher.interactions is None
 
 
 # With an inbox ---------------------------------------------------------------------------------------------------

@@ -1,0 +1,495 @@
+"""Hooks on the real CLI: every effect an answer can have, and what a failing guard lets through (nothing)."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from claude_agent_py import (
+    AgentDefinition,
+    Client,
+    ClientOptions,
+    HookContext,
+    HookInput,
+    HookMatcher,
+    HookOutput,
+    Hooks,
+    PermissionRequestOutput,
+    PostToolBatchOutput,
+    PostToolUseInput,
+    PostToolUseOutput,
+    PreToolUseInput,
+    PreToolUseOutput,
+    RunResult,
+    StopInput,
+    StopOutput,
+    SubagentStartInput,
+    SubagentStartOutput,
+    SubagentStopInput,
+    SubagentStopOutput,
+    UnknownHookInput,
+    UserPromptSubmitOutput,
+    WorktreeCreateOutput,
+)
+from claude_agent_py.permissions import Allow, Deny, PermissionRequest
+from claude_agent_py.testing import RecordedRequest, Reply, ScriptedModel, text, tool_use
+from claude_agent_py.wire.hooks import HOOK_EVENT_FACTS
+from claude_agent_py.wire.tools import BashInput, BashOutput
+
+pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
+
+AGENTS = {"worker": AgentDefinition(description="Works", prompt="You work.")}
+
+
+def shell(command: str) -> Any:
+    return Reply(tool_use("Bash", {"command": command, "description": "Run it"}))
+
+
+def agent(prompt: str, *, background: bool = False) -> Any:
+    call = {"description": "Work", "prompt": prompt, "subagent_type": "worker", "run_in_background": background}
+    return Reply(tool_use("Agent", call))
+
+
+def heard(request: RecordedRequest) -> str:
+    """Give all that the model was sent, as text."""
+    return str(request.body)
+
+
+def result_of(model: ScriptedModel, who: str = "main") -> str:
+    """Give the last tool result that the model was sent, as text."""
+    return str(model.requests_of(who)[-1].tool_results)
+
+
+async def go(options: ClientOptions, prompt: str = "go") -> RunResult:
+    with anyio.fail_after(60):
+        async with Client(options) as client:
+            return await client.query(prompt, until="idle")
+
+
+# A guard that fails ----------------------------------------------------------------------------------------------
+
+
+async def raises(input: HookInput, context: HookContext) -> None:
+    raise RuntimeError("sk-secret")
+
+
+def raises_in_a_thread(input: HookInput, context: HookContext) -> None:
+    raise RuntimeError("sk-secret")
+
+
+async def is_too_slow(input: HookInput, context: HookContext) -> None:
+    await anyio.sleep_forever()
+
+
+def returns_rubbish(input: HookInput, context: HookContext) -> Any:
+    return "deny"
+
+
+def returns_a_misspelt_denial(input: HookInput, context: HookContext) -> Any:
+    return {"permissionDecison": "deny"}
+
+
+def returns_the_answer_of_another_event(input: HookInput, context: HookContext) -> Any:
+    return StopOutput(decision="block")
+
+
+@pytest.mark.parametrize(
+    "guard",
+    [
+        raises,
+        raises_in_a_thread,
+        is_too_slow,
+        returns_rubbish,
+        returns_a_misspelt_denial,
+        returns_the_answer_of_another_event,
+    ],
+)
+async def test_a_dangerous_command_does_not_run_when_its_guard_fails(tmp_path: Path, guard: Any) -> None:
+    with ScriptedModel(
+        [shell("touch main-ran"), agent("Do it"), text("done")],
+        agents={"Do it": [shell("touch agent-ran"), text("tried")]},
+    ) as model:
+        options = model.options(
+            cwd=tmp_path,
+            agents=AGENTS,
+            permission_mode="bypassPermissions",
+            hooks={"PreToolUse": [HookMatcher("Bash", guard, timeout=0.5)]},
+        )
+        with anyio.fail_after(60):
+            async with Client(options) as client:
+                result = await client.query("go", until="idle")
+                errors = list(client.handler_errors)
+    assert result.text == "done"
+    assert list(tmp_path.iterdir()) == []
+    assert "failed" in result_of(model, "Do it")
+    assert [guard.__name__ in error.handler for error in errors] == [True, True]
+    assert "sk-secret" not in "".join(map(heard, model.requests))
+
+
+async def test_a_prompt_is_not_sent_when_its_guard_fails() -> None:
+    with ScriptedModel([text("answered")]) as model:
+        await go(model.options(hooks={"UserPromptSubmit": [raises]}))
+    assert model.requests_of("main") == []
+
+
+async def test_a_hook_that_may_fail_lets_the_command_run(tmp_path: Path) -> None:
+    with ScriptedModel([shell("touch ran"), text("done")]) as model:
+        matcher = HookMatcher("Bash", raises, on_failure="continue")
+        options = model.options(cwd=tmp_path, permission_mode="bypassPermissions", hooks={"PreToolUse": [matcher]})
+        await go(options)
+    assert (tmp_path / "ran").exists()
+
+
+async def test_an_interrupt_cancels_a_handler_and_the_command_does_not_run(tmp_path: Path) -> None:
+    asked, over = anyio.Event(), []
+
+    async def thinks(input: PreToolUseInput, context: HookContext) -> None:
+        asked.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            over.append(context.cancelled)
+
+    with ScriptedModel([shell("touch ran"), text("done")]) as model:
+        options = model.options(cwd=tmp_path, permission_mode="bypassPermissions", hooks={"PreToolUse": [thinks]})
+        with anyio.fail_after(60):
+            async with Client(options) as client:
+                run = client.query("go")
+                await asked.wait()
+                await run.interrupt()
+                async for _ in run:
+                    pass
+    assert over == [True]
+    assert list(tmp_path.iterdir()) == []
+
+
+# What PreToolUse can do ------------------------------------------------------------------------------------------
+
+
+async def pre_tool_use(output: Any, tmp_path: Path, **more: Any) -> tuple[RunResult, str, ScriptedModel]:
+    """Run one command under a hook that answers `output`."""
+    seen: list[PreToolUseInput] = []
+
+    def hook(input: PreToolUseInput, context: HookContext) -> Any:
+        seen.append(input)
+        return output
+
+    with ScriptedModel([shell("touch old"), text("done")]) as model:
+        result = await go(model.options(cwd=tmp_path, hooks={"PreToolUse": [HookMatcher("Bash", hook)]}, **more))
+    assert [input.typed_input() for input in seen] == [BashInput(command="touch old", description="Run it")]
+    return result, result_of(model), model
+
+
+async def test_deny(tmp_path: Path) -> None:
+    denial = PreToolUseOutput(permission_decision="deny", permission_decision_reason="not today")
+    result, told, _ = await pre_tool_use(denial, tmp_path, permission_mode="bypassPermissions")
+    assert "not today" in told
+    assert len(result.permission_denials) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_allow_needs_no_prompt(tmp_path: Path) -> None:
+    await pre_tool_use(PreToolUseOutput(permission_decision="allow"), tmp_path, permission_mode="default")
+    assert (tmp_path / "old").exists()
+
+
+async def test_ask_goes_to_the_permission_handler(tmp_path: Path) -> None:
+    asked: list[PermissionRequest] = []
+
+    def decide(request: PermissionRequest, context: Any) -> Deny:
+        asked.append(request)
+        return Deny("the handler says no")
+
+    output = PreToolUseOutput(permission_decision="ask", permission_decision_reason="look at it")
+    _, told, _ = await pre_tool_use(output, tmp_path, can_use_tool=decide, permission_mode="default")
+    assert "the handler says no" in told
+    assert [(request.decision_reason_type, request.tool_name) for request in asked] == [("hook", "Bash")]
+
+
+async def test_a_changed_input_is_what_runs(tmp_path: Path) -> None:
+    output = PreToolUseOutput(permission_decision="allow", updated_input=BashInput(command="touch new"))
+    await pre_tool_use(output, tmp_path, permission_mode="default")
+    assert [path.name for path in tmp_path.iterdir()] == ["new"]
+
+
+async def test_a_changed_input_without_a_decision_is_what_is_asked_about(tmp_path: Path) -> None:
+    commands: list[Any] = []
+
+    def decide(request: PermissionRequest, context: Any) -> Allow:
+        commands.append(request.raw_input["command"])
+        return Allow()
+
+    output = PreToolUseOutput(updated_input={"command": "touch new"})
+    await pre_tool_use(output, tmp_path, can_use_tool=decide, permission_mode="default")
+    assert commands == ["touch new"]
+    assert [path.name for path in tmp_path.iterdir()] == ["new"]
+
+
+async def test_added_context_reaches_the_model_and_a_message_the_user(tmp_path: Path) -> None:
+    output = PreToolUseOutput(additional_context="the moon is full", system_message="look out")
+    result, _, model = await pre_tool_use(output, tmp_path, permission_mode="bypassPermissions")
+    assert "the moon is full" in heard(model.requests_of("main")[-1])
+    assert "look out" in str(result.messages)
+
+
+async def test_stopping_ends_the_turn_after_the_tool(tmp_path: Path) -> None:
+    seen: list[str] = []
+
+    def hook(input: HookInput, context: HookContext) -> HookOutput:
+        seen.append(context.event)
+        return HookOutput(continue_=False, stop_reason="enough")
+
+    with ScriptedModel([shell("touch ran"), text("done")]) as model:
+        options = model.options(cwd=tmp_path, permission_mode="bypassPermissions", hooks={"PreToolUse": [hook]})
+        with anyio.fail_after(60):
+            async with Client(options) as client:
+                run = client.query("go")
+                async for _ in run:
+                    pass
+    assert seen == ["PreToolUse"]
+    assert (tmp_path / "ran").exists()
+    assert len(model.requests_of("main")) == 1
+
+
+async def test_the_strictest_of_several_wins(tmp_path: Path) -> None:
+    def allow(input: HookInput, context: HookContext) -> PreToolUseOutput:
+        return PreToolUseOutput(permission_decision="allow")
+
+    def deny(input: HookInput, context: HookContext) -> PreToolUseOutput:
+        return PreToolUseOutput(permission_decision="deny", permission_decision_reason="one is enough")
+
+    with ScriptedModel([shell("touch ran"), text("done")]) as model:
+        hooks = {"PreToolUse": [allow, HookMatcher("Bash", [allow, deny])]}
+        await go(model.options(cwd=tmp_path, permission_mode="bypassPermissions", hooks=hooks))
+    assert "one is enough" in result_of(model)
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_a_matcher_selects_the_tool(tmp_path: Path) -> None:
+    counts: Counter[str] = Counter()
+
+    def counting(name: str) -> Any:
+        return lambda input, context: counts.update([name])
+
+    patterns = ["Bash", "Bash|Read", "^Ba.*", "*", "", None, "Read", "Ba"]
+    hooks = {"PreToolUse": [HookMatcher(pattern, counting(str(pattern))) for pattern in patterns]}
+    with ScriptedModel([shell("true"), text("done")]) as model:
+        await go(model.options(cwd=tmp_path, permission_mode="bypassPermissions", hooks=hooks))
+    assert set(counts) == {"Bash", "Bash|Read", "^Ba.*", "*", "", "None"}
+
+
+async def test_a_hook_in_the_shape_of_the_official_sdk_works(tmp_path: Path) -> None:
+    seen: list[Any] = []
+
+    async def callback(input_data: Any, tool_use_id: str | None, context: Any) -> dict[str, Any]:
+        seen.append((input_data["tool_name"], tool_use_id))
+        return {
+            "hookSpecificOutput": {
+                "hookEventName": "PreToolUse",
+                "permissionDecision": "deny",
+                "permissionDecisionReason": "as ever",
+            }
+        }
+
+    with ScriptedModel([shell("touch ran"), text("done")]) as model:
+        hooks = {"PreToolUse": [{"matcher": "Bash", "hooks": [callback], "timeout": 30}]}
+        await go(model.options(cwd=tmp_path, permission_mode="bypassPermissions", hooks=hooks))
+    assert "as ever" in result_of(model)
+    assert seen[0][0] == "Bash"
+    assert seen[0][1]
+    assert list(tmp_path.iterdir()) == []
+
+
+# What the other events can do ------------------------------------------------------------------------------------
+
+
+async def test_after_a_tool_its_output_can_be_changed_and_commented(tmp_path: Path) -> None:
+    hooks = Hooks()
+    seen: list[Any] = []
+
+    @hooks.post_tool_use("Bash")
+    def change(input: PostToolUseInput, context: HookContext) -> PostToolUseOutput:
+        seen.append(input.typed_output())
+        output = dict(input.tool_response, stdout="[removed]")
+        return PostToolUseOutput(updated_tool_output=output, additional_context="it was long")
+
+    with ScriptedModel([shell("echo secret-key"), text("done")]) as model:
+        await go(model.options(cwd=tmp_path, permission_mode="bypassPermissions", hooks=hooks))
+    (output,) = seen
+    assert isinstance(output, BashOutput)
+    assert output.stdout == "secret-key"
+    last = model.requests_of("main")[-1]
+    assert "[removed]" in str(last.tool_results)
+    assert "it was long" in heard(last)
+
+
+async def test_a_batch_can_end_the_turn(tmp_path: Path) -> None:
+    def stop(input: HookInput, context: HookContext) -> PostToolBatchOutput:
+        return PostToolBatchOutput(decision="block", reason="that will do")
+
+    with ScriptedModel([shell("true"), text("done")]) as model:
+        options = model.options(cwd=tmp_path, permission_mode="bypassPermissions", hooks={"PostToolBatch": [stop]})
+        with anyio.fail_after(60):
+            async with Client(options) as client:
+                async for _ in client.query("go"):
+                    pass
+    assert len(model.requests_of("main")) == 1
+
+
+async def test_a_prompt_can_be_blocked_or_added_to() -> None:
+    def check(input: Any, context: HookContext) -> UserPromptSubmitOutput:
+        if "password" in input.prompt:
+            return UserPromptSubmitOutput(decision="block", reason="no passwords")
+        return UserPromptSubmitOutput(additional_context="it is Friday")
+
+    with ScriptedModel([text("hello")]) as model:
+        with anyio.fail_after(60):
+            async with Client(model.options(hooks={"UserPromptSubmit": [check]})) as client:
+                async for _ in client.query("my password is x"):
+                    pass
+                assert model.requests_of("main") == []
+                result = await client.query("hi")
+    assert result.text == "hello"
+    assert "it is Friday" in heard(model.requests_of("main")[0])
+
+
+async def test_the_end_of_a_turn_can_be_put_off() -> None:
+    seen: list[bool] = []
+
+    def stop(input: StopInput, context: HookContext) -> StopOutput | None:
+        seen.append(input.stop_hook_active)
+        return None if input.stop_hook_active else StopOutput(decision="block", reason="check it again")
+
+    with ScriptedModel([text("first"), text("second")]) as model:
+        result = await go(model.options(hooks={"Stop": [stop]}))
+    assert result.text == "second"
+    assert seen == [False, True]
+    assert "check it again" in heard(model.requests_of("main")[-1])
+
+
+@pytest.mark.parametrize("background", [False, True])
+async def test_a_subagent_is_told_something_at_its_start_and_kept_from_stopping(background: bool) -> None:
+    hooks = Hooks()
+    tasks: list[Any] = []
+
+    @hooks.subagent_start("worker")
+    def start(input: SubagentStartInput, context: HookContext) -> SubagentStartOutput:
+        return SubagentStartOutput(additional_context="be brief")
+
+    @hooks.subagent_stop
+    def stop(input: SubagentStopInput, context: HookContext) -> SubagentStopOutput | None:
+        tasks.append((context.agent_id, getattr(context.task, "id", None), input.agent_type))
+        return None if input.stop_hook_active else SubagentStopOutput(decision="block", reason="look twice")
+
+    with ScriptedModel(
+        [agent("Do it", background=background), text("done")],
+        agents={"Do it": [text("first"), text("second")]},
+        on_exhausted=text("over"),
+    ) as model:
+        with anyio.fail_after(60):
+            async with Client(model.options(agents=AGENTS, hooks=hooks)) as client:
+                await client.query("go", until="idle")
+                (task,) = client.tasks
+                outcome = await task.wait()
+    requests = model.requests_of("Do it")
+    assert "be brief" in heard(requests[0])
+    assert "look twice" in heard(requests[-1])
+    assert outcome.summary == "second"
+    assert tasks == [(task.id, task.id, "worker")] * 2
+
+
+async def test_a_permission_prompt_is_answered_by_a_hook_before_the_handler(tmp_path: Path) -> None:
+    withdrawn: list[bool] = []
+
+    def hook(input: HookInput, context: HookContext) -> PermissionRequestOutput:
+        return PermissionRequestOutput(behavior="allow", updated_input={"command": "touch new", "description": "d"})
+
+    async def decide(request: PermissionRequest, context: Any) -> Deny:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            withdrawn.append(context.cancelled)
+        raise AssertionError
+
+    with ScriptedModel([shell("touch old"), text("done")]) as model:
+        hooks = {"PermissionRequest": [HookMatcher("Bash", hook)]}
+        await go(model.options(cwd=tmp_path, permission_mode="default", hooks=hooks, can_use_tool=decide))
+    assert [path.name for path in tmp_path.iterdir()] == ["new"]
+    assert withdrawn == [True]
+
+
+async def test_a_worktree_is_where_the_hook_made_it(tmp_path: Path) -> None:
+    place = tmp_path / "elsewhere"
+
+    def make(input: Any, context: HookContext) -> WorktreeCreateOutput:
+        place.mkdir()
+        return WorktreeCreateOutput(worktree_path=str(place))
+
+    with ScriptedModel([Reply(tool_use("EnterWorktree", {"name": "w"})), shell("touch here"), text("done")]) as model:
+        hooks = {"WorktreeCreate": [make]}
+        await go(model.options(cwd=tmp_path, permission_mode="bypassPermissions", hooks=hooks))
+    assert (place / "here").exists()
+
+
+# Which events come -----------------------------------------------------------------------------------------------
+
+
+async def test_the_events_that_can_be_caused_here_come_and_are_typed(tmp_path: Path) -> None:
+    seen: dict[str, HookInput] = {}
+    hooks = Hooks()
+    for event, facts in HOOK_EVENT_FACTS.items():
+        if facts.delivery == "always" and event != "WorktreeCreate":
+            hooks.on(event)(lambda input, context: seen.update({context.event: input}))
+    (tmp_path / ".claude" / "commands").mkdir(parents=True)
+    (tmp_path / ".claude" / "commands" / "greet.md").write_text("Say hi to $ARGUMENTS")
+    todo = {"subject": "First", "description": "do it"}
+    with ScriptedModel(
+        [
+            Reply([tool_use("Bash", {"command": "true", "description": "d"}), tool_use("TaskCreate", todo)]),
+            Reply([tool_use("Bash", {"command": "exit 3", "description": "d"})]),
+            Reply(tool_use("TaskUpdate", {"taskId": "1", "status": "completed"})),
+            agent("Do it"),
+            text("done"),
+            text("hi"),
+        ],
+        agents={"Do it": [text("did it")]},
+        on_exhausted=text("more"),
+    ) as model:
+        options = model.options(
+            cwd=tmp_path,
+            agents=AGENTS,
+            hooks=hooks,
+            setting_sources=["project"],
+            env={**model.environment(), "CLAUDE_CODE_ENABLE_TODO_TOOLS": "1"},
+            can_use_tool=lambda request, context: Allow(),
+            permission_mode="default",
+        )
+        with anyio.fail_after(90):
+            async with Client(options) as client:
+                await client.query("go", until="idle")
+                await client.query("/greet bob")
+                await client.set_model("sonnet")
+                await client.query("/compact")
+    assert not [input for input in seen.values() if isinstance(input, UnknownHookInput)]
+    caused = {
+        "PreToolUse",
+        "PostToolUse",
+        "PostToolUseFailure",
+        "PostToolBatch",
+        "UserPromptSubmit",
+        "UserPromptExpansion",
+        "Stop",
+        "SubagentStart",
+        "SubagentStop",
+        "PreCompact",
+        "PostCompact",
+        "PreModelSwitch",
+        "PostModelSwitch",
+        "PermissionRequest",
+        "TaskCreated",
+        "TaskCompleted",
+        "MessageDisplay",
+    }
+    assert caused <= set(seen), caused - set(seen)
