@@ -42,6 +42,9 @@ if TYPE_CHECKING:
     from claude_agent_py.client import (
         Client as Client,
     )
+    from claude_agent_py.client import (
+        current_client as current_client,
+    )
     from claude_agent_py.errors import (
         AuthenticationError as AuthenticationError,
     )
@@ -341,9 +344,6 @@ if TYPE_CHECKING:
     )
     from claude_agent_py.runs import (
         run_sync as run_sync,
-    )
-    from claude_agent_py.runtime.current import (
-        current_client as current_client,
     )
     from claude_agent_py.runtime.listeners import (
         HandlerFailed as HandlerFailed,
@@ -1305,7 +1305,7 @@ from claude_agent_py._version import __version__
 _NAMES = {
     # Sessions and runs
     "client": """
-        Client
+        Client current_client
     """,
     "runs": """
         query run run_sync
@@ -1318,9 +1318,6 @@ _NAMES = {
     """,
     "runtime.prompts": """
         Prompt PromptContent
-    """,
-    "runtime.current": """
-        current_client
     """,
     "runtime.listeners": """
         HandlerFailed

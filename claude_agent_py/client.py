@@ -9,18 +9,17 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from functools import cached_property
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from claude_agent_py.errors import HandlerError, LocalProtocolError, OptionsError
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.runtime.controls import SessionControls
-from claude_agent_py.runtime.current import running_client
+from claude_agent_py.runtime.current import CURRENT, running_client
 
 if TYPE_CHECKING:
     from claude_agent_py.permissions import Inbox
     from claude_agent_py.protocol.turns import Until
     from claude_agent_py.runtime.answering import PermissionAnswers
-    from claude_agent_py.runtime.current import Spawnable
     from claude_agent_py.runtime.prompts import Prompt
     from claude_agent_py.runtime.run import Run
     from claude_agent_py.runtime.session import Session, TasksAtClose
@@ -28,6 +27,20 @@ if TYPE_CHECKING:
     from claude_agent_py.tools.host import MCPHost
     from claude_agent_py.transport import Transport
     from claude_agent_py.wire.replies import InitializeReply
+
+
+class Spawnable(Protocol):
+    """What `Client.spawn` takes: a `ChildAgent`."""
+
+    async def spawn(self, client: Client, prompt: str) -> Task:
+        """Start it under a client and give its task."""
+        ...
+
+
+def current_client() -> Client | None:
+    """Give the client whose handler, listener or tool is running; None outside of these."""
+    client: Client | None = CURRENT.get()
+    return client
 
 
 class Client(SessionControls):

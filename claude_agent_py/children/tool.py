@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 from claude_agent_py.children.agent import ChildAgent
 from claude_agent_py.children.report import ChildReport
+from claude_agent_py.client import current_client
 from claude_agent_py.errors import OptionsError, ToolError
-from claude_agent_py.runtime.current import current_client
 from claude_agent_py.tools import Tool, ToolContext, tool
 
 Priority = Literal["low", "normal", "high"]
@@ -52,13 +52,8 @@ def child_tool(agent: ChildAgent) -> Tool[..., Any]:
             if run.report is None and agent.on_parent_cancel == "cancel":
                 run.cancel()
 
-    return tool(
-        create_subtask,
-        name=f"create_subtask_{agent.id}",
-        description=_description(agent),
-        read_only=True,
-        always_load=True,
-    )
+    make = tool(name=f"create_subtask_{agent.id}", description=_description(agent), read_only=True, always_load=True)
+    return make(create_subtask)
 
 
 def _description(agent: ChildAgent) -> str:

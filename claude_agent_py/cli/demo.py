@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from typing import Final
 
 import anyio
 
@@ -21,13 +21,13 @@ from claude_agent_py.runtime.result import RunResult
 from claude_agent_py.testing.script import Reply, text, tool_use
 from claude_agent_py.testing.scripted_model import ScriptedModel
 
-PROMPT = (
+PROMPT: Final = (
     "Do three things at once, each in the background: have the agent `reviewer` review the authentication, have it review "
     "the billing, and run the test suite in the shell with "
     '`for i in 1 2 3 4 5 6; do echo "test $i ok"; sleep 0.5; done`. When all three are done, sum up in two sentences.'
 )
 
-AGENTS = {
+AGENTS: Final = {
     "reviewer": AgentDefinition(
         description="Reviews one part of a program",
         prompt="You review the part of the program that you are asked about. Be brief.",
@@ -35,51 +35,49 @@ AGENTS = {
 }
 
 
-@dataclass(frozen=True)
-class Story:
-    """What the scripted model says."""
+# What the scripted model says
 
-    auth = (
-        Reply(tool_use("Bash", {"command": "sleep 0.7; echo 214 lines", "description": "Count the lines of auth.py"})),
-        Reply(tool_use("Bash", {"command": "sleep 0.9; echo 2 matches", "description": "Look for plain-text secrets"})),
-        Reply(text("Auth: tokens are compared in constant time; one secret is logged in auth.py line 88."), delay=0.6),
-    )
-    billing = (
-        Reply(tool_use("Bash", {"command": "sleep 1.2; echo 98 lines", "description": "Read the invoice code"})),
-        Reply(tool_use("Bash", {"command": "sleep 1.4; echo ok", "description": "Recompute last month"})),
-        Reply(text("Billing: rounding is right; amounts are floats and should be decimals."), delay=0.4),
-    )
-    main = (
-        Reply(
-            [
-                tool_use(
-                    "Agent",
-                    {"description": "Review auth", "prompt": "Review the authentication", "subagent_type": "reviewer"},
-                ),
-                tool_use(
-                    "Agent",
-                    {"description": "Review billing", "prompt": "Review the billing", "subagent_type": "reviewer"},
-                ),
-                tool_use(
-                    "Bash",
-                    {
-                        "command": 'for i in 1 2 3 4 5 6; do echo "test $i ok"; sleep 0.5; done',
-                        "description": "Run the tests",
-                        "run_in_background": True,
-                    },
-                ),
-            ]
-        ),
-        text("All three are under way in the background."),
-    )
-    summary = text("Auth is sound but logs a secret, billing should use decimals, and all six tests pass.")
+AUTH: Final = (
+    Reply(tool_use("Bash", {"command": "sleep 0.7; echo 214 lines", "description": "Count the lines of auth.py"})),
+    Reply(tool_use("Bash", {"command": "sleep 0.9; echo 2 matches", "description": "Look for plain-text secrets"})),
+    Reply(text("Auth: tokens are compared in constant time; one secret is logged in auth.py line 88."), delay=0.6),
+)
+BILLING: Final = (
+    Reply(tool_use("Bash", {"command": "sleep 1.2; echo 98 lines", "description": "Read the invoice code"})),
+    Reply(tool_use("Bash", {"command": "sleep 1.4; echo ok", "description": "Recompute last month"})),
+    Reply(text("Billing: rounding is right; amounts are floats and should be decimals."), delay=0.4),
+)
+MAIN: Final = (
+    Reply(
+        [
+            tool_use(
+                "Agent",
+                {"description": "Review auth", "prompt": "Review the authentication", "subagent_type": "reviewer"},
+            ),
+            tool_use(
+                "Agent",
+                {"description": "Review billing", "prompt": "Review the billing", "subagent_type": "reviewer"},
+            ),
+            tool_use(
+                "Bash",
+                {
+                    "command": 'for i in 1 2 3 4 5 6; do echo "test $i ok"; sleep 0.5; done',
+                    "description": "Run the tests",
+                    "run_in_background": True,
+                },
+            ),
+        ]
+    ),
+    text("All three are under way in the background."),
+)
+SUMMARY: Final = text("Auth is sound but logs a secret, billing should use decimals, and all six tests pass.")
 
 
 def _model() -> ScriptedModel:
     return ScriptedModel(
-        Story.main,
-        agents={"Review the authentication": Story.auth, "Review the billing": Story.billing},
-        on_exhausted=Reply(Story.summary),
+        MAIN,
+        agents={"Review the authentication": AUTH, "Review the billing": BILLING},
+        on_exhausted=Reply(SUMMARY),
     )
 
 
