@@ -198,6 +198,8 @@ class TurnRouter:
             return ()
         for prompt in run.waiting:
             self._owner_of_prompt.pop(prompt, None)
+        if self._turn is not None:
+            self._turn.audience = tuple(r for r in self._turn.audience if r != run_id)
         return tuple(run.waiting)
 
     def close(self) -> tuple[RunEnd, ...]:

@@ -1,0 +1,194 @@
+"""A session as the router sees it: what we ask, what the CLI says, and how much time passes.
+
+`Scene` plays it and notes what each run received and how it ended. The functions below it make what the CLI says.
+"""
+
+import json
+from collections.abc import Iterable
+from typing import Any, TypeAlias
+
+from claude_agent_py.protocol.turns import RunEnd, RunLimits, TurnRouter, Until
+from claude_agent_py.tasks.ledger import Ledger
+from claude_agent_py.testing import frames
+from claude_agent_py.wire.codec import decode
+from claude_agent_py.wire.messages import AssistantMessage, ResultMessage
+from claude_agent_py.wire.unknown import MalformedFrame
+
+Frame: TypeAlias = dict[str, Any]
+
+
+class Scene:
+    """The router with a real ledger of tasks, and a clock that moves when it is told to."""
+
+    def __init__(self) -> None:
+        self.ledger = Ledger()
+        self.router = TurnRouter(self.ledger)
+        self.now = 100.0
+        self.received: dict[int, list[Any]] = {}
+        self.ends: dict[int, RunEnd] = {}
+        self.ended_at: dict[int, float] = {}
+        self.last_runs: tuple[int, ...] = ()
+        """Who received the last message."""
+
+    def ask(
+        self, *prompts: str, until: Until = "result", limits: RunLimits | None = None, is_sealed: bool = True
+    ) -> int:
+        """Begin a run with these prompts."""
+        run_id = len(self.received) + 1
+        self.received[run_id] = []
+        self.router.open_run(run_id, until, limits or RunLimits(), self.now)
+        for prompt in prompts:
+            assert self.router.add_prompt(run_id, prompt, self.now)
+        if is_sealed:
+            self.seal(run_id)
+        return run_id
+
+    def seal(self, run_id: int) -> None:
+        self._note(self.router.seal_run(run_id, self.now))
+
+    def cli(self, *said: Frame | list[Frame]) -> None:
+        """Let the CLI say this."""
+        for frame in said:
+            for one in frame if isinstance(frame, list) else [frame]:
+                self.hear(decode(json.dumps(one).encode()))
+
+    def hear(self, message: Any) -> None:
+        assert not isinstance(message, MalformedFrame), message
+        self.ledger.fold(message, self.now)
+        self.last_runs, ended = self.router.route(message, self.now)
+        for run_id in self.last_runs:
+            assert run_id not in self.ends, "a run that is over received a message"
+            self.received[run_id].append(message)
+        self._note(ended)
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass, as a driver does: it ticks whenever there is something to do."""
+        target = self.now + seconds
+        while (deadline := self.router.next_deadline()) is not None and deadline <= target:
+            self.now = max(self.now, deadline)
+            self._note(self.router.tick(self.now))
+            after = self.router.next_deadline()
+            assert after is None or after > self.now, "the driver would spin"
+        self.now = target
+
+    def _note(self, ended: Iterable[RunEnd]) -> None:
+        for end in ended:
+            assert end.run_id not in self.ends, "a run ended twice"
+            self.ends[end.run_id] = end
+            self.ended_at[end.run_id] = self.now
+
+    def end_of(self, run_id: int) -> str | None:
+        """Say how a run ended; None while it is open."""
+        end = self.ends.get(run_id)
+        return None if end is None else end.kind or end.reason
+
+    def results(self, run_id: int) -> list[str | None]:
+        """Give the texts of the results that a run received."""
+        return [message.result for message in self.received[run_id] if isinstance(message, ResultMessage)]
+
+    def texts(self, run_id: int) -> list[str]:
+        """Give what a run heard the model and its subagents say."""
+        return [message.text for message in self.received[run_id] if isinstance(message, AssistantMessage)]
+
+
+# Turns of ours
+
+
+def naming(*prompts: str) -> Frame:
+    """Give the fields with which a frame names prompts."""
+    return {"user_message_uuid": prompts[-1], "user_message_uuids": list(prompts)} if prompts else {}
+
+
+def queued(prompt: str) -> Frame:
+    return frames.lifecycle("queued", prompt)
+
+
+def started(prompt: str) -> Frame:
+    return frames.lifecycle("started", prompt)
+
+
+def completed(prompt: str) -> Frame:
+    return frames.lifecycle("completed", prompt)
+
+
+def cancelled(prompt: str) -> Frame:
+    return frames.lifecycle("cancelled", prompt)
+
+
+def init(*prompts: str) -> Frame:
+    return frames.init(**naming(*prompts))
+
+
+def says(text: str, *prompts: str, **fields: Any) -> Frame:
+    return frames.assistant(text, **naming(*prompts), **fields)
+
+
+def result(text: str, *prompts: str, **fields: Any) -> Frame:
+    frame = frames.result(text, **fields)
+    for field in ("user_message_uuid", "user_message_uuids"):
+        del frame[field]
+    return frame | naming(*prompts)
+
+
+def turn(text: str, *prompts: str) -> list[Frame]:
+    """A whole turn on these prompts, as the CLI (2.1.328) tells it."""
+    return [
+        *(started(prompt) for prompt in prompts),
+        init(*prompts),
+        says(text, *prompts),
+        result(text, *prompts),
+        *(completed(prompt) for prompt in prompts),
+    ]
+
+
+# Turns that the CLI begins itself
+
+
+def follow_up_result(text: str, task: str, *prompts: str) -> Frame:
+    return frames.result(text, origin=frames.task_origin(task)) | naming(*prompts)
+
+
+def follow_up(text: str, task: str) -> list[Frame]:
+    """A whole turn that a finished task causes."""
+    return [frames.init(), frames.assistant(text), follow_up_result(text, task)]
+
+
+def coalesced(task: str) -> list[Frame]:
+    """What remains of a follow-up turn when its notification was taken along by another one."""
+    return [frames.init(), follow_up_result("", task)]
+
+
+def peer_turn(text: str) -> list[Frame]:
+    """A turn that another agent causes."""
+    return [frames.init(), frames.assistant(text), frames.result(text, origin={"kind": "peer", "from": "worker"})]
+
+
+# Tasks
+
+
+def agent(task: str, **fields: Any) -> Frame:
+    return frames.task_started(task, **fields)
+
+
+def shell(task: str, **fields: Any) -> Frame:
+    frame = frames.task_started(task, task_type="local_bash", **fields)
+    if "prompt" not in fields:
+        del frame["prompt"]
+    return frame
+
+
+def ends(task: str, status: str = "completed", **fields: Any) -> list[Frame]:
+    updated = frames.task_updated(task, "killed" if status == "stopped" else status)
+    return [updated, frames.task_notification(task, status, **fields)]
+
+
+def agent_says(text: str, task: str, **fields: Any) -> Frame:
+    return frames.assistant(text, **({"parent_tool_use_id": f"toolu_{task}", "agent_id": task} | fields))
+
+
+def idle() -> Frame:
+    return frames.session_state("idle")
+
+
+def running() -> Frame:
+    return frames.session_state("running")

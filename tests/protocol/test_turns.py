@@ -1,0 +1,801 @@
+"""The router: which run a message belongs to, and when a run is over. One rule a test, or nearly."""
+
+import pytest
+from scene import (
+    Scene,
+    agent,
+    agent_says,
+    cancelled,
+    coalesced,
+    completed,
+    ends,
+    follow_up,
+    follow_up_result,
+    idle,
+    init,
+    peer_turn,
+    queued,
+    result,
+    running,
+    says,
+    shell,
+    started,
+    turn,
+)
+
+from claude_agent_py.protocol.follow_ups import FOLLOW_UP_GRACE
+from claude_agent_py.protocol.turns import RunLimits
+from claude_agent_py.testing import frames
+
+# Results and prompts ---------------------------------------------------------------------------------------------
+
+
+def test_a_run_receives_its_turn_and_ends_with_its_result() -> None:
+    scene = Scene()
+    run = scene.ask("a")
+    scene.cli(queued("a"), turn("hello", "a"))
+    assert scene.end_of(run) == "result"
+    assert scene.results(run) == ["hello"]
+    assert scene.texts(run) == ["hello"]
+
+
+def test_a_run_with_several_prompts_ends_with_the_last_result() -> None:
+    scene = Scene()
+    run = scene.ask("a", "b")
+    scene.cli(queued("a"), queued("b"), turn("first", "a"))
+    assert scene.end_of(run) is None
+    scene.cli(turn("second", "b"))
+    assert scene.end_of(run) == "result"
+    assert scene.results(run) == ["first", "second"]
+
+
+def test_a_run_whose_prompts_still_come_is_not_over() -> None:
+    scene = Scene()
+    run = scene.ask("a", is_sealed=False)
+    scene.cli(turn("first", "a"))
+    assert scene.end_of(run) is None
+    scene.seal(run)
+    assert scene.end_of(run) == "result"
+
+
+def test_the_result_of_a_turn_in_between_is_nobodys_answer() -> None:
+    scene = Scene()
+    first = scene.ask("a")
+    scene.cli(queued("a"), turn("answer to a", "a"))
+    second = scene.ask("b")
+    scene.cli(queued("b"), peer_turn("hello, colleague"), turn("answer to b", "b"))
+    assert scene.results(first) == ["answer to a"]
+    assert scene.results(second) == ["answer to b"]
+    assert scene.texts(second) == ["answer to b"]
+
+
+def test_prompts_that_were_folded_into_a_turn_share_its_result() -> None:
+    scene = Scene()
+    first, second = scene.ask("a"), scene.ask("b")
+    scene.cli(queued("a"), started("a"), init("a"), says("working", "a"), queued("b"))
+    scene.cli(frames.tool_result("toolu_1"), started("b"), says("both done"), completed("b"))
+    assert scene.end_of(second) is None  # that it is completed is said too early
+    scene.cli(result("both done", "a", "b"))
+    assert scene.results(first) == scene.results(second) == ["both done"]
+    assert scene.texts(first) == ["working", "both done"]
+    assert scene.texts(second) == ["both done"]
+
+
+def test_queued_prompts_that_were_merged_share_a_turn() -> None:
+    scene = Scene()
+    first, second, third = scene.ask("a"), scene.ask("b"), scene.ask("c")
+    scene.cli(queued("a"), started("a"), init("a"), queued("b"), queued("c"), result("one", "a"), completed("a"))
+    assert (scene.end_of(first), scene.end_of(second), scene.end_of(third)) == ("result", None, None)
+    scene.cli(turn("two and three", "b", "c"))
+    assert scene.results(second) == scene.results(third) == ["two and three"]
+
+
+def test_a_result_answers_all_prompts_of_its_turn_although_it_names_only_some() -> None:
+    scene = Scene()
+    runs = [scene.ask(f"p{number}") for number in range(70)]
+    names = [f"p{number}" for number in range(70)]
+    scene.cli([started(name) for name in names], init(*names[-64:]), result("all", *names[-64:]))
+    assert {scene.end_of(run) for run in runs} == {"result"}
+    assert all(scene.results(run) == ["all"] for run in runs)
+
+
+def test_an_interrupted_turn_ends_its_runs_with_its_result() -> None:
+    scene = Scene()
+    run, waiting = scene.ask("a"), scene.ask("b")
+    scene.cli(queued("a"), started("a"), init("a"), queued("b"))
+    scene.cli(result("stopped", "a", subtype="error_during_execution"), cancelled("a"))
+    assert scene.end_of(run) == "result"
+    assert scene.end_of(waiting) is None
+    scene.cli(turn("answer to b", "b"))
+    assert scene.results(waiting) == ["answer to b"]
+
+
+def test_a_folded_prompt_that_is_cancelled_with_its_turn_gets_the_result_of_the_turn() -> None:
+    scene = Scene()
+    first, second = scene.ask("a"), scene.ask("b")
+    scene.cli(started("a"), init("a"), started("b"), cancelled("b"))
+    assert scene.end_of(second) is None
+    scene.cli(result("stopped", "a", "b", subtype="error_during_execution"), cancelled("a"))
+    assert (scene.end_of(first), scene.end_of(second)) == ("result", "result")
+
+
+@pytest.mark.parametrize("state", ["cancelled", "discarded", "refused"])
+def test_a_prompt_that_left_the_queue_ends_its_run_without_a_result(state: str) -> None:
+    scene = Scene()
+    working, waiting = scene.ask("a"), scene.ask("b")
+    scene.cli(started("a"), init("a"), queued("b"), frames.lifecycle(state, "b"))
+    assert scene.end_of(waiting) == "cancelled"
+    assert scene.results(waiting) == []
+    assert scene.end_of(working) is None
+
+
+def test_a_run_of_which_one_prompt_was_answered_has_a_result_even_if_another_was_taken_back() -> None:
+    scene = Scene()
+    run = scene.ask("a", "b")
+    scene.cli(turn("answer", "a"), queued("b"), cancelled("b"))
+    assert scene.end_of(run) == "result"
+
+
+def test_a_prompt_that_comes_now_ends_the_turn_under_way() -> None:
+    scene = Scene()
+    first, urgent = scene.ask("a"), scene.ask("b")
+    scene.cli(started("a"), init("a"), queued("b"), result("", "a", terminal_reason="aborted_tools"))
+    assert scene.end_of(first) == "result"
+    scene.cli(cancelled("a"), turn("at once", "b"))
+    assert scene.results(urgent) == ["at once"]
+
+
+def test_a_prompt_that_a_hook_blocked_has_a_result() -> None:
+    scene = Scene()
+    run = scene.ask("a")
+    scene.cli(queued("a"), started("a"), frames.system("informational", level="warning", content="no"))
+    scene.cli(result("blocked by hook", "a"))
+    assert scene.end_of(run) == "result"
+    assert len(scene.received[run]) == 4
+
+
+def test_a_prompt_that_was_folded_into_a_follow_up_turn_gets_its_result() -> None:
+    scene = Scene()
+    waiting = scene.ask("a", until="idle")
+    scene.cli(running(), started("a"), init("a"), agent("t"), result("started", "a"), ends("t"))
+    second = scene.ask("b")
+    scene.cli(queued("b"), init(), says("looking"), started("b"), says("found", "b"), completed("b"))
+    scene.cli(follow_up_result("found", "t", "b"), idle())
+    assert scene.results(second) == ["found"]
+    assert scene.texts(second) == ["found"]
+    assert scene.results(waiting) == ["started", "found"]
+    assert (scene.end_of(waiting), scene.end_of(second)) == ("idle", "result")
+
+
+def test_a_turn_on_somebody_elses_prompt_goes_to_nobody() -> None:
+    scene = Scene()
+    waiting = scene.ask("a", until="idle")
+    scene.cli(started("a"), init("a"), agent("t"), result("started", "a"))
+    heard = len(scene.received[waiting])
+    scene.cli(started("x"), init("x"), says("not for you", "x"), result("not for you", "x"), completed("x"))
+    assert len(scene.received[waiting]) == heard
+    assert scene.end_of(waiting) is None
+
+
+def test_a_turn_without_a_result_is_over_when_the_session_is_idle() -> None:
+    scene = Scene()
+    run = scene.ask("a")
+    scene.cli(running(), started("a"), init("a"), idle())
+    assert scene.end_of(run) == "cancelled"
+
+
+def test_idle_says_nothing_of_a_prompt_that_was_just_sent() -> None:
+    scene = Scene()
+    run = scene.ask("a")
+    scene.cli(idle(), queued("a"))
+    assert scene.end_of(run) is None
+    scene.cli(turn("hello", "a"))
+    assert scene.end_of(run) == "result"
+
+
+def test_the_end_of_the_connection_ends_every_run() -> None:
+    scene = Scene()
+    runs = scene.ask("a"), scene.ask("b", until="idle")
+    assert [(end.run_id, end.reason) for end in scene.router.close()] == [(run, "closed") for run in runs]
+    assert scene.router.open_runs == ()
+
+
+# Who receives what -----------------------------------------------------------------------------------------------
+
+
+def test_what_belongs_to_no_turn_goes_to_every_open_run() -> None:
+    scene = Scene()
+    runs: tuple[int, ...] = (scene.ask("a"), scene.ask("b"))
+    scene.cli(frames.user("<local-command-stdout>Set model</local-command-stdout>", isReplay=True))
+    assert scene.last_runs == runs
+    scene.cli(queued("a"), started("a"), init("a"), says("hi", "a"))
+    assert scene.last_runs == (runs[0],)  # and it began no turn
+
+
+def test_a_note_about_a_prompt_goes_to_its_run_only() -> None:
+    scene = Scene()
+    _, second = scene.ask("a"), scene.ask("b")
+    scene.cli(started("a"), queued("b"))
+    assert scene.last_runs == (second,)
+    scene.cli(queued("not ours"))
+    assert not scene.last_runs
+
+
+def test_a_subagent_speaks_to_the_run_that_started_it_also_in_anothers_turn() -> None:
+    scene = Scene()
+    first = scene.ask("a", until="idle")
+    scene.cli(started("a"), init("a"), agent("t"), result("started", "a"))
+    second = scene.ask("b")
+    scene.cli(started("b"), init("b"), agent_says("from the task", "t"))
+    assert scene.last_runs == (first,)
+    scene.cli(
+        frames.task_progress("t"), frames.system("permission_denied", tool_name="Bash", tool_use_id="x", agent_id="t")
+    )
+    assert scene.last_runs == (first,)
+    scene.cli(says("from main", "b"))
+    assert scene.texts(first) == ["from the task"]
+    assert scene.texts(second) == ["from main"]
+
+
+def test_a_subagent_of_a_subagent_speaks_to_the_same_run() -> None:
+    scene = Scene()
+    first = scene.ask("a", until="idle")
+    scene.cli(started("a"), init("a"), agent("t"), result("started", "a"))
+    scene.ask("b")
+    scene.cli(started("b"), init("b"), agent("child", parent_task_id="t", spawn_depth=2))
+    scene.cli(agent_says("deep down", "child"))
+    assert scene.last_runs == (first,)
+    assert scene.router.tasks_of(first) == {"t", "child"}
+
+
+def test_a_child_of_an_ownerless_task_belongs_to_no_run() -> None:
+    scene = Scene()
+    scene.cli(init(), agent("t"), result("nobody asked"))
+    run = scene.ask("a")
+    scene.cli(started("a"), init("a"), agent("child", parent_task_id="t"))
+    assert scene.router.tasks_of(run) == frozenset()
+
+
+def test_what_the_tasks_of_a_run_that_is_over_say_goes_to_those_that_wait_for_the_session() -> None:
+    scene = Scene()
+    scene.ask("a")
+    scene.cli(started("a"), init("a"), agent("t"), result("started", "a"))
+    waiting = scene.ask("b", until="idle")
+    scene.cli(turn("answer", "b"), agent_says("still here", "t"))
+    assert scene.last_runs == (waiting,)
+
+
+def test_a_subagent_of_an_older_cli_is_known_by_the_call_that_started_it() -> None:
+    scene = Scene()
+    run = scene.ask("a", until="idle")
+    scene.cli(started("a"), init("a"), agent("t"), result("started", "a"))
+    other = scene.ask("b")
+    scene.cli(started("b"), init("b"), agent_says("hello", "t", agent_id=None))
+    assert scene.last_runs == (run,)
+    scene.cli(agent_says("who is this?", "unheard of", agent_id=None))
+    assert scene.last_runs == (other,)
+
+
+def test_a_subagent_that_speaks_between_turns_begins_none() -> None:
+    scene = Scene()
+    run = scene.ask("a", until="idle")
+    scene.cli(running(), started("a"), init("a"), agent("t"), result("started", "a"), ends("t", "stopped"), idle())
+    assert scene.end_of(run) == "idle"
+    later = scene.ask("b")
+    scene.cli(agent_says("trailing", "t"), frames.user("[interrupted]", agent_id="t", parent_tool_use_id="toolu_t"))
+    scene.cli(init(), result("for somebody without a uuid"))
+    assert scene.end_of(later) is None
+    scene.cli(turn("answer", "b"))
+    assert scene.results(later) == ["answer"]
+
+
+# Until idle ------------------------------------------------------------------------------------------------------
+
+with_and_without_states = pytest.mark.parametrize("says_states", [True, False], ids=["states", "no states"])
+
+
+def asked_with(scene: Scene, *tasks: frames.JSONObject, says_states: bool) -> int:
+    """Ask something that starts tasks, and get the first result."""
+    run = scene.ask("a", until="idle")
+    scene.cli([running()] if says_states else [], started("a"), init("a"), list(tasks), result("started", "a"))
+    return run
+
+
+@with_and_without_states
+def test_without_tasks_the_session_is_idle_after_the_result(says_states: bool) -> None:
+    scene = Scene()
+    run = asked_with(scene, says_states=says_states)
+    if says_states:
+        assert scene.end_of(run) is None
+        scene.cli(idle())
+    assert scene.end_of(run) == "idle"
+    assert scene.now == 100.0
+
+
+@with_and_without_states
+def test_a_background_agent_is_waited_for_and_so_is_its_follow_up_turn(says_states: bool) -> None:
+    scene = Scene()
+    run = asked_with(scene, agent("t"), says_states=says_states)
+    scene.cli(completed("a"), agent_says("report", "t"), ends("t"), frames.background_tasks())
+    assert scene.end_of(run) is None
+    scene.cli(follow_up("synthesis", "t"))
+    if says_states:
+        assert scene.end_of(run) is None
+        scene.cli(idle())
+    assert scene.end_of(run) == "idle"
+    assert scene.results(run) == ["started", "synthesis"]
+    assert scene.ends[run].tasks == {"t"}
+    assert scene.now == 100.0
+
+
+@with_and_without_states
+def test_a_background_shell_is_waited_for_although_the_session_says_idle(says_states: bool) -> None:
+    scene = Scene()
+    run = asked_with(scene, shell("b"), says_states=says_states)
+    if says_states:
+        scene.cli(idle())
+    scene.wait(60)
+    assert scene.end_of(run) is None
+    scene.cli(ends("b"), frames.background_tasks())
+    scene.wait(0.5)
+    assert scene.end_of(run) is None
+    scene.cli([running()] if says_states else [], follow_up("noted", "b"), [idle()] if says_states else [])
+    assert scene.end_of(run) == "idle"
+    assert scene.results(run) == ["started", "noted"]
+
+
+@with_and_without_states
+def test_after_a_shell_that_was_stopped_there_is_only_a_grace(says_states: bool) -> None:
+    scene = Scene()
+    run = asked_with(scene, shell("b"), says_states=says_states)
+    scene.cli([idle()] if says_states else [], ends("b", "stopped"), frames.background_tasks())
+    assert scene.end_of(run) is None
+    assert scene.router.next_deadline() == scene.now + FOLLOW_UP_GRACE
+    scene.wait(10)
+    assert scene.end_of(run) == "idle"
+    assert scene.ended_at[run] == 100.0 + FOLLOW_UP_GRACE
+
+
+def test_when_the_session_says_idle_again_the_grace_is_over() -> None:
+    scene = Scene()
+    run = asked_with(scene, shell("b"), says_states=True)
+    scene.cli(idle(), ends("b", "stopped"), idle())
+    assert scene.end_of(run) == "idle"
+
+
+@with_and_without_states
+def test_a_grace_that_runs_out_while_another_task_lives_is_forgotten(says_states: bool) -> None:
+    scene = Scene()
+    run = asked_with(scene, shell("b1"), shell("b2"), says_states=says_states)
+    scene.cli([idle()] if says_states else [], ends("b1", "stopped"))
+    scene.wait(5)
+    assert scene.end_of(run) is None
+    assert scene.router.next_deadline() is None
+    scene.cli(ends("b2", "stopped"))
+    scene.wait(5)
+    assert scene.ended_at[run] == 105.0 + FOLLOW_UP_GRACE
+
+
+def test_an_old_grace_does_not_hold_up_a_later_run() -> None:
+    scene = Scene()
+    scene.ask("a")
+    scene.cli(started("a"), init("a"), shell("b"), result("started", "a"), ends("b", "stopped"))
+    scene.wait(60)
+    run = scene.ask("c", until="idle")
+    scene.cli(turn("answer", "c"))
+    assert scene.end_of(run) == "idle"
+
+
+@with_and_without_states
+def test_tasks_that_end_together_have_one_real_turn_and_empty_results(says_states: bool) -> None:
+    scene = Scene()
+    run = asked_with(scene, agent("t1"), agent("t2"), shell("b"), says_states=says_states)
+    scene.cli(ends("t1"), ends("b"), ends("t2"), coalesced("t1"), coalesced("b"))
+    assert scene.end_of(run) is None
+    scene.cli(follow_up("all three", "t2"), [idle()] if says_states else [])
+    assert scene.end_of(run) == "idle"
+    assert scene.results(run) == ["started", "", "", "all three"]
+
+
+@with_and_without_states
+def test_tasks_that_end_one_after_the_other_have_a_turn_each(says_states: bool) -> None:
+    scene = Scene()
+    run = asked_with(scene, agent("t1"), agent("t2"), says_states=says_states)
+    scene.cli(ends("t1"), follow_up("one", "t1"))
+    assert scene.end_of(run) is None
+    scene.cli(ends("t2"), follow_up("two", "t2"), [idle()] if says_states else [])
+    assert scene.end_of(run) == "idle"
+    assert scene.results(run) == ["started", "one", "two"]
+
+
+@with_and_without_states
+def test_a_task_that_ends_in_a_long_turn_may_still_cause_one_after_it(says_states: bool) -> None:
+    scene = Scene()
+    run = scene.ask("a", until="idle")
+    scene.cli([running()] if says_states else [], started("a"), init("a"), shell("b"), ends("b"))
+    scene.wait(30)
+    scene.cli(result("answer", "a"))
+    assert scene.end_of(run) is None
+    scene.wait(0.1)
+    scene.cli(follow_up("noted", "b"), [idle()] if says_states else [])
+    assert scene.end_of(run) == "idle"
+    assert scene.results(run) == ["answer", "noted"]
+
+
+@with_and_without_states
+def test_a_task_whose_end_was_folded_into_a_turn_causes_none(says_states: bool) -> None:
+    scene = Scene()
+    run = scene.ask("a", until="idle")
+    scene.cli([running()] if says_states else [], started("a"), init("a"), shell("b"), ends("b"))
+    scene.wait(30)
+    scene.cli(says("I see that it is over"), result("answer", "a"), [idle()] if says_states else [])
+    scene.wait(10)
+    assert scene.end_of(run) == "idle"
+    assert scene.ended_at[run] == 130.0 + (0.0 if says_states else FOLLOW_UP_GRACE)
+
+
+@with_and_without_states
+def test_tasks_in_the_foreground_cause_no_turn(says_states: bool) -> None:
+    scene = Scene()
+    run = scene.ask("a", until="idle")
+    scene.cli([running()] if says_states else [], started("a"), init("a"), agent("t", is_backgrounded=False), ends("t"))
+    scene.cli(shell("b", is_backgrounded=False), frames.task_notification("b"), result("done", "a"))
+    if says_states:
+        scene.cli(idle())
+    assert scene.end_of(run) == "idle"
+    assert scene.ends[run].tasks == {"t", "b"}
+
+
+@with_and_without_states
+def test_a_task_that_was_moved_to_the_background_causes_a_turn(says_states: bool) -> None:
+    scene = Scene()
+    run = asked_with(
+        scene,
+        agent("t", is_backgrounded=False),
+        frames.task_updated("t", None, is_backgrounded=True),
+        says_states=says_states,
+    )
+    scene.cli(ends("t"))
+    assert scene.end_of(run) is None
+    scene.cli(follow_up("synthesis", "t"), [idle()] if says_states else [])
+    assert scene.end_of(run) == "idle"
+
+
+def test_housekeeping_is_not_waited_for_and_causes_no_turn() -> None:
+    scene = Scene()
+    run = asked_with(scene, agent("t", ambient=True), says_states=False)
+    assert scene.end_of(run) == "idle"
+    later = scene.ask("b", until="idle")
+    scene.cli(started("b"), init("b"), agent("u", ambient=True), ends("u", ambient=True), result("answer", "b"))
+    assert scene.end_of(later) == "idle"
+
+
+@with_and_without_states
+def test_an_agent_that_resumes_by_itself_is_waited_for_again(says_states: bool) -> None:
+    scene = Scene()
+    run = asked_with(scene, agent("t"), says_states=says_states)
+    scene.cli(shell("b", parent_task_id="t", owned_by_subagent=True), ends("t"), follow_up("one", "t"))
+    scene.cli([idle()] if says_states else [], ends("b"))
+    assert scene.end_of(run) is None
+    again = agent("t", run_id="1-t")
+    del again["prompt"]
+    scene.cli(again, agent_says("the shell is over", "t"))
+    assert scene.last_runs == (run,)
+    scene.cli(frames.task_updated("t") | {"run_id": "1-t"}, frames.task_notification("t", run_id="1-t"))
+    assert scene.end_of(run) is None
+    scene.cli([running()] if says_states else [], init(), says("two"))
+    scene.cli(frames.result("two", origin={"kind": "task-notification", "runId": "1-t"}))
+    scene.cli([idle()] if says_states else [])
+    scene.wait(10)
+    assert scene.end_of(run) == "idle"
+    assert scene.results(run) == ["started", "one", "two"]
+
+
+def test_an_agent_that_a_later_run_resumes_belongs_to_both() -> None:
+    scene = Scene()
+    first = scene.ask("a")
+    scene.cli(started("a"), init("a"), agent("t"), result("started", "a"), ends("t"), follow_up("noted", "t"))
+    second = scene.ask("b", until="idle")
+    scene.cli(started("b"), init("b"), agent("t", run_id="1-t", prompt="go on"), agent_says("more", "t"))
+    assert scene.last_runs == (second,)
+    scene.cli(result("asked again", "b"))
+    assert (scene.end_of(first), scene.end_of(second)) == ("result", None)
+    assert scene.router.tasks_of(second) == {"t"}
+
+
+def test_output_of_a_monitor_is_a_turn_and_not_the_end() -> None:
+    scene = Scene()
+    run = asked_with(scene, shell("m"), says_states=False)
+    burst = frames.result("saw it", origin={"kind": "task-notification", "producer": "session-task"})
+    scene.cli(init(), says("saw it"), burst)
+    assert scene.end_of(run) is None
+    scene.cli(ends("m"), follow_up("over", "m"))
+    assert scene.end_of(run) == "idle"
+    assert scene.results(run) == ["started", "saw it", "over"]
+
+
+def test_several_runs_wait_for_the_same_idle_session() -> None:
+    scene = Scene()
+    first = asked_with(scene, agent("t"), says_states=True)
+    second = scene.ask("b", until="idle")
+    scene.cli(turn("answer to b", "b"))
+    assert (scene.end_of(first), scene.end_of(second)) == (None, None)
+    scene.cli(ends("t"), follow_up("synthesis", "t"), idle())
+    assert (scene.end_of(first), scene.end_of(second)) == ("idle", "idle")
+    assert scene.results(first) == ["started", "synthesis"]
+    assert scene.results(second) == ["answer to b", "synthesis"]
+    assert scene.ends[first].tasks == {"t"}
+    assert scene.ends[second].tasks == frozenset()
+
+
+def test_a_run_that_is_answered_and_idle_does_not_wait_for_a_queued_one() -> None:
+    scene = Scene()
+    first, second = scene.ask("a", until="idle"), scene.ask("b", until="idle")
+    scene.cli(queued("a"), queued("b"), turn("answer to a", "a"))
+    assert (scene.end_of(first), scene.end_of(second)) == ("idle", None)
+    scene.cli(turn("answer to b", "b"))
+    assert scene.end_of(second) == "idle"
+
+
+def test_where_the_session_says_its_state_an_idle_run_waits_for_the_queue_but_hears_nothing_of_it() -> None:
+    scene = Scene()
+    first, second = scene.ask("a", until="idle"), scene.ask("b")
+    scene.cli(running(), queued("a"), queued("b"), turn("answer to a", "a"), turn("answer to b", "b"))
+    assert (scene.end_of(first), scene.end_of(second)) == (None, "result")
+    assert scene.results(first) == ["answer to a"]
+    scene.cli(idle())
+    assert scene.end_of(first) == "idle"
+
+
+def test_a_run_whose_prompt_was_taken_back_does_not_wait_for_idle() -> None:
+    scene = Scene()
+    scene.ask("a")
+    run = scene.ask("b", until="idle")
+    scene.cli(running(), started("a"), init("a"), agent("t"), queued("b"), cancelled("b"))
+    assert scene.end_of(run) == "cancelled"
+
+
+def test_while_a_question_is_open_the_session_is_not_idle() -> None:
+    scene = Scene()
+    run = asked_with(scene, agent("t"), says_states=True)
+    scene.cli(frames.session_state("requires_action"), ends("t"))
+    scene.wait(60)
+    assert scene.end_of(run) is None
+
+
+def test_an_agent_killed_by_an_interrupt_causes_no_turn() -> None:
+    scene = Scene()
+    run = asked_with(scene, agent("t"), says_states=True)
+    scene.cli(ends("t", "stopped"), frames.background_tasks(), idle(), agent_says("[interrupted]", "t"))
+    assert scene.end_of(run) == "idle"
+
+
+def test_a_task_that_an_earlier_process_left_is_told_before_anything_else() -> None:
+    scene = Scene()
+    run = scene.ask("a", until="idle")
+    orphan = frames.task_notification("old", "stopped")
+    del orphan["run_id"]
+    left = frames.result("", origin={"kind": "task-notification"}, num_turns=0)
+    scene.cli(orphan, init(), left, turn("answer", "a"))
+    scene.wait(FOLLOW_UP_GRACE)
+    assert scene.end_of(run) == "idle"
+    assert scene.results(run)[-1] == "answer"
+
+
+# A CLI that says little ------------------------------------------------------------------------------------------
+
+
+def test_without_uuids_and_life_cycles_results_answer_in_order() -> None:
+    scene = Scene()
+    first, second = scene.ask("a"), scene.ask("b", until="idle")
+    scene.cli(init(), says("one"))
+    assert scene.router.queued_prompts(first) == ()
+    assert scene.router.queued_prompts(second) == ("b",)
+    scene.cli(result("one"), init(), says("two"), result("two"))
+    assert scene.results(first) == ["one"]
+    assert scene.results(second) == ["two"]
+    assert (scene.end_of(first), scene.end_of(second)) == ("result", "idle")
+
+
+def test_without_uuids_a_turn_of_the_clis_own_still_answers_nothing() -> None:
+    scene = Scene()
+    run = scene.ask("a")
+    scene.cli(peer_turn("hello, colleague"))
+    assert scene.end_of(run) is None
+    scene.cli(init(), says("answer"), result("answer"))
+    assert scene.end_of(run) == "result"
+    assert scene.results(run)[-1] == "answer"
+
+
+def test_without_uuids_follow_up_turns_go_to_the_run_that_waits() -> None:
+    scene = Scene()
+    run = scene.ask("a", until="idle")
+    scene.cli(init(), agent("t"), says("started"), result("started"), ends("t"), follow_up("synthesis", "t"))
+    assert scene.end_of(run) == "idle"
+    assert scene.results(run) == ["started", "synthesis"]
+
+
+def test_without_an_init_the_first_delta_begins_the_turn() -> None:
+    scene = Scene()
+    first, second = scene.ask("a"), scene.ask("b")
+    scene.cli(frames.stream_event({"type": "message_start", "message": frames.assistant("")["message"]}))
+    assert scene.last_runs == (first,)
+    scene.cli(frames.text_stream("hel", "lo"), result("hello"))
+    assert scene.end_of(first) == "result"
+    assert scene.end_of(second) is None
+
+
+def test_a_result_alone_is_enough() -> None:
+    scene = Scene()
+    run = scene.ask("a")
+    scene.cli(result("startup failed", subtype="error_during_execution"))
+    assert scene.end_of(run) == "result"
+
+
+def test_names_without_life_cycles_are_enough() -> None:
+    scene = Scene()
+    first, second = scene.ask("a"), scene.ask("b")
+    scene.cli(init("b"), says("answer to b", "b"), result("answer to b", "b"))
+    assert (scene.end_of(first), scene.end_of(second)) == (None, "result")
+    assert scene.received[first] == []
+
+
+def test_once_the_cli_has_told_of_a_prompts_life_nothing_is_assumed() -> None:
+    scene = Scene()
+    run = scene.ask("a")
+    scene.cli(queued("a"), init(), says("for somebody without a uuid"), result("for somebody without a uuid"))
+    assert scene.end_of(run) is None
+    assert scene.texts(run) == []
+
+
+# Limits ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_may_not_take_longer_than_its_limit_however_busy_it_is() -> None:
+    scene = Scene()
+    run = scene.ask("a", limits=RunLimits(run=10.0))
+    scene.cli(started("a"), init("a"))
+    for _ in range(9):
+        scene.wait(1)
+        scene.cli(says("still at it"))
+    assert scene.end_of(run) is None
+    scene.wait(5)
+    assert scene.end_of(run) == "run"
+    assert scene.ended_at[run] == 110.0
+    assert scene.ends[run].limit == 10.0
+    assert scene.ends[run].was_in_turn
+
+
+def test_the_first_message_must_come_in_time() -> None:
+    scene = Scene()
+    slow = scene.ask("a", limits=RunLimits(first_message=5.0))
+    scene.cli(queued("a"), started("a"), running())  # says that it was heard, not that it works
+    scene.wait(60)
+    assert scene.end_of(slow) == "first_message"
+    assert scene.ended_at[slow] == 105.0
+
+
+def test_after_the_first_message_that_limit_is_over() -> None:
+    scene = Scene()
+    run = scene.ask("a", limits=RunLimits(first_message=5.0))
+    scene.cli(started("a"), init("a"))
+    scene.wait(60)
+    assert scene.end_of(run) is None
+
+
+def test_silence_counts_from_the_last_progress() -> None:
+    scene = Scene()
+    run = scene.ask("a", limits=RunLimits(silence=5.0))
+    scene.cli(started("a"), init("a"))
+    scene.wait(4)
+    scene.cli(says("something"))
+    scene.wait(4)
+    scene.cli(frames.system("thinking_tokens", estimated_tokens=10, estimated_tokens_delta=5))
+    scene.wait(60)
+    assert scene.end_of(run) == "silence"
+    assert scene.ended_at[run] == 113.0
+
+
+def test_signs_of_life_are_no_progress() -> None:
+    scene = Scene()
+    run = scene.ask("a", limits=RunLimits(silence=5.0))
+    scene.cli(started("a"), init("a"))
+    for _ in range(4):
+        scene.wait(1)
+        scene.cli(frames.system("status", status="requesting"), frames.system("api_retry", attempt=1, max_retries=10))
+    scene.wait(2)
+    assert scene.end_of(run) == "silence"
+    assert scene.ended_at[run] == 105.0
+
+
+def test_the_progress_of_its_tasks_counts_for_a_run() -> None:
+    scene = Scene()
+    run = scene.ask("a", until="idle", limits=RunLimits(silence=5.0))
+    scene.cli(started("a"), init("a"), agent("t"), result("started", "a"))
+    for _ in range(4):
+        scene.wait(4)
+        scene.cli(frames.task_progress("t"))
+    assert scene.end_of(run) is None
+    scene.wait(60)
+    assert scene.end_of(run) == "silence"
+
+
+def test_while_somebody_is_asked_nobody_is_silent() -> None:
+    scene = Scene()
+    run = scene.ask("a", limits=RunLimits(silence=5.0, first_message=5.0))
+    scene.cli(started("a"))
+    scene.wait(4)
+    scene.router.keep_alive(scene.now)
+    scene.wait(4)
+    assert scene.end_of(run) is None
+    scene.wait(60)
+    assert scene.ended_at[run] == 109.0
+
+
+def test_a_run_that_waits_in_the_queue_is_not_held_responsible_for_the_turn_before_it() -> None:
+    scene = Scene()
+    busy = scene.ask("a")
+    waiting = scene.ask("b", limits=RunLimits(silence=5.0, first_message=5.0))
+    scene.cli(started("a"), init("a"), queued("b"))
+    for _ in range(5):
+        scene.wait(4)
+        scene.cli(says("working"))
+    scene.cli(result("done", "a"))
+    assert (scene.end_of(busy), scene.end_of(waiting)) == ("result", None)
+    scene.wait(60)
+    assert scene.end_of(waiting) == "first_message"
+    assert scene.ended_at[waiting] == 125.0
+    assert not scene.ends[waiting].was_in_turn
+
+
+def test_a_caller_who_takes_his_time_with_the_next_prompt_is_not_the_clis_silence() -> None:
+    scene = Scene()
+    run = scene.ask("a", limits=RunLimits(silence=5.0, first_message=5.0), is_sealed=False)
+    scene.cli(turn("answer", "a"))
+    scene.wait(600)
+    assert scene.end_of(run) is None
+    scene.router.add_prompt(run, "b", scene.now)
+    scene.wait(4)
+    assert scene.end_of(run) is None
+    scene.wait(60)
+    assert scene.end_of(run) == "silence"
+    assert scene.ended_at[run] == 705.0
+
+
+def test_a_stream_of_prompts_that_ends_late_leaves_time_for_its_tasks() -> None:
+    scene = Scene()
+    run = scene.ask("a", until="idle", limits=RunLimits(silence=5.0), is_sealed=False)
+    scene.cli(started("a"), init("a"), agent("t"), result("started", "a"))
+    scene.wait(600)
+    scene.seal(run)
+    scene.wait(4)
+    assert scene.end_of(run) is None
+    scene.wait(1)
+    assert scene.end_of(run) == "silence"
+
+
+def test_a_run_that_is_given_up_disturbs_nobody_else() -> None:
+    scene = Scene()
+    given_up = scene.ask("a", limits=RunLimits(run=5.0))
+    waiting = scene.ask("b", until="idle")
+    scene.cli(started("a"), init("a"), queued("b"))
+    scene.wait(5)
+    assert scene.end_of(given_up) == "run"
+    scene.cli(says("too late", "a"), result("too late", "a"), cancelled("a"), turn("answer to b", "b"))
+    assert scene.results(waiting) == ["answer to b"]
+    assert scene.end_of(waiting) == "idle"
+
+
+def test_a_run_that_is_dropped_gives_back_what_was_not_answered() -> None:
+    scene = Scene()
+    run = scene.ask("a", "b", "c")
+    scene.cli(turn("one", "a"), started("b"))
+    assert scene.router.queued_prompts(run) == ("c",)
+    assert scene.router.drop_run(run) == ("b", "c")
+    assert scene.router.drop_run(run) == ()
+    assert not scene.router.add_prompt(run, "d", scene.now)
+    assert scene.router.queued_prompts(run) == ()
+    assert scene.router.tasks_of(run) == frozenset()
+    heard = len(scene.received[run])
+    scene.cli(init("b"), says("nobody listens", "b"), result("nobody listens", "b", "c"))
+    assert len(scene.received[run]) == heard
