@@ -58,6 +58,11 @@ class Book:
         events, self._events = self._events, []
         return events
 
+    @property
+    def has_agenda(self) -> bool:
+        """Whether `take_agenda` gives anything."""
+        return bool(self._agenda)
+
     def take_agenda(self) -> list[str]:
         """Give the tasks that need looking after since the last call: they began, or there is a doubt about them."""
         agenda, self._agenda = self._agenda, []
@@ -113,6 +118,8 @@ class Book:
 
     def run_of(self, entry: Entry, run_id: str | None, now: float) -> Run:
         """Give the run that a task message with this run id is about, a new one where it is not known."""
+        if run_id is not None and entry.runs and entry.runs[-1].run_id == run_id:
+            return entry.runs[-1]  # which it nearly always is
         run = next((run for run in reversed(entry.runs) if run_id in (None, run.run_id)), None)
         if run is None and entry.runs and _may_be_named(entry.run):
             run = entry.run
@@ -144,7 +151,7 @@ class Book:
 
     def confirm(self, entry: Entry, run: Run, now: float) -> None:
         """Note that the CLI has the task: it counts as live from here on."""
-        if run is entry.run:
+        if run is entry.run and not entry.is_confirmed:
             entry.is_confirmed = True
             self.refile(entry)
 
@@ -188,6 +195,8 @@ class Book:
 
     def set_backgrounded(self, entry: Entry, is_backgrounded: bool, now: float) -> None:
         """Note where a task runs."""
+        if entry.is_backgrounded is is_backgrounded:
+            return
         moved = entry.is_backgrounded is False and is_backgrounded and entry.is_live
         entry.is_backgrounded = is_backgrounded
         self.refile(entry)

@@ -8,7 +8,7 @@ never raises. Decides nothing: what a message means stands in `ledger`, what use
 import logging
 import weakref
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from claude_agent_py.tasks.events import (
     TaskEvent,
@@ -23,10 +23,15 @@ from claude_agent_py.tasks.listeners import Listeners, What, event_filter
 from claude_agent_py.tasks.message_log import MessageLog
 from claude_agent_py.tasks.places import Places
 from claude_agent_py.tasks.waiting import Bell, EventStream
-from claude_agent_py.wire.system import InitMessage
+from claude_agent_py.wire.messages import AssistantMessage, UserMessage
+from claude_agent_py.wire.system import InitMessage, PermissionDeniedMessage
 from claude_agent_py.wire.tasks import TaskStartedMessage
 
 logger = logging.getLogger(__name__)
+
+_OF_AGENTS: Final = frozenset({AssistantMessage, UserMessage, PermissionDeniedMessage})
+"""The messages that may belong to a subagent's conversation."""
+_TURNING_POINTS: Final = (TaskStarted, TaskReopened, TaskFinished, TaskRevised)
 
 Observer = Callable[[list[TaskEvent]], object]
 
@@ -55,17 +60,24 @@ class Intake:
 
     def track(self, message: Any) -> list[TaskEvent]:
         """Take in a message."""
-        return self._safely(lambda: self._track(message))
+        try:
+            return self._track(message)
+        except Exception:
+            logger.exception("The task ledger failed; the session goes on")
+            return []
 
     def _track(self, message: Any) -> list[TaskEvent]:
-        self._reopen()
+        if self._is_over:
+            self._reopen()
         events = self.publish(self.ledger.fold(message, self.clock()))
-        if isinstance(message, InitMessage):
+        kind = type(message)
+        if kind in _OF_AGENTS:
+            agent_id = message.agent_id
+            if agent_id is not None and agent_id in self.ledger.entries:
+                self.log.add(agent_id, message)
+                self._ring(agent_id)
+        elif kind is InitMessage:
             self.places.note_init(message.cwd, message.session_id)
-        agent_id = getattr(message, "agent_id", None)
-        if agent_id is not None and agent_id in self.ledger.entries:
-            self.log.add(agent_id, message)
-            self._ring(agent_id)
         return events
 
     def track_hook(self, event: str, data: Mapping[str, Any]) -> list[TaskEvent]:
@@ -110,27 +122,28 @@ class Intake:
 
     def publish(self, events: list[TaskEvent]) -> list[TaskEvent]:
         """Tell everyone of events."""
+        if self.ledger.book.has_agenda:
+            self._ring_agenda()
+        if not events:
+            return events
+        streams = list(self._streams)
         for event in events:
             if isinstance(event, TaskOutputAvailable):
                 self.places.note_output(event.task_id, event.path)
             self.listeners.put(event)
-            for stream in list(self._streams):
+            for stream in streams:
                 stream.put(event)
             self._ring(event.task_id)
-        if events:
-            self._tell_observers(events)
-        if any(isinstance(event, TaskStarted | TaskReopened | TaskFinished | TaskRevised) for event in events):
+        self._tell_observers(events)
+        if any(isinstance(event, _TURNING_POINTS) for event in events):
             self.any_bell.ring()
-        self._ring_agenda()
         return events
 
     def _ring_agenda(self) -> None:
-        agenda = self.ledger.book.take_agenda()
-        for task_id in agenda:
+        for task_id in self.ledger.book.take_agenda():
             self._ring(task_id)
-        if agenda:
-            self.agenda_bell.ring()
-            self.any_bell.ring()
+        self.agenda_bell.ring()
+        self.any_bell.ring()
 
     def _tell_observers(self, events: list[TaskEvent]) -> None:
         for observer in self.observers:

@@ -178,9 +178,17 @@ class Ledger:
         book.knows_level = True
         listed = {item.task_id for item in message.tasks}
         for item in message.tasks:
-            self._on_listed(item, now)
+            if not self._is_as_known(item):
+                self._on_listed(item, now)
         for task_id in book.background - listed:
             book.doubt(book.entries[task_id], Evidence.LEVEL, now)
+
+    def _is_as_known(self, item: BackgroundTask) -> bool:
+        """Tell whether the list repeats what is known of a task, which is true of nearly all in it."""
+        if item.task_id not in self.book.background:
+            return False
+        run = self.book.entries[item.task_id].run
+        return run.run_id == item.run_id and run.doubt is None and run.status is not TaskStatus.PENDING
 
     def _on_listed(self, item: BackgroundTask, now: float) -> None:
         book = self.book

@@ -1,6 +1,5 @@
 """The manager: looking tasks up, the handle, prompts, the end of the process, tasks of this side."""
 
-import logging
 from typing import Any
 
 import pytest
@@ -95,19 +94,25 @@ def test_tracking_gives_the_events_it_caused() -> None:
 
 
 def test_tracking_never_raises(caplog: pytest.LogCaptureFixture) -> None:
-    manager = TaskManager()
-
-    class Broken:
-        @property
-        def agent_id(self) -> str:
+    def broken_clock() -> float:
+        if manager is not None:
             raise RuntimeError("broken on purpose")
+        return 0.0
 
-    with caplog.at_level(logging.ERROR):
-        assert manager.track(Broken()) == []
-    assert "the session goes on" in caplog.text
-    for odd in (None, 5, "text", {"type": "system", "subtype": "task_started"}, b"", object()):
-        assert manager.track(odd) == []
-    assert manager.track_hook("SubagentStart", {"agent_id": object()}) == []
+    manager: TaskManager | None = None
+    manager = TaskManager(clock=broken_clock)
+    assert manager.track(message(frames.task_started("a1"))) == []
+    assert manager.track_hook("SubagentStart", {"agent_id": "a1", "agent_type": "x"}) == []
+    assert manager.process_exited("over") == []
+    assert caplog.text.count("the session goes on") == 3
+
+
+@pytest.mark.parametrize("odd", [None, 5, "text", {"type": "system", "subtype": "task_started"}, b"", object()])
+def test_what_is_no_message_is_ignored(odd: object) -> None:
+    manager = TaskManager()
+    assert manager.track(odd) == []
+    assert manager.track_hook("SubagentStart", {"agent_id": odd}) == []
+    assert len(manager) == 0
 
 
 def test_an_observer_that_raises_harms_nobody(caplog: pytest.LogCaptureFixture) -> None:

@@ -1,0 +1,80 @@
+"""What tracking costs: 10 000 tasks, 200 000 messages. The cost of a message stays flat, however many tasks there are.
+
+    python benchmarks/task_ledger.py [tasks] [messages per task]
+
+Tasks come in waves of 20 that run side by side, as the CLI runs them; each sends a start, progress, messages of its
+own and its end, and the list of live tasks goes out at every start and end. Decoding is not measured.
+"""
+
+import gc
+import itertools
+import json
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from claude_agent_py.tasks import TaskManager
+from claude_agent_py.testing import frames
+from claude_agent_py.wire.codec import decode
+
+SIDE_BY_SIDE = 20
+PARTS = 10
+
+
+def message(frame: dict[str, Any]) -> Any:
+    return decode(json.dumps(frame).encode())
+
+
+def level(live: list[str]) -> dict[str, Any]:
+    tasks = [{"task_id": id, "run_id": f"0-{id}", "task_type": "local_agent", "description": "x"} for id in live]  # noqa: A001
+    return frames.system("background_tasks_changed", tasks=tasks)
+
+
+def wave(first: int, messages: int) -> Iterator[dict[str, Any]]:
+    """Give the frames of some tasks that run side by side."""
+    ids = [f"a{number:016x}" for number in range(first, first + SIDE_BY_SIDE)]
+    for count, task_id in enumerate(ids, 1):
+        yield level(ids[:count])
+        yield frames.task_started(task_id)
+    for number in range((messages - 5) // 2):
+        for task_id in ids:
+            yield frames.task_progress(task_id, f"step {number}")
+            yield frames.assistant("working", agent_id=task_id, parent_tool_use_id=f"toolu_{task_id}")
+    for count, task_id in enumerate(ids, 1):
+        yield frames.task_updated(task_id)
+        yield frames.task_notification(task_id)
+        yield level(ids[count:])
+
+
+def main(tasks: int = 10_000, messages: int = 20) -> None:
+    manager = TaskManager()
+    per_part = tasks // SIDE_BY_SIDE // PARTS
+    waves = itertools.count(0, SIDE_BY_SIDE)
+    total = 0
+    print(f"{'tasks':>8} {'messages':>9} {'us/message':>11} {'MiB':>6}")
+    for _ in range(PARTS):
+        batch = [message(frame) for _ in range(per_part) for frame in wave(next(waves), messages)]
+        gc.collect()
+        begin = time.perf_counter()
+        for one in batch:
+            manager.track(one)
+        took = time.perf_counter() - begin
+        total += len(batch)
+        print(f"{len(manager):>8} {total:>9} {took / len(batch) * 1e6:>11.2f}", end=" ", flush=True)
+        print(f"{_resident():>6.0f}")
+    assert manager.live_ids() == frozenset()
+    begin = time.perf_counter()
+    for _ in range(100_000):
+        manager.live_ids()
+    print(f"live_ids(): {(time.perf_counter() - begin) / 100_000 * 1e6:.2f} us")
+
+
+def _resident() -> float:
+    """Give the resident memory of this process, in MiB."""
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * 4096 / (1 << 20)
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))
