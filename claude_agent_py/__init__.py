@@ -4,8 +4,8 @@ Start with `Client` (a session that lives on), or with `run` and `query` (one pr
 in `ClientOptions`, what it brings in the messages, and `client.tasks` has its background tasks. To test agents without
 a model: `claude_agent_py.testing`.
 
-All public names are here, by topic; a module is loaded when one of its names is first asked for, so that importing costs
-next to nothing.
+All public names are here, by topic; a module is loaded when one of its names is first asked for, so that the import
+costs next to nothing.
 """
 
 import importlib
@@ -216,35 +216,35 @@ if TYPE_CHECKING:
     from claude_agent_py.hooks import (
         HookWarning as HookWarning,
     )
-    from claude_agent_py.option_values import (
-        Limits as Limits,
-    )
-    from claude_agent_py.option_values import (
-        PluginConfig as PluginConfig,
-    )
-    from claude_agent_py.option_values import (
-        SystemPromptFile as SystemPromptFile,
-    )
-    from claude_agent_py.option_values import (
-        SystemPromptPreset as SystemPromptPreset,
-    )
-    from claude_agent_py.option_values import (
-        SystemPromptText as SystemPromptText,
-    )
-    from claude_agent_py.option_values import (
-        ThinkingAdaptive as ThinkingAdaptive,
-    )
-    from claude_agent_py.option_values import (
-        ThinkingDisabled as ThinkingDisabled,
-    )
-    from claude_agent_py.option_values import (
-        ThinkingEnabled as ThinkingEnabled,
-    )
-    from claude_agent_py.option_values import (
-        Timeouts as Timeouts,
-    )
     from claude_agent_py.options import (
         ClientOptions as ClientOptions,
+    )
+    from claude_agent_py.options.values import (
+        Limits as Limits,
+    )
+    from claude_agent_py.options.values import (
+        PluginConfig as PluginConfig,
+    )
+    from claude_agent_py.options.values import (
+        SystemPromptFile as SystemPromptFile,
+    )
+    from claude_agent_py.options.values import (
+        SystemPromptPreset as SystemPromptPreset,
+    )
+    from claude_agent_py.options.values import (
+        SystemPromptText as SystemPromptText,
+    )
+    from claude_agent_py.options.values import (
+        ThinkingAdaptive as ThinkingAdaptive,
+    )
+    from claude_agent_py.options.values import (
+        ThinkingDisabled as ThinkingDisabled,
+    )
+    from claude_agent_py.options.values import (
+        ThinkingEnabled as ThinkingEnabled,
+    )
+    from claude_agent_py.options.values import (
+        Timeouts as Timeouts,
     )
     from claude_agent_py.permissions import (
         Accept as Accept,

@@ -98,7 +98,7 @@ class Client(SessionControls):
                 long as the bound; `leave` lets the CLI finish them by itself, for as long as the event loop runs, and
                 returns at once.
 
-        Cancelling stops the waiting; the session ends all the same. Runs that are open end with `ConnectionClosedError`.
+        Cancelling stops the waiting; the session ends all the same. Open runs end with `ConnectionClosedError`.
         """
         await self._session.close(tasks=tasks)
 
@@ -121,7 +121,8 @@ class Client(SessionControls):
         messages of its own.
 
         Args:
-            prompt: Text, a list of content blocks, or an async iterable of either (iterated in a worker of the session).
+            prompt: Text, a list of content blocks, or an async iterable of either, which a worker of the session
+                iterates.
             until: `result`: the run is over with its own result. `idle`: it goes on until no background task is live
                 and the turns that finished tasks cause are over.
             timeout: Seconds for the whole run; None means `Timeouts.run`. On expiry the run is interrupted and raises

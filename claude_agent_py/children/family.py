@@ -11,7 +11,7 @@ import anyio
 
 from claude_agent_py.client import Client
 from claude_agent_py.errors import OptionsError
-from claude_agent_py.option_values import Limits
+from claude_agent_py.options.values import Limits
 from claude_agent_py.wire.tasks import TaskStartedMessage
 
 

@@ -33,7 +33,7 @@ from claude_agent_py.wire.tasks import (
 TASK_TYPE: Final = "child_agent"
 
 TASK_MESSAGES: Final = (TaskStartedMessage, TaskProgressMessage, TaskUpdatedMessage, TaskNotificationMessage)
-"""What a child's own tasks report, and its parent is told. Not the list of live tasks, which would replace the parent's."""
+"""What a child's own tasks report and its parent is told. Not the list of live tasks, which would replace its own."""
 
 
 class ChildRun:

@@ -4,6 +4,7 @@ Owns how a task looks. Knows the tasks only through `TaskManager`. `rich` (extra
 or where the output is no terminal, every change is a line.
 """
 
+import importlib.util
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -53,17 +54,15 @@ def screen(out: TextIO) -> Iterator[Screen]:
 def _rich_console(out: TextIO) -> Any:
     if not out.isatty():
         return None
-    try:
-        from rich.console import Console
-    except ImportError:
+    if importlib.util.find_spec("rich") is None:
         return None
+    from rich.console import Console
+
     return Console(file=out, highlight=False)
 
 
 def elapsed(task: Task) -> float:
     """Give how long the task has run, in seconds."""
-    if task.started_at is None:
-        return 0.0
     return (task.ended_at or time.time()) - task.started_at
 
 

@@ -15,7 +15,9 @@ from typing import Any, Final, TypeAlias
 
 from claude_agent_py._version import __version__
 from claude_agent_py.agents import DelegationGuide
-from claude_agent_py.option_values import (
+from claude_agent_py.options import DIALOG_KINDS, ClientOptions, is_any_given
+from claude_agent_py.options.output_shape import OutputShape
+from claude_agent_py.options.values import (
     SystemPrompt,
     SystemPromptFile,
     SystemPromptPreset,
@@ -24,8 +26,6 @@ from claude_agent_py.option_values import (
     ThinkingDisabled,
     ThinkingEnabled,
 )
-from claude_agent_py.options import DIALOG_KINDS, ClientOptions, is_any_given
-from claude_agent_py.structured_output import OutputShape
 from claude_agent_py.wire.base import JSONObject
 
 Encode: TypeAlias = Callable[..., Any]

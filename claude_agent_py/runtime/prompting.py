@@ -1,7 +1,7 @@
 """Prompting a session: from a prompt to its run, from the run's messages to its result.
 
-Owns the meaning of `Client.query`. The user's end of a run is `run.py`, the pump's end `feed.py`; which message belongs to
-which run is the router's business (`protocol/turns.py`).
+Owns the meaning of `Client.query`. The user's end of a run is `run.py`, the pump's end `feed.py`; which message belongs
+to which run is the router's business (`protocol/turns.py`).
 """
 
 from collections.abc import AsyncIterable
@@ -37,9 +37,8 @@ class Prompting:
         self._session = session
         self._options = options
         self._tasks = tasks
-        self._output: TypeAdapter[Any] | None = (
-            None if options.output_type is None else TypeAdapter(options.output_type)
-        )
+        shape = options.output_shape
+        self._output: TypeAdapter[Any] | None = shape.adapter if shape is not None else None
 
     def query(self, prompt: Prompt, *, until: Until, timeout: float | None) -> Run:
         """Send a prompt and give its run. See `Client.query`."""

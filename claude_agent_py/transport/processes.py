@@ -1,8 +1,9 @@
 """The end of a process: noticing it, and bringing it about together with everything that the process started.
 
 The CLI gets a process group of its own, but the shells that it starts lead groups of their own, so that the group
-alone is not enough: on Linux the descendants are read from /proc while their parents still live. Elsewhere the group
-has to do (macOS), or the process alone (Windows).
+alone is not enough: on Linux the descendants are read from /proc while their parents still live, and those of a CLI
+that died are known by a mark in their environment. Elsewhere the group has to do (macOS), or the process alone
+(Windows).
 """
 
 import contextlib
@@ -18,6 +19,9 @@ from anyio.abc import Process
 
 LOOK_EVERY: Final = 0.2
 """How often to look whether a process is gone, in seconds, where its end may not be told."""
+
+MARK: Final = "CLAUDE_AGENT_PY_PROCESS"
+"""The variable that all that a CLI starts inherits; its value is another one for each CLI."""
 
 _PROC = Path("/proc")
 
@@ -63,12 +67,10 @@ def _stat(pid: int) -> tuple[int, str] | None:
 
 def descendants(pid: int) -> list[ProcessID]:
     """Give every process that `pid` started, directly or not. Empty where there is no /proc."""
-    if not sys.platform.startswith("linux"):
-        return []
     children: dict[int, list[ProcessID]] = {}
-    for name in os.listdir(_PROC):
-        if name.isdigit() and (stat := _stat(int(name))):
-            children.setdefault(stat[0], []).append(ProcessID(int(name), stat[1]))
+    for each in _all_pids():
+        if stat := _stat(each):
+            children.setdefault(stat[0], []).append(ProcessID(each, stat[1]))
     found: list[ProcessID] = []
     queue = [pid]
     while queue:
@@ -76,6 +78,26 @@ def descendants(pid: int) -> list[ProcessID]:
         found += born
         queue += [child.pid for child in born]
     return found
+
+
+def bearing(mark: str) -> list[ProcessID]:
+    """Give every process that inherited `MARK` with this value, orphans included. Empty where there is no /proc."""
+    entry = f"{MARK}={mark}".encode()
+    found: list[ProcessID] = []
+    for each in _all_pids():
+        try:
+            has_mark = entry in (_PROC / str(each) / "environ").read_bytes().split(b"\0")
+        except OSError:  # gone, or of another user
+            continue
+        if has_mark and (stat := _stat(each)):
+            found.append(ProcessID(each, stat[1]))
+    return found
+
+
+def _all_pids() -> list[int]:
+    if not sys.platform.startswith("linux"):
+        return []
+    return [int(name) for name in os.listdir(_PROC) if name.isdigit()]
 
 
 def kill_each(processes: list[ProcessID]) -> None:

@@ -5,6 +5,7 @@ group and of everything below it, each bounded. Knows no JSON, and not what the 
 """
 
 import contextlib
+import secrets
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +17,15 @@ from anyio.abc import Process
 
 from claude_agent_py.errors import CLIStartError
 from claude_agent_py.transport.base import Transport
-from claude_agent_py.transport.processes import descendants, kill_each, signal_group, wait_for_exit
+from claude_agent_py.transport.processes import (
+    MARK,
+    ProcessID,
+    bearing,
+    descendants,
+    kill_each,
+    signal_group,
+    wait_for_exit,
+)
 
 READ_BYTES: Final = 256 * 1024
 """The most that one read takes; pipes hold 64 KiB by default on Linux."""
@@ -29,6 +38,8 @@ KILL_GRACE: Final = 2.0
 
 DRAIN_GRACE: Final = 1.0
 """How long the reader may take to read what is left after the end, in seconds."""
+
+SIGKILL: Final = 9
 
 CREATION_FLAGS: Final = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
 """Windows' way to a process group; other systems have sessions."""
@@ -89,7 +100,8 @@ class SubprocessTransport(Transport):
         on_stderr: Callable[[str], None] | None = None,
     ) -> None:
         self._argv = list(argv)
-        self._env = dict(env)
+        self._mark = secrets.token_hex(8)
+        self._env = {**env, MARK: self._mark}
         self._cwd = cwd
         self._user = user
         self._stderr = StderrTail(stderr_bytes, on_stderr)
@@ -183,21 +195,28 @@ class SubprocessTransport(Transport):
                 self._closed.set()
 
     async def _end(self, process: Process, grace: float) -> None:
-        below = descendants(process.pid)  # while their parent lives: orphans cannot be found any more
+        died = process.returncode is not None and not self._input_ended  # and ended nothing of what it had started
+        below = self._below(process)  # while their parent lives: orphans cannot be found that way any more
         await self.end_input()
         if not await self._is_gone(process, grace):
-            below += descendants(process.pid)
+            below += self._below(process)
             signal_group(process.pid, force=False)
             if not await self._is_gone(process, TERM_GRACE):
-                below += descendants(process.pid)
+                below += self._below(process)
                 signal_group(process.pid, force=True)
                 await self._is_gone(process, KILL_GRACE)
+        if died or process.returncode == -SIGKILL:
+            below += bearing(self._mark)
         kill_each(below)
         if self._stdout_over is not None:  # let the reader have what was written before the end
             with anyio.move_on_after(DRAIN_GRACE):
                 await self._stdout_over.wait()
         with anyio.move_on_after(KILL_GRACE):
             await process.aclose()
+
+    def _below(self, process: Process) -> list[ProcessID]:
+        """Give what the process has started. Nothing once it is gone: its number may be another one's by then."""
+        return descendants(process.pid) if process.returncode is None else []
 
     async def _is_gone(self, process: Process, within: float) -> bool:
         with anyio.move_on_after(within):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, TypeAdapter
 
-from claude_agent_py.structured_output import OutputShape, check_output_format
+from claude_agent_py.options.output_shape import OutputShape, check_output_format
 
 
 class Node(BaseModel):

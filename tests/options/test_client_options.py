@@ -12,7 +12,6 @@ from pydantic import BaseModel
 
 from claude_agent_py.agents import AgentDefinition, DelegationGuide
 from claude_agent_py.errors import OptionsError
-from claude_agent_py.option_checks import RENAMED
 from claude_agent_py.options import (
     SYSTEM_PROMPT_DYNAMIC_BOUNDARY,
     ClientOptions,
@@ -28,6 +27,7 @@ from claude_agent_py.options import (
     ThinkingEnabled,
     Timeouts,
 )
+from claude_agent_py.options.checks import RENAMED
 from claude_agent_py.tools.server import ToolServer
 from claude_agent_py.wire.mcp import MCPHTTPServer, MCPStdioServer
 

@@ -17,7 +17,7 @@ from claude_agent_py.agents import DelegationGuide
 from claude_agent_py.callbacks import callback_name
 from claude_agent_py.configuration import MAX_REPR_CHARS, inner_text
 from claude_agent_py.errors import OptionsError
-from claude_agent_py.structured_output import OutputShape
+from claude_agent_py.options.output_shape import OutputShape
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.mcp import MCPHTTPServer, MCPSSEServer, MCPStdioServer, mcp_server_from_wire
 from claude_agent_py.wire.rule_lists import survives_splitting, tool_of

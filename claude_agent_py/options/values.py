@@ -53,8 +53,8 @@ class Limits(ConfigModel):
     child_depth: Annotated[int, Field(ge=0)] = 3
     """How deep child agents may be nested: 1 allows children, 2 their children, 0 none."""
     child_processes: Annotated[int, Field(gt=0)] = 4
-    """How many child processes run at once, in each generation; further ones wait for their turn. (Each generation has
-    its own places: a child that waits for its children must not keep them from starting.) A process takes 100 to 200 MB."""
+    """How many child processes run at once, in each generation; further ones wait for their turn. (A child that waits
+    for its children must not keep them from starting.) A process takes 100 to 200 MB."""
     child_total: Annotated[int, Field(ge=0)] = 100
     """How many children a client may start in its life, all generations together."""
 

@@ -1,7 +1,7 @@
 """`ClientOptions`: everything that a session can be told before it starts.
 
 Owns the names and what they mean. A mistake is an `OptionsError` when the options are made, before there is a process.
-How single values are read and what goes together is in `option_checks`, the values themselves are in `option_values`,
+How single values are read and what goes together is in `checks`, the values themselves are in `values`,
 and what an option becomes for the CLI (a flag, a variable, a field of `initialize`) is in `launch/table.py`.
 """
 
@@ -13,11 +13,12 @@ from uuid import UUID
 
 from pydantic import BeforeValidator, Field, PlainValidator
 
-from claude_agent_py import option_checks as read
 from claude_agent_py.agents import AgentDefinition, DelegationGuide, validate_agents
 from claude_agent_py.configuration import ConfigModel
 from claude_agent_py.errors import OptionsError
-from claude_agent_py.option_values import (
+from claude_agent_py.options import checks as read
+from claude_agent_py.options.output_shape import OutputShape, check_output_format
+from claude_agent_py.options.values import (
     SYSTEM_PROMPT_DYNAMIC_BOUNDARY,
     Limits,
     PluginConfig,
@@ -35,7 +36,6 @@ from claude_agent_py.option_values import (
     read_system_prompt,
     read_thinking,
 )
-from claude_agent_py.structured_output import OutputShape, check_output_format
 from claude_agent_py.wire.choices import ChosenEffort, ChosenPermissionMode, SettingSource
 from claude_agent_py.wire.sandbox import SandboxSettings
 
