@@ -1326,7 +1326,7 @@ _NAMES = {
     "options": """
         ClientOptions
     """,
-    "option_values": """
+    "options.values": """
         Limits PluginConfig SystemPromptFile SystemPromptPreset SystemPromptText ThinkingAdaptive
         ThinkingDisabled ThinkingEnabled Timeouts
     """,
