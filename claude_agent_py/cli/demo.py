@@ -6,6 +6,7 @@ the library as any user would use it.
 
 import os
 import sys
+import textwrap
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Final
@@ -106,20 +107,19 @@ class _Offline:
 
 async def _show(options: ClientOptions, view: Screen) -> RunResult:
     """Run the main job and show it."""
-    async with Client(options) as client, anyio.create_task_group() as group:
+    async with Client(options) as client:
         version = client.info.claude_code_version if client.info else None
         view.say(f"Claude Code {version or ''} is up (pid {client.pid}).")
-        view.say(f"> {PROMPT}\n")
-        group.start_soon(view.watch, client.tasks)
-        result = await client.query(PROMPT, until="idle", timeout=600)
-        group.cancel_scope.cancel()
+        view.say(f"> {PROMPT}")
+        async with anyio.create_task_group() as group:
+            group.start_soon(view.watch, client.tasks)
+            result = await client.query(PROMPT, until="idle", timeout=600)
+            group.cancel_scope.cancel()
         view.finish(client.tasks)
         for task in client.tasks.roots:
             outcome = await task.wait(timeout=60)
             output = (await task.read_output()).strip()
-            view.say(
-                f"\n{task.description}: {outcome.status}\n" + "\n".join(f"    {line}" for line in output.splitlines())
-            )
+            view.say(f"\n{task.description}: {outcome.status}\n{textwrap.indent(output, '    ')}")
     view.say(f"\nAnswer: {result.text}")
     return result
 

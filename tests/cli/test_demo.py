@@ -1,0 +1,39 @@
+"""The demo, as a person starts it; its output is no terminal here, so it is plain lines."""
+
+import subprocess
+import sys
+
+import pytest
+
+pytestmark = pytest.mark.real_cli
+
+
+def test_the_demo_shows_every_task_its_output_and_the_answer() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "claude_agent_py", "demo"], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.stderr == ""
+    assert done.returncode == 0
+    lines = done.stdout.splitlines()
+    for name, output in (
+        ("Review auth", "one secret is logged"),
+        ("Review billing", "rounding is right"),
+        ("Run the tests", "test 6 ok"),
+    ):
+        assert any(f"● {name} [" in line and "running" in line for line in lines)
+        assert any(f"✓ {name} [" in line and "completed" in line for line in lines)
+        assert f"{name}: completed" in lines
+        assert output in done.stdout
+    assert "Answer: Auth is sound" in done.stdout
+    assert "the process is gone" in lines[-1]
+
+
+def test_the_live_demo_needs_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "claude_agent_py", "demo", "--live"],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "ANTHROPIC_API_KEY" in done.stderr
+    assert "Traceback" not in done.stderr
