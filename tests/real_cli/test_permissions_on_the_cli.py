@@ -1,0 +1,394 @@
+"""Permissions, questions, plans, elicitation and the inbox on the real CLI."""
+
+import sys
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from claude_agent_py import (
+    AddDirectories,
+    AddRules,
+    AgentDefinition,
+    BashInput,
+    Client,
+    ClientOptions,
+    MCPStdioServer,
+    PermissionRuleValue,
+    RunResult,
+    SetMode,
+    TaskStatus,
+)
+from claude_agent_py.permissions import (
+    Accept,
+    Allow,
+    Answers,
+    Cancel,
+    Decline,
+    Deny,
+    ElicitationRequest,
+    Interaction,
+    PermissionContext,
+    PermissionRequest,
+    Plan,
+    SQLiteInbox,
+    allow_tools,
+    bash_commands,
+    first_of,
+    within,
+)
+from claude_agent_py.testing import Reply, ScriptedModel, text, tool_use
+
+pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
+
+AGENTS = {"worker": AgentDefinition(description="Works", prompt="You work.")}
+
+
+def shell(command: str) -> Any:
+    return Reply(tool_use("Bash", {"command": command, "description": "Run it"}))
+
+
+def agent(prompt: str, *, background: bool = False) -> Any:
+    call = {"description": "Work", "prompt": prompt, "subagent_type": "worker", "run_in_background": background}
+    return Reply(tool_use("Agent", call))
+
+
+def result_of(model: ScriptedModel, who: str = "main") -> str:
+    return str(model.requests_of(who)[-1].tool_results)
+
+
+def asking(model: ScriptedModel, cwd: Path, **more: Any) -> ClientOptions:
+    return model.options(cwd=cwd, permission_mode="default", **more)
+
+
+async def go(options: ClientOptions, prompt: str = "go") -> RunResult:
+    with anyio.fail_after(60):
+        async with Client(options) as client:
+            return await client.query(prompt, until="idle")
+
+
+# Permissions -----------------------------------------------------------------------------------------------------
+
+
+async def test_allow_and_deny_for_the_main_agent_and_a_subagent(tmp_path: Path) -> None:
+    asked: list[tuple[str, Any, Any]] = []
+
+    def decide(request: PermissionRequest, context: PermissionContext) -> Allow | Deny:
+        assert isinstance(request.input, BashInput)
+        asked.append((request.input.command, request.agent_id, getattr(context.task, "id", None)))
+        return Deny("not this one") if "bad" in request.input.command else Allow()
+
+    with ScriptedModel(
+        [shell("touch good1"), shell("touch bad1"), agent("Do it"), text("done")],
+        agents={"Do it": [shell("touch good2"), shell("touch bad2"), text("tried")]},
+    ) as model:
+        with anyio.fail_after(60):
+            async with Client(asking(model, tmp_path, agents=AGENTS, can_use_tool=decide)) as client:
+                result = await client.query("go", until="idle")
+                (task,) = client.tasks
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["good1", "good2"]
+    assert asked == [
+        ("touch good1", None, None),
+        ("touch bad1", None, None),
+        ("touch good2", task.id, task.id),
+        ("touch bad2", task.id, task.id),
+    ]
+    assert "not this one" in result_of(model, "Do it")
+    assert len(result.permission_denials) == 2
+
+
+async def test_a_changed_input_is_what_runs(tmp_path: Path) -> None:
+    with ScriptedModel([shell("touch old"), text("done")]) as model:
+        allow = Allow(updated_input=BashInput(command="touch new"))
+        await go(asking(model, tmp_path, can_use_tool=lambda request, context: allow))
+    assert [path.name for path in tmp_path.iterdir()] == ["new"]
+
+
+async def test_updated_permissions_hold_for_the_next_call(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def decide(request: PermissionRequest, context: PermissionContext) -> Allow:
+        asked.append(request.raw_input["command"])
+        rule = PermissionRuleValue.parse("Bash(touch a*)")
+        return Allow(updated_permissions=[AddRules(rules=[rule], behavior="allow", destination="session")])
+
+    with ScriptedModel([shell("touch a1"), shell("touch a2"), shell("touch b"), text("done")]) as model:
+        await go(asking(model, tmp_path, can_use_tool=decide))
+    assert asked == ["touch a1", "touch b"]
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+async def test_suggestions_can_be_picked_and_given_back(tmp_path: Path) -> None:
+    kinds: list[type] = []
+
+    def decide(request: PermissionRequest, context: PermissionContext) -> Allow:
+        kinds.extend(type(update) for update in request.suggestions)
+        rules = [update for update in request.suggestions if isinstance(update, AddRules)]
+        return Allow(updated_permissions=[rule.model_copy(update={"destination": "session"}) for rule in rules])
+
+    with ScriptedModel([shell("touch a"), shell("touch a"), text("done")]) as model:
+        await go(asking(model, tmp_path, can_use_tool=decide))
+    assert AddRules in kinds
+    assert AddDirectories in kinds or SetMode in kinds
+    assert len(model.requests_of("main")) == 3
+
+
+async def test_a_denial_that_interrupts_ends_the_turn(tmp_path: Path) -> None:
+    with ScriptedModel([shell("touch ran"), text("done")]) as model:
+        deny = Deny("stop it", interrupt=True)
+        with anyio.fail_after(60):
+            async with Client(asking(model, tmp_path, can_use_tool=lambda request, context: deny)) as client:
+                async for _ in client.query("go"):
+                    pass
+    assert len(model.requests_of("main")) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+async def raises(request: Any, context: Any) -> Any:
+    raise RuntimeError("sk-secret")
+
+
+def returns_true(request: Any, context: Any) -> Any:
+    return True
+
+
+def returns_the_wire_reply(request: Any, context: Any) -> Any:
+    return {"behavior": "allow"}
+
+
+def has_no_opinion(request: Any, context: Any) -> Any:
+    return None
+
+
+@pytest.mark.parametrize("handler", [raises, returns_true, returns_the_wire_reply, has_no_opinion])
+async def test_a_dangerous_command_does_not_run_when_its_handler_fails(tmp_path: Path, handler: Any) -> None:
+    with ScriptedModel(
+        [shell("touch main-ran"), agent("Do it"), text("done")],
+        agents={"Do it": [shell("touch agent-ran"), text("tried")]},
+    ) as model:
+        result = await go(asking(model, tmp_path, agents=AGENTS, can_use_tool=handler))
+    assert result.text == "done"
+    assert list(tmp_path.iterdir()) == []
+    assert "sk-secret" not in "".join(str(request.body) for request in model.requests)
+
+
+async def test_policies_compose(tmp_path: Path) -> None:
+    inside, outside = tmp_path / "in", tmp_path / "out"
+    inside.mkdir()
+    outside.mkdir()
+    (inside / "link").symlink_to(outside)
+
+    def write(path: Path) -> Any:
+        return Reply(tool_use("Write", {"file_path": str(path), "content": "x"}))
+
+    with ScriptedModel(
+        [
+            write(inside / "a"),
+            write(outside / "b"),
+            write(inside / "link" / "c"),
+            write(inside / ".." / "out" / "d"),
+            shell("touch e"),
+            shell("touch f; touch g"),
+            text("done"),
+        ]
+    ) as model:
+        policy = first_of(within(inside), bash_commands(["touch e"]), allow_tools("Read"))
+        options = asking(model, inside, can_use_tool=policy, additional_directories=[outside])
+        await go(options)
+    assert sorted(path.name for path in inside.iterdir()) == ["a", "e", "link"]
+    assert list(outside.iterdir()) == []
+
+
+# Questions and plans ---------------------------------------------------------------------------------------------
+
+QUESTIONS = {
+    "questions": [
+        {
+            "question": "Which color?",
+            "header": "Color",
+            "options": [{"label": "Red", "description": "warm"}, {"label": "Blue", "description": "cool"}],
+            "multiSelect": False,
+        },
+        {
+            "question": "Which sizes?",
+            "header": "Size",
+            "options": [{"label": "S", "description": "small"}, {"label": "L", "description": "large"}],
+            "multiSelect": True,
+        },
+    ]
+}
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (Answers({"Color": "Red", "Size": ["S", "L"]}, notes={"Color": "dark"}), ["Red", "S, L"]),
+        (["something in between", None], ["something in between"]),
+        (None, ["did not answer"]),
+        (Deny("ask me tomorrow"), ["ask me tomorrow"]),
+        ({"Colour": "Red"}, ["on_question failed"]),
+    ],
+)
+async def test_questions_are_answered(tmp_path: Path, answer: Any, told: list[str]) -> None:
+    seen: list[Any] = []
+
+    async def on_question(questions: Any, context: PermissionContext) -> Any:
+        seen.extend(question.header for question in questions)
+        return answer
+
+    with ScriptedModel([Reply(tool_use("AskUserQuestion", QUESTIONS)), text("done")]) as model:
+        await go(asking(model, tmp_path, on_question=on_question))
+    assert seen == ["Color", "Size"]
+    assert all(part in result_of(model) for part in told), result_of(model)
+
+
+async def test_without_a_handler_the_model_cannot_ask(tmp_path: Path) -> None:
+    with ScriptedModel([text("done")]) as model:
+        await go(asking(model, tmp_path, can_use_tool=lambda request, context: Allow()))
+        tools = {tool["name"] for tool in model.requests_of("main")[0].body["tools"]}
+    assert "Bash" in tools
+    assert "AskUserQuestion" not in tools
+
+
+@pytest.mark.parametrize("answer", [Allow(), Deny("think again")])
+async def test_a_plan_is_approved_or_refused(tmp_path: Path, answer: Any) -> None:
+    plans: list[Plan] = []
+
+    def on_plan(plan: Plan, context: PermissionContext) -> Any:
+        plans.append(plan)
+        return answer
+
+    with ScriptedModel([Reply(tool_use("ExitPlanMode", {"plan": "1. do it"})), text("done")]) as model:
+        options = model.options(cwd=tmp_path, permission_mode="plan", on_plan=on_plan)
+        await go(options)
+    assert len(plans) == 1
+    assert ("think again" in result_of(model)) == isinstance(answer, Deny)
+
+
+# Elicitation -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("mode", "answer", "told"),
+    [
+        ("form", Accept({"name": "Ada", "age": 36}), ['"accept"', '"Ada"', "36"]),
+        ("form", Decline(), ['"decline"']),
+        ("form", Cancel(), ['"cancel"']),
+        ("form", Accept({"name": "A", "age": "old"}), ['"cancel"']),
+        ("url", Accept(), ['"accept"']),
+    ],
+)
+async def test_a_server_asks(tmp_path: Path, mode: str, answer: Any, told: list[str]) -> None:
+    asked: list[ElicitationRequest] = []
+
+    def on_elicitation(request: ElicitationRequest, context: PermissionContext) -> Any:
+        asked.append(request)
+        return answer
+
+    server = MCPStdioServer(command=sys.executable, args=[str(Path(__file__).with_name("eliciting_mcp_server.py"))])
+    with ScriptedModel([Reply(tool_use("mcp__asker__ask", {"mode": mode})), text("done")]) as model:
+        options = asking(
+            model,
+            tmp_path,
+            mcp_servers={"asker": server},
+            allowed_tools=["mcp__asker__ask"],
+            on_elicitation=on_elicitation,
+            env={**model.environment(), "ENABLE_TOOL_SEARCH": "false"},
+        )
+        await go(options)
+    (request,) = asked
+    assert (request.server_name, request.mode) == ("asker", mode)
+    assert list(request.form.fields) == (["name", "age"] if mode == "form" else [])
+    sent = result_of(model).replace("\\", "")
+    assert all(part in sent for part in told), sent
+
+
+# The inbox -------------------------------------------------------------------------------------------------------
+
+
+async def in_background(options: ClientOptions, person: Callable[[Client], Coroutine[Any, Any, None]]) -> TaskStatus:
+    """Start a subagent whose command needs permission, let somebody answer, and give how the task ended."""
+    with anyio.fail_after(60):
+        async with Client(options) as client:
+            run = client.query("go", until="idle")
+            async with anyio.create_task_group() as group:
+                group.start_soon(person, client)
+                await run
+            (task,) = client.tasks
+            return (await task.wait()).status
+
+
+def script() -> ScriptedModel:
+    return ScriptedModel(
+        [agent("Do it", background=True), text("started")],
+        agents={"Do it": [shell("touch ran"), text("did it")]},
+        on_exhausted=text("over"),
+    )
+
+
+async def test_a_prompt_waits_for_a_person_while_its_task_says_so(tmp_path: Path) -> None:
+    seen: list[Any] = []
+
+    async def person(client: Client) -> None:
+        interactions: Any = client.interactions
+        async for interaction in interactions.arrivals():
+            (task,) = client.tasks
+            seen.append((interaction.kind, interaction.summary, interaction.task is task, task.status))
+            assert await interaction.answer(Allow())
+            return
+
+    with script() as model:
+        status = await in_background(asking(model, tmp_path, agents=AGENTS, interactions=True), person)
+    assert seen == [("permission", "Bash: touch ran", True, TaskStatus.AWAITING_USER)]
+    assert status is TaskStatus.COMPLETED
+    assert (tmp_path / "ran").exists()
+
+
+OTHER_PROCESS = """
+import sys
+from claude_agent_py.permissions import SQLiteInbox, read_typed
+[interaction] = SQLiteInbox(sys.argv[1])
+print(interaction.summary, "|", interaction.task_description)
+assert interaction.resolve(read_typed(interaction, sys.argv[2:]))
+"""
+
+
+@pytest.mark.parametrize(("words", "runs"), [(["allow"], True), (["deny", "not", "now"], False)])
+async def test_a_second_process_answers_while_the_task_waits(tmp_path: Path, words: list[str], runs: bool) -> None:
+    inbox = SQLiteInbox(tmp_path / "inbox.db", poll=0.05)
+    work = tmp_path / "work"
+    work.mkdir()
+    seen: list[Any] = []
+
+    async def person(client: Client) -> None:
+        waiting: list[Interaction] = []
+        while not waiting:
+            await anyio.sleep(0.05)
+            waiting = list(inbox)
+        seen.append([task.status for task in client.tasks])
+        done = await anyio.run_process([sys.executable, "-c", OTHER_PROCESS, str(inbox.path), *words])
+        seen.append(done.stdout.decode().strip())
+
+    with script() as model:
+        await in_background(asking(model, work, agents=AGENTS, interactions=inbox), person)
+        told = result_of(model, "Do it")
+    assert seen == [[TaskStatus.AWAITING_USER], "Bash: touch ran | Work"]
+    assert (work / "ran").exists() == runs
+    assert ("not now" in told) != runs
+
+
+async def test_an_interrupt_withdraws_what_waits(tmp_path: Path) -> None:
+    with ScriptedModel([shell("touch ran"), text("done")]) as model:
+        with anyio.fail_after(60):
+            async with Client(asking(model, tmp_path, interactions=True)) as client:
+                run = client.query("go")
+                interactions: Any = client.interactions
+                interaction = await anext(interactions.arrivals())
+                await run.interrupt()
+                async for _ in run:
+                    pass
+                assert list(client.interactions) == []
+    assert not await interaction.answer(Allow())
+    assert list(tmp_path.iterdir()) == []
