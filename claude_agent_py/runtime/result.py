@@ -6,7 +6,7 @@ Owns how a result is put together from the messages of a run. Knows nothing of h
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
@@ -19,7 +19,10 @@ from claude_agent_py.wire.messages import AssistantMessage, ResultMessage
 from claude_agent_py.wire.usage import ModelUsage, PermissionDenial, Usage
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+REPR_CHARS: Final = 80
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class RunResult:
     """Everything that a run brought. A value: it does not change any more, except for the tasks that still run."""
 
@@ -33,6 +36,12 @@ class RunResult:
     """The background tasks that were started in the run, by the main agent or by its subagents."""
     output: Any = None
     """The structured output: an instance of `output_type` where the options name one, else the plain JSON value."""
+
+    def __repr__(self) -> str:
+        text = self.text if len(self.text) <= REPR_CHARS else f"{self.text[:REPR_CHARS]}..."
+        kind = "error" if self.is_error else "ok"
+        counts = f"{len(self.results)} results, {len(self.messages)} messages, {len(self.tasks)} tasks"
+        return f"<RunResult {kind} {text!r}, {counts}, {self.total_cost_usd:.4f} USD so far>"
 
     @property
     def text(self) -> str:

@@ -110,6 +110,7 @@ class Session:
             prepare()  # while the CLI starts: the first decode would have to do it
             self.info = await self._initialize(self._connection, self._plan)
             await self._check(self.info)
+            await self._check_settings(self._plan)
         except BaseException:
             with anyio.CancelScope(shield=True):
                 await self._shut(grace=0.0)
@@ -204,6 +205,17 @@ class Session:
         dropped = set(self.options.agents or ()) - offered
         if dropped and offered:
             raise OptionsError(f"the CLI did not take {', '.join(sorted(dropped))}", option="agents")
+
+    async def _check_settings(self, plan: LaunchPlan | None) -> None:
+        """Refuse to go on without settings that were asked for: one wrong value makes the CLI drop all of a file."""
+        if plan is None or not plan.files or self._given_transport is not None:
+            return
+        reply = await self.control("get_settings", timeout=self.options.timeouts.connect)
+        ours = {str(path) for path in plan.files}
+        wrong = [e for e in reply.get("errors") or () if isinstance(e, dict) and e.get("file") in ours]
+        if wrong:
+            told = "; ".join(f"{e.get('path')}: {e.get('message')}" for e in wrong)
+            raise OptionsError(f"the CLI does not take them ({told})", option="settings")
 
     # In use ------------------------------------------------------------------------------------------------------
 

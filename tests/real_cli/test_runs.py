@@ -315,3 +315,11 @@ async def test_run_sync_inside_a_running_loop() -> None:
 
 def test_the_module_says_its_version() -> None:
     assert claude_agent_py.__version__
+
+
+async def test_settings_that_the_cli_would_drop_are_an_error() -> None:
+    with ScriptedModel([text("hello")]) as model:
+        with pytest.raises(OptionsError, match=r"settings.*permissions\.deny"):
+            await Client(model.options(settings={"permissions": {"deny": "no list"}})).connect()
+        async with Client(model.options(settings={"permissions": {"deny": ["Bash"]}})) as client:
+            assert client.is_open
