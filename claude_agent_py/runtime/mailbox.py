@@ -4,6 +4,7 @@ The pump puts and never waits; memory stays bounded because what exceeds the lim
 lines, in order. Nothing is lost. One reader at a time.
 """
 
+import json
 import tempfile
 from collections import deque
 from typing import IO, Any, Final
@@ -11,7 +12,8 @@ from typing import IO, Any, Final
 import anyio
 
 from claude_agent_py.errors import LocalProtocolError
-from claude_agent_py.wire.codec import decode, encode
+from claude_agent_py.wire.codec import decode, encode, encode_json
+from claude_agent_py.wire.unknown import MalformedFrame
 
 SPILL_BUFFER_BYTES: Final = 1024 * 1024
 
@@ -29,6 +31,8 @@ class _Spill:
 
     def put(self, message: Any) -> None:
         line = encode(message)
+        if type(message) is MalformedFrame:  # what is wrong is not always to be seen: the line may be a part of one
+            line = encode_json(message.error) + line
         self._file.seek(self._write_at)
         self._file.write(line)
         self._write_at += len(line)
@@ -36,10 +40,20 @@ class _Spill:
 
     def take(self) -> Any:
         self._file.seek(self._read_at)
+        line = self._next_line()
+        frame = self._malformed(json.loads(line)) if line.startswith(b'"') else decode(line)
+        self.count -= 1
+        return frame
+
+    def _malformed(self, error: str) -> MalformedFrame:
+        line = self._next_line()
+        frame = decode(line)
+        return frame if isinstance(frame, MalformedFrame) and frame.error == error else MalformedFrame(line, error)
+
+    def _next_line(self) -> bytes:
         line = self._file.readline()
         self._read_at += len(line)
-        self.count -= 1
-        return decode(line)
+        return line.removesuffix(b"\n")
 
     def close(self) -> None:
         self._file.close()

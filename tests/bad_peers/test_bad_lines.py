@@ -1,0 +1,165 @@
+"""Lines that are no frames, or broken ones: each is one typed event, and the session goes on."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+import pytest
+
+from claude_agent_py import AssistantMessage, Client, Limits, MalformedFrame, UnknownBlock, UnknownMessage
+from claude_agent_py.testing import FakeCLI, frames, steps
+
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
+
+MakeClient = Callable[..., Client]
+MEBIBYTE = 1024 * 1024
+
+WRONG: dict[str, bytes] = {
+    "text": b"node:internal/process: something happened\n",
+    "invalid UTF-8": b'{"type": "assistant", "x": "\xff\xfe"}\n',
+    "only invalid UTF-8": b"\xff\xfe\xfd\n",
+    "NUL bytes": b"\x00\x00\x00\n",
+    "half an object": b'{"type": "assistant", "message"\n',
+    "two objects": b'{"type": "keep_alive"}{"type": "keep_alive"}\n',
+    "a number": b"42\n",
+    "a text": b'"hello"\n',
+    "null": b"null\n",
+    "an array": b'[{"type": "keep_alive"}]\n',
+    "no type": b'{"hello": 1}\n',
+    "a type that is no text": b'{"type": 5}\n',
+    "a system message without subtype": b'{"type": "system"}\n',
+    "an assistant without message": b'{"type": "assistant"}\n',
+    "a message that is no object": b'{"type": "assistant", "message": "hi"}\n',
+    "content that is a number": b'{"type": "assistant", "message": {"role": "assistant", "content": 5}}\n',
+    "a task without id": b'{"type": "system", "subtype": "task_started"}\n',
+    "a result without subtype": b'{"type": "result"}\n',
+    "a task that ends in no way": b'{"type": "system", "subtype": "task_updated", "task_id": "t", "patch": 1}\n',
+    "nested too deeply": b'{"type": "assistant", "x": ' + b"[" * 100_000 + b"]" * 100_000 + b"}\n",
+}
+
+
+async def session_with(start: MakeClient, *said: Any, **options: Any) -> tuple[list[Any], str]:
+    """Have a session say something between two turns; give all messages in between, and the text of the second."""
+    before, after = frames.session_state("running"), frames.session_state("idle")
+    fake = FakeCLI(steps.turn("one"), before, *said, after, steps.turn("two"))
+    with anyio.fail_after(30):
+        async with start(fake, **options) as client:
+            messages = client.messages()
+            await client.query("first")
+            second = await client.query("second")
+            seen: list[Any] = []
+            async for message in messages:
+                seen.append(message)
+                if getattr(message, "state", None) == "idle":
+                    break
+    first = next(index for index, message in enumerate(seen) if getattr(message, "state", None) == "running")
+    return seen[first + 1 : -1], second.text
+
+
+@pytest.mark.parametrize("kind", WRONG)
+async def test_a_wrong_line_is_an_event_and_the_session_goes_on(start: MakeClient, kind: str) -> None:
+    [event], text = await session_with(start, WRONG[kind])
+    assert isinstance(event, MalformedFrame)
+    assert event.line == WRONG[kind].rstrip(b"\n")
+    assert event.error
+    assert text == "two"
+
+
+async def test_the_event_names_the_place(start: MakeClient) -> None:
+    broken = frames.assistant([{"type": "text"}])
+    [event], _ = await session_with(start, broken)
+    assert event.location == ("message", "content", 0, "text")
+    assert event.raw == broken
+
+
+async def test_empty_lines_are_nothing(start: MakeClient) -> None:
+    events, text = await session_with(start, b"\n\n   \n\r\n\t\n")
+    assert events == []
+    assert text == "two"
+
+
+async def test_what_is_only_unknown_is_no_error(start: MakeClient) -> None:
+    said = (
+        frames.system("from_the_future", x=1),
+        {"type": "telepathy"},
+        frames.assistant([{"type": "hologram", "x": 1}]),
+    )
+    events, text = await session_with(start, *said)
+    assert [type(event) for event in events] == [UnknownMessage, UnknownMessage, AssistantMessage]
+    assert isinstance(events[2].message.content[0], UnknownBlock)
+    assert text == "two"
+
+
+async def test_windows_line_ends_and_other_separators_do_no_harm(start: MakeClient) -> None:
+    frame = frames.assistant("one\u2028two\u0085three")
+    line = json.dumps(frame, ensure_ascii=False).encode() + b"\r\n"
+    [event], _ = await session_with(start, line)
+    assert event.text == "one\u2028two\u0085three"
+
+
+async def test_a_line_in_many_pieces(start: MakeClient) -> None:
+    line = frames.encode(frames.assistant("äöü " * 50))
+    events, _ = await session_with(start, *[steps.emit_raw(line[i : i + 1]) for i in range(len(line))])
+    assert [event.text for event in events] == ["äöü " * 50]
+
+
+async def test_many_wrong_lines_in_one_turn_do_not_touch_its_result(start: MakeClient) -> None:
+    fake = FakeCLI(
+        steps.wait_for_prompt(), *WRONG.values(), frames.of_prompt(frames.assistant("hi")), frames.result("hi")
+    )
+    with anyio.fail_after(30):
+        async with start(fake) as client:
+            result = await client.query("first")
+    assert result.text == "hi"
+    assert len([m for m in result.messages if isinstance(m, MalformedFrame)]) == len(WRONG)
+
+
+# Long lines ------------------------------------------------------------------------------------------------------
+
+
+async def test_a_line_of_100_mebibytes_is_ordinary(start_process: MakeClient) -> None:
+    [event], text = await session_with(start_process, frames.assistant("x" * (100 * MEBIBYTE)))
+    assert isinstance(event, AssistantMessage)
+    assert len(event.text) == 100 * MEBIBYTE
+    assert text == "two"
+
+
+async def test_a_line_over_the_limit_is_dropped_and_told(start: MakeClient) -> None:
+    [event], text = await session_with(
+        start, frames.assistant("x" * (3 * MEBIBYTE)), limits=Limits(max_line_bytes=MEBIBYTE)
+    )
+    assert isinstance(event, MalformedFrame)
+    assert len(event.line) < 64 * 1024
+    assert event.line.startswith(b'{"type": "assistant"')
+    assert "max_line_bytes" in event.error
+    assert text == "two"
+
+
+async def test_a_line_over_the_limit_is_told_the_same_when_the_reader_is_late(start: MakeClient) -> None:
+    """What does not fit into the mailbox waits on disk; the event must come back as what it was."""
+    said = [frames.assistant("y" * 30_000), frames.assistant("x" * (3 * MEBIBYTE)), b"garbage\n", frames.assistant("z")]
+    events, _ = await session_with(start, *said, limits=Limits(max_line_bytes=MEBIBYTE, mailbox_bytes=10_000))
+    assert [type(event) for event in events] == [AssistantMessage, MalformedFrame, MalformedFrame, AssistantMessage]
+    assert "max_line_bytes" in events[1].error
+    assert events[2].line == b"garbage"
+    assert "not JSON" in events[2].error
+
+
+async def test_a_line_at_the_limit_is_taken(start: MakeClient) -> None:
+    line = frames.encode(frames.assistant("x" * 5000))
+    limits = Limits(max_line_bytes=len(line) - 1)
+    [event], _ = await session_with(start, line, limits=limits)
+    assert isinstance(event, AssistantMessage)
+
+
+async def test_a_line_over_the_limit_that_never_ends(start: MakeClient) -> None:
+    fake = FakeCLI(steps.turn("one"), b"x" * (3 * MEBIBYTE), steps.wait_for_prompt(), steps.exit(0))
+    with anyio.fail_after(30):
+        async with start(fake, limits=Limits(max_line_bytes=MEBIBYTE)) as client:
+            messages = client.messages()
+            await client.query("first")
+            client.query("second")
+            last = [message async for message in messages][-1]
+    assert isinstance(last, MalformedFrame)
+    assert str(3 * MEBIBYTE) in last.error

@@ -1,0 +1,265 @@
+"""The CLI ends under a session: whoever waits for anything is told so, soon, with the evidence."""
+
+import contextlib
+import signal
+import sys
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from leftovers import is_alive, until_gone
+
+from claude_agent_py import (
+    CLIExitError,
+    Client,
+    ClientOptions,
+    ConnectionClosedError,
+    MalformedFrame,
+    ResultMessage,
+    TaskFinished,
+    TaskStatus,
+    Timeouts,
+)
+from claude_agent_py.testing import FakeCLI, Gate, frames, steps
+
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
+
+MakeClient = Callable[..., Client]
+CRASH = [steps.stderr("Segmentation fault\n"), steps.exit(139)]
+
+
+async def test_a_run_under_which_the_program_ends_raises_with_the_evidence(start: MakeClient) -> None:
+    fake = FakeCLI(steps.wait_for_prompt(), frames.of_prompt(frames.assistant("one mom")), *CRASH)
+    with anyio.fail_after(5):
+        async with start(fake) as client:
+            run = client.query("hi")
+            with pytest.raises(CLIExitError) as caught:
+                await run
+            assert run.is_over
+            assert not client.is_open
+    error = caught.value
+    assert (error.exit_code, error.stderr_tail.strip()) == (139, "Segmentation fault")
+    assert "139" in str(error)
+    assert "Segmentation fault" in str(error)
+
+
+async def test_iterating_gives_what_came_and_then_the_error(start: MakeClient) -> None:
+    fake = FakeCLI(steps.wait_for_prompt(), frames.of_prompt(frames.assistant("one mom")), *CRASH)
+    seen: list[Any] = []
+    with anyio.fail_after(5):
+        async with start(fake) as client:
+            with pytest.raises(CLIExitError):
+                async for message in client.query("hi"):
+                    seen.append(message)  # noqa: PERF401 - it raises
+    assert [message.text for message in seen] == ["one mom"]
+
+
+async def test_text_gives_what_came_and_then_the_error(start: MakeClient) -> None:
+    fake = FakeCLI(steps.wait_for_prompt(), frames.of_prompt(frames.assistant("one mom")), *CRASH)
+    seen: list[str] = []
+    with anyio.fail_after(5):
+        async with start(fake) as client:
+            with pytest.raises(CLIExitError):
+                async for piece in client.query("hi").text():
+                    seen.append(piece)  # noqa: PERF401 - it raises
+    assert seen == ["one mom"]
+
+
+async def test_everybody_who_waits_is_told(start: MakeClient) -> None:
+    gate = Gate()
+    fake = FakeCLI(
+        steps.wait_for_prompt("one"),
+        steps.wait_for_prompt("two"),
+        steps.wait_gate(gate),
+        *CRASH,
+        answers={"get_settings": None},
+    )
+    told: list[str] = []
+    with anyio.fail_after(5):
+        async with start(fake) as client:
+
+            async def fails(what: str, function: Callable[[], Any]) -> None:
+                with pytest.raises(CLIExitError, match="139"):
+                    await function()
+                told.append(what)
+
+            async with anyio.create_task_group() as group:
+                one, two = client.query("one"), client.query("two", until="idle")
+                group.start_soon(fails, "run", lambda: one)
+                group.start_soon(fails, "idle run", lambda: two)
+                group.start_soon(fails, "same run", one.result)
+                group.start_soon(fails, "control", lambda: client.control("get_settings"))
+                await fake.wait_received({"request": {"subtype": "get_settings"}})
+                gate.open()
+    assert sorted(told) == ["control", "idle run", "run", "same run"]
+
+
+async def test_ten_live_tasks_settle_as_failed(start: MakeClient) -> None:
+    names = [f"t{number}" for number in range(10)]
+    fake = FakeCLI(steps.turn([frames.task_started(name, name) for name in names]), steps.wait_for_prompt(), *CRASH)
+    finished: list[TaskFinished] = []
+    with anyio.fail_after(10):
+        async with start(fake) as client:
+            client.tasks.on(TaskFinished, finished.append)
+            await client.query("start them")
+            assert len(client.tasks.running) == 10
+
+            async def waits() -> None:
+                assert (await client.tasks.wait("t3")).status is TaskStatus.FAILED
+
+            async with anyio.create_task_group() as group:
+                group.start_soon(waits)
+                with pytest.raises(CLIExitError):
+                    await client.query("go on", until="idle")
+            outcomes = await client.tasks.wait_all()
+            while len(finished) < 10:
+                await anyio.lowlevel.checkpoint()
+    assert [outcome.status for outcome in outcomes] == [TaskStatus.FAILED] * 10
+    assert all("139" in (task.failure_reason or "") for task in client.tasks)
+    assert client.tasks.running == []
+
+
+async def test_an_end_between_runs_is_told_to_the_next(start: MakeClient) -> None:
+    fake = FakeCLI(steps.turn("hello"), *CRASH)
+    with anyio.fail_after(5):
+        async with start(fake) as client:
+            assert (await client.query("hi")).text == "hello"
+            assert [m async for m in client.messages()] is not None  # it ends with the process
+            for use in (lambda: client.query("more"), lambda: client.control("interrupt")):
+                with pytest.raises(CLIExitError, match="139"):
+                    await use()
+    with pytest.raises(ConnectionClosedError):
+        client.query("more")
+
+
+async def test_a_turn_whose_result_came_before_the_end_is_good(start: MakeClient) -> None:
+    with anyio.fail_after(5):
+        async with start(FakeCLI(steps.turn("hello"), steps.exit(1))) as client:
+            assert (await client.query("hi")).text == "hello"
+
+
+async def test_half_a_line_at_the_end_is_an_event(start: MakeClient) -> None:
+    fake = FakeCLI(steps.turn("hello"), b'{"type": "assist', steps.exit(1))
+    with anyio.fail_after(5):
+        async with start(fake) as client:
+            messages = client.messages()
+            await client.query("hi")
+            last = [message async for message in messages][-1]
+    assert isinstance(last, MalformedFrame)
+    assert last.line == b'{"type": "assist'
+
+
+async def test_output_that_ends_while_the_program_lives(start: MakeClient) -> None:
+    fake = FakeCLI(steps.wait_for_prompt(), steps.close_output())
+    with anyio.fail_after(10):
+        async with start(fake, timeouts=Timeouts(close=6)) as client:
+            with pytest.raises(CLIExitError) as caught:
+                await client.query("hi")
+    assert caught.value.exit_code is None
+
+
+async def test_output_that_ends_during_the_start(start: MakeClient) -> None:
+    from claude_agent_py import CLIStartError
+
+    with anyio.fail_after(5), pytest.raises(CLIStartError) as caught:
+        await start(FakeCLI(steps.close_output(), answers={"initialize": None})).connect()
+    assert caught.value.exit_code is None
+
+
+linux_only = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="orphans are found on Linux only")
+ENDS = pytest.mark.parametrize("end", [steps.exit(3), steps.die(signal.SIGKILL)], ids=["exit", "kill"])
+
+
+@linux_only
+@ENDS
+async def test_what_a_dead_program_started_is_ended_at_close(start_process: MakeClient, end: Any) -> None:
+    """Also in a session of its own, as the shells of the CLI are, and with a parent that is gone."""
+    tag = f"# {uuid.uuid4()}"
+    shells = f"import os, time\nif os.fork(): os._exit(0)\nos.setsid()\ntime.sleep(60) {tag}"
+    fake = FakeCLI(
+        steps.wait_for_prompt(),
+        steps.spawn([sys.executable, "-IS", "-c", "import time; time.sleep(60)"]),
+        steps.spawn([sys.executable, "-IS", "-c", shells]),
+        end,
+    )
+    with anyio.fail_after(10):
+        async with start_process(fake) as client:
+            with pytest.raises(CLIExitError):
+                await client.query("hi")
+        assert len(fake.spawned) == 2
+        await until_gone(*fake.spawned, *processes_with(tag))
+
+
+def processes_with(text: str) -> list[int]:
+    """Find the processes with a text among their arguments."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if text.encode() in (folder / "cmdline").read_bytes():
+                found.append(int(folder.name))
+    return found
+
+
+@linux_only
+@ENDS
+async def test_an_end_is_noticed_although_a_child_holds_the_pipes(tmp_path: Path, end: Any) -> None:
+    fake = FakeCLI(steps.wait_for_prompt(), steps.stderr("the reason\n"), end)
+    program = fake.install(tmp_path)
+    program.write_text(program.read_text().replace("exec ", f"sleep 60 &\necho $! >> {tmp_path}/pids\nexec "))
+    with anyio.fail_after(10):
+        async with Client(ClientOptions(cli_path=program)) as client:
+            with pytest.raises(CLIExitError) as caught:
+                await client.query("hi")
+        pids = [int(pid) for pid in (tmp_path / "pids").read_text().split()]
+        await until_gone(*pids)
+    assert caught.value.exit_code in (3, -signal.SIGKILL)
+    assert "the reason" in caught.value.stderr_tail
+
+
+async def test_a_long_stderr_is_cut_to_its_end(start_process: MakeClient) -> None:
+    noise = "".join(f"line {number}\n" for number in range(100_000))
+    fake = FakeCLI(steps.wait_for_prompt(), steps.stderr(noise + "the reason\n"), steps.exit(1))
+    with anyio.fail_after(10):
+        async with start_process(fake) as client:
+            with pytest.raises(CLIExitError) as caught:
+                await client.query("hi")
+    assert caught.value.stderr_tail.endswith("the reason\n")
+    assert len(caught.value.stderr_tail) <= 64 * 1024
+
+
+async def test_writing_to_a_program_that_no_longer_reads(start_process: MakeClient) -> None:
+    """It is too busy to read, and then gone: a prompt that fills the pipe must not hang."""
+    gate = Gate()
+    fake = FakeCLI(steps.wait_for_prompt("first"), steps.wait_gate(gate), steps.exit(1))
+    with anyio.fail_after(10):
+        async with start_process(fake) as client:
+            first, second = client.query("first"), client.query("x" * 20_000_000)
+            await fake.wait_received({"message": {"content": "first"}})
+            gate.open()
+            for run in (first, second):
+                with pytest.raises(CLIExitError):
+                    await run
+
+
+async def test_a_result_is_not_lost_when_the_program_ends_right_after_it(start: MakeClient) -> None:
+    """Thousands of lines and then the end: all of them are read first."""
+    many = [frames.of_prompt(frames.assistant(f"{number}")) for number in range(3000)]
+    fake = FakeCLI(steps.wait_for_prompt(), steps.emit(*many), frames.result("all"), steps.exit(1))
+    with anyio.fail_after(20):
+        async with start(fake) as client:
+            result = await client.query("hi")
+    assert len(result.messages) == 3001
+    assert isinstance(result.messages[-1], ResultMessage)
+
+
+async def test_the_process_is_reaped_before_anybody_closes(start_process: MakeClient) -> None:
+    with anyio.fail_after(10):
+        async with start_process(FakeCLI(steps.wait_for_prompt(), *CRASH)) as client:
+            pid = client.pid
+            with pytest.raises(CLIExitError):
+                await client.query("hi")
+            assert pid is not None
+            assert not is_alive(pid)
