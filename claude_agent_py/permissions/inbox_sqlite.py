@@ -84,15 +84,20 @@ class SQLiteInbox(Inbox):
 
     async def ask(self, kind: Kind, wire: Any, context: PermissionContext) -> JSONObject:
         """Wait until somebody answers, and give the wire reply. Cancelling withdraws the question."""
-        interaction_id = await to_thread.run_sync(self._open, kind, wire, context)
+        with context.awaiting_user():  # before anybody can see the question
+            return _checked(kind, wire, await self._ask(kind, wire, context))
+
+    async def _ask(self, kind: Kind, wire: Any, context: PermissionContext) -> str | None:
+        with anyio.CancelScope(shield=True):  # what is written must be ended, too
+            interaction_id = await to_thread.run_sync(self._open, kind, wire, context)
         reply: str | None = None
         try:
-            with context.awaiting_user(), anyio.move_on_after(self.timeout):
+            with anyio.move_on_after(self.timeout):
                 await self._answered(interaction_id)
         finally:
             with anyio.CancelScope(shield=True):
                 reply = await to_thread.run_sync(self._close, interaction_id)
-        return _checked(kind, wire, reply)
+        return reply
 
     # The side that asks ------------------------------------------------------------------------------------------
 

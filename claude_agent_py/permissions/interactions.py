@@ -165,18 +165,22 @@ class PendingInteractions(Inbox):
     async def ask(self, kind: Kind, wire: Any, context: PermissionContext) -> JSONObject:
         """Wait until somebody answers, and give the wire reply. Cancelling withdraws the question."""
         interaction = _Waiting(kind, wire, timeout=self.timeout, context=context)
+        with context.awaiting_user():  # before anybody can see the question
+            self._publish(interaction)
+            try:
+                with anyio.move_on_after(self.timeout):
+                    await interaction.settled.wait()
+            finally:
+                interaction.refuse(TIMED_OUT)  # does nothing where it was answered
+                with self._lock:
+                    del self._waiting[interaction.id]
+        return interaction.reply
+
+    def _publish(self, interaction: "_Waiting") -> None:
         with self._lock:
             self._waiting[interaction.id] = interaction
             for arrivals in self._arrivals:
                 arrivals.put(interaction)
-        try:
-            with context.awaiting_user(), anyio.move_on_after(self.timeout):
-                await interaction.settled.wait()
-        finally:
-            interaction.refuse(TIMED_OUT)  # does nothing where it was answered
-            with self._lock:
-                del self._waiting[interaction.id]
-        return interaction.reply
 
 
 class _Waiting(Interaction):
