@@ -28,6 +28,10 @@ PRINTED: dict[str, list[str]] = {
         "MaxTurnsError: ",
         "until then: ['Bash']",
     ],
+    "follow_output": [
+        "Build is running:\ncompiling parser\ncompiling engine\ncompiling client\nlinked\n",
+        "Build completed with exit code 0\n",
+    ],
     "from_plain_code": ["Paris.", "USD"],
     "mcp_servers": ["connected"],
     "pictures": ["Red."],
@@ -46,9 +50,20 @@ PRINTED: dict[str, list[str]] = {
         "Bytes flow left and right,\na line ends, a model wakes:\nthe prompt has its own.\n-- end_turn\n"
     ],
     "structured_output": ["rejected\nhigh: auth.py: the secret is logged\n"],
+    "task_tree": [
+        "Plan [general-purpose] completed, 110 tokens\n├── Changelog [",
+        "\n└── Tests [",
+        "in all: 3 tasks, 3 tool calls\n",
+        "Tests: All tests pass.\nPlan: Ready on Friday.\n",
+    ],
     "tool_chain": ["observation"],
     "tool_results": ["The hall is at 19.5 degrees, the cellar at 12."],
     "tools": ["Cologne has 1,087,353 people"],
+    "wait_for_tasks": [
+        "after 0.1 s the benchmark is running\n",
+        "Tests: failed, exit code 1\n  test_login: AssertionError\nBenchmark: completed, exit code 0\n",
+        "2 of 3 completed\n",
+    ],
 }
 """What the output of each example must contain."""
 
