@@ -1,0 +1,111 @@
+"""Write the state diagram and the table of evidence in `docs/background-tasks.md` from the code's own tables.
+
+python docs/generate_task_states.py           rewrites what stands between the marks
+python docs/generate_task_states.py --check   exits with 1 where that would change something
+"""
+
+import ast
+import inspect
+import itertools
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from claude_agent_py.tasks import state
+from claude_agent_py.tasks.state import TRANSITIONS, Evidence, Transition
+from claude_agent_py.wire.tasks import TaskStatus
+
+PAGE = Path(__file__).with_name("background-tasks.md")
+BEGIN, END = "<!-- generated: {} -->\n", "<!-- end -->\n"
+
+
+def edges(rows: Iterable[Transition]) -> dict[tuple[str, str], list[str]]:
+    """Give the labels of each edge. All that leads into an end or out of one is drawn between the two boxes."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        labels = found.setdefault(_ends(row), [])
+        label = _label(row)
+        if label not in labels:
+            labels.append(label)
+    return found
+
+
+def _ends(row: Transition) -> tuple[str, str]:
+    if row.source.is_terminal or row.target.is_terminal:
+        return "over" if row.source.is_terminal else "open", "over" if row.target.is_terminal else "open"
+    return row.source.value, row.target.value
+
+
+def _label(row: Transition) -> str:
+    if row.source.is_terminal and row.target.is_terminal:
+        return f"another end, with {row.guard}"
+    return f"{row.signal} ({row.guard})" if row.guard else row.signal.value
+
+
+def diagram() -> str:
+    """Give the diagram, in Mermaid."""
+    labelled = edges(TRANSITIONS)
+    inner = [_edge(ends, labels) for ends, labels in labelled.items() if not {"open", "over"} & {*ends}]
+    outer = [_edge(ends, labels) for ends, labels in labelled.items() if {"open", "over"} & {*ends}]
+    over = [status.value for status in TaskStatus if status.is_terminal]
+    lines = [
+        *("```mermaid", "stateDiagram-v2", "    [*] --> open"),
+        *("    state open {", f"        [*] --> {TaskStatus.PENDING}", *(f"    {edge}" for edge in inner), "    }"),
+        *("    state over {", *(f"        {status}" for status in over), "    }"),
+        *outer,
+    ]
+    return "\n".join([*lines, "```", ""])
+
+
+def _edge(ends: tuple[str, str], labels: list[str]) -> str:
+    return f"    {ends[0]} --> {ends[1]}: {' / '.join(labels)}"
+
+
+def evidence() -> str:
+    """Give the table of evidence, the best first."""
+    texts = docstrings(Evidence)
+    rows = sorted(Evidence, key=lambda one: -one.rank)
+    cells = [f"| `{one.value}` | {'yes' if one.is_certain else 'no'} | {texts[one.name]} |\n" for one in rows]
+    return "\n| `outcome.evidence` | the CLI said so | what it is |\n|---|---|---|\n" + "".join(cells) + "\n"
+
+
+def docstrings(enum: type[Evidence]) -> dict[str, str]:
+    """Give the text under each member of an enum."""
+    tree = ast.parse(inspect.getsource(state))
+    body = next(node.body for node in tree.body if isinstance(node, ast.ClassDef) and node.name == enum.__name__)
+    return {
+        node.targets[0].id: " ".join(text.value.value.split())
+        for node, text in itertools.pairwise(body)
+        if isinstance(node, ast.Assign)
+        and isinstance(node.targets[0], ast.Name)
+        and isinstance(text, ast.Expr)
+        and isinstance(text.value, ast.Constant)
+        and isinstance(text.value.value, str)
+    }
+
+
+def page(text: str) -> str:
+    """Give the page with its generated parts made anew."""
+    for name, made in {"states": diagram(), "evidence": evidence()}.items():
+        begin = BEGIN.format(name)
+        before, found, rest = text.partition(begin)
+        assert found, f"{PAGE.name} has no mark for {name}"
+        text = before + begin + made + END + rest.partition(END)[2]
+    return text
+
+
+def main(arguments: list[str]) -> int:
+    old = PAGE.read_text(encoding="utf-8")
+    new = page(old)
+    if arguments == ["--check"]:
+        if old != new:
+            print(
+                "docs/background-tasks.md is not up to date; run `python docs/generate_task_states.py`", file=sys.stderr
+            )
+        return int(old != new)
+    PAGE.write_text(new, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
