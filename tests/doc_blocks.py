@@ -1,0 +1,218 @@
+"""Reading code out of Markdown, and looking for names in it that the package does not have.
+
+A fenced ```` ```python ```` block is code. The comment `<!-- offline: ["Hi."] -->` above one makes it a program that is
+run against a scripted model with that script; a ```` ```text ```` block right below it is what the program prints.
+"""
+
+import ast
+import dataclasses
+import importlib
+import inspect
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from pydantic import BaseModel
+
+import claude_agent_py
+import claude_agent_py.testing
+from claude_agent_py import wire
+from claude_agent_py.runtime.mcp_control import MCPControl
+
+BLOCK = re.compile(
+    r"(?:^<!-- offline: (?P<script>.*?) -->\n)?^```python\n(?P<code>.*?)^```$(?:\n+^```text\n(?P<printed>.*?)^```$)?",
+    re.MULTILINE | re.DOTALL,
+)
+
+CONVENTIONAL: dict[str, Any] = {
+    "client": claude_agent_py.Client,
+    "client.tasks": claude_agent_py.TaskManager,
+    "client.mcp": MCPControl,
+    "task": claude_agent_py.Task,
+    "outcome": claude_agent_py.TaskOutcome,
+    "run": claude_agent_py.Run,
+    "result": claude_agent_py.RunResult,
+    "options": claude_agent_py.ClientOptions,
+}
+"""What these names stand for in the docs, unless a block gives them to something else."""
+
+MAKES = {
+    "Client": claude_agent_py.Client,
+    "run": claude_agent_py.RunResult,
+    "run_sync": claude_agent_py.RunResult,
+    "client.query": claude_agent_py.Run,
+    "query": claude_agent_py.Run,
+}
+"""What calls of these give; an `await` of a run gives its result."""
+
+
+@dataclass(frozen=True)
+class CodeBlock:
+    page: Path
+    line: int
+    code: str
+    script: str | None
+    printed: str | None
+
+    @property
+    def name(self) -> str:
+        return f"{self.page.name}:{self.line}"
+
+    @property
+    def tree(self) -> ast.Module:
+        compile(self.code, self.name, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+        return ast.parse(self.code, self.name)
+
+
+def blocks_of(page: Path) -> Iterator[CodeBlock]:
+    text = page.read_text(encoding="utf-8")
+    for found in BLOCK.finditer(text):
+        line = text.count("\n", 0, found.start("code")) + 1
+        yield CodeBlock(page, line, found["code"], found["script"], found["printed"])
+
+
+# Names ------------------------------------------------------------------------------------------------------------
+
+
+def problems_of(block: CodeBlock) -> list[str]:
+    """Give what a block uses of the package that does not exist."""
+    tree = block.tree
+    known = imported(tree)
+    return [*bad_imports(tree), *bad_calls(tree, known), *bad_attributes(tree)]
+
+
+def bad_imports(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "claude_agent_py":
+            module = importlib.import_module(node.module or "")
+            yield from (f"import {alias.name}" for alias in node.names if not has(module, alias.name))
+
+
+def imported(tree: ast.Module) -> dict[str, Any]:
+    """Give the objects of the package that names stand for: what is imported, and else every public name."""
+    made_here = {node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef | ast.FunctionDef)}
+    return {
+        name: value
+        for module in (claude_agent_py, claude_agent_py.testing)
+        for name in module.__all__
+        if name not in made_here and callable(value := getattr(module, name))
+    }
+
+
+def bad_calls(tree: ast.Module, known: dict[str, Any]) -> Iterator[str]:
+    """Give the keyword arguments that the called class, function or method does not have."""
+    given = assigned(tree)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            called = ast.unparse(node.func)
+            allowed = parameters(target(called, known, given))
+            for keyword in node.keywords if allowed is not None else ():
+                if keyword.arg is not None and keyword.arg not in (allowed or ()):
+                    yield f"{called}({keyword.arg}=)"
+
+
+def target(called: str, known: dict[str, Any], given: dict[str, Any]) -> Any:
+    owner, _, name = called.rpartition(".")
+    if not owner:
+        return known.get(name)
+    return getattr(owner_of(owner, given), name, None)
+
+
+def parameters(function: Any) -> set[str] | None:
+    """Give the names of the arguments; None where any will do, or nothing is known."""
+    if function is None:
+        return None
+    if isinstance(function, type) and issubclass(function, BaseModel):
+        if function.model_config.get("extra") == "allow":
+            return None
+        aliases = {field.alias for field in function.model_fields.values() if field.alias}
+        return {*function.model_fields, *aliases}
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return None
+    if any(p.kind is inspect.Parameter.VAR_KEYWORD for p in signature.parameters.values()):
+        return None
+    return set(signature.parameters)
+
+
+def bad_attributes(tree: ast.Module) -> Iterator[str]:
+    """Give the attributes that the things with conventional names do not have."""
+    given = assigned(tree)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            owner = ast.unparse(node.value)
+            kind = owner_of(owner, given)
+            if kind is not None and not has(kind, node.attr):
+                yield f"{owner}.{node.attr}"
+
+
+def owner_of(owner: str, given: dict[str, Any]) -> Any:
+    return given.get(owner, CONVENTIONAL.get(owner))
+
+
+def assigned(tree: ast.Module) -> dict[str, Any]:
+    """Give what conventional names stand for in this code: None where that cannot be told."""
+    given: dict[str, Any] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign):
+            for name in node.targets:
+                given[ast.unparse(name)] = kind_of(node.value)
+        elif isinstance(node, ast.For | ast.comprehension | ast.arg) and not is_task_loop(node):
+            given[node.arg if isinstance(node, ast.arg) else ast.unparse(node.target)] = None
+    return given
+
+
+def is_task_loop(node: ast.AST) -> bool:
+    return isinstance(node, ast.For | ast.comprehension) and "tasks" in ast.unparse(node.iter)
+
+
+def kind_of(value: ast.expr) -> Any:
+    if isinstance(value, ast.Await):
+        made = kind_of(value.value)
+        return claude_agent_py.RunResult if made is claude_agent_py.Run else made
+    return MAKES.get(ast.unparse(value.func)) if isinstance(value, ast.Call) else None
+
+
+def has(owner: Any, name: str) -> bool:
+    if isinstance(owner, type):
+        if issubclass(owner, BaseModel) and name in owner.model_fields:
+            return True
+        if dataclasses.is_dataclass(owner) and name in {field.name for field in dataclasses.fields(owner)}:
+            return True
+        if any(f"self.{name} = " in inspect.getsource(base) for base in owner.__mro__ if is_ours(base)):
+            return True
+    if hasattr(owner, name):
+        return True
+    return isinstance(owner, ModuleType) and is_module(f"{owner.__name__}.{name}")
+
+
+def is_ours(owner: type) -> bool:
+    return owner.__module__.partition(".")[0] == "claude_agent_py"
+
+
+def is_module(name: str) -> bool:
+    try:
+        importlib.import_module(name)
+    except ImportError:
+        return False
+    return True
+
+
+# Names in the text ------------------------------------------------------------------------------------------------
+
+CODE = re.compile(r"`([^`\n]+)`")
+FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+ATTRIBUTE = re.compile(r"(client\.tasks|client\.mcp|client|task|run|wire|[A-Z]\w+)\.([a-zA-Z]\w*)\b")
+
+
+def prose_problems(page: Path) -> list[str]:
+    """Give the attributes named in the text of a page that do not exist."""
+    public = {name: getattr(claude_agent_py, name) for name in claude_agent_py.__all__ if not name.startswith("_")}
+    owners = {**public, **CONVENTIONAL, "wire": wire}
+    text = FENCE.sub("", page.read_text(encoding="utf-8"))
+    said = [(found[0], owners.get(found[1]), found[2]) for found in map(ATTRIBUTE.match, CODE.findall(text)) if found]
+    return [whole for whole, owner, name in said if owner is not None and name != "py" and not has(owner, name)]

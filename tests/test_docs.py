@@ -1,0 +1,159 @@
+"""The documentation is true: code and text name only what exists, programs run, links lead somewhere."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from doc_blocks import CodeBlock, blocks_of, problems_of, prose_problems
+
+from claude_agent_py import errors
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted([*ROOT.glob("docs/*.md"), ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md"])
+BLOCKS = [block for page in PAGES for block in blocks_of(page)]
+PROGRAMS = [block for block in BLOCKS if block.script is not None]
+GENERATORS = sorted(ROOT.glob("docs/generate_*.py"))
+
+RUN = """
+import ast, inspect, json, sys
+import anyio
+import claude_agent_py.testing as testing
+
+name, code, script = json.load(sys.stdin)
+sys.path.insert(0, sys.argv[1])
+from offline import offline
+
+with eval(f"offline({script})", {**vars(testing), "offline": offline}):
+    program = eval(compile(code, name, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), {"__name__": "__main__"})
+    if inspect.iscoroutine(program):
+        async def main():
+            await program
+        anyio.run(main)
+"""
+"""Runs a block as a program, its `await`s at the top level included."""
+
+LINK = re.compile(r"(?<!!)\[[^\]]+\]\((?P<target>[^)\s]+)\)")
+
+
+def by_name(value: object) -> str:
+    return value.name if isinstance(value, CodeBlock | Path) else str(value)
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=by_name)
+def test_code_in_the_docs_names_only_what_exists(block: CodeBlock) -> None:
+    assert problems_of(block) == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=by_name)
+def test_the_text_names_only_what_exists(page: Path) -> None:
+    assert prose_problems(page) == []
+
+
+@pytest.mark.real_cli
+@pytest.mark.parametrize("block", PROGRAMS, ids=by_name)
+def test_a_program_in_the_docs_runs(block: CodeBlock) -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-X", "utf8", "-c", RUN, str(ROOT / "examples")],
+        input=json.dumps([block.name, block.code, block.script]),
+        capture_output=True,
+        encoding="utf-8",
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert block.printed is None or done.stdout == block.printed
+
+
+@pytest.mark.parametrize("page", PAGES, ids=by_name)
+def test_links_lead_somewhere(page: Path) -> None:
+    assert [link for link in LINK.findall(page.read_text(encoding="utf-8")) if not leads_somewhere(page, link)] == []
+
+
+@pytest.mark.parametrize("script", GENERATORS, ids=by_name)
+def test_generated_tables_are_up_to_date(script: Path) -> None:
+    done = subprocess.run([sys.executable, str(script), "--check"], capture_output=True, encoding="utf-8", timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_error_has_its_place_in_the_docs() -> None:
+    text = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
+    raised = [name for name, value in vars(errors).items() if isinstance(value, type) and not name.startswith("_")]
+    assert [
+        name for name in raised if issubclass(getattr(errors, name), errors.ClaudeAgentError) and name not in text
+    ] == []
+
+
+def leads_somewhere(page: Path, link: str) -> bool:
+    """Tell whether a link within the repository leads to a file and a heading that are there."""
+    if link.startswith(("http://", "https://")):
+        return True
+    path, _, heading = link.partition("#")
+    target = page if not path else (page.parent / path)
+    return target.exists() and (not heading or heading in headings(target))
+
+
+def headings(page: Path) -> set[str]:
+    """Give the anchors of a page's headings, as GitHub makes them."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    found = re.findall(r"^#+ (.+)$", text, flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in found}
+
+
+# The checks themselves --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("code", "problem"),
+    [
+        ("from claude_agent_py import Clint", "import Clint"),
+        ("from claude_agent_py.wire import TaskStartedMesage", "import TaskStartedMesage"),
+        ("ClientOptions(modle='opus')", "ClientOptions(modle=)"),
+        ("await client.query('x', untill='idle')", "client.query(untill=)"),
+        ("client.taks", "client.taks"),
+        ("await client.tasks.wait_for_all()", "client.tasks.wait_for_all"),
+        ("for task in client.tasks:\n    task.read()", "task.read"),
+        ("result = await run('x')\nresult.answer", "result.answer"),
+        ("x = client.query('x')\nresult = await client.query('y')\nresult.interrupt", "result.interrupt"),
+    ],
+)
+def test_a_name_that_does_not_exist_is_found(code: str, problem: str) -> None:
+    assert problems_of(CodeBlock(Path("page.md"), 1, code, None, None)) == [problem]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from claude_agent_py import Client, wire, testing\nfrom claude_agent_py.wire import TextDelta",
+        "result = await client.rewind_files('u')\nresult.can_rewind",
+        "def show(task): task.anything",
+        "TextBlock(text='x', whatever=1)",
+        "async with Client(ClientOptions(model='opus')) as client:\n    await client.query('x', until='idle')",
+    ],
+)
+def test_what_exists_or_cannot_be_told_is_let_through(code: str) -> None:
+    assert problems_of(CodeBlock(Path("page.md"), 1, code, None, None)) == []
+
+
+def test_a_name_in_the_text_that_does_not_exist_is_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("`client.tasks.wait_all()` `client.taks`, `Timeouts.silence`, `Timeouts.noise`, `wire.TextDelta`\n")
+    assert prose_problems(page) == ["client.taks", "Timeouts.noise"]
+
+
+def test_a_program_is_read_with_its_script_and_what_it_prints(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text('# A\n\n<!-- offline: ["x"] -->\n```python\nrun()\n```\n\n```text\nx\n```\n\n```python\n1\n```\n')
+    assert list(blocks_of(page)) == [
+        CodeBlock(page, 5, "run()\n", '["x"]', "x\n"),
+        CodeBlock(page, 13, "1\n", None, None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("link", "leads"), [("b.md", True), ("b.md#two-words", True), ("b.md#no", False), ("c.md", False)]
+)
+def test_where_a_link_leads(tmp_path: Path, link: str, leads: bool) -> None:
+    (tmp_path / "b.md").write_text("## Two words\n")
+    assert leads_somewhere(tmp_path / "a.md", link) is leads
