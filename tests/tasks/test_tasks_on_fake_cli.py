@@ -1,0 +1,133 @@
+"""Whole sessions with a CLI that loses, repeats, reorders and invents what it says of tasks, or dies."""
+
+from typing import Any
+
+import anyio
+import pytest
+from folding import level
+
+from claude_agent_py import Client, TaskStatus
+from claude_agent_py.tasks import Evidence
+from claude_agent_py.testing import FakeCLI, Gate, frames, steps
+
+pytestmark = pytest.mark.anyio
+
+TEN = [f"a{number}" for number in range(10)]
+
+
+def launching(*task_ids: str) -> list[Any]:
+    """A turn that launches background tasks and ends."""
+    started = [frame for task_id in task_ids for frame in (level(*task_ids), frames.task_started(task_id, task_id))]
+    return steps.turn([*started, frames.of_prompt(frames.assistant("launched"))], text="launched")
+
+
+def follow_up(task_id: str, text: str = "noted") -> list[Any]:
+    """The turn that the CLI begins by itself when a task is over."""
+    return [frames.init(), frames.assistant(text), frames.result(text, origin=frames.task_origin(task_id))]
+
+
+async def outcomes_of(fake: FakeCLI, *, until: str = "idle") -> dict[str, tuple[TaskStatus, Evidence]]:
+    """Run one prompt, and give how its tasks ended."""
+    with anyio.fail_after(20):
+        async with Client(transport=fake.transport()) as client:
+            await client.query("go", until=until)  # type: ignore[arg-type]
+            found = {outcome.task_id: outcome for outcome in await client.tasks.wait_all(timeout=10)}
+    return {task_id: (outcome.status, outcome.evidence) for task_id, outcome in found.items()}
+
+
+async def test_a_notification_that_is_lost() -> None:
+    fake = FakeCLI(launching("a1"), frames.task_updated("a1", "completed"), level(), follow_up("a1"))
+    assert await outcomes_of(fake) == {"a1": (TaskStatus.COMPLETED, Evidence.UPDATE)}
+
+
+async def test_every_word_about_the_end_is_lost_but_the_list() -> None:
+    fake = FakeCLI(launching("a1", "a2"), level("a2"), frames.task_notification("a2"), level())
+    assert await outcomes_of(fake) == {
+        "a1": (TaskStatus.COMPLETED, Evidence.LEVEL),
+        "a2": (TaskStatus.COMPLETED, Evidence.NOTIFICATION),
+    }
+
+
+async def test_notifications_that_come_twice_early_and_out_of_order() -> None:
+    end = frames.task_notification("a1", "failed", "no luck")
+    turn = steps.turn(
+        [
+            frames.task_notification("a2", "stopped", "early"),
+            frames.task_started("a1"),
+            end,
+            frames.task_updated("a1", "failed"),
+            end,
+            frames.task_started("a2"),
+            frames.task_progress("a1"),
+            end,
+        ]
+    )
+    assert await outcomes_of(FakeCLI(turn, level())) == {
+        "a1": (TaskStatus.FAILED, Evidence.NOTIFICATION),
+        "a2": (TaskStatus.STOPPED, Evidence.NOTIFICATION),
+    }
+
+
+async def test_messages_about_tasks_that_nobody_started() -> None:
+    turn = steps.turn(
+        [
+            frames.task_progress("a1"),
+            frames.task_updated("a2", "killed"),
+            frames.task_notification("a3", "completed"),
+            frames.assistant("?", agent_id="a4", parent_tool_use_id="toolu_x"),
+            frames.task_notification("a4"),
+            frames.task_notification("a1"),
+        ]
+    )
+    found = await outcomes_of(FakeCLI(turn))
+    assert {task_id: status.value for task_id, (status, _) in found.items()} == {
+        "a1": "completed",
+        "a2": "stopped",
+        "a3": "completed",
+        "a4": "completed",
+    }
+
+
+async def test_the_process_dies_with_ten_tasks_live() -> None:
+    gate = Gate()
+    fake = FakeCLI(launching(*TEN), steps.wait_gate(gate), steps.die(9))
+    with anyio.fail_after(20):
+        async with Client(transport=fake.transport()) as client:
+            result = await client.query("go")
+            assert len(result.unfinished_tasks) == 10
+            ends = client.tasks.events("finished")
+            async with anyio.create_task_group() as waiters:
+                for task in client.tasks:
+                    waiters.start_soon(task.wait)
+                await anyio.wait_all_tasks_blocked()
+                gate.open()
+            told = [event.task_id async for event in ends]
+            outcomes = [task.outcome for task in client.tasks]
+    assert told == TEN
+    assert {outcome.status for outcome in outcomes if outcome} == {TaskStatus.FAILED}
+    assert {outcome.evidence for outcome in outcomes if outcome} == {Evidence.PROCESS_EXIT}
+    assert all(outcome and outcome.failure_reason for outcome in outcomes)
+    assert list(result.unfinished_tasks) == []
+
+
+async def test_a_stop_that_the_cli_confirms_and_forgets() -> None:
+    fake = FakeCLI(launching("a1"))
+    with anyio.fail_after(20):
+        async with Client(transport=fake.transport()) as client:
+            await client.query("go")
+            outcome = await client.tasks["a1"].stop()
+    assert (outcome.status, outcome.evidence) == (TaskStatus.STOPPED, Evidence.STOP_REQUEST)
+
+
+async def test_a_thousand_tasks_end_in_one_breath() -> None:
+    ids = [f"a{number}" for number in range(1000)]
+    started = [frames.task_started(task_id) for task_id in ids]
+    ended = [frames.task_notification(task_id) for task_id in reversed(ids)]
+    fake = FakeCLI(steps.turn([*started, frames.of_prompt(frames.assistant("x"))]), steps.emit(*ended), level())
+    order: list[str] = []
+    with anyio.fail_after(30):
+        async with Client(transport=fake.transport()) as client:
+            await client.query("go")
+            async for task in client.tasks.as_completed(timeout=20):
+                order.append(task.id)  # noqa: PERF401 - the order is the point
+    assert sorted(order) == sorted(ids)
