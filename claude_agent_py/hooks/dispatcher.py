@@ -93,8 +93,7 @@ class HookDispatcher:
     def add(self, event: str, matcher: HookMatcher | HookHandler | Mapping[str, Any]) -> HookMatcher:
         """Add a hook, and give its matcher, by which it can be removed.
 
-        In a running session the CLI has to be told: send `initialize` again with the new `initialize_field()`. The CLI
-        withdraws the hooks that are pending at that moment, and does not run the tools that they guard.
+        In a running session the CLI has to be told, which `LiveHooks` does.
 
         Raises:
             OptionsError: The event is not known, or the matcher is wrong.
@@ -104,7 +103,7 @@ class HookDispatcher:
         return checked
 
     def remove(self, matcher: HookMatcher) -> bool:
-        """Remove a hook. It does not run any more; tell the CLI as for `add`. False where it was not there."""
+        """Remove a hook; False where it was not there. If the CLI still asks for it, it has no opinion."""
         ids = [key for key, entry in self._registered.items() if entry.matcher is matcher]
         for key in ids:
             del self._registered[key]
@@ -115,10 +114,16 @@ class HookDispatcher:
         for handler in matcher.handlers:
             self._registered[f"hook_{next(self._ids)}"] = _Registered(event, matcher, handler)
 
-    def initialize_field(self) -> dict[str, list[JSONObject]]:
-        """Give the `hooks` of the `initialize` request."""
+    def has(self, matcher: HookMatcher) -> bool:
+        """Tell whether a hook is registered."""
+        return any(entry.matcher is matcher for entry in self._registered.values())
+
+    def initialize_field(self, *, without: HookMatcher | None = None) -> dict[str, list[JSONObject]]:
+        """Give the `hooks` of the `initialize` request; `without` leaves one out."""
         groups: dict[tuple[str, int], JSONObject] = {}
         for callback_id, entry in self._registered.items():
+            if entry.matcher is without:
+                continue
             group = groups.setdefault((entry.event, id(entry.matcher)), _group(entry))
             group["hookCallbackIds"].append(callback_id)
         field: dict[str, list[JSONObject]] = {}

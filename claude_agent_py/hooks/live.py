@@ -1,0 +1,58 @@
+"""Changing the hooks of a session that runs.
+
+Owns the order of things: a new hook can answer before the CLI knows of it, and one that goes answers until the CLI
+knows that it is gone, so that a guard is never asked in vain. The CLI takes the whole set anew each time; hooks that
+are pending at that moment it withdraws, and it does not run the tool calls that they guard.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import anyio
+
+from claude_agent_py.errors import ControlRejectedError
+from claude_agent_py.hooks.dispatcher import HookDispatcher
+from claude_agent_py.hooks.matcher import HookHandler, HookMatcher
+from claude_agent_py.protocol.ports import ControlPort
+
+
+class LiveHooks:
+    """The hooks of a running session. Its methods may be called from any number of workers at once."""
+
+    def __init__(self, dispatcher: HookDispatcher, port: ControlPort) -> None:
+        self._dispatcher = dispatcher
+        self._port = port
+        self._one_at_a_time = anyio.Lock()
+
+    async def add(self, event: str, matcher: HookMatcher | HookHandler | Mapping[str, Any]) -> HookMatcher:
+        """Add a hook, and give its matcher, by which it can be removed. It is in force when this returns.
+
+        Raises:
+            OptionsError: The event is not known, or the matcher is wrong.
+            ControlError: The CLI could not be told; nothing has changed.
+        """
+        async with self._one_at_a_time:
+            added = self._dispatcher.add(event, matcher)
+            try:
+                await self._tell(self._dispatcher.initialize_field())
+            except BaseException:
+                self._dispatcher.remove(added)
+                raise
+            return added
+
+    async def remove(self, matcher: HookMatcher) -> bool:
+        """Remove a hook; False where it was not there. It does not run any more when this returns.
+
+        Raises:
+            ControlError: The CLI could not be told; nothing has changed.
+        """
+        async with self._one_at_a_time:
+            if not self._dispatcher.has(matcher):
+                return False
+            await self._tell(self._dispatcher.initialize_field(without=matcher))
+            return self._dispatcher.remove(matcher)
+
+    async def _tell(self, field: dict[str, Any]) -> None:
+        reply = await self._port.control("initialize", hooks=field)
+        if reply.get("hooks_applied") is False:
+            raise ControlRejectedError("initialize", "this connection may not change the hooks of the session")
