@@ -1,0 +1,40 @@
+"""`python -m benchmarks <what> [options]`: see README.md."""
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+
+from benchmarks import connecting, imports, messages, task_ledger
+from benchmarks.measuring import OFFICIAL, describe_machine, has_official
+from benchmarks.messages import PACE
+
+BENCHMARKS: dict[str, Callable[[argparse.Namespace], None]] = {
+    "imports": lambda given: imports.run(given.rounds or 15),
+    "connect": lambda given: connecting.run(given.rounds or 15, given.cli),
+    "messages": lambda given: messages.run(given.messages or 20_000, given.rounds or 5),
+    "paced": lambda given: messages.run(given.messages or 3_000, given.rounds or 3, pause=PACE),
+    "memory": lambda given: messages.run_memory(given.messages or 20_000, given.rounds or 3),
+    "tasks": lambda given: task_ledger.main(given.tasks, 20),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure, beside the official SDK.")
+    parser.add_argument("what", nargs="*", metavar="what", help=f"{', '.join(BENCHMARKS)}; all where none is named")
+    parser.add_argument("--rounds", type=int, help="how often to measure each; the median counts")
+    parser.add_argument("--messages", type=int, help="how many messages a conversation has")
+    parser.add_argument("--tasks", type=int, default=10_000, help="how many tasks the ledger tracks")
+    parser.add_argument("--cli", type=Path, help="the `claude` program to connect to; by default looked for")
+    given = parser.parse_args()
+    unknown = set(given.what) - set(BENCHMARKS)
+    if unknown:
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(BENCHMARKS)}")
+    print(describe_machine())
+    if not has_official():
+        print(f"The official SDK is not installed ({OFFICIAL}): the comparison is left out. See benchmarks/README.md.")
+    for name in given.what or BENCHMARKS:
+        BENCHMARKS[name](given)
+
+
+if __name__ == "__main__":
+    main()

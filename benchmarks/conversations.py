@@ -1,0 +1,79 @@
+"""The conversations to replay: what a CLI would write, as lines.
+
+Owns their shape. `mixed` goes through recordings of the real CLI again and again, with new task ids every time;
+`assistant` and `deltas` are many messages of one kind. All begin like a turn and end with its result.
+"""
+
+import itertools
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+from claude_agent_py.testing import frames
+
+JSONObject: TypeAlias = dict[str, Any]
+
+RECORDINGS: Final = Path(__file__).parent.parent / "tests" / "recordings"
+SESSIONS: Final = ("turns/stream_with_thinking_and_tool", "tasks/s03_parallel_fg", "tasks/s04_nested_bg")
+NOT_REPLAYED: Final = ("control_request", "control_response", "control_cancel_request", "command_lifecycle", "result")
+"""They belong to the process that was recorded, or end a run."""
+
+PROMPT: Final = "9a09f7f7-0000-4000-8000-000000000000"
+"""Stands for the uuid of the prompt, in what the replaying program sends."""
+
+TEXT: Final = "The parser reads a line, finds the frame in it and hands it on; what it does not know it keeps. " * 2
+
+
+def assistant() -> Iterator[JSONObject]:
+    """Texts of the main agent."""
+    while True:
+        yield frames.assistant(TEXT)
+
+
+def deltas() -> Iterator[JSONObject]:
+    """Partial messages: pieces of text."""
+    while True:
+        delta = {"type": "text_delta", "text": " and hands it on"}
+        yield frames.stream_event({"type": "content_block_delta", "index": 0, "delta": delta})
+
+
+def mixed() -> Iterator[JSONObject]:
+    """All that recorded sessions consist of: streaming, tools, subagents, tasks."""
+    recorded = [frame for name in SESSIONS for frame in _recorded(name)]
+    ids = [frame["task_id"] for frame in recorded if frame.get("subtype") == "task_started"]
+    text = json.dumps(recorded)
+    for cycle in itertools.count():
+        fresh = text
+        for task_id in ids:
+            fresh = fresh.replace(task_id, f"{task_id[:-6]}{cycle:06x}")
+        yield from json.loads(fresh)
+
+
+def _recorded(name: str) -> Iterator[JSONObject]:
+    for line in (RECORDINGS / f"{name}.jsonl").read_text(encoding="utf-8").splitlines():
+        record = json.loads(line)
+        if record["dir"] == "out" and record["m"]["type"] not in NOT_REPLAYED:
+            frame: JSONObject = record["m"]
+            if frame.get("subtype") != "session_state_changed":
+                yield {key: value for key, value in frame.items() if not key.startswith("user_message_uuid")}
+
+
+KINDS: Final[dict[str, Callable[[], Iterator[JSONObject]]]] = {
+    "assistant": assistant,
+    "deltas": deltas,
+    "mixed": mixed,
+}
+
+
+def write(path: Path, kind: str, messages: int) -> float:
+    """Write a turn of so many messages, its first and its last included; give their mean size in bytes."""
+    asked = {"user_message_uuid": PROMPT, "user_message_uuids": [PROMPT]}
+    turn = [
+        frames.init(**asked),
+        *itertools.islice(KINDS[kind](), max(0, messages - 2)),
+        frames.result("done") | asked,
+    ]
+    data = b"".join(json.dumps(frame, separators=(",", ":")).encode() + b"\n" for frame in turn)
+    path.write_bytes(data)
+    return len(data) / len(turn)
