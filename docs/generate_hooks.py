@@ -1,0 +1,105 @@
+"""Write the tables of `docs/hooks.md` from the events and models themselves.
+
+python docs/generate.py           rewrites what stands between the marks
+python docs/generate.py --check   exits with 1 where that would change something
+"""
+
+import inspect
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from pydantic import BaseModel
+
+from claude_agent_py.wire.hooks import HOOK_EVENT_FACTS, HOOK_INPUTS, HOOK_OUTPUTS, HookInput, HookOutput
+
+PAGE = Path(__file__).with_name("hooks.md")
+BEGIN, END = "<!-- generated: {} -->\n", "<!-- end -->\n"
+
+SENT = {"always": "yes", "partly": "partly", "never": "**never**", "unseen": "not seen"}
+BLOCKS = {
+    "decision": '`decision="block"`',
+    "permission_decision": '`permission_decision="deny"`',
+    "behavior": '`behavior="deny"`',
+    None: "",
+}
+
+
+def first_paragraph(model: type[BaseModel]) -> str:
+    return " ".join(inspect.cleandoc(model.__doc__ or "").partition("\n\n")[0].split())
+
+
+def own_fields(model: type[BaseModel], base: type[BaseModel]) -> str:
+    names = [name for name in model.model_fields if name not in base.model_fields or name in ("agent_id", "agent_type")]
+    names = [name for name in names if name in _declared(model, base)]
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def _declared(model: type[BaseModel], base: type[BaseModel]) -> set[str]:
+    """Give the fields that a model or its bases below `base` declare."""
+    between = [one for one in model.__mro__ if issubclass(one, base) and one is not base]
+    return {name for one in between for name in vars(one).get("__annotations__", {})}
+
+
+def table(head: str, rows: Iterable[tuple[str, ...]]) -> str:
+    columns = head.split("|")
+    lines = [f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}"]
+    lines += [f"| {' | '.join(row)} |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def events() -> str:
+    rows = [
+        (
+            f"`{event}`",
+            facts.summary,
+            {None: "*ignored*", "file name": "file name"}.get(facts.matches, f"`{facts.matches}`"),
+            SENT[facts.delivery] + (f" ({', '.join(sorted(facts.sent_for))})" if facts.sent_for else ""),
+            BLOCKS[facts.block],
+            facts.note,
+        )
+        for event, facts in HOOK_EVENT_FACTS.items()
+    ]
+    return table("event|comes|pattern is compared with|sent|blocks|note", rows)
+
+
+def inputs() -> str:
+    rows = [
+        (f"`{model.__name__}`", first_paragraph(model), own_fields(model, HookInput)) for model in HOOK_INPUTS.values()
+    ]
+    return table("input|means|fields", rows)
+
+
+def outputs() -> str:
+    rows = [
+        (f"`{model.__name__}`", first_paragraph(model), own_fields(model, HookOutput))
+        for model in HOOK_OUTPUTS.values()
+    ]
+    return table("output|may|fields", rows)
+
+
+def generate(text: str) -> str:
+    """Give the page with every table written anew."""
+    tables: Mapping[str, str] = {"events": events(), "inputs": inputs(), "outputs": outputs()}
+    for name, content in tables.items():
+        before, begin, rest = text.partition(BEGIN.format(name))
+        _, end, after = rest.partition(END)
+        if not begin or not end:
+            raise SystemExit(f"{PAGE.name} has no marks for {name!r}")
+        text = f"{before}{begin}\n{content}\n{end}{after}"
+    return text
+
+
+def main(arguments: list[str]) -> int:
+    old = PAGE.read_text(encoding="utf-8")
+    new = generate(old)
+    if "--check" in arguments:
+        if new != old:
+            print(f"{PAGE.name} is not up to date: run `python docs/{Path(__file__).name}`", file=sys.stderr)
+        return int(new != old)
+    PAGE.write_text(new, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

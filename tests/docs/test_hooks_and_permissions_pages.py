@@ -1,0 +1,32 @@
+"""The pages about hooks, permissions and questions: up to date, and what they show works."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from claude_agent_py.wire.hooks import HOOK_EVENTS
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def test_the_tables_are_up_to_date() -> None:
+    command = [sys.executable, str(DOCS / "generate_hooks.py"), "--check"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_every_event_is_on_the_page() -> None:
+    assert set(re.findall(r"^\| `(\w+)` \|", (DOCS / "hooks.md").read_text(), re.MULTILINE)) >= set(HOOK_EVENTS)
+
+
+@pytest.mark.parametrize("page", ["hooks.md", "permissions.md", "questions-and-approvals.md"])
+def test_what_a_page_shows_works(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"^```python\n(.*?)^```", (DOCS / page).read_text(), re.DOTALL | re.MULTILINE)
+    assert blocks
+    names: dict[str, object] = {}
+    for block in blocks:
+        exec(compile(block, page, "exec"), names)
