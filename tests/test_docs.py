@@ -77,6 +77,11 @@ def test_generated_tables_are_up_to_date(script: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_the_index_names_every_page() -> None:
+    linked = set(LINK.findall((ROOT / "docs" / "index.md").read_text(encoding="utf-8")))
+    assert {page.name for page in ROOT.glob("docs/*.md")} - {"index.md"} <= linked
+
+
 def test_every_error_has_its_place_in_the_docs() -> None:
     text = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
     raised = [name for name, value in vars(errors).items() if isinstance(value, type) and not name.startswith("_")]
