@@ -5,6 +5,7 @@ shell needs. An error of the library ends with its text and exit code 1, never w
 """
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -106,8 +107,40 @@ def _demo(arguments: argparse.Namespace) -> int:
     return demo(live=arguments.live)
 
 
+# interactions and answer ------------------------------------------------------------------------------------------
+
+
+def _inbox_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--inbox",
+        metavar="FILE",
+        default=os.environ.get("CLAUDE_AGENT_INBOX"),
+        help="the file of the SQLiteInbox (default: the variable CLAUDE_AGENT_INBOX)",
+    )
+
+
+def _answer_arguments(parser: argparse.ArgumentParser) -> None:
+    _inbox_argument(parser)
+    parser.add_argument("id", help="which question, as `interactions` shows it")
+    parser.add_argument("words", nargs=argparse.REMAINDER, help="the answer: allow, deny [why], a number, ...")
+
+
+def _interactions(arguments: argparse.Namespace) -> int:
+    from claude_agent_py.cli.interactions import list_interactions
+
+    return list_interactions(arguments.inbox)
+
+
+def _answer(arguments: argparse.Namespace) -> int:
+    from claude_agent_py.cli.interactions import answer_interaction
+
+    return answer_interaction(arguments.inbox, arguments.id, arguments.words)
+
+
 COMMANDS = (
     Command("install-cli", "Fetch the Claude Code CLI into the cache folder.", _install_arguments, _install),
     Command("doctor", "Show what is installed, where the CLI was found, and what is missing.", _no_arguments, _doctor),
     Command("demo", "Watch two subagents and a shell command in the background, offline.", _demo_arguments, _demo),
+    Command("interactions", "List what waits for a person in an inbox file.", _inbox_argument, _interactions),
+    Command("answer", "Answer one thing that waits in an inbox file.", _answer_arguments, _answer),
 )

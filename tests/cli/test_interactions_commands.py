@@ -1,0 +1,119 @@
+"""The commands `interactions` and `answer`."""
+
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from anyio import to_thread
+
+from claude_agent_py.cli.main import main
+from claude_agent_py.permissions import PermissionContext, SQLiteInbox
+from claude_agent_py.wire.asks import CanUseToolRequest, ElicitationRequest, UserDialogRequest
+
+BASH = CanUseToolRequest(
+    tool_name="Bash", input={"command": "rm \x1b[2J x"}, tool_use_id="t", agent_id="a1", decision_reason="because"
+)
+QUESTION = CanUseToolRequest(
+    tool_name="AskUserQuestion",
+    input={"questions": [{"question": "Which?", "header": "W", "options": [{"label": "A", "description": "first"}]}]},
+    tool_use_id="t",
+)
+PLAN = CanUseToolRequest(tool_name="ExitPlanMode", input={}, tool_use_id="t")
+FORM = ElicitationRequest(
+    mcp_server_name="e",
+    message="Who?",
+    url="https://example.com",
+    mode="form",
+    requested_schema={"properties": {"n": {"type": "string", "enum": ["a", "b"]}}, "required": ["n"]},
+)
+DIALOG = UserDialogRequest(dialog_kind="refusal_fallback_prompt")
+
+
+async def answered(inbox: SQLiteInbox, kind: Any, wire: Any, words: list[str]) -> tuple[Any, list[int]]:
+    """Ask, answer on the command line, and give the reply and the exit codes."""
+    replies: list[Any] = []
+    codes: list[int] = []
+
+    async def ask() -> None:
+        replies.append(await inbox.ask(kind, wire, PermissionContext(request_id="r", agent_id="a1")))
+
+    def person() -> None:
+        codes.append(main(["interactions", "--inbox", str(inbox.path)]))
+        (interaction,) = inbox
+        codes.append(main(["answer", "--inbox", str(inbox.path), interaction.id, *words]))
+
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as group:
+            group.start_soon(ask)
+            while not await to_thread.run_sync(lambda: list(inbox)):
+                await anyio.sleep(0.01)
+            await to_thread.run_sync(person)
+            if codes[-1] != 0:
+                group.cancel_scope.cancel()
+    return (replies[0] if replies else None), codes
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("kind", "wire", "words", "reply", "shown"),
+    [
+        (
+            "permission",
+            BASH,
+            ["deny", "not", "-rf"],
+            {"behavior": "deny", "message": "not -rf"},
+            ["agent a1", "command: rm \ufffd[2J x", "because: because", "allow | deny [why]"],
+        ),
+        (
+            "question",
+            QUESTION,
+            ["1"],
+            {"behavior": "allow", "updatedInput": {**QUESTION.input, "answers": {"Which?": "A"}}},
+            ["Which?", "1. A: first"],
+        ),
+        ("plan", PLAN, ["allow"], {"behavior": "allow"}, ["was not written down"]),
+        (
+            "elicitation",
+            FORM,
+            ["accept", "n=a"],
+            {"action": "accept", "content": {"n": "a"}},
+            ["e: Who?", "https://example.com", "n: string (a, b), required"],
+        ),
+        ("dialog", DIALOG, ["dismiss"], {"behavior": "cancelled"}, ["refusal_fallback_prompt"]),
+    ],
+)
+async def test_every_kind_is_shown_and_answered(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: Any, wire: Any, words: list[str], reply: Any, shown: Any
+) -> None:
+    inbox = SQLiteInbox(tmp_path / "i.db", poll=0.01)
+    assert await answered(inbox, kind, wire, words) == (reply, [0, 0])
+    printed = capsys.readouterr().out
+    assert all(part in printed for part in shown), printed
+    assert "\x1b" not in printed
+    assert printed.endswith("answered\n")
+
+
+@pytest.mark.anyio
+async def test_words_that_mean_nothing_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    inbox = SQLiteInbox(tmp_path / "i.db", poll=0.01)
+    assert await answered(inbox, "permission", BASH, ["perhaps"]) == (None, [0, 1])
+    assert "answer with: allow | deny [why]" in capsys.readouterr().err
+
+
+def test_an_empty_inbox(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    SQLiteInbox(tmp_path / "i.db")
+    monkeypatch.setenv("CLAUDE_AGENT_INBOX", str(tmp_path / "i.db"))
+    assert main(["interactions"]) == 0
+    assert capsys.readouterr().out == "nothing waits\n"
+    assert main(["answer", "12ab", "allow"]) == 1
+    assert "'12ab'" in capsys.readouterr().err
+
+
+def test_no_inbox(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CLAUDE_AGENT_INBOX", raising=False)
+    assert main(["interactions"]) == 1
+    assert "--inbox" in capsys.readouterr().err
+    assert main(["interactions", "--inbox", str(tmp_path / "none.db")]) == 1
+    assert "there is no inbox" in capsys.readouterr().err
+    assert not (tmp_path / "none.db").exists()
