@@ -88,9 +88,10 @@ class SQLiteInbox(Inbox):
             return _checked(kind, wire, await self._ask(kind, wire, context))
 
     async def _ask(self, kind: Kind, wire: Any, context: PermissionContext) -> str | None:
-        with anyio.CancelScope(shield=True):  # what is written must be ended, too
-            interaction_id = await to_thread.run_sync(self._open, kind, wire, context)
+        interaction_id = secrets.token_hex(4)
         reply: str | None = None
+        with anyio.CancelScope(shield=True):  # what is written must be ended, too
+            await to_thread.run_sync(self._open, interaction_id, kind, wire, context)
         try:
             with anyio.move_on_after(self.timeout):
                 await self._answered(interaction_id)
@@ -101,9 +102,8 @@ class SQLiteInbox(Inbox):
 
     # The side that asks ------------------------------------------------------------------------------------------
 
-    def _open(self, kind: Kind, wire: Any, context: PermissionContext) -> str:
+    def _open(self, interaction_id: str, kind: Kind, wire: Any, context: PermissionContext) -> None:
         now = time.time()
-        interaction_id = secrets.token_hex(4)
         row = (
             interaction_id,
             kind,
@@ -122,7 +122,6 @@ class SQLiteInbox(Inbox):
                 row,
             )
         )
-        return interaction_id
 
     async def _answered(self, interaction_id: str) -> None:
         signed_at = time.monotonic()
