@@ -168,9 +168,10 @@ def test_a_file_that_is_replaced_between_looking_and_opening_is_not_read(
     regular.write_text("x")
     os.mkfifo(pipe)
     facts = os.stat(regular)
-    monkeypatch.setattr(os, "stat", lambda path: facts)  # what was there a moment ago
-    with pytest.raises(OSError, match="not a regular file"):
-        open_regular(str(pipe))
+    with monkeypatch.context() as patches:
+        patches.setattr(os, "stat", lambda path: facts)  # what was there a moment ago
+        with pytest.raises(OSError, match="not a regular file"):
+            open_regular(str(pipe))
 
 
 async def test_a_missing_file_is_a_typed_error(tmp_path: Path) -> None:
