@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from claude_agent_py.launch.locate import CLI_VARIABLE, find_cli
+from claude_agent_py.testing import ScriptedModel
+
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
 PRINTED: dict[str, list[str]] = {
@@ -100,3 +103,12 @@ def test_an_example_on_the_real_model_says_that_it_needs_a_key() -> None:
     done = run_example("quickstart", "--live", env={"ANTHROPIC_API_KEY": ""})
     assert done.returncode == 1
     assert done.stderr.strip() == "Set ANTHROPIC_API_KEY to run this on the real model, or leave out --live."
+
+
+@pytest.mark.real_cli
+def test_live_asks_the_model_that_the_environment_names() -> None:
+    with ScriptedModel(["Lyon.", "1", "2"]) as model:  # stands in for the real one
+        done = run_example("quickstart", "--live", env=model.environment(**{CLI_VARIABLE: str(find_cli())}))
+        asked = [request.last_user_text for request in model.requests_of("main")]
+    assert (done.returncode, done.stdout, done.stderr) == (0, "Lyon.\n1 -> 2\n", "")
+    assert len(asked) == 3
