@@ -13,6 +13,11 @@ from claude_agent_py.testing import ScriptedModel
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
 PRINTED: dict[str, list[str]] = {
+    "approvals": [
+        "asked: Which target? ['debug', 'release']\n",
+        "waits: Bash: touch built; the task is awaiting_user\n",
+        "Build: completed, built/debug is there\n",
+    ],
     "background_tasks": [
         "3 tasks",
         "unfinished: []",
@@ -36,7 +41,16 @@ PRINTED: dict[str, list[str]] = {
         "Build completed with exit code 0\n",
     ],
     "from_plain_code": ["Paris.", "USD"],
+    "hooks": [
+        "denied: rm -rf build\nreviewer says: it looks good\nChecked: nothing is missing.\n",
+    ],
     "mcp_servers": ["connected"],
+    "permissions": [
+        "asked: touch one\nasked: curl https://example.com\n",
+        "denied: Bash {'command': 'curl",
+        "denied: Write {'file_path': '/etc/hello.txt'",
+        "Two files are there.\n",
+    ],
     "pictures": ["Red."],
     "quickstart": ["Paris.\n7 -> 14\n"],
     "reading_messages": [

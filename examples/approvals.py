@@ -1,0 +1,63 @@
+"""Questions and approvals: an inbox, and somebody in another process who answers what waits in it."""
+
+import sys
+from pathlib import Path
+
+import anyio
+from offline import offline
+
+from claude_agent_py import AgentDefinition, Answers, Client, ClientOptions, PermissionContext, Question, SQLiteInbox
+from claude_agent_py.testing import Reply, text, tool_use
+
+INBOX = Path("approvals.db")
+
+
+async def on_question(questions: list[Question], context: PermissionContext) -> Answers:
+    """Stand for a form: choose the first option of each."""
+    for question in questions:
+        print(f"asked: {question.question} {[option.label for option in question.options]}")
+    return Answers([question.options[0].label for question in questions])
+
+
+async def person(client: Client, inbox: SQLiteInbox) -> None:
+    """Stand for a colleague at a terminal of their own."""
+    while not (waiting := list(inbox)):  # noqa: ASYNC110 - from another process one can only look again
+        await anyio.sleep(0.1)
+    print(f"waits: {waiting[0].summary}; the task is {', '.join(task.status for task in client.tasks)}")
+    answer = [sys.executable, "-m", "claude_agent_py", "answer", "--inbox", str(INBOX), waiting[0].id, "allow"]
+    await anyio.run_process(answer)
+
+
+async def main() -> None:
+    inbox = SQLiteInbox(INBOX)
+    options = ClientOptions(
+        on_question=on_question,
+        interactions=inbox,
+        permission_mode="default",
+        agents={"builder": AgentDefinition(description="Builds", prompt="You build.")},
+    )
+    async with Client(options) as client, anyio.create_task_group() as workers:
+        workers.start_soon(person, client, inbox)
+        result = await client.query("Build it", until="idle")
+        print(result.text)
+        for task in client.tasks:
+            print(f"{task.description}: {task.status}, {task.summary}")
+
+
+QUESTION = {
+    "question": "Which target?",
+    "header": "Target",
+    "options": [{"label": "debug", "description": "quick"}, {"label": "release", "description": "small"}],
+    "multiSelect": False,
+}
+SCRIPT = [
+    Reply(tool_use("AskUserQuestion", {"questions": [QUESTION]})),
+    Reply(tool_use("Agent", {"description": "Build", "prompt": "Build debug", "subagent_type": "builder"})),
+    text("The build is under way."),
+    text("Built."),
+]
+BUILDER = [Reply(tool_use("Bash", {"command": "touch built", "description": "Build"})), text("built/debug is there")]
+
+if __name__ == "__main__":
+    with offline(SCRIPT, agents={"Build debug": BUILDER}):
+        anyio.run(main)

@@ -1,0 +1,63 @@
+"""Permissions: policies that decide by rule, and a handler for what they leave open."""
+
+from pathlib import Path
+
+import anyio
+from offline import offline
+
+from claude_agent_py import (
+    AddRules,
+    Allow,
+    BashInput,
+    Client,
+    ClientOptions,
+    Deny,
+    PermissionContext,
+    PermissionRequest,
+    PermissionRuleValue,
+)
+from claude_agent_py.permissions import ask, bash_commands, first_of, read_only, within
+from claude_agent_py.testing import Reply, text, tool_use
+
+
+def decide(request: PermissionRequest, context: PermissionContext) -> Allow | Deny:
+    """Stand for a person. An answer may change the rules, too."""
+    if not isinstance(request.input, BashInput):
+        return Deny("Only commands, please.")
+    print(f"asked: {request.input.command}")
+    if "curl" in request.input.command:
+        return Deny("Stay offline.")
+    rule = PermissionRuleValue.parse("Bash(touch *)")
+    return Allow(updated_permissions=[AddRules(rules=[rule], behavior="allow", destination="session")])
+
+
+async def main() -> None:
+    policy = first_of(
+        read_only(),
+        within(Path.cwd()),
+        bash_commands(allow=["git status", "echo *"]),
+        ask(decide),
+    )
+    options = ClientOptions(can_use_tool=policy, permission_mode="default")
+    async with Client(options) as client:
+        result = await client.query("Set up the project")
+        for denial in result.permission_denials:
+            print(f"denied: {denial.tool_name} {denial.tool_input}")
+        print(result.text)
+
+
+def shell(command: str) -> Reply:
+    return Reply(tool_use("Bash", {"command": command, "description": "Run it"}))
+
+
+SCRIPT = [
+    shell("touch one"),
+    shell("touch two"),
+    shell("curl https://example.com"),
+    Reply(tool_use("Write", {"file_path": "/etc/hello.txt", "content": "hello"})),
+    text("Two files are there."),
+]
+
+if __name__ == "__main__":
+    with offline(SCRIPT):
+        anyio.run(main)
