@@ -29,8 +29,8 @@ _PROC = Path("/proc")
 async def wait_for_exit(process: Process) -> int:
     """Wait until a process is gone, whatever it started; give its exit status.
 
-    asyncio (Python 3.11) tells the end of a process only once its pipes are closed, too, and what it started may hold
-    them open: so the status is looked at now and then.
+    On asyncio, anyio before 4.15 tells the end of a process only once its pipes are closed, too, and what it started
+    may hold them open: so the status is looked at now and then.
     """
     async with anyio.create_task_group() as group:
         group.start_soon(_look_now_and_then, process, group.cancel_scope)

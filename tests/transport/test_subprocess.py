@@ -1,0 +1,466 @@
+"""The subprocess transport against small programs that behave, misbehave, and leave others behind."""
+
+import os
+import signal
+import sys
+import textwrap
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import pytest
+
+from claude_agent_py.errors import CLIStartError
+from claude_agent_py.transport import SubprocessTransport
+from claude_agent_py.transport.processes import descendants
+from claude_agent_py.transport.subprocess import KILL_GRACE, TERM_GRACE
+
+pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform == "win32", reason="signals and groups of POSIX")]
+
+ECHO = """
+    import sys
+    while part := sys.stdin.buffer.read1():
+        sys.stdout.buffer.write(part)
+        sys.stdout.buffer.flush()
+"""
+STUBBORN = """
+    import signal, sys, time
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    print("ready", flush=True)
+    while True:
+        time.sleep(60)
+"""
+PARENT = """
+    import subprocess, sys
+    children = [
+        subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=alone)
+        for alone in (False, True)
+    ]
+    print(*(child.pid for child in children), flush=True)
+"""
+"""A program with two children that inherit its pipes; one of them leads a group of its own."""
+
+
+def program(
+    code: str, *args: str, on_stderr: Callable[[str], None] | None = None, stderr_bytes: int = 64 * 1024
+) -> SubprocessTransport:
+    argv = [sys.executable, "-I", "-S", "-c", textwrap.dedent(code), *args]
+    return SubprocessTransport(argv, env=dict(os.environ), on_stderr=on_stderr, stderr_bytes=stderr_bytes)
+
+
+@asynccontextmanager
+async def running(transport: SubprocessTransport, *, grace: float = 5.0) -> AsyncIterator[SubprocessTransport]:
+    """Run a program for the length of the block, stderr reader included."""
+    with anyio.fail_after(30):
+        await transport.start()
+        try:
+            async with anyio.create_task_group() as group:
+                group.start_soon(transport.run)
+                yield transport
+                await transport.close(grace=grace)
+        finally:
+            await transport.close(grace=0.0)
+
+
+async def read_line(transport: SubprocessTransport) -> bytes:
+    data = b""
+    while not data.endswith(b"\n"):
+        data += await transport.receive()
+    return data
+
+
+async def read_all(transport: SubprocessTransport) -> bytes:
+    data = bytearray()
+    while part := await transport.receive():
+        data += part
+    return bytes(data)
+
+
+def is_alive(pid: int) -> bool:
+    """Tell whether a process runs; one that is dead but not collected does not."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] != "Z"
+
+
+async def wait_until_gone(pid: int) -> None:
+    with anyio.fail_after(5):
+        while is_alive(pid):
+            await anyio.sleep(0.01)
+
+
+# Talking
+
+
+async def test_what_is_sent_comes_back() -> None:
+    async with running(program(ECHO)) as echo:
+        await echo.send(b"hello\n")
+        assert await read_line(echo) == b"hello\n"
+        await echo.end_input()
+        await echo.end_input()
+        assert await echo.receive() == b""
+        assert await echo.receive() == b""
+        assert await echo.wait() == 0
+    assert echo.exit_code == 0
+
+
+async def test_large_lines_go_both_ways_at_the_same_time() -> None:
+    line = b"x" * 20_000_000 + b"\n"
+    received = b""
+    async with running(program(ECHO)) as echo, anyio.create_task_group() as group:
+
+        async def read() -> None:
+            nonlocal received
+            received = await read_all(echo)
+
+        group.start_soon(read)
+        await echo.send(line)
+        await echo.end_input()
+    assert received == line
+
+
+async def test_it_starts_with_the_environment_and_the_directory_that_it_is_given(tmp_path: Path) -> None:
+    code = "import os; print(os.getcwd(), os.environ.get('GIVEN'), os.environ.get('HOME'))"
+    transport = SubprocessTransport([sys.executable, "-I", "-c", code], env={"GIVEN": "yes"}, cwd=tmp_path)
+    async with running(transport):
+        assert (await read_line(transport)).decode().split() == [str(tmp_path), "yes", "None"]
+
+
+async def test_it_leads_a_process_group_of_its_own() -> None:
+    async with running(program("import os; print(os.getpgid(0), os.getpid())")) as child:
+        group, pid = map(int, (await read_line(child)).split())
+        assert group == pid == child.pid
+        assert group != os.getpgid(0)
+
+
+@pytest.mark.parametrize("code", [0, 3, 255])
+async def test_the_exit_status(code: int) -> None:
+    async with running(program(f"raise SystemExit({code})")) as transport:
+        assert await transport.wait() == code
+    assert transport.exit_code == code
+
+
+async def test_the_exit_status_of_a_program_that_was_killed() -> None:
+    async with running(program("import os, signal; os.kill(os.getpid(), signal.SIGKILL)")) as transport:
+        assert await transport.wait() == -signal.SIGKILL
+
+
+async def test_several_may_wait_for_the_end() -> None:
+    statuses: list[int | None] = []
+    async with running(program(ECHO)) as echo, anyio.create_task_group() as group:
+
+        async def wait() -> None:
+            statuses.append(await echo.wait())
+
+        for _ in range(3):
+            group.start_soon(wait)
+        await echo.end_input()
+    assert statuses == [0, 0, 0]
+
+
+async def test_the_end_is_noticed_although_a_grandchild_holds_the_pipes() -> None:
+    statuses: list[int | None] = []
+
+    async def wait() -> None:
+        statuses.append(await transport.wait())
+
+    async with running(program(textwrap.dedent(PARENT) + "sys.stdin.read()")) as transport:
+        pids = [int(pid) for pid in (await read_line(transport)).split()]
+        try:
+            with anyio.fail_after(3):
+                async with anyio.create_task_group() as group:
+                    group.start_soon(wait)
+                    await anyio.wait_all_tasks_blocked()
+                    await transport.end_input()
+        finally:
+            for pid in pids:  # their parent is gone: nobody else will find them
+                os.kill(pid, signal.SIGKILL)
+    assert statuses == [0]
+
+
+async def test_sending_to_a_program_that_is_gone_fails() -> None:
+    async with running(program("import sys; sys.stdin.close()")) as transport:
+        await transport.wait()
+
+        async def send_on() -> None:
+            for _ in range(100):
+                await transport.send(b"x" * 100_000)
+
+        with pytest.raises(anyio.BrokenResourceError):
+            await send_on()
+
+
+async def test_sending_after_the_end_of_the_input_fails() -> None:
+    async with running(program(ECHO)) as echo:
+        await echo.end_input()
+        with pytest.raises(anyio.ClosedResourceError):
+            await echo.send(b"x")
+
+
+async def test_a_cancelled_receive_loses_nothing() -> None:
+    async with running(program(ECHO)) as echo:
+        for _ in range(5):
+            with anyio.move_on_after(0.02):
+                await echo.receive()
+        await echo.send(b"still here\n")
+        assert await read_line(echo) == b"still here\n"
+
+
+async def test_a_send_that_nobody_reads_can_be_cancelled() -> None:
+    async with running(program("import time; time.sleep(600)"), grace=0.0) as transport:
+        with anyio.move_on_after(0.1) as scope:
+            await transport.send(b"x" * 10_000_000)
+        assert scope.cancelled_caught
+
+
+# stderr
+
+
+async def test_stderr_comes_line_by_line_and_its_end_is_kept() -> None:
+    lines: list[str] = []
+    code = r"""
+        import sys
+        sys.stderr.buffer.write(b"one\ntwo\r\n\xff\n")
+        sys.stderr.flush()
+        sys.stderr.buffer.write("drei\u00e9\nno line break".encode())
+    """
+    async with running(program(code, on_stderr=lines.append)) as transport:
+        assert await transport.wait() == 0
+    assert lines == ["one", "two", "\ufffd", "drei\u00e9", "no line break"]
+    assert transport.stderr_tail == "one\ntwo\r\n\ufffd\ndrei\u00e9\nno line break"
+
+
+async def test_of_a_long_stderr_only_the_end_is_kept() -> None:
+    lines: list[str] = []
+    code = "import sys; [print(f'line {n}', file=sys.stderr) for n in range(100_000)]"
+    async with running(program(code, on_stderr=lines.append, stderr_bytes=1000)) as transport:
+        await transport.wait()
+    assert len(transport.stderr_tail) == 1000
+    assert transport.stderr_tail.endswith("line 99998\nline 99999\n")
+    assert lines == [f"line {number}" for number in range(100_000)]
+
+
+async def test_an_endless_line_of_stderr_comes_in_pieces() -> None:
+    lines: list[str] = []
+    code = "import sys; sys.stderr.write('x' * 3_000_000)"
+    async with running(program(code, on_stderr=lines.append, stderr_bytes=1000)) as transport:
+        await transport.wait()
+    assert "".join(lines) == "x" * 3_000_000
+    assert max(map(len, lines)) < 500_000
+    assert transport.stderr_tail == "x" * 1000
+
+
+async def test_a_program_that_writes_to_stderr_only_is_not_held_up() -> None:
+    code = "import sys; sys.stderr.write('x' * 1_000_000); sys.stderr.flush(); print('through')"
+    async with running(program(code)) as transport:
+        assert await read_line(transport) == b"through\n"
+
+
+# Starts that fail
+
+
+async def start_error(argv: list[str], *, cwd: Path | None = None, env: dict[str, str] | None = None) -> CLIStartError:
+    transport = SubprocessTransport(argv, env=env if env is not None else dict(os.environ), cwd=cwd)
+    with anyio.fail_after(10), pytest.raises(CLIStartError) as caught:
+        await transport.start()
+    assert caught.value.cli_path == argv[0]
+    assert transport.pid is None
+    assert transport.exit_code is None
+    await transport.close()
+    return caught.value
+
+
+async def test_a_program_that_is_missing(tmp_path: Path) -> None:
+    assert "No such file" in str(await start_error([str(tmp_path / "claude")]))
+
+
+async def test_a_program_that_may_not_be_executed(tmp_path: Path) -> None:
+    plain = tmp_path / "claude"
+    plain.write_text("#!/bin/sh\n")
+    plain.chmod(0o644)
+    assert "Permission denied" in str(await start_error([str(plain)]))
+
+
+async def test_a_program_of_another_format(tmp_path: Path) -> None:
+    garbage = tmp_path / "claude"
+    garbage.write_bytes(b"\x00garbage")
+    garbage.chmod(0o755)
+    assert "Exec format error" in str(await start_error([str(garbage)]))
+
+
+async def test_a_directory_that_is_missing(tmp_path: Path) -> None:
+    assert "No such file" in str(await start_error([sys.executable, "-c", ""], cwd=tmp_path / "nowhere"))
+
+
+async def test_a_nul_byte_in_an_argument_or_a_variable() -> None:
+    assert "null byte" in str(await start_error([sys.executable, "-c", "a\0b"]))
+    assert "null byte" in str(await start_error([sys.executable, "-c", ""], env={"A": "a\0b"}))
+
+
+async def test_an_argument_that_is_too_long() -> None:
+    assert "too long" in str(await start_error([sys.executable, "-c", "x" * 3_000_000]))
+
+
+async def test_a_start_that_is_cancelled_leaves_nothing_behind() -> None:
+    transport = program(ECHO)
+    with anyio.fail_after(10):
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            await transport.start()
+        await transport.close(grace=0.0)
+    children = [process.pid for process in descendants(os.getpid()) if is_alive(process.pid)]
+    assert children == []
+
+
+async def test_before_the_start_nothing_can_be_sent_or_received() -> None:
+    transport = program(ECHO)
+    with pytest.raises(anyio.ClosedResourceError):
+        await transport.receive()
+    with pytest.raises(anyio.ClosedResourceError):
+        await transport.send(b"x")
+    await transport.close()
+
+
+# The end
+
+
+async def test_a_program_that_ends_with_its_input_is_not_hurried() -> None:
+    code = "import sys, time; sys.stdin.read(); time.sleep(0.3); print('done'); raise SystemExit(7)"
+    async with running(program(code), grace=10.0) as transport, anyio.create_task_group() as group:
+        said: list[bytes] = []
+
+        async def read() -> None:
+            said.append(await read_all(transport))
+
+        group.start_soon(read)
+        await transport.close(grace=10.0)
+    assert transport.exit_code == 7
+    assert said == [b"done\n"]
+
+
+async def test_a_program_that_ignores_the_end_of_its_input_is_asked_to_end() -> None:
+    code = "print('ready', flush=True)\nimport time\ntime.sleep(600)"
+    async with running(program(code)) as transport:
+        await read_line(transport)
+        began = anyio.current_time()
+        await transport.close(grace=0.2)
+        assert 0.2 <= anyio.current_time() - began < TERM_GRACE
+    assert transport.exit_code == -signal.SIGTERM
+
+
+async def test_a_program_that_ignores_that_too_is_killed_within_the_bound() -> None:
+    async with running(program(STUBBORN)) as transport:
+        await read_line(transport)
+        began = anyio.current_time()
+        await transport.close(grace=0.1)
+        assert anyio.current_time() - began < 0.1 + TERM_GRACE + KILL_GRACE
+    assert transport.exit_code == -signal.SIGKILL
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="descendants are read from /proc")
+@pytest.mark.parametrize("ending", ["with its input", "by force"])
+async def test_what_the_program_started_ends_with_it(ending: str) -> None:
+    rest = "sys.stdin.read()" if ending == "with its input" else "__import__('time').sleep(600)"
+    async with running(program(textwrap.dedent(PARENT) + rest)) as transport:
+        pids = [int(pid) for pid in (await read_line(transport)).split()]
+        assert transport.pid is not None
+        assert {process.pid for process in descendants(transport.pid)} == set(pids)
+        await transport.close(grace=5.0 if ending == "with its input" else 0.0)
+    for pid in pids:
+        await wait_until_gone(pid)
+    assert transport.exit_code == (0 if ending == "with its input" else -signal.SIGTERM)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="orphans are known by their environment in /proc")
+async def test_what_a_program_that_died_has_left_behind_ends_too() -> None:
+    async with running(program(textwrap.dedent(PARENT) + "sys.stdin.readline(); raise SystemExit(1)")) as transport:
+        pids = [int(pid) for pid in (await read_line(transport)).split()]
+        await transport.send(b"die\n")
+        assert await transport.wait() == 1
+        assert all(is_alive(pid) for pid in pids)
+        await transport.close()
+        for pid in pids:
+            await wait_until_gone(pid)
+
+
+async def test_closing_twice_does_nothing_more() -> None:
+    async with running(program(ECHO)) as echo:
+        await echo.close()
+        status = echo.exit_code
+        await echo.close()
+        assert echo.exit_code == status == 0
+
+
+async def test_two_may_close_at_the_same_time_and_both_wait_for_the_end() -> None:
+    seen: list[int | None] = []
+    async with running(program(ECHO)) as echo, anyio.create_task_group() as group:
+
+        async def close() -> None:
+            await echo.close(grace=5.0)
+            seen.append(echo.exit_code)
+
+        group.start_soon(close)
+        group.start_soon(close)
+    assert seen == [0, 0]
+
+
+async def test_a_cancelled_close_closes_all_the_same() -> None:
+    async with running(program("print('ready', flush=True)\nimport time\ntime.sleep(600)")) as transport:
+        await read_line(transport)
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            await transport.close(grace=0.0)
+        assert transport.exit_code == -signal.SIGTERM
+
+
+async def test_whoever_waits_for_a_close_of_another_may_be_cancelled() -> None:
+    async with running(program(STUBBORN)) as transport, anyio.create_task_group() as group:
+        await read_line(transport)
+        group.start_soon(transport.close)
+        await anyio.wait_all_tasks_blocked()
+        with anyio.move_on_after(0.05) as scope:
+            await transport.close()
+        assert scope.cancelled_caught
+        os.kill(transport.pid or 0, signal.SIGKILL)
+    assert transport.exit_code == -signal.SIGKILL
+
+
+async def test_a_close_ends_a_receive() -> None:
+    async with running(program("import time; time.sleep(600)")) as transport, anyio.create_task_group() as group:
+        ends: list[bytes] = []
+
+        async def read() -> None:
+            ends.append(await transport.receive())
+
+        group.start_soon(read)
+        await anyio.wait_all_tasks_blocked()
+        await transport.close(grace=0.0)
+    assert ends == [b""]
+    assert await transport.receive() == b""
+
+
+async def test_a_reader_who_is_behind_gets_all_that_was_written_before_the_end() -> None:
+    code = "import sys; sys.stdin.read(); sys.stdout.write('x' * 300_000); sys.stdout.write('last')"
+    received = bytearray()
+    async with running(program(code)) as transport, anyio.create_task_group() as group:
+
+        async def read_slowly() -> None:
+            while part := await transport.receive():
+                received.extend(part)
+                await anyio.sleep(0.01)
+
+        group.start_soon(read_slowly)
+        await anyio.wait_all_tasks_blocked()
+        await transport.close(grace=10.0)
+    assert len(received) == 300_004
+    assert received.endswith(b"last")
+    assert transport.exit_code == 0
+
+
+async def test_it_says_what_it_is_without_its_arguments() -> None:
+    async with running(program(ECHO, "--api-key=secret")) as echo:
+        assert str(echo.pid) in repr(echo)
+        assert "secret" not in repr(echo)
