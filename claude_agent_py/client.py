@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from claude_agent_py.runtime.prompts import Prompt
     from claude_agent_py.runtime.run import Run
     from claude_agent_py.runtime.session import Session, TasksAtClose
-    from claude_agent_py.tasks import Task, TaskManager
+    from claude_agent_py.tasks import Task, TaskList, TaskManager
     from claude_agent_py.tools.host import MCPHost
     from claude_agent_py.transport import Transport
     from claude_agent_py.wire.replies import InitializeReply
@@ -182,6 +182,16 @@ class Client(SessionControls):
     def tasks(self) -> TaskManager:
         """The background tasks of the session."""
         return self._session.tasks
+
+    @property
+    def task_list(self) -> TaskList:
+        """The CLI's to-do list, which is another thing than `tasks`. The option `task_list_tools` switches it on."""
+        return self._session.task_list
+
+    @property
+    def session_id(self) -> str | None:
+        """The id of the conversation, to `resume` it later; None before the first turn. `/clear` changes it."""
+        return self._session.features.session_id
 
     @property
     def interactions(self) -> Inbox:

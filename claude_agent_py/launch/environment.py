@@ -6,6 +6,7 @@ that session's marks around it; a CLI that inherits them takes itself for a part
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Final
 
 from claude_agent_py.launch.table import ALWAYS_VARIABLES, DEFAULT_CLIENT_APP, TABLE, Variable
@@ -46,3 +47,9 @@ def environment(options: ClientOptions, surrounding: Mapping[str, str]) -> dict[
         else:
             env[name] = value
     return env
+
+
+def config_directory(env: Mapping[str, str]) -> Path:
+    """Give the directory in which a CLI with this environment keeps its sessions, transcripts and to-do lists."""
+    given = env.get("CLAUDE_CONFIG_DIR")
+    return Path(given) if given else Path(env.get("HOME") or Path.home()) / ".claude"

@@ -16,11 +16,11 @@ from claude_agent_py.permissions import PermissionDispatcher
 from claude_agent_py.runtime.answering import Answering, PermissionAnswers
 from claude_agent_py.runtime.connection import Connection
 from claude_agent_py.runtime.listeners import ListenerQueue
-from claude_agent_py.tasks import TaskManager
+from claude_agent_py.tasks import TaskList, TaskManager
 from claude_agent_py.tools.host import Caller, MCPHost, is_hosted
 from claude_agent_py.tools.server import ToolServer
-from claude_agent_py.wire.messages import AssistantMessage
-from claude_agent_py.wire.tasks import TaskNotificationMessage
+from claude_agent_py.wire.messages import AssistantMessage, UserMessage
+from claude_agent_py.wire.system import InitMessage
 
 CUSTOM_TOOLS_SERVER: Final = "tools"
 """The name of the server that `custom_tools` are offered under: the model sees `mcp__tools__<tool>`."""
@@ -56,11 +56,15 @@ class Features:
         self,
         options: ClientOptions,
         tasks: TaskManager,
+        task_list: TaskList,
         report: Callable[[HandlerError], None],
         permissions: PermissionAnswers | None = None,
     ) -> None:
         self._tasks = tasks
+        self._task_list = task_list
         self._report = report
+        self.session_id: str | None = None
+        """The id of the conversation; None before the first turn."""
         self._callers = Callers(tasks)
         self._is_tracking = False
         self._queues: list[ListenerQueue] = []
@@ -87,7 +91,8 @@ class Features:
             on_hook=tasks.track_hook,
         )
         self._tell_stderr = self._listener(options.on_stderr)
-        self._tell_notification = self._listener(options.on_task_notification)
+        if options.on_task_notification is not None:
+            tasks.on("notification", options.on_task_notification)
         if options.on_task_event is not None:
             tasks.on(options.on_task_event)
         self.background: Sequence[Callable[[], Awaitable[None]]] = (
@@ -123,8 +128,12 @@ class Features:
         kind = type(message)
         if kind is AssistantMessage:
             self._callers.note(message)
-        elif kind is TaskNotificationMessage and self._tell_notification is not None:
-            self._tell_notification(message)
+            self._task_list.track(message)
+        elif kind is UserMessage:
+            self._task_list.track(message)
+        elif kind is InitMessage:
+            self.session_id = message.session_id
+            self._task_list.track(message)
 
     def live_ids(self) -> frozenset[str]:
         """Give the ids of the live tasks."""
@@ -152,6 +161,7 @@ class Features:
     def end(self) -> None:
         """Nothing more will come: listeners hear what is left, tools are cancelled."""
         self.mcp.close()
+        self._task_list.close()
         for queue in self._queues:
             queue.end()
 

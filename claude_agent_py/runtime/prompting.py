@@ -4,6 +4,7 @@ Owns the meaning of `Client.query`. The user's end of a run is `run.py`, the pum
 to which run is the router's business (`protocol/turns.py`).
 """
 
+import logging
 from collections.abc import AsyncIterable
 from typing import Any, Protocol, Self
 
@@ -19,6 +20,8 @@ from claude_agent_py.runtime.prompts import Prompt, is_stream, prompt_message
 from claude_agent_py.runtime.result import RunResult, structured_output
 from claude_agent_py.runtime.run import InterruptReceipt, Run
 from claude_agent_py.tasks import TaskManager
+
+logger = logging.getLogger("claude_agent_py")
 
 
 class PromptedSession(ControlPort, Protocol):
@@ -51,7 +54,7 @@ class Prompting:
             for message in messages:
                 connection.send_prompt(feed, message)
             connection.seal_run(feed)
-        return Run(OpenRun(self, feed))
+        return Run(OpenRun(self, feed), feed)
 
     def _limits(self, timeout: float | None) -> RunLimits:
         timeouts = self._options.timeouts
@@ -79,6 +82,14 @@ class Prompting:
         Raises:
             StructuredOutputError: An `output_type` was asked for, and no output came or it does not fit.
         """
+        unfinished = feed.tasks & self._tasks.live_ids()
+        if unfinished:
+            logger.warning(
+                "a run ended while %d of its background tasks go on (%s); await them through client.tasks, or run "
+                'until="idle"',
+                len(unfinished),
+                ", ".join(sorted(unfinished)),
+            )
         tasks = tuple(task for task_id in sorted(feed.tasks) if (task := self._tasks.get(task_id)) is not None)
         result = RunResult(result=feed.own_result, results=feed.results, messages=feed.messages, tasks=tasks)
         if result.is_error:

@@ -5,6 +5,7 @@ and the order of an end. How frames move is `connection.py`'s business, which op
 what answers the CLI is put together in `features.py`.
 """
 
+import os
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
@@ -22,6 +23,7 @@ from claude_agent_py.errors import (
     ControlTimeoutError,
     OptionsError,
 )
+from claude_agent_py.launch.environment import config_directory, environment
 from claude_agent_py.launch.locate import find_cli, read_version, require_version
 from claude_agent_py.launch.plan import LaunchPlan, plan_launch
 from claude_agent_py.options import ClientOptions
@@ -30,7 +32,7 @@ from claude_agent_py.runtime.connection import Connection
 from claude_agent_py.runtime.features import Features
 from claude_agent_py.runtime.listeners import FailureLog
 from claude_agent_py.runtime.prompting import Prompting, SessionMessages
-from claude_agent_py.tasks import TaskManager
+from claude_agent_py.tasks import TaskList, TaskManager
 from claude_agent_py.transport import SubprocessTransport, Transport
 from claude_agent_py.wire.codec import prepare
 from claude_agent_py.wire.replies import InitializeReply
@@ -65,8 +67,11 @@ class Session:
     ) -> None:
         self.options = options
         self.failures = FailureLog()
-        self.tasks = TaskManager(control=self)
-        self.features = Features(options, self.tasks, self.failures.report, permissions)
+        env = environment(options, os.environ)
+        kept_in = config_directory(env)
+        self.tasks = TaskManager(control=self, config_dir=kept_in)
+        self.task_list = TaskList(kept_in, list_id=env.get("CLAUDE_CODE_TASK_LIST_ID"))
+        self.features = Features(options, self.tasks, self.task_list, self.failures.report, permissions)
         self.prompting = Prompting(self, options, self.tasks)
         self.info: InitializeReply | None = None
         """What the CLI answered to `initialize`."""
