@@ -73,11 +73,8 @@ class TextFold:
         self._repeated = []
 
     def _on_blocks(self, message: AssistantMessage) -> Iterator[str]:
-        if message.message.id in self._streamed:
-            return  # the deltas gave it already
-        if message.error is not None and (self._abandoned or self._streamed.get(self._message_id)):
-            self._abandoned = ""
-            yield RESTART  # the CLI reports the failure of an answer that had begun
+        if message.message.id in self._streamed or message.error is not None:
+            return  # the deltas gave it already; or it is no answer but reports a failure of the API
         for block in message.content:
             if isinstance(block, TextBlock) and block.text:
                 yield from self._new(block.text)

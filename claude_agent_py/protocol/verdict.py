@@ -81,9 +81,10 @@ def error_of(result: ResultMessage, messages: Iterable[Any]) -> RunError | None:
 
 def _turn_of(result: ResultMessage, history: list[Any]) -> list[Any]:
     """Give the messages of the turn that the result ends: a run may have had others, before and after."""
-    end = next((index for index, message in enumerate(history) if message is result), len(history))
-    results = (index for index in range(end - 1, -1, -1) if isinstance(history[index], ResultMessage))
-    return history[next(results, -1) + 1 : end]
+    results = [index for index, message in enumerate(history) if isinstance(message, ResultMessage)]
+    end = next((index for index in results if history[index] == result), len(history))
+    begin = max((index + 1 for index in results if index < end), default=0)
+    return history[begin:end]
 
 
 def _classify(result: ResultMessage, spoken: AssistantMessage | None, turn: list[Any]) -> type[RunError]:

@@ -1,0 +1,277 @@
+"""The mailbox: nothing is lost, the order is kept, memory is bounded, and a reader may come and go."""
+
+import json
+import tracemalloc
+from typing import Any
+
+import anyio
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from recordings_loader import lines
+
+from claude_agent_py.errors import LocalProtocolError
+from claude_agent_py.runtime.mailbox import Mailbox
+from claude_agent_py.wire.codec import decode
+from claude_agent_py.wire.unknown import MalformedFrame, UnknownMessage
+
+pytestmark = pytest.mark.anyio
+
+MANY = 1000
+
+
+def message(number: int, length: int = 0) -> Any:
+    return decode(json.dumps({"type": "numbered", "n": number, "x": "x" * length}).encode())
+
+
+async def rest(mailbox: Mailbox) -> list[Any]:
+    """Read until the mailbox has ended."""
+    found: list[Any] = []
+    with anyio.fail_after(10):
+        while True:
+            try:
+                found.append(await mailbox.get())
+            except StopAsyncIteration:
+                return found
+
+
+async def test_messages_come_in_order_and_then_the_end() -> None:
+    mailbox = Mailbox(1000)
+    sent = [message(number) for number in range(10)]
+    for one in sent:
+        mailbox.put(one, 10)
+    mailbox.end()
+    assert len(mailbox) == 10
+    assert await rest(mailbox) == sent
+    assert len(mailbox) == 0
+
+
+async def test_a_reader_waits_for_the_next_message() -> None:
+    mailbox = Mailbox(1000)
+    found: list[Any] = []
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as group:
+
+            async def read() -> None:
+                found.append(await mailbox.get())
+
+            group.start_soon(read)
+            await anyio.wait_all_tasks_blocked()
+            assert found == []
+            mailbox.put(message(1), 10)
+    assert found == [message(1)]
+
+
+async def test_the_end_wakes_a_reader() -> None:
+    mailbox = Mailbox(1000)
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as group:
+
+            async def read() -> None:
+                assert await rest(mailbox) == []
+
+            group.start_soon(read)
+            await anyio.wait_all_tasks_blocked()
+            mailbox.end()
+
+
+async def test_after_the_end_nothing_is_taken_in() -> None:
+    mailbox = Mailbox(1000)
+    mailbox.put(message(1), 10)
+    mailbox.end()
+    mailbox.put(message(2), 10)
+    mailbox.put_local("three")
+    assert await rest(mailbox) == [message(1)]
+    assert await rest(mailbox) == []
+
+
+# On disk
+
+
+async def test_what_does_not_fit_waits_on_disk_and_keeps_its_place() -> None:
+    mailbox = Mailbox(100)
+    for number in range(50):
+        mailbox.put(message(number), 30)
+    assert len(mailbox) == 50
+    assert [await mailbox.get() for _ in range(10)] == [message(number) for number in range(10)]
+    mailbox.put(message(50), 1)  # there is room in memory again, but its place is behind the others
+    mailbox.end()
+    assert await rest(mailbox) == [message(number) for number in range(10, 51)]
+
+
+async def test_once_the_disk_is_empty_memory_is_used_again() -> None:
+    mailbox = Mailbox(10)
+    for round_ in range(3):
+        sent = [message(round_ * 10 + number) for number in range(4)]
+        for one in sent:
+            mailbox.put(one, 10)
+        assert [await mailbox.get() for _ in sent] == sent
+        assert len(mailbox) == 0
+
+
+async def test_a_message_that_is_larger_than_the_limit_is_not_lost() -> None:
+    mailbox = Mailbox(10)
+    mailbox.put(message(1, length=100_000), 100_000)
+    assert await mailbox.get() == message(1, length=100_000)
+
+
+async def test_every_message_comes_back_from_disk_as_it_was() -> None:
+    mailbox = Mailbox(0)
+    sent = [decode(line) for name in ("tasks/s03_parallel_fg", "turns/stream_broken_twice") for line in lines(name)]
+    sent += [
+        UnknownMessage({"type": "new", "text": "\u2028 \U0001f600"}),
+        decode(b"no json at all"),
+        decode(b'{"type": "result"}'),
+        MalformedFrame(line=b'{"type": "assist', error="the line is 300000000 bytes long; it was dropped"),
+        MalformedFrame(line=b'{"type": "keep_alive"}', error="not what it looks like"),
+    ]
+    for one in sent:
+        mailbox.put(one, 1)
+    mailbox.end()
+    found = await rest(mailbox)
+    assert found == sent
+    assert [type(one) for one in found] == [type(one) for one in sent]
+
+
+async def test_memory_stays_bounded_however_much_waits() -> None:
+    mailbox = Mailbox(100_000)
+    message(0)
+    tracemalloc.start()
+    try:
+        for number in range(3000):
+            mailbox.put(message(number, length=10_000), 10_000)
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held < 5_000_000  # of 30 MB; the buffer of the file is 1 MiB
+    assert len(mailbox) == 3000
+    mailbox.end()
+    assert [one.raw["n"] for one in await rest(mailbox)] == list(range(3000))
+
+
+@given(st.lists(st.one_of(st.integers(1, 40), st.none()), max_size=60), st.integers(0, 100))
+@settings(deadline=None, max_examples=60)
+def test_any_mixture_of_writing_and_reading_keeps_the_order(steps: list[int | None], limit: int) -> None:
+    async def play() -> None:
+        mailbox = Mailbox(limit)
+        sent: list[Any] = []
+        found: list[Any] = []
+        for number, size in enumerate(steps):
+            if size is not None:
+                sent.append(message(number))
+                mailbox.put(sent[-1], size)
+            elif len(mailbox):
+                found.append(await mailbox.get())
+        mailbox.end()
+        assert found + await rest(mailbox) == sent
+
+    anyio.run(play)
+
+
+async def test_what_did_not_come_over_the_wire_stays_in_memory() -> None:
+    mailbox = Mailbox(0)
+    thing = object()
+    mailbox.put(message(1), 10)
+    mailbox.put_local(thing)
+    mailbox.end()
+    assert await rest(mailbox) == [thing, message(1)]
+
+
+# Readers
+
+
+async def test_there_is_one_reader_at_a_time() -> None:
+    mailbox = Mailbox(1000)
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as group:
+            group.start_soon(rest, mailbox)
+            await anyio.wait_all_tasks_blocked()
+            with pytest.raises(LocalProtocolError, match="one reader at a time"):
+                await mailbox.get()
+            mailbox.end()
+
+
+async def test_another_reader_may_take_over() -> None:
+    mailbox = Mailbox(1000)
+    with anyio.fail_after(10):
+        with anyio.move_on_after(0):
+            await mailbox.get()
+        mailbox.put(message(1), 10)
+        assert await mailbox.get() == message(1)
+
+
+async def test_a_cancelled_reader_loses_nothing() -> None:
+    mailbox = Mailbox(100)
+    found: list[Any] = []
+    sent = [message(number) for number in range(10)]
+    scopes: list[anyio.CancelScope] = []
+
+    async def read() -> None:
+        while len(found) < len(sent):
+            with anyio.CancelScope() as scope:
+                scopes.append(scope)
+                while True:
+                    found.append(await mailbox.get())
+
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as group:
+            group.start_soon(read)
+            for one in sent:
+                await anyio.wait_all_tasks_blocked()
+                mailbox.put(one, 10)
+                scopes[-1].cancel()
+            await anyio.wait_all_tasks_blocked()
+            scopes[-1].cancel()
+    assert found == sent
+
+
+async def test_a_reader_who_never_has_to_wait_can_be_cancelled_all_the_same() -> None:
+    mailbox = Mailbox(1 << 20)
+    for number in range(MANY):
+        mailbox.put(message(number), 10)
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        for _ in range(MANY):
+            await mailbox.get()
+    assert scope.cancelled_caught
+    mailbox.end()
+    assert (await rest(mailbox))[-1] == message(MANY - 1)
+
+
+async def test_a_reader_who_never_has_to_wait_lets_the_others_work() -> None:
+    mailbox = Mailbox(1 << 20)
+    for number in range(MANY):
+        mailbox.put(message(number), 10)
+    mailbox.end()
+    steps = 0
+
+    async def work() -> None:
+        nonlocal steps
+        while len(mailbox):
+            steps += 1
+            await anyio.lowlevel.checkpoint()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(work)
+        await rest(mailbox)
+    assert steps >= 5
+
+
+async def test_what_nobody_will_read_is_dropped() -> None:
+    mailbox = Mailbox(10)
+    for number in range(5):
+        mailbox.put(message(number), 10)
+    mailbox.discard()
+    mailbox.discard()
+    mailbox.put(message(5), 10)
+    assert len(mailbox) == 0
+    assert await rest(mailbox) == []
+
+
+async def test_dropping_wakes_a_reader() -> None:
+    mailbox = Mailbox(10)
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as group:
+            group.start_soon(rest, mailbox)
+            await anyio.wait_all_tasks_blocked()
+            mailbox.discard()
