@@ -8,10 +8,8 @@ import uuid
 from collections.abc import AsyncIterable, Sequence
 from typing import Any, TypeAlias
 
-from pydantic import BaseModel
-
 from claude_agent_py.errors import OptionsError
-from claude_agent_py.wire.content import ContentBlock, TextBlock
+from claude_agent_py.wire.content import Block, ContentBlock, TextBlock, UnknownBlock
 from claude_agent_py.wire.messages import UserContent, UserMessage
 
 PromptContent: TypeAlias = str | Sequence[ContentBlock]
@@ -58,6 +56,6 @@ def _checked_block(index: int, block: Any) -> Any:
         raise OptionsError(
             f"block {index} is a dict; pass content blocks (TextBlock(text=...), ImageBlock(...), ...)", option="prompt"
         )
-    if not (isinstance(block, BaseModel) and hasattr(block, "type")):
+    if not isinstance(block, Block | UnknownBlock):
         raise OptionsError(f"block {index} is no content block but {type(block).__name__}", option="prompt")
     return block

@@ -1,0 +1,197 @@
+"""Workers that belong to the event loop: they outlive their caller, and end with the loop."""
+
+import asyncio
+import contextvars
+import logging
+import threading
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import anyio
+import pytest
+
+from claude_agent_py.runtime.detached import Wakeup, in_event_loop, in_trio, spawn_detached
+
+pytestmark = pytest.mark.anyio
+
+Worker = Callable[[], Awaitable[None]]
+BACKENDS = ("asyncio", "trio")
+
+
+async def test_a_worker_survives_the_scope_of_its_caller() -> None:
+    go_on, done = anyio.Event(), anyio.Event()
+
+    async def work() -> None:
+        await go_on.wait()
+        done.set()
+
+    with anyio.fail_after(10):
+        with anyio.CancelScope() as scope:
+            spawn_detached(work, name="worker")
+            await anyio.wait_all_tasks_blocked()
+            scope.cancel()
+        go_on.set()
+        await done.wait()
+
+
+async def test_a_worker_survives_the_worker_that_started_it() -> None:
+    go_on, done = anyio.Event(), anyio.Event()
+
+    async def work() -> None:
+        await go_on.wait()
+        done.set()
+
+    async def start_and_end() -> None:
+        spawn_detached(work, name="worker")
+
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as group:
+            group.start_soon(start_and_end)
+        go_on.set()
+        await done.wait()
+
+
+async def test_a_worker_may_open_task_groups_and_cancel_them() -> None:
+    done = anyio.Event()
+
+    async def work() -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(anyio.sleep_forever)
+            group.cancel_scope.cancel()
+        done.set()
+
+    with anyio.fail_after(10):
+        spawn_detached(work, name="worker")
+        await done.wait()
+
+
+async def test_a_worker_sees_the_context_variables_of_its_caller() -> None:
+    variable = contextvars.ContextVar("variable", default="unset")
+    seen: list[str] = []
+    done = anyio.Event()
+
+    async def work() -> None:
+        seen.append(variable.get())
+        variable.set("changed by the worker")
+        done.set()
+
+    variable.set("set by the caller")
+    with anyio.fail_after(10):
+        spawn_detached(work, name="worker")
+        await done.wait()
+    assert seen == ["set by the caller"]
+    assert variable.get() == "set by the caller"
+
+
+async def test_a_worker_that_fails_is_logged_and_hurts_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    async def work() -> None:
+        raise ValueError("my mistake")
+
+    with caplog.at_level(logging.ERROR, logger="claude_agent_py"):
+        spawn_detached(work, name="session 5")
+        await anyio.wait_all_tasks_blocked()
+    (record,) = caplog.records
+    assert "session 5" in record.getMessage()
+    assert record.exc_info is not None
+    assert isinstance(record.exc_info[1], ValueError)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_worker_ends_with_the_loop_and_may_clean_up(backend: str) -> None:
+    steps: list[str] = []
+
+    async def work() -> None:
+        steps.append("begun")
+        try:
+            await anyio.sleep_forever()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await anyio.lowlevel.checkpoint()
+            steps.append("cleaned up")
+
+    async def main() -> None:
+        spawn_detached(work, name="worker")
+        await anyio.wait_all_tasks_blocked()
+
+    anyio.run(main, backend=backend)
+    assert steps == ["begun", "cleaned up"]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_worker_ends_with_a_loop_that_failed(backend: str) -> None:
+    steps: list[str] = []
+
+    async def work() -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            steps.append("cleaned up")
+
+    async def main() -> None:
+        spawn_detached(work, name="worker")
+        await anyio.wait_all_tasks_blocked()
+        raise KeyError("x")
+
+    with pytest.raises(KeyError):
+        anyio.run(main, backend=backend)
+    assert steps == ["cleaned up"]
+
+
+# Waking up
+
+
+async def test_a_wakeup_wakes_all_who_wait_now_and_later() -> None:
+    wakeup = Wakeup()
+    assert not wakeup.is_set()
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as group:
+            for _ in range(3):
+                group.start_soon(wakeup.wait)
+            await anyio.wait_all_tasks_blocked()
+            wakeup.set()
+            wakeup.set()
+        await wakeup.wait()
+    assert wakeup.is_set()
+
+
+async def test_a_wakeup_may_be_set_from_any_thread() -> None:
+    wakeup = Wakeup()
+    with anyio.fail_after(10):
+        thread = threading.Thread(target=wakeup.set)
+        thread.start()
+        await wakeup.wait()
+        await anyio.to_thread.run_sync(thread.join)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_wakeup_may_be_set_when_its_loop_is_gone(backend: str) -> None:
+    made: list[Wakeup] = []
+
+    async def main() -> None:
+        made.append(Wakeup())
+
+    anyio.run(main, backend=backend)
+    made[0].set()
+    assert not made[0].is_set()
+
+
+# Where we are
+
+
+async def test_in_a_loop_the_backend_is_known(anyio_backend: str) -> None:
+    assert in_event_loop()
+    assert in_trio() == (anyio_backend == "trio")
+    outside: list[Any] = await anyio.to_thread.run_sync(lambda: [in_event_loop(), in_trio()])
+    assert outside == [False, False]
+
+
+def test_outside_of_a_loop_there_is_none() -> None:
+    assert not in_event_loop()
+    assert not in_trio()
+
+
+def test_asyncio_inside_of_a_thread_is_no_trio() -> None:
+    async def main() -> tuple[bool, bool]:
+        return in_event_loop(), in_trio()
+
+    assert asyncio.run(main()) == (True, False)

@@ -1,0 +1,89 @@
+"""Prompts: what is none is an error before anything is sent, and what is one gets a uuid."""
+
+import uuid
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from claude_agent_py.errors import OptionsError
+from claude_agent_py.runtime.prompts import is_stream, prompt_message
+from claude_agent_py.wire.base import dump
+from claude_agent_py.wire.content import ImageBlock, TextBlock, UnknownBlock
+from claude_agent_py.wire.messages import AssistantContent, AssistantMessage, UserContent, UserMessage
+
+IMAGE = ImageBlock.model_validate(
+    {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}}
+)
+
+
+async def stream() -> AsyncIterator[str]:
+    yield "one"
+
+
+@pytest.mark.parametrize("prompt", ["hi", " hi\n", "\N{GRINNING FACE}", "/clear"])
+def test_text_is_a_prompt_as_it_stands(prompt: str) -> None:
+    message = prompt_message(prompt, verbatim=False)
+    assert message.content == prompt
+    assert dump(message) == {
+        "type": "user",
+        "message": {"role": "user", "content": prompt},
+        "parent_tool_use_id": None,
+        "uuid": message.uuid,
+    }
+
+
+def test_every_prompt_has_a_uuid_of_its_own() -> None:
+    uuids = [prompt_message("hi", verbatim=False).uuid for _ in range(100)]
+    assert len(set(uuids)) == 100
+    assert all(str(uuid.UUID(one)) == one for one in uuids)
+
+
+@pytest.mark.parametrize(
+    "blocks",
+    [
+        [TextBlock(text="look")],
+        [TextBlock(text="look"), IMAGE],
+        (TextBlock(text=""), IMAGE),
+        [UnknownBlock.model_validate({"type": "hologram", "depth": 3})],
+    ],
+    ids=["text", "text and image", "empty text and image", "unknown"],
+)
+def test_content_blocks_are_a_prompt(blocks: Any) -> None:
+    message = prompt_message(blocks, verbatim=False)
+    assert dump(message)["message"]["content"] == [dump(block) for block in blocks]
+
+
+def test_a_prompt_may_be_marked_as_not_to_be_touched() -> None:
+    assert dump(prompt_message("/clear", verbatim=True))["client_composed"] is True
+
+
+@pytest.mark.parametrize(
+    ("prompt", "words"),
+    [
+        ("", "empty"),
+        (" \n\t", "empty"),
+        ([], "no content"),
+        ([TextBlock(text="  ")], "no content"),
+        (None, "not NoneType"),
+        (5, "not int"),
+        (b"hi", "not bytes"),
+        (bytearray(b"hi"), "not bytearray"),
+        ({"type": "text", "text": "hi"}, "not dict"),
+        (TextBlock(text="hi"), "not TextBlock"),
+        ([{"type": "text", "text": "hi"}], "block 0 is a dict; pass content blocks"),
+        (["hi"], "block 0 is no content block but str"),
+        ([TextBlock(text="hi"), None], "block 1 is no content block but NoneType"),
+        ([UserMessage(message=UserContent(role="user", content="hi"))], "no content block but UserMessage"),
+        ([AssistantMessage(message=AssistantContent(role="assistant", content=[]))], "but AssistantMessage"),
+    ],
+)
+def test_what_is_no_prompt_is_an_error(prompt: Any, words: str) -> None:
+    with pytest.raises(OptionsError, match=words) as caught:
+        prompt_message(prompt, verbatim=False)
+    assert caught.value.option == "prompt"
+
+
+def test_a_stream_of_prompts_is_known_by_its_kind() -> None:
+    assert is_stream(stream())
+    assert not any(is_stream(prompt) for prompt in ("hi", [TextBlock(text="hi")], None, iter(["hi"])))
