@@ -11,822 +11,175 @@ costs next to nothing.
 import importlib
 from typing import TYPE_CHECKING, Any
 
+# fmt: off
 if TYPE_CHECKING:
     from claude_agent_py.agents import (
-        AgentDefinition as AgentDefinition,
-    )
-    from claude_agent_py.agents import (
-        AgentMCPServerSpec as AgentMCPServerSpec,
-    )
-    from claude_agent_py.agents import (
-        AgentModel as AgentModel,
-    )
-    from claude_agent_py.agents import (
-        DelegationGuide as DelegationGuide,
-    )
-    from claude_agent_py.agents import (
-        load_agents as load_agents,
+        AgentDefinition as AgentDefinition, AgentMCPServerSpec as AgentMCPServerSpec, AgentModel as AgentModel,
+        DelegationGuide as DelegationGuide, load_agents as load_agents,
     )
     from claude_agent_py.children import (
-        ChildAgent as ChildAgent,
-    )
-    from claude_agent_py.children import (
-        ChildReport as ChildReport,
-    )
-    from claude_agent_py.children import (
-        SubTaskStatus as SubTaskStatus,
-    )
-    from claude_agent_py.children import (
+        ChildAgent as ChildAgent, ChildReport as ChildReport, SubTaskStatus as SubTaskStatus,
         child_tool as child_tool,
     )
     from claude_agent_py.client import (
-        Client as Client,
-    )
-    from claude_agent_py.client import (
-        current_client as current_client,
+        Client as Client, current_client as current_client,
     )
     from claude_agent_py.errors import (
-        AuthenticationError as AuthenticationError,
-    )
-    from claude_agent_py.errors import (
-        BillingError as BillingError,
-    )
-    from claude_agent_py.errors import (
-        BudgetExceededError as BudgetExceededError,
-    )
-    from claude_agent_py.errors import (
-        ClaudeAgentError as ClaudeAgentError,
-    )
-    from claude_agent_py.errors import (
-        CLIError as CLIError,
-    )
-    from claude_agent_py.errors import (
-        CLIExitError as CLIExitError,
-    )
-    from claude_agent_py.errors import (
-        CLIInstallError as CLIInstallError,
-    )
-    from claude_agent_py.errors import (
-        CLINotFoundError as CLINotFoundError,
-    )
-    from claude_agent_py.errors import (
-        CLIStartError as CLIStartError,
-    )
-    from claude_agent_py.errors import (
-        CLIVersionError as CLIVersionError,
-    )
-    from claude_agent_py.errors import (
-        ConnectionClosedError as ConnectionClosedError,
-    )
-    from claude_agent_py.errors import (
-        ControlError as ControlError,
-    )
-    from claude_agent_py.errors import (
-        ControlRejectedError as ControlRejectedError,
-    )
-    from claude_agent_py.errors import (
-        ControlTimeoutError as ControlTimeoutError,
-    )
-    from claude_agent_py.errors import (
-        HandlerError as HandlerError,
-    )
-    from claude_agent_py.errors import (
-        HookStoppedError as HookStoppedError,
-    )
-    from claude_agent_py.errors import (
-        InterruptedRunError as InterruptedRunError,
-    )
-    from claude_agent_py.errors import (
-        InvalidRequestError as InvalidRequestError,
-    )
-    from claude_agent_py.errors import (
-        LocalProtocolError as LocalProtocolError,
-    )
-    from claude_agent_py.errors import (
-        MaxOutputTokensError as MaxOutputTokensError,
-    )
-    from claude_agent_py.errors import (
-        MaxTurnsError as MaxTurnsError,
-    )
-    from claude_agent_py.errors import (
-        MCPNotReadyError as MCPNotReadyError,
-    )
-    from claude_agent_py.errors import (
-        ModelNotFoundError as ModelNotFoundError,
-    )
-    from claude_agent_py.errors import (
-        OptionsError as OptionsError,
-    )
-    from claude_agent_py.errors import (
-        OverloadedError as OverloadedError,
-    )
-    from claude_agent_py.errors import (
-        PromptCancelledError as PromptCancelledError,
-    )
-    from claude_agent_py.errors import (
-        PromptTooLongError as PromptTooLongError,
-    )
-    from claude_agent_py.errors import (
-        ProtocolError as ProtocolError,
-    )
-    from claude_agent_py.errors import (
-        RateLimitedError as RateLimitedError,
-    )
-    from claude_agent_py.errors import (
-        RefusalError as RefusalError,
-    )
-    from claude_agent_py.errors import (
-        RemoteProtocolError as RemoteProtocolError,
-    )
-    from claude_agent_py.errors import (
-        RunError as RunError,
-    )
-    from claude_agent_py.errors import (
-        RunTimeoutError as RunTimeoutError,
-    )
-    from claude_agent_py.errors import (
-        ServerError as ServerError,
-    )
-    from claude_agent_py.errors import (
-        SessionError as SessionError,
-    )
-    from claude_agent_py.errors import (
-        StructuredOutputError as StructuredOutputError,
-    )
-    from claude_agent_py.errors import (
-        TaskError as TaskError,
-    )
-    from claude_agent_py.errors import (
-        TaskNotFoundError as TaskNotFoundError,
-    )
-    from claude_agent_py.errors import (
-        TaskOutputError as TaskOutputError,
-    )
-    from claude_agent_py.errors import (
-        TaskTimeoutError as TaskTimeoutError,
-    )
-    from claude_agent_py.errors import (
-        ToolError as ToolError,
-    )
-    from claude_agent_py.errors import (
-        ToolInputError as ToolInputError,
-    )
-    from claude_agent_py.errors import (
+        AuthenticationError as AuthenticationError, BillingError as BillingError,
+        BudgetExceededError as BudgetExceededError, CLIError as CLIError, CLIExitError as CLIExitError,
+        CLIInstallError as CLIInstallError, CLINotFoundError as CLINotFoundError, CLIStartError as CLIStartError,
+        CLIVersionError as CLIVersionError, ClaudeAgentError as ClaudeAgentError,
+        ConnectionClosedError as ConnectionClosedError, ControlError as ControlError,
+        ControlRejectedError as ControlRejectedError, ControlTimeoutError as ControlTimeoutError,
+        HandlerError as HandlerError, HookStoppedError as HookStoppedError,
+        InterruptedRunError as InterruptedRunError, InvalidRequestError as InvalidRequestError,
+        LocalProtocolError as LocalProtocolError, MCPNotReadyError as MCPNotReadyError,
+        MaxOutputTokensError as MaxOutputTokensError, MaxTurnsError as MaxTurnsError,
+        ModelNotFoundError as ModelNotFoundError, OptionsError as OptionsError, OverloadedError as OverloadedError,
+        PromptCancelledError as PromptCancelledError, PromptTooLongError as PromptTooLongError,
+        ProtocolError as ProtocolError, RateLimitedError as RateLimitedError, RefusalError as RefusalError,
+        RemoteProtocolError as RemoteProtocolError, RunError as RunError, RunTimeoutError as RunTimeoutError,
+        ServerError as ServerError, SessionError as SessionError, StructuredOutputError as StructuredOutputError,
+        TaskError as TaskError, TaskNotFoundError as TaskNotFoundError, TaskOutputError as TaskOutputError,
+        TaskTimeoutError as TaskTimeoutError, ToolError as ToolError, ToolInputError as ToolInputError,
         ToolTimeoutError as ToolTimeoutError,
     )
     from claude_agent_py.formatting import (
-        Audio as Audio,
-    )
-    from claude_agent_py.formatting import (
-        Encoder as Encoder,
-    )
-    from claude_agent_py.formatting import (
-        File as File,
-    )
-    from claude_agent_py.formatting import (
-        Image as Image,
-    )
-    from claude_agent_py.formatting import (
-        JSONEncoder as JSONEncoder,
-    )
-    from claude_agent_py.formatting import (
-        MarkdownFormat as MarkdownFormat,
-    )
-    from claude_agent_py.formatting import (
-        ResourceLink as ResourceLink,
-    )
-    from claude_agent_py.formatting import (
-        TextFormat as TextFormat,
-    )
-    from claude_agent_py.formatting import (
-        XMLFormat as XMLFormat,
-    )
-    from claude_agent_py.formatting import (
-        YAMLEncoder as YAMLEncoder,
+        Audio as Audio, Encoder as Encoder, File as File, Image as Image, JSONEncoder as JSONEncoder,
+        MarkdownFormat as MarkdownFormat, ResourceLink as ResourceLink, TextFormat as TextFormat,
+        XMLFormat as XMLFormat, YAMLEncoder as YAMLEncoder,
     )
     from claude_agent_py.hooks import (
-        HookContext as HookContext,
-    )
-    from claude_agent_py.hooks import (
-        HookMatcher as HookMatcher,
-    )
-    from claude_agent_py.hooks import (
-        Hooks as Hooks,
-    )
-    from claude_agent_py.hooks import (
-        HookWarning as HookWarning,
+        HookContext as HookContext, HookMatcher as HookMatcher, HookRun as HookRun, HookWarning as HookWarning,
+        Hooks as Hooks, LiveHooks as LiveHooks,
     )
     from claude_agent_py.options import (
         ClientOptions as ClientOptions,
     )
     from claude_agent_py.options.values import (
-        Limits as Limits,
-    )
-    from claude_agent_py.options.values import (
-        PluginConfig as PluginConfig,
-    )
-    from claude_agent_py.options.values import (
-        SystemPromptFile as SystemPromptFile,
-    )
-    from claude_agent_py.options.values import (
-        SystemPromptPreset as SystemPromptPreset,
-    )
-    from claude_agent_py.options.values import (
-        SystemPromptText as SystemPromptText,
-    )
-    from claude_agent_py.options.values import (
-        ThinkingAdaptive as ThinkingAdaptive,
-    )
-    from claude_agent_py.options.values import (
-        ThinkingDisabled as ThinkingDisabled,
-    )
-    from claude_agent_py.options.values import (
-        ThinkingEnabled as ThinkingEnabled,
-    )
-    from claude_agent_py.options.values import (
-        Timeouts as Timeouts,
+        Limits as Limits, PluginConfig as PluginConfig, SystemPromptFile as SystemPromptFile,
+        SystemPromptPreset as SystemPromptPreset, SystemPromptText as SystemPromptText,
+        ThinkingAdaptive as ThinkingAdaptive, ThinkingDisabled as ThinkingDisabled,
+        ThinkingEnabled as ThinkingEnabled, Timeouts as Timeouts,
     )
     from claude_agent_py.permissions import (
-        Accept as Accept,
-    )
-    from claude_agent_py.permissions import (
-        Allow as Allow,
-    )
-    from claude_agent_py.permissions import (
-        Answers as Answers,
-    )
-    from claude_agent_py.permissions import (
-        Cancel as Cancel,
-    )
-    from claude_agent_py.permissions import (
-        Completed as Completed,
-    )
-    from claude_agent_py.permissions import (
-        Decision as Decision,
-    )
-    from claude_agent_py.permissions import (
-        Decline as Decline,
-    )
-    from claude_agent_py.permissions import (
-        Deny as Deny,
-    )
-    from claude_agent_py.permissions import (
-        Dismissed as Dismissed,
-    )
-    from claude_agent_py.permissions import (
-        ElicitationRequest as ElicitationRequest,
-    )
-    from claude_agent_py.permissions import (
-        Form as Form,
-    )
-    from claude_agent_py.permissions import (
-        FormError as FormError,
-    )
-    from claude_agent_py.permissions import (
-        FormField as FormField,
-    )
-    from claude_agent_py.permissions import (
-        Inbox as Inbox,
-    )
-    from claude_agent_py.permissions import (
-        Interaction as Interaction,
-    )
-    from claude_agent_py.permissions import (
-        Option as Option,
-    )
-    from claude_agent_py.permissions import (
-        PendingInteractions as PendingInteractions,
-    )
-    from claude_agent_py.permissions import (
-        PermissionContext as PermissionContext,
-    )
-    from claude_agent_py.permissions import (
-        PermissionRequest as PermissionRequest,
-    )
-    from claude_agent_py.permissions import (
-        Plan as Plan,
-    )
-    from claude_agent_py.permissions import (
-        Policy as Policy,
-    )
-    from claude_agent_py.permissions import (
-        Question as Question,
-    )
-    from claude_agent_py.permissions import (
-        SQLiteInbox as SQLiteInbox,
-    )
-    from claude_agent_py.permissions import (
-        allow_tools as allow_tools,
-    )
-    from claude_agent_py.permissions import (
-        ask as ask,
-    )
-    from claude_agent_py.permissions import (
-        bash_commands as bash_commands,
-    )
-    from claude_agent_py.permissions import (
-        deny_tools as deny_tools,
-    )
-    from claude_agent_py.permissions import (
-        first_of as first_of,
-    )
-    from claude_agent_py.permissions import (
-        read_only as read_only,
-    )
-    from claude_agent_py.permissions import (
+        Accept as Accept, Allow as Allow, Answers as Answers, Cancel as Cancel, Completed as Completed,
+        Decision as Decision, Decline as Decline, Deny as Deny, Dismissed as Dismissed,
+        ElicitationRequest as ElicitationRequest, Form as Form, FormError as FormError, FormField as FormField,
+        Inbox as Inbox, Interaction as Interaction, Option as Option, PendingInteractions as PendingInteractions,
+        PermissionContext as PermissionContext, PermissionRequest as PermissionRequest, Plan as Plan,
+        Policy as Policy, Question as Question, SQLiteInbox as SQLiteInbox, allow_tools as allow_tools, ask as ask,
+        bash_commands as bash_commands, deny_tools as deny_tools, first_of as first_of, read_only as read_only,
         within as within,
     )
     from claude_agent_py.runs import (
-        query as query,
-    )
-    from claude_agent_py.runs import (
-        run as run,
-    )
-    from claude_agent_py.runs import (
-        run_sync as run_sync,
+        query as query, run as run, run_sync as run_sync,
     )
     from claude_agent_py.runtime.listeners import (
         HandlerFailed as HandlerFailed,
     )
     from claude_agent_py.runtime.prompts import (
-        Prompt as Prompt,
-    )
-    from claude_agent_py.runtime.prompts import (
-        PromptContent as PromptContent,
+        Prompt as Prompt, PromptContent as PromptContent,
     )
     from claude_agent_py.runtime.result import (
         RunResult as RunResult,
     )
     from claude_agent_py.runtime.run import (
-        InterruptReceipt as InterruptReceipt,
-    )
-    from claude_agent_py.runtime.run import (
-        Run as Run,
+        InterruptReceipt as InterruptReceipt, Run as Run,
     )
     from claude_agent_py.tasks import (
-        Evidence as Evidence,
-    )
-    from claude_agent_py.tasks import (
-        FinishedTask as FinishedTask,
-    )
-    from claude_agent_py.tasks import (
-        Grace as Grace,
-    )
-    from claude_agent_py.tasks import (
-        MessageGap as MessageGap,
-    )
-    from claude_agent_py.tasks import (
-        RecordKind as RecordKind,
-    )
-    from claude_agent_py.tasks import (
-        Task as Task,
-    )
-    from claude_agent_py.tasks import (
-        TaskBackgrounded as TaskBackgrounded,
-    )
-    from claude_agent_py.tasks import (
-        TaskEvent as TaskEvent,
-    )
-    from claude_agent_py.tasks import (
-        TaskFinished as TaskFinished,
-    )
-    from claude_agent_py.tasks import (
-        TaskHistory as TaskHistory,
-    )
-    from claude_agent_py.tasks import (
-        TaskList as TaskList,
-    )
-    from claude_agent_py.tasks import (
-        TaskListChange as TaskListChange,
-    )
-    from claude_agent_py.tasks import (
-        TaskListItem as TaskListItem,
-    )
-    from claude_agent_py.tasks import (
-        TaskManager as TaskManager,
-    )
-    from claude_agent_py.tasks import (
-        TaskNode as TaskNode,
-    )
-    from claude_agent_py.tasks import (
-        TaskOutcome as TaskOutcome,
-    )
-    from claude_agent_py.tasks import (
-        TaskOutput as TaskOutput,
-    )
-    from claude_agent_py.tasks import (
-        TaskOutputAvailable as TaskOutputAvailable,
-    )
-    from claude_agent_py.tasks import (
-        TaskProgressed as TaskProgressed,
-    )
-    from claude_agent_py.tasks import (
-        TaskRecord as TaskRecord,
-    )
-    from claude_agent_py.tasks import (
-        TaskReopened as TaskReopened,
-    )
-    from claude_agent_py.tasks import (
-        TaskRevised as TaskRevised,
-    )
-    from claude_agent_py.tasks import (
-        TaskStarted as TaskStarted,
-    )
-    from claude_agent_py.tasks import (
-        TaskStatusChanged as TaskStatusChanged,
-    )
-    from claude_agent_py.tasks import (
-        TaskTree as TaskTree,
+        Evidence as Evidence, FinishedTask as FinishedTask, Grace as Grace, MessageGap as MessageGap,
+        RecordKind as RecordKind, Task as Task, TaskBackgrounded as TaskBackgrounded, TaskEvent as TaskEvent,
+        TaskFinished as TaskFinished, TaskHistory as TaskHistory, TaskList as TaskList,
+        TaskListChange as TaskListChange, TaskListItem as TaskListItem, TaskManager as TaskManager,
+        TaskNode as TaskNode, TaskOutcome as TaskOutcome, TaskOutput as TaskOutput,
+        TaskOutputAvailable as TaskOutputAvailable, TaskProgressed as TaskProgressed, TaskRecord as TaskRecord,
+        TaskReopened as TaskReopened, TaskRevised as TaskRevised, TaskStarted as TaskStarted,
+        TaskStatusChanged as TaskStatusChanged, TaskTree as TaskTree,
     )
     from claude_agent_py.tools import (
-        Tool as Tool,
-    )
-    from claude_agent_py.tools import (
-        ToolAnnotations as ToolAnnotations,
-    )
-    from claude_agent_py.tools import (
-        ToolCallRecord as ToolCallRecord,
-    )
-    from claude_agent_py.tools import (
-        ToolChain as ToolChain,
-    )
-    from claude_agent_py.tools import (
-        ToolChainResult as ToolChainResult,
-    )
-    from claude_agent_py.tools import (
-        ToolContext as ToolContext,
-    )
-    from claude_agent_py.tools import (
-        ToolResult as ToolResult,
-    )
-    from claude_agent_py.tools import (
-        ToolServer as ToolServer,
-    )
-    from claude_agent_py.tools import (
-        mcp_tool_name as mcp_tool_name,
-    )
-    from claude_agent_py.tools import (
-        tool as tool,
+        Resource as Resource, Tool as Tool, ToolAnnotations as ToolAnnotations, ToolCallRecord as ToolCallRecord,
+        ToolChain as ToolChain, ToolChainResult as ToolChainResult, ToolContext as ToolContext,
+        ToolResult as ToolResult, ToolServer as ToolServer, ToolTraffic as ToolTraffic,
+        mcp_server_name as mcp_server_name, mcp_tool_name as mcp_tool_name, tool as tool,
     )
     from claude_agent_py.transport import (
-        SubprocessTransport as SubprocessTransport,
-    )
-    from claude_agent_py.transport import (
-        Transport as Transport,
+        SubprocessTransport as SubprocessTransport, Transport as Transport,
     )
     from claude_agent_py.wire.codec import (
-        decode as decode,
-    )
-    from claude_agent_py.wire.codec import (
-        encode as encode,
+        decode as decode, encode as encode,
     )
     from claude_agent_py.wire.content import (
         AdvisorToolResultBlock as AdvisorToolResultBlock,
-    )
-    from claude_agent_py.wire.content import (
-        BashCodeExecutionToolResultBlock as BashCodeExecutionToolResultBlock,
-    )
-    from claude_agent_py.wire.content import (
-        Block as Block,
-    )
-    from claude_agent_py.wire.content import (
-        CodeExecutionToolResultBlock as CodeExecutionToolResultBlock,
-    )
-    from claude_agent_py.wire.content import (
-        CompactionBlock as CompactionBlock,
-    )
-    from claude_agent_py.wire.content import (
-        ContainerUploadBlock as ContainerUploadBlock,
-    )
-    from claude_agent_py.wire.content import (
-        DocumentBlock as DocumentBlock,
-    )
-    from claude_agent_py.wire.content import (
-        FallbackBlock as FallbackBlock,
-    )
-    from claude_agent_py.wire.content import (
-        ImageBlock as ImageBlock,
-    )
-    from claude_agent_py.wire.content import (
-        MCPToolResultBlock as MCPToolResultBlock,
-    )
-    from claude_agent_py.wire.content import (
-        MCPToolUseBlock as MCPToolUseBlock,
-    )
-    from claude_agent_py.wire.content import (
-        RedactedThinkingBlock as RedactedThinkingBlock,
-    )
-    from claude_agent_py.wire.content import (
-        SearchResultBlock as SearchResultBlock,
-    )
-    from claude_agent_py.wire.content import (
-        ServerToolUseBlock as ServerToolUseBlock,
-    )
-    from claude_agent_py.wire.content import (
-        TextBlock as TextBlock,
-    )
-    from claude_agent_py.wire.content import (
+        BashCodeExecutionToolResultBlock as BashCodeExecutionToolResultBlock, Block as Block,
+        CodeExecutionToolResultBlock as CodeExecutionToolResultBlock, CompactionBlock as CompactionBlock,
+        ContainerUploadBlock as ContainerUploadBlock, DocumentBlock as DocumentBlock,
+        FallbackBlock as FallbackBlock, ImageBlock as ImageBlock, MCPToolResultBlock as MCPToolResultBlock,
+        MCPToolUseBlock as MCPToolUseBlock, RedactedThinkingBlock as RedactedThinkingBlock,
+        SearchResultBlock as SearchResultBlock, ServerToolUseBlock as ServerToolUseBlock, TextBlock as TextBlock,
         TextEditorCodeExecutionToolResultBlock as TextEditorCodeExecutionToolResultBlock,
-    )
-    from claude_agent_py.wire.content import (
-        ThinkingBlock as ThinkingBlock,
-    )
-    from claude_agent_py.wire.content import (
-        ToolReferenceBlock as ToolReferenceBlock,
-    )
-    from claude_agent_py.wire.content import (
-        ToolResultBlock as ToolResultBlock,
-    )
-    from claude_agent_py.wire.content import (
-        ToolSearchToolResultBlock as ToolSearchToolResultBlock,
-    )
-    from claude_agent_py.wire.content import (
-        ToolUseBlock as ToolUseBlock,
-    )
-    from claude_agent_py.wire.content import (
-        UnknownBlock as UnknownBlock,
-    )
-    from claude_agent_py.wire.content import (
-        WebFetchToolResultBlock as WebFetchToolResultBlock,
-    )
-    from claude_agent_py.wire.content import (
-        WebSearchToolResultBlock as WebSearchToolResultBlock,
+        ThinkingBlock as ThinkingBlock, ToolReferenceBlock as ToolReferenceBlock,
+        ToolResultBlock as ToolResultBlock, ToolSearchToolResultBlock as ToolSearchToolResultBlock,
+        ToolUseBlock as ToolUseBlock, UnknownBlock as UnknownBlock,
+        WebFetchToolResultBlock as WebFetchToolResultBlock, WebSearchToolResultBlock as WebSearchToolResultBlock,
     )
     from claude_agent_py.wire.frames import (
-        Frame as Frame,
-    )
-    from claude_agent_py.wire.frames import (
-        Message as Message,
+        Frame as Frame, Message as Message,
     )
     from claude_agent_py.wire.hooks.inputs import (
-        ConfigChangeInput as ConfigChangeInput,
-    )
-    from claude_agent_py.wire.hooks.inputs import (
-        CwdChangedInput as CwdChangedInput,
-    )
-    from claude_agent_py.wire.hooks.inputs import (
-        DirectoryAddedInput as DirectoryAddedInput,
-    )
-    from claude_agent_py.wire.hooks.inputs import (
-        ElicitationInput as ElicitationInput,
-    )
-    from claude_agent_py.wire.hooks.inputs import (
-        ElicitationResultInput as ElicitationResultInput,
-    )
-    from claude_agent_py.wire.hooks.inputs import (
-        FileChangedInput as FileChangedInput,
-    )
-    from claude_agent_py.wire.hooks.inputs import (
-        HookInput as HookInput,
-    )
-    from claude_agent_py.wire.hooks.inputs import (
-        InstructionsLoadedInput as InstructionsLoadedInput,
-    )
-    from claude_agent_py.wire.hooks.inputs import (
-        MessageDisplayInput as MessageDisplayInput,
-    )
-    from claude_agent_py.wire.hooks.inputs import (
-        NotificationInput as NotificationInput,
-    )
-    from claude_agent_py.wire.hooks.inputs import (
-        PermissionDeniedInput as PermissionDeniedInput,
-    )
-    from claude_agent_py.wire.hooks.inputs import (
-        PermissionRequestInput as PermissionRequestInput,
-    )
-    from claude_agent_py.wire.hooks.inputs import (
-        PostCompactInput as PostCompactInput,
-    )
-    from claude_agent_py.wire.hooks.inputs import (
-        PostModelSwitchInput as PostModelSwitchInput,
-    )
-    from claude_agent_py.wire.hooks.inputs import (
-        PostToolBatchInput as PostToolBatchInput,
-    )
-    from claude_agent_py.wire.hooks.inputs import (
-        PostToolUseFailureInput as PostToolUseFailureInput,
-    )
-    from claude_agent_py.wire.hooks.inputs import (
-        PostToolUseInput as PostToolUseInput,
-    )
-    from claude_agent_py.wire.hooks.inputs import (
-        PreCompactInput as PreCompactInput,
-    )
-    from claude_agent_py.wire.hooks.inputs import (
-        PreModelSwitchInput as PreModelSwitchInput,
-    )
-    from claude_agent_py.wire.hooks.inputs import (
-        PreToolUseInput as PreToolUseInput,
-    )
-    from claude_agent_py.wire.hooks.inputs import (
-        SessionEndInput as SessionEndInput,
-    )
-    from claude_agent_py.wire.hooks.inputs import (
-        SessionStartInput as SessionStartInput,
-    )
-    from claude_agent_py.wire.hooks.inputs import (
-        SetupInput as SetupInput,
-    )
-    from claude_agent_py.wire.hooks.inputs import (
-        StopFailureInput as StopFailureInput,
-    )
-    from claude_agent_py.wire.hooks.inputs import (
-        StopInput as StopInput,
-    )
-    from claude_agent_py.wire.hooks.inputs import (
-        SubagentStartInput as SubagentStartInput,
-    )
-    from claude_agent_py.wire.hooks.inputs import (
-        SubagentStopInput as SubagentStopInput,
-    )
-    from claude_agent_py.wire.hooks.inputs import (
-        TaskCompletedInput as TaskCompletedInput,
-    )
-    from claude_agent_py.wire.hooks.inputs import (
-        TaskCreatedInput as TaskCreatedInput,
-    )
-    from claude_agent_py.wire.hooks.inputs import (
-        TeammateIdleInput as TeammateIdleInput,
-    )
-    from claude_agent_py.wire.hooks.inputs import (
-        UnknownHookInput as UnknownHookInput,
-    )
-    from claude_agent_py.wire.hooks.inputs import (
-        UserPromptExpansionInput as UserPromptExpansionInput,
-    )
-    from claude_agent_py.wire.hooks.inputs import (
-        UserPromptSubmitInput as UserPromptSubmitInput,
-    )
-    from claude_agent_py.wire.hooks.inputs import (
-        WorktreeCreateInput as WorktreeCreateInput,
-    )
-    from claude_agent_py.wire.hooks.inputs import (
+        ConfigChangeInput as ConfigChangeInput, CwdChangedInput as CwdChangedInput,
+        DirectoryAddedInput as DirectoryAddedInput, ElicitationInput as ElicitationInput,
+        ElicitationResultInput as ElicitationResultInput, FileChangedInput as FileChangedInput,
+        HookInput as HookInput, InstructionsLoadedInput as InstructionsLoadedInput,
+        MessageDisplayInput as MessageDisplayInput, NotificationInput as NotificationInput,
+        PermissionDeniedInput as PermissionDeniedInput, PermissionRequestInput as PermissionRequestInput,
+        PostCompactInput as PostCompactInput, PostModelSwitchInput as PostModelSwitchInput,
+        PostToolBatchInput as PostToolBatchInput, PostToolUseFailureInput as PostToolUseFailureInput,
+        PostToolUseInput as PostToolUseInput, PreCompactInput as PreCompactInput,
+        PreModelSwitchInput as PreModelSwitchInput, PreToolUseInput as PreToolUseInput,
+        SessionEndInput as SessionEndInput, SessionStartInput as SessionStartInput, SetupInput as SetupInput,
+        StopFailureInput as StopFailureInput, StopInput as StopInput, SubagentStartInput as SubagentStartInput,
+        SubagentStopInput as SubagentStopInput, TaskCompletedInput as TaskCompletedInput,
+        TaskCreatedInput as TaskCreatedInput, TeammateIdleInput as TeammateIdleInput,
+        UnknownHookInput as UnknownHookInput, UserPromptExpansionInput as UserPromptExpansionInput,
+        UserPromptSubmitInput as UserPromptSubmitInput, WorktreeCreateInput as WorktreeCreateInput,
         WorktreeRemoveInput as WorktreeRemoveInput,
     )
     from claude_agent_py.wire.hooks.outputs import (
-        AsyncHookOutput as AsyncHookOutput,
-    )
-    from claude_agent_py.wire.hooks.outputs import (
-        ConfigChangeOutput as ConfigChangeOutput,
-    )
-    from claude_agent_py.wire.hooks.outputs import (
-        CwdChangedOutput as CwdChangedOutput,
-    )
-    from claude_agent_py.wire.hooks.outputs import (
-        ElicitationOutput as ElicitationOutput,
-    )
-    from claude_agent_py.wire.hooks.outputs import (
-        ElicitationResultOutput as ElicitationResultOutput,
-    )
-    from claude_agent_py.wire.hooks.outputs import (
-        FileChangedOutput as FileChangedOutput,
-    )
-    from claude_agent_py.wire.hooks.outputs import (
-        HookOutput as HookOutput,
-    )
-    from claude_agent_py.wire.hooks.outputs import (
-        MessageDisplayOutput as MessageDisplayOutput,
-    )
-    from claude_agent_py.wire.hooks.outputs import (
-        NotificationOutput as NotificationOutput,
-    )
-    from claude_agent_py.wire.hooks.outputs import (
-        PermissionDeniedOutput as PermissionDeniedOutput,
-    )
-    from claude_agent_py.wire.hooks.outputs import (
-        PermissionRequestOutput as PermissionRequestOutput,
-    )
-    from claude_agent_py.wire.hooks.outputs import (
-        PostModelSwitchOutput as PostModelSwitchOutput,
-    )
-    from claude_agent_py.wire.hooks.outputs import (
-        PostToolBatchOutput as PostToolBatchOutput,
-    )
-    from claude_agent_py.wire.hooks.outputs import (
-        PostToolUseFailureOutput as PostToolUseFailureOutput,
-    )
-    from claude_agent_py.wire.hooks.outputs import (
-        PostToolUseOutput as PostToolUseOutput,
-    )
-    from claude_agent_py.wire.hooks.outputs import (
-        PreCompactOutput as PreCompactOutput,
-    )
-    from claude_agent_py.wire.hooks.outputs import (
-        PreModelSwitchOutput as PreModelSwitchOutput,
-    )
-    from claude_agent_py.wire.hooks.outputs import (
-        PreToolUseOutput as PreToolUseOutput,
-    )
-    from claude_agent_py.wire.hooks.outputs import (
-        SessionStartOutput as SessionStartOutput,
-    )
-    from claude_agent_py.wire.hooks.outputs import (
-        SetupOutput as SetupOutput,
-    )
-    from claude_agent_py.wire.hooks.outputs import (
-        StopOutput as StopOutput,
-    )
-    from claude_agent_py.wire.hooks.outputs import (
-        SubagentStartOutput as SubagentStartOutput,
-    )
-    from claude_agent_py.wire.hooks.outputs import (
-        SubagentStopOutput as SubagentStopOutput,
-    )
-    from claude_agent_py.wire.hooks.outputs import (
-        TaskCompletedOutput as TaskCompletedOutput,
-    )
-    from claude_agent_py.wire.hooks.outputs import (
-        TaskCreatedOutput as TaskCreatedOutput,
-    )
-    from claude_agent_py.wire.hooks.outputs import (
-        TeammateIdleOutput as TeammateIdleOutput,
-    )
-    from claude_agent_py.wire.hooks.outputs import (
-        UserPromptExpansionOutput as UserPromptExpansionOutput,
-    )
-    from claude_agent_py.wire.hooks.outputs import (
-        UserPromptSubmitOutput as UserPromptSubmitOutput,
-    )
-    from claude_agent_py.wire.hooks.outputs import (
-        WorktreeCreateOutput as WorktreeCreateOutput,
+        AsyncHookOutput as AsyncHookOutput, ConfigChangeOutput as ConfigChangeOutput,
+        CwdChangedOutput as CwdChangedOutput, ElicitationOutput as ElicitationOutput,
+        ElicitationResultOutput as ElicitationResultOutput, FileChangedOutput as FileChangedOutput,
+        HookOutput as HookOutput, MessageDisplayOutput as MessageDisplayOutput,
+        NotificationOutput as NotificationOutput, PermissionDeniedOutput as PermissionDeniedOutput,
+        PermissionRequestOutput as PermissionRequestOutput, PostModelSwitchOutput as PostModelSwitchOutput,
+        PostToolBatchOutput as PostToolBatchOutput, PostToolUseFailureOutput as PostToolUseFailureOutput,
+        PostToolUseOutput as PostToolUseOutput, PreCompactOutput as PreCompactOutput,
+        PreModelSwitchOutput as PreModelSwitchOutput, PreToolUseOutput as PreToolUseOutput,
+        SessionStartOutput as SessionStartOutput, SetupOutput as SetupOutput, StopOutput as StopOutput,
+        SubagentStartOutput as SubagentStartOutput, SubagentStopOutput as SubagentStopOutput,
+        TaskCompletedOutput as TaskCompletedOutput, TaskCreatedOutput as TaskCreatedOutput,
+        TeammateIdleOutput as TeammateIdleOutput, UserPromptExpansionOutput as UserPromptExpansionOutput,
+        UserPromptSubmitOutput as UserPromptSubmitOutput, WorktreeCreateOutput as WorktreeCreateOutput,
     )
     from claude_agent_py.wire.mcp import (
-        MCPHTTPServer as MCPHTTPServer,
-    )
-    from claude_agent_py.wire.mcp import (
-        MCPSSEServer as MCPSSEServer,
-    )
-    from claude_agent_py.wire.mcp import (
-        MCPStdioServer as MCPStdioServer,
-    )
-    from claude_agent_py.wire.mcp import (
+        MCPHTTPServer as MCPHTTPServer, MCPSSEServer as MCPSSEServer, MCPStdioServer as MCPStdioServer,
         MCPToolPolicy as MCPToolPolicy,
     )
     from claude_agent_py.wire.messages import (
-        AssistantMessage as AssistantMessage,
-    )
-    from claude_agent_py.wire.messages import (
-        CommandLifecycleMessage as CommandLifecycleMessage,
-    )
-    from claude_agent_py.wire.messages import (
-        ResultMessage as ResultMessage,
-    )
-    from claude_agent_py.wire.messages import (
-        ToolProgressMessage as ToolProgressMessage,
-    )
-    from claude_agent_py.wire.messages import (
-        UserContent as UserContent,
-    )
-    from claude_agent_py.wire.messages import (
+        AssistantMessage as AssistantMessage, CommandLifecycleMessage as CommandLifecycleMessage,
+        ResultMessage as ResultMessage, ToolProgressMessage as ToolProgressMessage, UserContent as UserContent,
         UserMessage as UserMessage,
     )
     from claude_agent_py.wire.notices import (
-        ActiveGoalMessage as ActiveGoalMessage,
-    )
-    from claude_agent_py.wire.notices import (
-        AuthStatusMessage as AuthStatusMessage,
-    )
-    from claude_agent_py.wire.notices import (
-        AutocompactStateMessage as AutocompactStateMessage,
-    )
-    from claude_agent_py.wire.notices import (
-        ConversationResetMessage as ConversationResetMessage,
-    )
-    from claude_agent_py.wire.notices import (
-        PromptSuggestionMessage as PromptSuggestionMessage,
-    )
-    from claude_agent_py.wire.notices import (
-        RateLimitMessage as RateLimitMessage,
-    )
-    from claude_agent_py.wire.notices import (
-        ToolUseSummaryMessage as ToolUseSummaryMessage,
-    )
-    from claude_agent_py.wire.notices import (
-        TranscriptMirrorMessage as TranscriptMirrorMessage,
+        ActiveGoalMessage as ActiveGoalMessage, AuthStatusMessage as AuthStatusMessage,
+        AutocompactStateMessage as AutocompactStateMessage, ConversationResetMessage as ConversationResetMessage,
+        PromptSuggestionMessage as PromptSuggestionMessage, RateLimitMessage as RateLimitMessage,
+        ToolUseSummaryMessage as ToolUseSummaryMessage, TranscriptMirrorMessage as TranscriptMirrorMessage,
     )
     from claude_agent_py.wire.permissions import (
-        AddDirectories as AddDirectories,
-    )
-    from claude_agent_py.wire.permissions import (
-        AddRules as AddRules,
-    )
-    from claude_agent_py.wire.permissions import (
-        PermissionRuleValue as PermissionRuleValue,
-    )
-    from claude_agent_py.wire.permissions import (
-        RemoveDirectories as RemoveDirectories,
-    )
-    from claude_agent_py.wire.permissions import (
-        RemoveRules as RemoveRules,
-    )
-    from claude_agent_py.wire.permissions import (
-        ReplaceRules as ReplaceRules,
-    )
-    from claude_agent_py.wire.permissions import (
-        SetMode as SetMode,
-    )
-    from claude_agent_py.wire.permissions import (
-        UnknownPermissionUpdate as UnknownPermissionUpdate,
+        AddDirectories as AddDirectories, AddRules as AddRules, PermissionRuleValue as PermissionRuleValue,
+        RemoveDirectories as RemoveDirectories, RemoveRules as RemoveRules, ReplaceRules as ReplaceRules,
+        SetMode as SetMode, UnknownPermissionUpdate as UnknownPermissionUpdate,
     )
     from claude_agent_py.wire.sandbox import (
         SandboxSettings as SandboxSettings,
@@ -835,470 +188,117 @@ if TYPE_CHECKING:
         StreamEventMessage as StreamEventMessage,
     )
     from claude_agent_py.wire.system import (
-        APIRetryMessage as APIRetryMessage,
-    )
-    from claude_agent_py.wire.system import (
-        CommandsChangedMessage as CommandsChangedMessage,
-    )
-    from claude_agent_py.wire.system import (
+        APIRetryMessage as APIRetryMessage, CommandsChangedMessage as CommandsChangedMessage,
         CompactBoundaryMessage as CompactBoundaryMessage,
-    )
-    from claude_agent_py.wire.system import (
         ControlRequestProgressMessage as ControlRequestProgressMessage,
-    )
-    from claude_agent_py.wire.system import (
-        ElicitationCompleteMessage as ElicitationCompleteMessage,
-    )
-    from claude_agent_py.wire.system import (
-        FilesPersistedMessage as FilesPersistedMessage,
-    )
-    from claude_agent_py.wire.system import (
-        HookProgressMessage as HookProgressMessage,
-    )
-    from claude_agent_py.wire.system import (
-        HookResponseMessage as HookResponseMessage,
-    )
-    from claude_agent_py.wire.system import (
-        HookStartedMessage as HookStartedMessage,
-    )
-    from claude_agent_py.wire.system import (
-        InformationalMessage as InformationalMessage,
-    )
-    from claude_agent_py.wire.system import (
-        InitMessage as InitMessage,
-    )
-    from claude_agent_py.wire.system import (
-        LocalCommandOutputMessage as LocalCommandOutputMessage,
-    )
-    from claude_agent_py.wire.system import (
-        MemoryRecallMessage as MemoryRecallMessage,
-    )
-    from claude_agent_py.wire.system import (
-        MirrorErrorMessage as MirrorErrorMessage,
-    )
-    from claude_agent_py.wire.system import (
+        ElicitationCompleteMessage as ElicitationCompleteMessage, FilesPersistedMessage as FilesPersistedMessage,
+        HookProgressMessage as HookProgressMessage, HookResponseMessage as HookResponseMessage,
+        HookStartedMessage as HookStartedMessage, InformationalMessage as InformationalMessage,
+        InitMessage as InitMessage, LocalCommandOutputMessage as LocalCommandOutputMessage,
+        MemoryRecallMessage as MemoryRecallMessage, MirrorErrorMessage as MirrorErrorMessage,
         ModelRefusalFallbackMessage as ModelRefusalFallbackMessage,
-    )
-    from claude_agent_py.wire.system import (
-        ModelRefusalNoFallbackMessage as ModelRefusalNoFallbackMessage,
-    )
-    from claude_agent_py.wire.system import (
-        NotificationMessage as NotificationMessage,
-    )
-    from claude_agent_py.wire.system import (
-        PermissionDeniedMessage as PermissionDeniedMessage,
-    )
-    from claude_agent_py.wire.system import (
-        PluginInstallMessage as PluginInstallMessage,
-    )
-    from claude_agent_py.wire.system import (
+        ModelRefusalNoFallbackMessage as ModelRefusalNoFallbackMessage, NotificationMessage as NotificationMessage,
+        PermissionDeniedMessage as PermissionDeniedMessage, PluginInstallMessage as PluginInstallMessage,
         SessionStateChangedMessage as SessionStateChangedMessage,
-    )
-    from claude_agent_py.wire.system import (
-        SessionWritesLostMessage as SessionWritesLostMessage,
-    )
-    from claude_agent_py.wire.system import (
-        StatusMessage as StatusMessage,
-    )
-    from claude_agent_py.wire.system import (
-        ThinkingTokensMessage as ThinkingTokensMessage,
-    )
-    from claude_agent_py.wire.system import (
-        WorkerShuttingDownMessage as WorkerShuttingDownMessage,
+        SessionWritesLostMessage as SessionWritesLostMessage, StatusMessage as StatusMessage,
+        ThinkingTokensMessage as ThinkingTokensMessage, WorkerShuttingDownMessage as WorkerShuttingDownMessage,
     )
     from claude_agent_py.wire.tasks import (
         BackgroundTasksChangedMessage as BackgroundTasksChangedMessage,
-    )
-    from claude_agent_py.wire.tasks import (
-        TaskNotificationMessage as TaskNotificationMessage,
-    )
-    from claude_agent_py.wire.tasks import (
-        TaskProgressMessage as TaskProgressMessage,
-    )
-    from claude_agent_py.wire.tasks import (
-        TaskStartedMessage as TaskStartedMessage,
-    )
-    from claude_agent_py.wire.tasks import (
-        TaskStatus as TaskStatus,
-    )
-    from claude_agent_py.wire.tasks import (
-        TaskUpdatedMessage as TaskUpdatedMessage,
-    )
-    from claude_agent_py.wire.tasks import (
-        TaskUsage as TaskUsage,
+        TaskNotificationMessage as TaskNotificationMessage, TaskProgressMessage as TaskProgressMessage,
+        TaskStartedMessage as TaskStartedMessage, TaskStatus as TaskStatus,
+        TaskUpdatedMessage as TaskUpdatedMessage, TaskUsage as TaskUsage,
     )
     from claude_agent_py.wire.tools.agent import (
-        AgentAsyncLaunchedOutput as AgentAsyncLaunchedOutput,
-    )
-    from claude_agent_py.wire.tools.agent import (
-        AgentCompletedOutput as AgentCompletedOutput,
-    )
-    from claude_agent_py.wire.tools.agent import (
-        AgentInput as AgentInput,
-    )
-    from claude_agent_py.wire.tools.agent import (
-        AgentRemoteLaunchedOutput as AgentRemoteLaunchedOutput,
-    )
-    from claude_agent_py.wire.tools.agent import (
-        ListAgentsInput as ListAgentsInput,
-    )
-    from claude_agent_py.wire.tools.agent import (
-        ListAgentsOutput as ListAgentsOutput,
-    )
-    from claude_agent_py.wire.tools.agent import (
-        SendMessageInput as SendMessageInput,
-    )
-    from claude_agent_py.wire.tools.agent import (
-        SendMessageOutput as SendMessageOutput,
-    )
-    from claude_agent_py.wire.tools.agent import (
-        SkillInput as SkillInput,
-    )
-    from claude_agent_py.wire.tools.agent import (
-        SubagentHandbackInput as SubagentHandbackInput,
-    )
-    from claude_agent_py.wire.tools.agent import (
-        TaskInput as TaskInput,
-    )
-    from claude_agent_py.wire.tools.agent import (
-        WorkflowInput as WorkflowInput,
-    )
-    from claude_agent_py.wire.tools.agent import (
+        AgentAsyncLaunchedOutput as AgentAsyncLaunchedOutput, AgentCompletedOutput as AgentCompletedOutput,
+        AgentInput as AgentInput, AgentRemoteLaunchedOutput as AgentRemoteLaunchedOutput,
+        ListAgentsInput as ListAgentsInput, ListAgentsOutput as ListAgentsOutput,
+        SendMessageInput as SendMessageInput, SendMessageOutput as SendMessageOutput, SkillInput as SkillInput,
+        SubagentHandbackInput as SubagentHandbackInput, TaskInput as TaskInput, WorkflowInput as WorkflowInput,
         WorkflowOutput as WorkflowOutput,
     )
     from claude_agent_py.wire.tools.artifacts import (
-        ArtifactAssetDeleteOutput as ArtifactAssetDeleteOutput,
-    )
-    from claude_agent_py.wire.tools.artifacts import (
-        ArtifactAssetListOutput as ArtifactAssetListOutput,
-    )
-    from claude_agent_py.wire.tools.artifacts import (
-        ArtifactAssetReadOutput as ArtifactAssetReadOutput,
-    )
-    from claude_agent_py.wire.tools.artifacts import (
-        ArtifactAssetUploadOutput as ArtifactAssetUploadOutput,
-    )
-    from claude_agent_py.wire.tools.artifacts import (
-        ArtifactAssetUploadsOutput as ArtifactAssetUploadsOutput,
-    )
-    from claude_agent_py.wire.tools.artifacts import (
-        ArtifactInput as ArtifactInput,
-    )
-    from claude_agent_py.wire.tools.artifacts import (
-        ArtifactListOutput as ArtifactListOutput,
-    )
-    from claude_agent_py.wire.tools.artifacts import (
-        ArtifactPinOutput as ArtifactPinOutput,
-    )
-    from claude_agent_py.wire.tools.artifacts import (
-        ArtifactPublishOutput as ArtifactPublishOutput,
-    )
-    from claude_agent_py.wire.tools.artifacts import (
-        ArtifactReadOutput as ArtifactReadOutput,
-    )
-    from claude_agent_py.wire.tools.artifacts import (
-        ArtifactStatusOutput as ArtifactStatusOutput,
-    )
-    from claude_agent_py.wire.tools.artifacts import (
-        ArtifactUnwatchOutput as ArtifactUnwatchOutput,
-    )
-    from claude_agent_py.wire.tools.artifacts import (
+        ArtifactAssetDeleteOutput as ArtifactAssetDeleteOutput, ArtifactAssetListOutput as ArtifactAssetListOutput,
+        ArtifactAssetReadOutput as ArtifactAssetReadOutput, ArtifactAssetUploadOutput as ArtifactAssetUploadOutput,
+        ArtifactAssetUploadsOutput as ArtifactAssetUploadsOutput, ArtifactInput as ArtifactInput,
+        ArtifactListOutput as ArtifactListOutput, ArtifactPinOutput as ArtifactPinOutput,
+        ArtifactPublishOutput as ArtifactPublishOutput, ArtifactReadOutput as ArtifactReadOutput,
+        ArtifactStatusOutput as ArtifactStatusOutput, ArtifactUnwatchOutput as ArtifactUnwatchOutput,
         ArtifactWatchOutput as ArtifactWatchOutput,
     )
     from claude_agent_py.wire.tools.background import (
-        MonitorInput as MonitorInput,
-    )
-    from claude_agent_py.wire.tools.background import (
-        MonitorOutput as MonitorOutput,
-    )
-    from claude_agent_py.wire.tools.background import (
-        TaskOutputInput as TaskOutputInput,
-    )
-    from claude_agent_py.wire.tools.background import (
-        TaskOutputOutput as TaskOutputOutput,
-    )
-    from claude_agent_py.wire.tools.background import (
-        TaskStopInput as TaskStopInput,
-    )
-    from claude_agent_py.wire.tools.background import (
-        TaskStopOutput as TaskStopOutput,
+        MonitorInput as MonitorInput, MonitorOutput as MonitorOutput, TaskOutputInput as TaskOutputInput,
+        TaskOutputOutput as TaskOutputOutput, TaskStopInput as TaskStopInput, TaskStopOutput as TaskStopOutput,
     )
     from claude_agent_py.wire.tools.bash import (
-        BashInput as BashInput,
-    )
-    from claude_agent_py.wire.tools.bash import (
-        BashOutput as BashOutput,
-    )
-    from claude_agent_py.wire.tools.bash import (
-        PowerShellInput as PowerShellInput,
-    )
-    from claude_agent_py.wire.tools.bash import (
+        BashInput as BashInput, BashOutput as BashOutput, PowerShellInput as PowerShellInput,
         PowerShellOutput as PowerShellOutput,
     )
     from claude_agent_py.wire.tools.feedback import (
-        EndConversationInput as EndConversationInput,
-    )
-    from claude_agent_py.wire.tools.feedback import (
-        OfferChromeSetupInput as OfferChromeSetupInput,
-    )
-    from claude_agent_py.wire.tools.feedback import (
-        OfferChromeSetupOutput as OfferChromeSetupOutput,
-    )
-    from claude_agent_py.wire.tools.feedback import (
-        ProposeSkillsInput as ProposeSkillsInput,
-    )
-    from claude_agent_py.wire.tools.feedback import (
-        ProposeSkillsOutput as ProposeSkillsOutput,
-    )
-    from claude_agent_py.wire.tools.feedback import (
-        ReportFindingsInput as ReportFindingsInput,
-    )
-    from claude_agent_py.wire.tools.feedback import (
-        ReportFindingsOutput as ReportFindingsOutput,
-    )
-    from claude_agent_py.wire.tools.feedback import (
-        SendFeedbackInput as SendFeedbackInput,
-    )
-    from claude_agent_py.wire.tools.feedback import (
-        SendFeedbackOutput as SendFeedbackOutput,
-    )
-    from claude_agent_py.wire.tools.feedback import (
-        ShareOnboardingGuideInput as ShareOnboardingGuideInput,
-    )
-    from claude_agent_py.wire.tools.feedback import (
+        EndConversationInput as EndConversationInput, OfferChromeSetupInput as OfferChromeSetupInput,
+        OfferChromeSetupOutput as OfferChromeSetupOutput, ProposeSkillsInput as ProposeSkillsInput,
+        ProposeSkillsOutput as ProposeSkillsOutput, ReportFindingsInput as ReportFindingsInput,
+        ReportFindingsOutput as ReportFindingsOutput, SendFeedbackInput as SendFeedbackInput,
+        SendFeedbackOutput as SendFeedbackOutput, ShareOnboardingGuideInput as ShareOnboardingGuideInput,
         ShowOnboardingRolePickerInput as ShowOnboardingRolePickerInput,
-    )
-    from claude_agent_py.wire.tools.feedback import (
         ShowOnboardingRolePickerOutput as ShowOnboardingRolePickerOutput,
     )
     from claude_agent_py.wire.tools.files import (
-        FileEditInput as FileEditInput,
-    )
-    from claude_agent_py.wire.tools.files import (
-        FileEditOutput as FileEditOutput,
-    )
-    from claude_agent_py.wire.tools.files import (
-        FileReadImageOutput as FileReadImageOutput,
-    )
-    from claude_agent_py.wire.tools.files import (
-        FileReadInput as FileReadInput,
-    )
-    from claude_agent_py.wire.tools.files import (
-        FileReadNotebookOutput as FileReadNotebookOutput,
-    )
-    from claude_agent_py.wire.tools.files import (
-        FileReadPartsOutput as FileReadPartsOutput,
-    )
-    from claude_agent_py.wire.tools.files import (
-        FileReadPDFOutput as FileReadPDFOutput,
-    )
-    from claude_agent_py.wire.tools.files import (
-        FileReadTextOutput as FileReadTextOutput,
-    )
-    from claude_agent_py.wire.tools.files import (
-        FileWriteInput as FileWriteInput,
-    )
-    from claude_agent_py.wire.tools.files import (
-        FileWriteOutput as FileWriteOutput,
-    )
-    from claude_agent_py.wire.tools.files import (
-        NotebookEditInput as NotebookEditInput,
-    )
-    from claude_agent_py.wire.tools.files import (
-        NotebookEditOutput as NotebookEditOutput,
+        FileEditInput as FileEditInput, FileEditOutput as FileEditOutput,
+        FileReadImageOutput as FileReadImageOutput, FileReadInput as FileReadInput,
+        FileReadNotebookOutput as FileReadNotebookOutput, FileReadPDFOutput as FileReadPDFOutput,
+        FileReadPartsOutput as FileReadPartsOutput, FileReadTextOutput as FileReadTextOutput,
+        FileWriteInput as FileWriteInput, FileWriteOutput as FileWriteOutput,
+        NotebookEditInput as NotebookEditInput, NotebookEditOutput as NotebookEditOutput,
     )
     from claude_agent_py.wire.tools.mcp import (
-        ListMCPResourcesInput as ListMCPResourcesInput,
-    )
-    from claude_agent_py.wire.tools.mcp import (
-        MCPInput as MCPInput,
-    )
-    from claude_agent_py.wire.tools.mcp import (
-        ReadMCPResourceDirInput as ReadMCPResourceDirInput,
-    )
-    from claude_agent_py.wire.tools.mcp import (
-        ReadMCPResourceDirOutput as ReadMCPResourceDirOutput,
-    )
-    from claude_agent_py.wire.tools.mcp import (
-        ReadMCPResourceInput as ReadMCPResourceInput,
-    )
-    from claude_agent_py.wire.tools.mcp import (
-        ReadMCPResourceOutput as ReadMCPResourceOutput,
-    )
-    from claude_agent_py.wire.tools.mcp import (
-        RefreshMCPToolsInput as RefreshMCPToolsInput,
-    )
-    from claude_agent_py.wire.tools.mcp import (
-        WaitForMCPServersInput as WaitForMCPServersInput,
+        ListMCPResourcesInput as ListMCPResourcesInput, MCPInput as MCPInput,
+        ReadMCPResourceDirInput as ReadMCPResourceDirInput, ReadMCPResourceDirOutput as ReadMCPResourceDirOutput,
+        ReadMCPResourceInput as ReadMCPResourceInput, ReadMCPResourceOutput as ReadMCPResourceOutput,
+        RefreshMCPToolsInput as RefreshMCPToolsInput, WaitForMCPServersInput as WaitForMCPServersInput,
     )
     from claude_agent_py.wire.tools.planning import (
-        EnterPlanModeInput as EnterPlanModeInput,
-    )
-    from claude_agent_py.wire.tools.planning import (
-        EnterPlanModeOutput as EnterPlanModeOutput,
-    )
-    from claude_agent_py.wire.tools.planning import (
-        EnterWorktreeInput as EnterWorktreeInput,
-    )
-    from claude_agent_py.wire.tools.planning import (
-        EnterWorktreeOutput as EnterWorktreeOutput,
-    )
-    from claude_agent_py.wire.tools.planning import (
-        ExitPlanModeInput as ExitPlanModeInput,
-    )
-    from claude_agent_py.wire.tools.planning import (
-        ExitPlanModeOutput as ExitPlanModeOutput,
-    )
-    from claude_agent_py.wire.tools.planning import (
-        ExitWorktreeInput as ExitWorktreeInput,
-    )
-    from claude_agent_py.wire.tools.planning import (
-        ExitWorktreeOutput as ExitWorktreeOutput,
-    )
-    from claude_agent_py.wire.tools.planning import (
-        ProposeGoalInput as ProposeGoalInput,
-    )
-    from claude_agent_py.wire.tools.planning import (
-        ProposeGoalOutput as ProposeGoalOutput,
+        EnterPlanModeInput as EnterPlanModeInput, EnterPlanModeOutput as EnterPlanModeOutput,
+        EnterWorktreeInput as EnterWorktreeInput, EnterWorktreeOutput as EnterWorktreeOutput,
+        ExitPlanModeInput as ExitPlanModeInput, ExitPlanModeOutput as ExitPlanModeOutput,
+        ExitWorktreeInput as ExitWorktreeInput, ExitWorktreeOutput as ExitWorktreeOutput,
+        ProposeGoalInput as ProposeGoalInput, ProposeGoalOutput as ProposeGoalOutput,
     )
     from claude_agent_py.wire.tools.projects import (
-        ClaudeDesignInput as ClaudeDesignInput,
-    )
-    from claude_agent_py.wire.tools.projects import (
-        ClaudeDesignOutput as ClaudeDesignOutput,
-    )
-    from claude_agent_py.wire.tools.projects import (
-        ProjectsInput as ProjectsInput,
-    )
-    from claude_agent_py.wire.tools.projects import (
-        ProjectsOutput as ProjectsOutput,
+        ClaudeDesignInput as ClaudeDesignInput, ClaudeDesignOutput as ClaudeDesignOutput,
+        ProjectsInput as ProjectsInput, ProjectsOutput as ProjectsOutput,
     )
     from claude_agent_py.wire.tools.questions import (
-        AskUserQuestionInput as AskUserQuestionInput,
-    )
-    from claude_agent_py.wire.tools.questions import (
-        AskUserQuestionOutput as AskUserQuestionOutput,
+        AskUserQuestionInput as AskUserQuestionInput, AskUserQuestionOutput as AskUserQuestionOutput,
     )
     from claude_agent_py.wire.tools.scheduling import (
-        CronCreateInput as CronCreateInput,
-    )
-    from claude_agent_py.wire.tools.scheduling import (
-        CronCreateOutput as CronCreateOutput,
-    )
-    from claude_agent_py.wire.tools.scheduling import (
-        CronDeleteInput as CronDeleteInput,
-    )
-    from claude_agent_py.wire.tools.scheduling import (
-        CronDeleteOutput as CronDeleteOutput,
-    )
-    from claude_agent_py.wire.tools.scheduling import (
-        CronListInput as CronListInput,
-    )
-    from claude_agent_py.wire.tools.scheduling import (
-        CronListOutput as CronListOutput,
-    )
-    from claude_agent_py.wire.tools.scheduling import (
-        PushNotificationInput as PushNotificationInput,
-    )
-    from claude_agent_py.wire.tools.scheduling import (
-        PushNotificationOutput as PushNotificationOutput,
-    )
-    from claude_agent_py.wire.tools.scheduling import (
-        ReadNotificationsInput as ReadNotificationsInput,
-    )
-    from claude_agent_py.wire.tools.scheduling import (
-        ReadNotificationsOutput as ReadNotificationsOutput,
-    )
-    from claude_agent_py.wire.tools.scheduling import (
-        RemoteTriggerInput as RemoteTriggerInput,
-    )
-    from claude_agent_py.wire.tools.scheduling import (
-        RemoteTriggerOutput as RemoteTriggerOutput,
-    )
-    from claude_agent_py.wire.tools.scheduling import (
-        ScheduleWakeupInput as ScheduleWakeupInput,
-    )
-    from claude_agent_py.wire.tools.scheduling import (
-        ScheduleWakeupOutput as ScheduleWakeupOutput,
-    )
-    from claude_agent_py.wire.tools.scheduling import (
-        SendUserFileInput as SendUserFileInput,
-    )
-    from claude_agent_py.wire.tools.scheduling import (
-        SendUserMessageInput as SendUserMessageInput,
-    )
-    from claude_agent_py.wire.tools.scheduling import (
-        SendUserMessageOutput as SendUserMessageOutput,
+        CronCreateInput as CronCreateInput, CronCreateOutput as CronCreateOutput,
+        CronDeleteInput as CronDeleteInput, CronDeleteOutput as CronDeleteOutput, CronListInput as CronListInput,
+        CronListOutput as CronListOutput, PushNotificationInput as PushNotificationInput,
+        PushNotificationOutput as PushNotificationOutput, ReadNotificationsInput as ReadNotificationsInput,
+        ReadNotificationsOutput as ReadNotificationsOutput, RemoteTriggerInput as RemoteTriggerInput,
+        RemoteTriggerOutput as RemoteTriggerOutput, ScheduleWakeupInput as ScheduleWakeupInput,
+        ScheduleWakeupOutput as ScheduleWakeupOutput, SendUserFileInput as SendUserFileInput,
+        SendUserMessageInput as SendUserMessageInput, SendUserMessageOutput as SendUserMessageOutput,
     )
     from claude_agent_py.wire.tools.search import (
-        GlobInput as GlobInput,
-    )
-    from claude_agent_py.wire.tools.search import (
-        GlobOutput as GlobOutput,
-    )
-    from claude_agent_py.wire.tools.search import (
-        GrepInput as GrepInput,
-    )
-    from claude_agent_py.wire.tools.search import (
-        GrepOutput as GrepOutput,
-    )
-    from claude_agent_py.wire.tools.search import (
-        LSPInput as LSPInput,
-    )
-    from claude_agent_py.wire.tools.search import (
-        ToolSearchInput as ToolSearchInput,
-    )
-    from claude_agent_py.wire.tools.search import (
-        ToolSearchOutput as ToolSearchOutput,
+        GlobInput as GlobInput, GlobOutput as GlobOutput, GrepInput as GrepInput, GrepOutput as GrepOutput,
+        LSPInput as LSPInput, ToolSearchInput as ToolSearchInput, ToolSearchOutput as ToolSearchOutput,
     )
     from claude_agent_py.wire.tools.task_list import (
-        TaskCreateInput as TaskCreateInput,
-    )
-    from claude_agent_py.wire.tools.task_list import (
-        TaskCreateOutput as TaskCreateOutput,
-    )
-    from claude_agent_py.wire.tools.task_list import (
-        TaskGetInput as TaskGetInput,
-    )
-    from claude_agent_py.wire.tools.task_list import (
-        TaskGetOutput as TaskGetOutput,
-    )
-    from claude_agent_py.wire.tools.task_list import (
-        TaskListInput as TaskListInput,
-    )
-    from claude_agent_py.wire.tools.task_list import (
-        TaskListOutput as TaskListOutput,
-    )
-    from claude_agent_py.wire.tools.task_list import (
-        TaskUpdateInput as TaskUpdateInput,
-    )
-    from claude_agent_py.wire.tools.task_list import (
-        TaskUpdateOutput as TaskUpdateOutput,
-    )
-    from claude_agent_py.wire.tools.task_list import (
-        TodoWriteInput as TodoWriteInput,
-    )
-    from claude_agent_py.wire.tools.task_list import (
+        TaskCreateInput as TaskCreateInput, TaskCreateOutput as TaskCreateOutput, TaskGetInput as TaskGetInput,
+        TaskGetOutput as TaskGetOutput, TaskListInput as TaskListInput, TaskListOutput as TaskListOutput,
+        TaskUpdateInput as TaskUpdateInput, TaskUpdateOutput as TaskUpdateOutput, TodoWriteInput as TodoWriteInput,
         TodoWriteOutput as TodoWriteOutput,
     )
     from claude_agent_py.wire.tools.web import (
-        WebFetchInput as WebFetchInput,
-    )
-    from claude_agent_py.wire.tools.web import (
-        WebFetchOutput as WebFetchOutput,
-    )
-    from claude_agent_py.wire.tools.web import (
-        WebSearchInput as WebSearchInput,
-    )
-    from claude_agent_py.wire.tools.web import (
+        WebFetchInput as WebFetchInput, WebFetchOutput as WebFetchOutput, WebSearchInput as WebSearchInput,
         WebSearchOutput as WebSearchOutput,
     )
     from claude_agent_py.wire.unknown import (
-        MalformedFrame as MalformedFrame,
+        MalformedFrame as MalformedFrame, UnknownMessage as UnknownMessage,
     )
-    from claude_agent_py.wire.unknown import (
-        UnknownMessage as UnknownMessage,
-    )
+# fmt: on
 
 from claude_agent_py._version import __version__
 
@@ -1349,7 +349,7 @@ _NAMES = {
     """,
     # Hooks
     "hooks": """
-        HookContext HookMatcher HookWarning Hooks
+        HookContext HookMatcher HookRun HookWarning Hooks LiveHooks
     """,
     "wire.hooks.inputs": """
         ConfigChangeInput CwdChangedInput DirectoryAddedInput ElicitationInput
@@ -1388,8 +388,8 @@ _NAMES = {
     """,
     # Tools
     "tools": """
-        Tool ToolAnnotations ToolCallRecord ToolChain ToolChainResult ToolContext ToolResult
-        ToolServer mcp_tool_name tool
+        Resource Tool ToolAnnotations ToolCallRecord ToolChain ToolChainResult ToolContext
+        ToolResult ToolServer ToolTraffic mcp_server_name mcp_tool_name tool
     """,
     "formatting": """
         Audio Encoder File Image JSONEncoder MarkdownFormat ResourceLink TextFormat XMLFormat
@@ -1522,6 +522,10 @@ _NAMES = {
     """,
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
+_NAMESPACES = frozenset(
+    {"agents", "children", "errors", "formatting", "hooks", "permissions", "tasks", "testing", "tools", "wire"}
+)
+"""Packages with further names; they are loaded on first use, too."""
 
 __all__ = ["__version__", *_HOME]  # pyright: ignore[reportUnsupportedDunderAll]
 
@@ -1529,6 +533,8 @@ __all__ = ["__version__", *_HOME]  # pyright: ignore[reportUnsupportedDunderAll]
 if not TYPE_CHECKING:  # type checkers would take every name for one that exists
 
     def __getattr__(name: str) -> Any:
+        if name in _NAMESPACES:
+            return importlib.import_module(f"{__name__}.{name}")
         home = _HOME.get(name)
         if home is None:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -17,9 +17,11 @@ from claude_agent_py.runtime.controls import SessionControls
 from claude_agent_py.runtime.current import CURRENT, running_client
 
 if TYPE_CHECKING:
+    from claude_agent_py.hooks import LiveHooks
     from claude_agent_py.permissions import Inbox
     from claude_agent_py.protocol.turns import Until
     from claude_agent_py.runtime.answering import PermissionAnswers
+    from claude_agent_py.runtime.prompting import SessionMessage
     from claude_agent_py.runtime.prompts import Prompt
     from claude_agent_py.runtime.run import Run
     from claude_agent_py.runtime.session import Session, TasksAtClose
@@ -148,7 +150,7 @@ class Client(SessionControls):
         """
         return await agent.spawn(self, prompt)
 
-    def messages(self) -> AsyncIterator[Any]:
+    def messages(self) -> AsyncIterator[SessionMessage]:
         """Iterate every message of the session from now on, those of injected turns and of all runs included.
 
         The first call also gives what came before it and belonged to no run (notifications of tasks of an earlier
@@ -206,9 +208,13 @@ class Client(SessionControls):
         return inbox
 
     @property
-    def info(self) -> InitializeReply | None:
-        """What the CLI said of itself at connect: models, agents, commands, account, version."""
-        return self._session.info
+    def info(self) -> InitializeReply:
+        """What the CLI said of itself at connect: models, agents, commands, account, version.
+
+        Raises:
+            ConnectionClosedError: The client was not connected.
+        """
+        return self._session.known_info
 
     @property
     def is_open(self) -> bool:
@@ -231,6 +237,13 @@ class Client(SessionControls):
         """The process id of the CLI; None before connect, and where there is no process."""
         connection = self._session._connection
         return None if connection is None else connection.transport.pid
+
+    @cached_property
+    def hooks(self) -> LiveHooks:
+        """The hooks of the session: `await client.hooks.add(event, handler)` and `remove` while it runs."""
+        from claude_agent_py.hooks import LiveHooks
+
+        return LiveHooks(self._session.features.hooks, self)
 
     @property
     def _mcp_host(self) -> MCPHost:

@@ -72,19 +72,21 @@ class CLIError(ClaudeAgentError):
     """Something is wrong with the `claude` program."""
 
 
+INSTALL_HINT = (
+    "Run `claude-agent-py install-cli`, or name it with ClientOptions(cli_path=...) or the environment variable "
+    "CLAUDE_AGENT_CLI."
+)
+
+
 class CLINotFoundError(CLIError):
     """No usable `claude` program was found."""
 
-    def __init__(self, tried: Sequence[str], message: str | None = None) -> None:
+    def __init__(self, tried: Sequence[str], message: str | None = None, *, hint: str | None = None) -> None:
         self.tried = list(tried)
         """Every place that was looked at, in order, with what was found there."""
         head = message or "no usable `claude` program was found"
         places = "".join(f"\n  - {place}" for place in self.tried)
-        super().__init__(
-            f"{head}; looked at:{places}\n"
-            "Run `claude-agent-py install-cli`, or name it with ClientOptions(cli_path=...) "
-            "or the environment variable CLAUDE_AGENT_CLI."
-        )
+        super().__init__(f"{head}; looked at:{places}\n{hint or INSTALL_HINT}")
 
 
 class CLIInstallError(CLIError):

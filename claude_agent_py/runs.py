@@ -6,7 +6,7 @@ run is stands in `runtime/run.py`. Twin: `client.py`, for a session that lives o
 
 import threading
 import weakref
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
 import anyio
@@ -19,6 +19,7 @@ from claude_agent_py.runtime.feed import RunFeed
 from claude_agent_py.runtime.prompts import Prompt, is_stream, prompt_message
 from claude_agent_py.runtime.result import RunResult
 from claude_agent_py.runtime.run import InterruptReceipt, Run
+from claude_agent_py.tasks import Task
 
 T = TypeVar("T")
 
@@ -131,6 +132,10 @@ class _OneShot:
     def result(self, feed: RunFeed) -> RunResult:
         assert self._client is not None  # noqa: S101 - a feed came from it
         return self._client._session.prompting.result_of(feed)
+
+    def tasks(self, feed: RunFeed) -> Sequence[Task]:
+        assert self._client is not None  # noqa: S101 - a feed came from it
+        return self._client._session.prompting.tasks_of(feed)
 
     async def release(self) -> None:
         if self._client is not None:

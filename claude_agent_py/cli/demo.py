@@ -108,8 +108,7 @@ class _Offline:
 async def _show(options: ClientOptions, view: Screen) -> RunResult:
     """Run the main job and show it."""
     async with Client(options) as client:
-        version = client.info.claude_code_version if client.info else None
-        view.say(f"Claude Code {version or ''} is up (pid {client.pid}).")
+        view.say(f"Claude Code {client.info.claude_code_version or ''} is up (pid {client.pid}).")
         view.say(f"> {PROMPT}")
         async with anyio.create_task_group() as group:
             group.start_soon(view.watch, client.tasks)

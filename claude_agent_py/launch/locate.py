@@ -71,7 +71,11 @@ def find_cli(cli_path: str | os.PathLike[str] | None = None, environ: Mapping[st
     if named is not None:
         if named.problem is None:
             return named.path
-        raise CLINotFoundError([str(named)], f"the `claude` program named by {named.place} cannot be used")
+        raise CLINotFoundError(
+            [str(named)],
+            f"the `claude` program named by {named.place} cannot be used",
+            hint="Correct it, or leave it out to have the program looked for.",
+        )
     tried = []
     for candidate in search(environ):
         if candidate.problem is None:

@@ -325,9 +325,7 @@ TABLE: Final[tuple[Row, ...]] = (
     Flag("--resume-session-at", "resume_session_at"),
     Flag("--resume-drops-turn", "resume_drops_turn"),
     Flag("--no-session-persistence", "persist_session", lambda persists: not persists),
-    Flag("--session-mirror", "session_store", lambda store: store is not None),
-    Here("writes the copy", "session_store_flush"),
-    Here("looks into the store", "session_store_timeout"),
+    Flag("--session-mirror", "session_mirror", _if_on),
     Variable(
         "CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING", "enable_file_checkpointing", lambda on: "true" if on else None
     ),

@@ -22,7 +22,6 @@ from claude_agent_py.options.values import (
     SYSTEM_PROMPT_DYNAMIC_BOUNDARY,
     Limits,
     PluginConfig,
-    Seconds,
     SystemPrompt,
     SystemPromptFile,
     SystemPromptPreset,
@@ -156,7 +155,8 @@ class ClientOptions(ConfigModel):
     Tools of MCP servers are not affected."""
     allowed_tools: Rules = ()
     """Rules for what runs *without asking*, such as `Read` or `Bash(git log *)`. This restricts nothing: every other
-    tool is still there, and asks. To restrict, use `tools` or `disallowed_tools`."""
+    tool is still there, and asks. To restrict, use `tools` or `disallowed_tools`. A rule for a command covers that
+    command alone, not a loop or a list of commands that begins with it."""
     disallowed_tools: Rules = ()
     """Tools that are taken away, and rules for what is refused, such as `Bash(rm *)`. They win over everything else."""
     tool_aliases: dict[Text, Text] = Field(default_factory=dict)
@@ -279,12 +279,9 @@ class ClientOptions(ConfigModel):
     """Refuse to resume if `resume_session_at` would forget more than the turn of the prompt with this uuid."""
     persist_session: bool = True
     """False: write the session to no disk; it cannot be resumed."""
-    session_store: Any = None
-    """A store that the session is copied to as it grows, and resumed from."""
-    session_store_flush: Literal["batched", "eager"] = "batched"
-    """When the copy is written: `eager` after every message."""
-    session_store_timeout: Seconds = 60.0
-    """How long one look into the store may take, in seconds."""
+    session_mirror: bool = False
+    """Send every entry that the CLI writes into the session's transcript, as `TranscriptMirrorMessage`, so that you can
+    keep a copy elsewhere. Needs `persist_session`."""
     enable_file_checkpointing: bool = False
     """Keep what files were like at every prompt, so that `rewind_files` can bring it back."""
     setting_sources: Sequence[SettingSource] | None = None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
 
-from claude_agent_py.errors import ConnectionClosedError, OptionsError
+from claude_agent_py.errors import OptionsError
 from claude_agent_py.runtime.reply_reading import Reply, read_reply
 from claude_agent_py.wire.base import JSONObject, TaggedModel, dump
 
@@ -27,14 +27,9 @@ class ControlsBase:
         raise NotImplementedError
 
     @property
-    def info(self) -> InitializeReply | None:
-        """What the CLI said of itself when the session began; None before that."""
+    def info(self) -> InitializeReply:
+        """What the CLI said of itself when the session began. Raises ConnectionClosedError before that."""
         raise NotImplementedError
-
-    def _known_info(self) -> InitializeReply:
-        if self.info is None:
-            raise ConnectionClosedError("the client is not connected; use `async with`, or call connect() first")
-        return self.info
 
     async def _ask(
         self, request: type[TaggedModel], reply: type[Reply], /, *, timeout: float | None = None, **fields: Any

@@ -29,22 +29,22 @@ class FactControls(ControlsBase):
         Raises:
             ConnectionClosedError: The client was not connected yet; so the other three.
         """
-        return self._known_info().commands
+        return self.info.commands
 
     @property
     def supported_models(self) -> Sequence[ModelInfo]:
         """The models that can be chosen, as of the start; `list_models` asks again."""
-        return self._known_info().models
+        return self.info.models
 
     @property
     def supported_agents(self) -> Sequence[AgentInfo]:
         """The agents that the model can start, those of the options included."""
-        return self._known_info().agents
+        return self.info.agents
 
     @property
     def account_info(self) -> AccountInfo | None:
         """The account or key that the API is called with; None where the CLI does not tell."""
-        return self._known_info().account
+        return self.info.account
 
     # Asked -------------------------------------------------------------------------------------------------------
 

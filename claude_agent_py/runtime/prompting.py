@@ -6,7 +6,8 @@ to which run is the router's business (`protocol/turns.py`).
 
 import logging
 from collections.abc import AsyncIterable
-from typing import Any, Protocol, Self
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias
 
 from pydantic import TypeAdapter
 
@@ -19,7 +20,14 @@ from claude_agent_py.runtime.feed import RunFeed
 from claude_agent_py.runtime.prompts import Prompt, is_stream, prompt_message
 from claude_agent_py.runtime.result import RunResult, structured_output
 from claude_agent_py.runtime.run import InterruptReceipt, Run
-from claude_agent_py.tasks import TaskManager
+from claude_agent_py.tasks import Task, TaskManager
+
+if TYPE_CHECKING:
+    from claude_agent_py.runtime.listeners import HandlerFailed
+    from claude_agent_py.wire.frames import Message
+    from claude_agent_py.wire.unknown import MalformedFrame
+
+    SessionMessage: TypeAlias = Message | MalformedFrame | HandlerFailed
 
 logger = logging.getLogger("claude_agent_py")
 
@@ -90,8 +98,13 @@ class Prompting:
                 len(unfinished),
                 ", ".join(sorted(unfinished)),
             )
-        tasks = tuple(task for task_id in sorted(feed.tasks) if (task := self._tasks.get(task_id)) is not None)
-        result = RunResult(result=feed.own_result, results=feed.results, messages=feed.messages, tasks=tasks)
+        result = RunResult(
+            result=feed.own_result,
+            results=feed.results,
+            messages=feed.messages,
+            tasks=self.tasks_of(feed),
+            prompts=feed.prompts,
+        )
         if result.is_error:
             return result
         try:
@@ -99,7 +112,12 @@ class Prompting:
         except StructuredOutputError as error:
             error.result = result
             raise
-        return RunResult(result=result.result, results=feed.results, messages=feed.messages, tasks=tasks, output=output)
+        return replace(result, output=output)
+
+    def tasks_of(self, feed: RunFeed) -> tuple[Task, ...]:
+        """Give the tasks of a run so far."""
+        ids = self._session.connection.tasks_of(feed)
+        return tuple(task for task in self._tasks if task.id in ids)
 
     async def interrupt(self, feed: RunFeed, *, cancel_queued: bool, stop_tasks: bool) -> InterruptReceipt:
         """Stop the work on a run. See `Run.interrupt`."""
@@ -144,6 +162,10 @@ class OpenRun:
         """Put the result together."""
         return self._prompting.result_of(feed)
 
+    def tasks(self, feed: RunFeed) -> tuple[Task, ...]:
+        """Give the tasks of the run so far."""
+        return self._prompting.tasks_of(feed)
+
     async def release(self) -> None:
         """Do nothing: the session lives on."""
 
@@ -162,8 +184,9 @@ class SessionMessages:
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> Any:
-        return await self._mailbox.get()
+    async def __anext__(self) -> "SessionMessage":
+        message: SessionMessage = await self._mailbox.get()
+        return message
 
     def __del__(self) -> None:
         self._connection.unsubscribe(self._mailbox)

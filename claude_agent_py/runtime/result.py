@@ -4,9 +4,9 @@ Owns how a result is put together from the messages of a run. Knows nothing of h
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
@@ -18,6 +18,11 @@ from claude_agent_py.tools.traffic import ToolCallRecord, ToolTraffic
 from claude_agent_py.wire.messages import AssistantMessage, ResultMessage
 from claude_agent_py.wire.usage import ModelUsage, PermissionDenial, Usage
 
+if TYPE_CHECKING:
+    from claude_agent_py.wire.frames import Message
+    from claude_agent_py.wire.unknown import MalformedFrame
+
+    RunMessage: TypeAlias = Message | MalformedFrame
 
 REPR_CHARS: Final = 80
 
@@ -30,10 +35,12 @@ class RunResult:
     """The result of the prompt itself; of the last one where the run had several. None if none came."""
     results: Sequence[ResultMessage]
     """All results of the run, in order: with `until="idle"` also those of the turns that finished tasks caused."""
-    messages: Sequence[Any] = field(repr=False)
+    messages: Sequence["RunMessage"]
     """Every message of the run, in order. Deltas of partial messages are not kept."""
     tasks: Sequence[Task] = ()
     """The background tasks that were started in the run, by the main agent or by its subagents."""
+    prompts: Sequence[str] = ()
+    """The uuids under which the prompts were sent; a result names those that it answers in `prompt_uuids`."""
     output: Any = None
     """The structured output: an instance of `output_type` where the options name one, else the plain JSON value."""
 
@@ -57,8 +64,23 @@ class RunResult:
 
     @property
     def is_error(self) -> bool:
-        """Whether the prompt's own result is an error, or none came."""
-        return self.result is None or self.result.is_error
+        """Whether the prompt's own result is an error, or none came, or the last follow-up turn failed."""
+        return self.result is None or self.result.is_error or self.results[-1].is_error
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether the CLI answered prompts of other runs with the same result (it folds what is sent during a turn)."""
+        return self.result is not None and not set(self.result.prompt_uuids) <= set(self.prompts)
+
+    @property
+    def terminal_reason(self) -> str | None:
+        """Why the turn ended, more exactly than `stop_reason`: `completed`, `api_error`, `max_turns`, ..."""
+        return self.result.terminal_reason if self.result else None
+
+    @property
+    def duration(self) -> float:
+        """How long the turns of the run took, in seconds; the time between them is not counted."""
+        return sum(float(r.duration_ms) for r in self.results) / 1000
 
     @property
     def stop_reason(self) -> str | None:
@@ -68,8 +90,8 @@ class RunResult:
     @property
     def session_id(self) -> str:
         """The session that the run belongs to; pass it as `resume` to go on later."""
-        named = (m.session_id for m in reversed(self.messages) if getattr(m, "session_id", ""))
-        return self.result.session_id if self.result else next(named, "")
+        named = (getattr(m, "session_id", "") for m in reversed(self.messages))
+        return self.result.session_id if self.result else next(filter(None, named), "")
 
     @property
     def num_turns(self) -> int:
@@ -80,6 +102,15 @@ class RunResult:
     def total_cost_usd(self) -> float:
         """What the session has cost so far, in US dollars, as the CLI estimates it: cumulative over all its runs."""
         return float(self.results[-1].total_cost_usd) if self.results else 0.0
+
+    @property
+    def cost_usd(self) -> float:
+        """What the turns of this run have cost, in US dollars, subagents included, as the CLI estimates it.
+
+        What subagents spend between two turns counts to the turn that follows.
+        """
+        spent = [usage for r in self.results for usage in (r.model_usage_since_last_result or {}).values()]
+        return sum(float(usage.cost_usd) for usage in spent)
 
     @property
     def usage(self) -> Usage | None:
@@ -113,7 +144,8 @@ class RunResult:
         """Give the error that this result stands for, with the result attached; None for a good one."""
         if self.result is None:
             return PromptCancelledError("the prompt was taken back before it was answered", result=self)
-        error = error_of(self.result, self.messages)
+        failed = self.result if self.result.is_error else self.results[-1]
+        error = error_of(failed, self.messages)
         if error is not None:
             error.result = self
         return error

@@ -5,16 +5,23 @@ that the pump fills (`feed.py`) and does what needs the session.
 """
 
 from collections import deque
-from collections.abc import AsyncIterator, Generator
+from collections.abc import AsyncIterator, Generator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeAlias
 
-from claude_agent_py.errors import RunTimeoutError
+from claude_agent_py.errors import RunError
 from claude_agent_py.protocol.text import TextFold
 from claude_agent_py.runtime.feed import RunFeed
 from claude_agent_py.runtime.result import RunResult
+from claude_agent_py.tasks import Task
 from claude_agent_py.tools.traffic import ToolCallRecord, ToolTraffic
+
+if TYPE_CHECKING:
+    from claude_agent_py.wire.frames import Message
+    from claude_agent_py.wire.unknown import MalformedFrame
+
+    RunMessage: TypeAlias = Message | MalformedFrame
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +48,10 @@ class RunSource(Protocol):
         """Put the result together. Raises a `RunError` for a structured output that is missing or does not fit."""
         ...
 
+    def tasks(self, feed: RunFeed) -> Sequence[Task]:
+        """Give the tasks of the run so far."""
+        ...
+
     async def release(self) -> None:
         """The run is over: end the session where it is the run's own."""
         ...
@@ -57,16 +68,18 @@ class Run:
     * `await run` waits for the end and gives the `RunResult`; an error result raises its `RunError`.
     * `async with run` interrupts it, if it is not over, when the block is left.
 
-    Leaving a loop early loses nothing: iterate again, or await. Cancelling disturbs nothing. Iterate in one worker at a
+    Leaving a loop early loses nothing: iterate again to go on, or await. Once all messages were given, iterating again
+    gives those that are kept, which are all but the deltas. Cancelling disturbs nothing. Iterate in one worker at a
     time; await in as many as you like.
     """
 
-    def __init__(self, source: RunSource) -> None:
+    def __init__(self, source: RunSource, feed: RunFeed | None = None) -> None:
         self._source = source
-        self._feed: RunFeed | None = None
+        self._feed = feed
         self._reads: Literal["mailbox", "record"] | None = None
         """Where iteration reads: the mailbox; or, once the run was awaited first, what the feed has recorded."""
         self._position = 0
+        self._is_exhausted = False
         self._result: RunResult | None = None
 
     def __repr__(self) -> str:
@@ -77,32 +90,42 @@ class Run:
         return f"<Run {state}, {len(feed.messages)} messages>"
 
     @property
+    def tasks(self) -> Sequence[Task]:
+        """The background tasks that were started in the run so far: follow them, await them, stop them."""
+        return [] if self._feed is None else self._source.tasks(self._feed)
+
+    @property
     def is_over(self) -> bool:
         """Whether the run has ended."""
         return self._feed is not None and self._feed.is_over
 
     # Messages ----------------------------------------------------------------------------------------------------
 
-    def __aiter__(self) -> AsyncIterator[Any]:
+    def __aiter__(self) -> AsyncIterator["RunMessage"]:
+        if self._is_exhausted:
+            self._reads, self._position, self._is_exhausted = "record", 0, False
         return _Messages(self)
 
-    async def _next(self) -> Any:
+    async def _next(self) -> "RunMessage":
         feed = await self._started()
         self._reads = self._reads or "mailbox"
         try:
-            return await (feed.mailbox.get() if self._reads == "mailbox" else self._next_recorded(feed))
+            message: RunMessage = await (feed.mailbox.get() if self._reads == "mailbox" else self._next_recorded(feed))
         except StopAsyncIteration:
+            self._is_exhausted = True
             await self._source.release()
             if feed.failure is not None:
                 raise self._failure(feed) from None
             raise
+        return message
 
-    async def _next_recorded(self, feed: RunFeed) -> Any:
+    async def _next_recorded(self, feed: RunFeed) -> "RunMessage":
         await feed.wait()
         if self._position == len(feed.messages):
             raise StopAsyncIteration
         self._position += 1
-        return feed.messages[self._position - 1]
+        message: RunMessage = feed.messages[self._position - 1]
+        return message
 
     def text(self) -> AsyncIterator[str]:
         """Iterate the main agent's text as it arrives, each piece once.
@@ -152,7 +175,7 @@ class Run:
     def _failure(self, feed: RunFeed) -> BaseException:
         assert feed.failure is not None  # noqa: S101 - asked by the caller
         error = feed.failure()
-        if isinstance(error, RunTimeoutError):
+        if isinstance(error, RunError) and error.result is None:
             error.result = self._source.result(feed)
         return error
 
@@ -201,7 +224,7 @@ class _Messages:
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> Any:
+    async def __anext__(self) -> "RunMessage":
         return await self._run._next()
 
 

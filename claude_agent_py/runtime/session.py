@@ -92,6 +92,17 @@ class Session:
         return self._connection
 
     @property
+    def known_info(self) -> InitializeReply:
+        """What the CLI answered to `initialize`.
+
+        Raises:
+            ConnectionClosedError: It did not yet.
+        """
+        if self.info is None:
+            raise ConnectionClosedError("the client is not connected; use `async with`, or call connect() first")
+        return self.info
+
+    @property
     def version(self) -> str | None:
         """The version of the CLI, as it says itself."""
         return self.info.claude_code_version if self.info else None

@@ -50,7 +50,7 @@ def encode(frame: "Frame | BaseModel") -> bytes:
         ValueError, TypeError: A field holds a value that JSON does not know.
     """
     if isinstance(frame, UnknownMessage):
-        return encode_json(frame.raw)
+        return _as_line(_dumped(frame.raw, allow_nan=True))
     if isinstance(frame, MalformedFrame):
         return _as_bytes(frame.line).rstrip(b"\r\n") + b"\n"
     try:
@@ -64,9 +64,9 @@ def encode_json(value: Any) -> bytes:
     """Give the line of any JSON value, line break included.
 
     Raises:
-        ValueError, TypeError: It is not a JSON value.
+        ValueError, TypeError: It is not a JSON value; neither are NaN and the infinities, of which the CLI would die.
     """
-    return _as_line(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+    return _as_line(_dumped(value, allow_nan=False))
 
 
 def prepare() -> None:
@@ -191,6 +191,10 @@ def _as_text(line: bytes | str) -> str:
 
 def _as_bytes(line: bytes | str) -> bytes:
     return line if isinstance(line, bytes) else line.encode("utf-8", "surrogatepass")
+
+
+def _dumped(value: Any, *, allow_nan: bool) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=allow_nan)
 
 
 def _as_line(text: str) -> bytes:

@@ -336,6 +336,21 @@ class AssistantMessage(AnswerModel):
         return text_of(self.message.content)
 
     @property
+    def model(self) -> str:
+        """The model that said it; `<synthetic>` for text of the CLI's."""
+        return self.message.model or ""
+
+    @property
+    def usage(self) -> Usage | None:
+        """The tokens of the API call so far; the same for all blocks of one answer."""
+        return self.message.usage
+
+    @property
+    def message_id(self) -> str:
+        """The API's id of the answer; all its blocks share it."""
+        return self.message.id or ""
+
+    @property
     def tool_uses(self) -> list[ToolUseBlock]:
         """The tool calls in it."""
         return [block for block in self.message.content if isinstance(block, ToolUseBlock)]

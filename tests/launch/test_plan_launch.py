@@ -78,7 +78,7 @@ def test_options_as_they_come_need_nothing() -> None:
         ({"debug": True}, ["--debug"]),
         ({"debug": "api"}, ["--debug=api"]),
         ({"persist_session": False}, ["--no-session-persistence"]),
-        ({"session_store": []}, ["--session-mirror"]),
+        ({"session_mirror": True}, ["--session-mirror"]),
         ({"max_budget_usd": 0.5}, ["--max-budget-usd=0.5"]),
         ({"extra_args": {"new": None, "other": "-x"}}, ["--new", "--other=-x"]),
         ({"permission_prompts": "none", "on_question": handler}, ["--disallowedTools=EnterPlanMode,ExitPlanMode",

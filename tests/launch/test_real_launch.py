@@ -72,7 +72,7 @@ def test_every_flag_is_one_that_the_cli_takes(tmp_path: Path) -> None:
         "managed_settings": {"permissions": {"deny": ["WebSearch"]}},
         "project_config_root": tmp_path,
         "session_id": uuid.uuid4(),
-        "session_store": object(),
+        "session_mirror": True,
         "debug": "api,hooks",
         "debug_file": tmp_path / "debug.log",
         "extra_args": {"replay-user-messages": None},

@@ -71,7 +71,7 @@ def test_an_unknown_option_is_refused_with_what_to_use(name: str, hint: str) -> 
 def test_what_is_said_to_use_instead_exists() -> None:
     words = {word.strip("(),=.") for hint in RENAMED.values() for word in hint.replace("=", " ").split()}
     named = {"additional_directories", "system_prompt", "continue_conversation", "on_stderr", "cli_path", "limits"}
-    assert named | {"output_format", "output_type", "session_store_timeout", "question_preview_format"} <= words
+    assert named | {"output_format", "output_type", "question_preview_format"} <= words
     assert not RENAMED.keys() & ClientOptions.model_fields.keys()
     assert named <= ClientOptions.model_fields.keys()
 
@@ -172,7 +172,7 @@ def test_a_wrong_value_is_refused_by_name(given: dict[str, Any], says: str) -> N
             "one of",
         ),
         ({"supported_dialog_kinds": ["x"]}, "supported_dialog_kinds", "needs on_user_dialog"),
-        ({"session_store": {}, "persist_session": False}, "session_store", "needs persist_session=True"),
+        ({"session_mirror": True, "persist_session": False}, "session_mirror", "needs persist_session=True"),
         ({"delegation_guide": True}, "delegation_guide", "needs agents"),
     ],
 )
