@@ -102,14 +102,14 @@ class Engine:
         frame = decode(line)
         handler = self._handlers.get(type(frame))
         if handler is None:
-            self._on_message(frame, len(line), events, now)
+            self._on_message(frame, len(line), events, now, line)
         else:
             handler(frame, events, now)
 
-    def _on_message(self, message: Any, size: int, events: list[Event], now: float) -> None:
+    def _on_message(self, message: Any, size: int, events: list[Event], now: float, line: bytes = b"") -> None:
         self._tasks.track(message)  # first, so that the router sees which tasks are live now
         runs, ended = self._turns.route(message, now)
-        events.append(MessageReceived(message, runs, size))
+        events.append(MessageReceived(message, runs, size, line))
         if ended:
             events += _ended(ended)
 

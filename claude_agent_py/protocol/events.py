@@ -14,6 +14,8 @@ class MessageReceived(NamedTuple):
     runs: tuple[int, ...]
     size: int
     """The length of its line, in bytes."""
+    line: bytes = b""
+    """Its line, where decoding that gives the message again."""
 
 
 @dataclass(frozen=True, slots=True)

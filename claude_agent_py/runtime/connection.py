@@ -31,6 +31,7 @@ from claude_agent_py.errors import (
     ControlRejectedError,
     ControlTimeoutError,
     HandlerError,
+    OptionsError,
     RunTimeoutError,
 )
 from claude_agent_py.protocol.engine import Engine
@@ -145,7 +146,9 @@ class Connection:
         self._feeds: dict[int, RunFeed] = {}
         self._run_ids = itertools.count(1)
         self._subscribers: list[Mailbox] = []
-        self._unclaimed: deque[tuple[Any, int]] = deque(maxlen=unclaimed_messages)
+        self._unclaimed: deque[MessageReceived] = deque()
+        self._unclaimed_bytes = 0
+        self._most_unclaimed = unclaimed_messages
         self._to_write = anyio.Event()
         self._timer = anyio.Event()
         self._timer_at = math.inf
@@ -342,17 +345,24 @@ class Connection:
             self._timer.set()
 
     def _on_message(self, event: MessageReceived) -> None:
-        message, size = event.message, event.size
+        message, runs, size, line = event
         if self._initialize is not None and type(message) is MalformedFrame:
             self._refuse_garbage(self._initialize, message)
-        for run_id in event.runs:
+        for run_id in runs:
             feed = self._feeds.get(run_id)
             if feed is not None:
-                feed.put(message, size)
+                feed.put(message, size, line)
         for mailbox in self._subscribers:
-            mailbox.put(message, size)
-        if not event.runs and not self._subscribers:
-            self._unclaimed.append((message, size))
+            mailbox.put(message, size, line)
+        if not runs and not self._subscribers:
+            self._keep_unclaimed(event)
+
+    def _keep_unclaimed(self, event: MessageReceived) -> None:
+        """Keep a message for the first reader; the oldest are forgotten when they are too many or too big."""
+        self._unclaimed.append(event)
+        self._unclaimed_bytes += event.size
+        while len(self._unclaimed) > self._most_unclaimed or self._unclaimed_bytes > self._mailbox_bytes:
+            self._unclaimed_bytes -= self._unclaimed.popleft().size
 
     def _refuse_garbage(self, starting: _Waiter, frame: MalformedFrame) -> None:
         """Fail the start at once: what says something else than frames now will hardly answer later."""
@@ -436,13 +446,12 @@ class Connection:
         with answer.scope:
             try:
                 payload = await self._answering.answer(request_id, event.request, answer.cancellation)
+                self._engine.answer(request_id, payload)
             except UnsupportedRequestError as error:
                 self._engine.answer_error(request_id, str(error), error.error_code)
             except Exception as error:
                 logger.exception("answering %s failed", type(event.request).__name__)
                 self._engine.answer_error(request_id, f"{type(error).__name__}: {error}")
-            else:
-                self._engine.answer(request_id, payload)
         self._answers.pop(request_id, None)
         self._flush()
 
@@ -467,7 +476,10 @@ class Connection:
             self._initialize = None
 
     def _ask(self, subtype: str, fields: dict[str, Any], timeout: float | None, waiter: _Waiter) -> str:
-        request = self._engine.request(subtype, fields, now=anyio.current_time(), timeout=timeout)
+        try:
+            request = self._engine.request(subtype, fields, now=anyio.current_time(), timeout=timeout)
+        except (ValueError, TypeError) as error:
+            raise OptionsError(f"the fields of the control request {subtype!r} are no JSON: {error}") from error
         self._waiters[request.request_id] = waiter
         self._flush()
         return request.request_id
@@ -504,10 +516,20 @@ class Connection:
         return feed
 
     def send_prompt(self, feed: RunFeed, prompt: UserMessage) -> None:
-        """Send a prompt of a run; returns before it is written."""
+        """Send a prompt of a run; returns before it is written.
+
+        Raises:
+            OptionsError: The prompt is no JSON. The run is over then.
+        """
         if not self.is_open:
             raise self.failure()
-        if self._engine.send_prompt(feed.run_id, prompt, anyio.current_time()):
+        try:
+            is_sent = self._engine.send_prompt(feed.run_id, prompt, anyio.current_time())
+        except (ValueError, TypeError) as error:
+            failure = OptionsError(f"it is no JSON: {error}", option="prompt")
+            self.fail_run(feed, lambda: failure)
+            raise failure from error
+        if is_sent:
             feed.prompts.append(prompt.uuid)
             self._flush()
 
@@ -555,11 +577,12 @@ class Connection:
     def subscribe(self) -> Mailbox:
         """Give a mailbox that receives every message from now on; the first one also what nobody has claimed."""
         mailbox = Mailbox(self._mailbox_bytes)
-        for message, size in self._unclaimed:
-            mailbox.put(message, size)
+        for message, _, size, line in self._unclaimed:
+            mailbox.put(message, size, line)
         self._unclaimed.clear()
+        self._unclaimed_bytes = 0
         self._subscribers.append(mailbox)
-        if self._stream_over.is_set():
+        if self._ended:
             mailbox.end()
         return mailbox
 

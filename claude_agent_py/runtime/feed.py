@@ -11,6 +11,7 @@ import anyio
 
 from claude_agent_py.protocol.turns import RunEnd
 from claude_agent_py.runtime.mailbox import Mailbox
+from claude_agent_py.runtime.record import Record
 from claude_agent_py.wire.messages import ResultMessage
 from claude_agent_py.wire.stream import StreamEventMessage
 
@@ -25,7 +26,7 @@ class RunFeed:
         self.run_id = run_id
         self.prompts: list[str] = []
         """The uuids of the prompts, in the order in which they were sent."""
-        self.messages: list[Any] = []
+        self.messages = Record(max_bytes)
         self.results: list[ResultMessage] = []
         self.tasks: frozenset[str] = frozenset()
         """The ids of the tasks that belong to the run; set when it ends."""
@@ -35,13 +36,14 @@ class RunFeed:
         self.mailbox = Mailbox(max_bytes)
         self._over = anyio.Event()
 
-    def put(self, message: Any, size: int) -> None:
-        """Take a message from the pump."""
-        if type(message) is not StreamEventMessage:
-            self.messages.append(message)
-            if type(message) is ResultMessage:
-                self.results.append(message)
-        self.mailbox.put(message, size)
+    def put(self, message: Any, size: int, line: bytes = b"") -> None:
+        """Take a message from the pump; its line, where decoding that gives the message again."""
+        if type(message) is ResultMessage:
+            self.results.append(message)
+            self.messages.append(message, size)
+        elif type(message) is not StreamEventMessage:
+            self.messages.append(message, size, line)
+        self.mailbox.put(message, size, line)
 
     def close(self, end: RunEnd | None, failure: Callable[[], BaseException] | None = None) -> None:
         """Say that the run is over; idempotent."""

@@ -20,6 +20,10 @@ from anyio.abc import Process
 LOOK_EVERY: Final = 0.2
 """How often to look whether a process is gone, in seconds, where its end may not be told."""
 
+KILL_ROUNDS: Final = 20
+KILL_PAUSE: Final = 0.01
+"""How long a killed process takes to be gone, in seconds, or somewhat less."""
+
 MARK: Final = "CLAUDE_AGENT_PY_PROCESS"
 """The variable that all that a CLI starts inherits; its value is another one for each CLI."""
 
@@ -92,6 +96,16 @@ def bearing(mark: str) -> list[ProcessID]:
         if has_mark and (stat := _stat(each)):
             found.append(ProcessID(each, stat[1]))
     return found
+
+
+async def kill_bearing(mark: str) -> None:
+    """Kill every process that inherited `MARK` with this value, those included that they start meanwhile."""
+    for _ in range(KILL_ROUNDS):
+        found = bearing(mark)
+        if not found:
+            return
+        kill_each(found)
+        await anyio.sleep(KILL_PAUSE)
 
 
 def _all_pids() -> list[int]:

@@ -20,8 +20,8 @@ from claude_agent_py.transport.base import Transport
 from claude_agent_py.transport.processes import (
     MARK,
     ProcessID,
-    bearing,
     descendants,
+    kill_bearing,
     kill_each,
     signal_group,
     wait_for_exit,
@@ -205,9 +205,9 @@ class SubprocessTransport(Transport):
                 below += self._below(process)
                 signal_group(process.pid, force=True)
                 await self._is_gone(process, KILL_GRACE)
-        if died or process.returncode == -SIGKILL:
-            below += bearing(self._mark)
         kill_each(below)
+        if died or process.returncode == -SIGKILL:
+            await kill_bearing(self._mark)
         if self._stdout_over is not None:  # let the reader have what was written before the end
             with anyio.move_on_after(DRAIN_GRACE):
                 await self._stdout_over.wait()

@@ -130,6 +130,7 @@ async def test_a_line_over_the_limit_is_dropped_and_told(start: MakeClient) -> N
         start, frames.assistant("x" * (3 * MEBIBYTE)), limits=Limits(max_line_bytes=MEBIBYTE)
     )
     assert isinstance(event, MalformedFrame)
+    assert isinstance(event.line, bytes)
     assert len(event.line) < 64 * 1024
     assert event.line.startswith(b'{"type": "assistant"')
     assert "max_line_bytes" in event.error

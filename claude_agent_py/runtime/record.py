@@ -1,0 +1,73 @@
+"""The messages of a run, kept for its result, however many: memory holds the first, a temporary file the rest.
+
+A sequence that only grows. In memory, too, a message is kept as the line that it was, and decoded when somebody looks:
+most runs are read as they come and never again, and a line takes a tenth of the memory of its message and none of the
+garbage collector's time. What was decoded is equal to what came, but not the same object.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, overload
+
+from claude_agent_py.runtime.spill import Spill
+from claude_agent_py.wire.codec import decode
+
+
+class Record(Sequence[Any]):
+    """Messages in order.
+
+    Args:
+        max_bytes: How many bytes of messages (as they were on the wire) to hold in memory.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        self._room = max_bytes
+        self._held: list[Any] = []
+        self._spill: Spill | None = None
+
+    def __repr__(self) -> str:
+        return f"<Record of {len(self)} messages>"
+
+    def append(self, message: Any, size: int, line: bytes = b"") -> None:
+        """Add a message whose line was `size` bytes long; `line` is given where decoding it gives the message again."""
+        self._room -= size
+        if self._room >= 0:
+            self._held.append(line or message)
+            return
+        if self._spill is None:
+            self._spill = Spill()
+        self._spill.append(message)
+
+    def __len__(self) -> int:
+        return len(self._held) + (0 if self._spill is None else len(self._spill))
+
+    def __iter__(self) -> Iterator[Any]:
+        position = 0
+        while position < len(self):  # it may grow meanwhile
+            yield self._get(position)
+            position += 1
+
+    @overload
+    def __getitem__(self, index: int) -> Any: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Any]: ...
+    def __getitem__(self, index: int | slice) -> Any:
+        if isinstance(index, slice):
+            return [self._get(position) for position in range(*index.indices(len(self)))]
+        position = range(len(self))[index]
+        return self._get(position)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Record | list | tuple):
+            return NotImplemented
+        return len(self) == len(other) and all(mine == theirs for mine, theirs in zip(self, other, strict=True))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def _get(self, position: int) -> Any:
+        if position < len(self._held):
+            kept = self._held[position]
+            if type(kept) is bytes:
+                kept = self._held[position] = decode(kept)  # so that looking again gives the same object
+            return kept
+        assert self._spill is not None  # noqa: S101 - the position is below the length
+        return self._spill[position - len(self._held)]

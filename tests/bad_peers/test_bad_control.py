@@ -1,0 +1,281 @@
+"""Control traffic that is late, double, refused, malformed or unknown, both ways."""
+
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+import pytest
+
+from claude_agent_py import (
+    Allow,
+    Client,
+    ControlRejectedError,
+    ControlTimeoutError,
+    MalformedFrame,
+    OptionsError,
+    TextBlock,
+    Timeouts,
+)
+from claude_agent_py.testing import FakeCLI, Gate, frames, steps
+
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
+
+MakeClient = Callable[..., Client]
+
+
+def reply_to(request_id: str) -> dict[str, Any]:
+    return {"type": "control_response", "response": {"request_id": request_id}}
+
+
+async def answer_to(start: MakeClient, request: dict[str, Any], **options: Any) -> dict[str, Any]:
+    """Have the peer ask something; give the answer that it gets. The session must go on after it."""
+    request_id = request["request_id"]
+    fake = FakeCLI(request, steps.wait_for_reply(request_id), steps.turn("still here"))
+    with anyio.fail_after(10):
+        async with start(fake, **options) as client:
+            [frame] = await fake.wait_received(reply_to(request_id))
+            assert (await client.query("hi")).text == "still here"
+    answer: dict[str, Any] = frame["response"]
+    return answer
+
+
+# What the CLI asks -----------------------------------------------------------------------------------------------
+
+
+async def test_an_unknown_request_is_refused_as_such(start: MakeClient) -> None:
+    answer = await answer_to(start, frames.control_request("r1", "read_minds", depth=3))
+    assert (answer["subtype"], answer["error_code"]) == ("error", "unsupported_request")
+    assert "read_minds" in answer["error"]
+
+
+async def test_a_request_that_only_we_may_make_is_refused(start: MakeClient) -> None:
+    answer = await answer_to(start, frames.control_request("r1", "set_model", model="opus"))
+    assert (answer["subtype"], answer["error_code"]) == ("error", "unsupported_request")
+
+
+@pytest.mark.parametrize(
+    "request_body",
+    [
+        {"subtype": "can_use_tool", "tool_name": 5, "input": []},
+        {"subtype": "hook_callback"},
+        {"subtype": "mcp_message", "server_name": "x"},
+        {"subtype": 5},
+        {},
+        None,
+        "can_use_tool",
+    ],
+)
+async def test_a_malformed_request_is_refused_and_told(start: MakeClient, request_body: Any) -> None:
+    request = {"type": "control_request", "request_id": "r1", "request": request_body}
+    fake = FakeCLI(request, steps.wait_for_reply("r1"), steps.turn("still here"))
+    with anyio.fail_after(10):
+        async with start(fake) as client:
+            [frame] = await fake.wait_received(reply_to("r1"))
+            assert (await client.query("hi")).text == "still here"
+            event = await anext(client.messages())
+    assert frame["response"]["subtype"] == "error"
+    assert "malformed" in frame["response"]["error"]
+    assert isinstance(event, MalformedFrame)
+
+
+async def test_a_request_without_an_id_is_only_told(start: MakeClient) -> None:
+    fake = FakeCLI({"type": "control_request", "request": {"subtype": "can_use_tool"}}, steps.turn("still here"))
+    with anyio.fail_after(10):
+        async with start(fake) as client:
+            assert (await client.query("hi")).text == "still here"
+            assert isinstance(await anext(client.messages()), MalformedFrame)
+
+
+async def test_questions_about_what_was_never_given_are_answered(start: MakeClient) -> None:
+    """A hook, a server and a callback that nobody registered: the CLI must not wait for ever."""
+    hook = frames.hook_callback("r1", "hook_99", {"hook_event_name": "Stop", "stop_hook_active": False})
+    assert (await answer_to(start, hook)).get("response", {}) == {}
+    server = await answer_to(start, frames.mcp_message("r2", "nobody", "tools/list"))
+    assert "nobody" in str(server)
+
+
+async def test_a_permission_prompt_that_nobody_answers_is_denied(start: MakeClient) -> None:
+    answer = await answer_to(start, frames.can_use_tool("r1"))
+    assert answer["response"]["behavior"] == "deny"
+
+
+async def test_a_request_that_comes_twice_is_answered_once(start: MakeClient) -> None:
+    asked: list[str] = []
+
+    async def can_use_tool(request: Any, context: Any) -> Allow:
+        asked.append(context.request_id)
+        return Allow()
+
+    ask = frames.can_use_tool("r1")
+    fake = FakeCLI(ask, ask, steps.wait_for_reply("r1"), ask, steps.turn("still here"))
+    with anyio.fail_after(10):
+        async with start(fake, can_use_tool=can_use_tool) as client:
+            await client.query("hi")
+    assert asked == ["r1"]
+    assert len(fake.received_like(reply_to("r1"))) == 1
+
+
+async def test_a_request_that_is_taken_back_gets_no_answer(start: MakeClient) -> None:
+    begun, cancelled = anyio.Event(), anyio.Event()
+    gate = Gate()
+
+    async def can_use_tool(request: Any, context: Any) -> Allow:
+        begun.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            assert context.cancellation
+            cancelled.set()
+        return Allow()
+
+    fake = FakeCLI(frames.can_use_tool("r1"), steps.wait_gate(gate), frames.control_cancel("r1"), steps.turn("ok"))
+    with anyio.fail_after(10):
+        async with start(fake, can_use_tool=can_use_tool) as client:
+            await begun.wait()
+            gate.open()
+            await cancelled.wait()
+            await client.query("hi")
+            assert client.handler_errors == []
+    assert fake.received_like(reply_to("r1")) == []
+
+
+async def test_taking_back_what_was_never_asked_does_no_harm(start: MakeClient) -> None:
+    with anyio.fail_after(10):
+        async with start(FakeCLI(frames.control_cancel("nobody"), steps.turn("ok"))) as client:
+            assert (await client.query("hi")).text == "ok"
+
+
+# What we ask -----------------------------------------------------------------------------------------------------
+
+
+async def test_a_refusal_carries_the_words_and_the_code(start: MakeClient) -> None:
+    fake = FakeCLI(answers={"set_model": {"error": "no such model", "error_code": "bad_model"}})
+    with anyio.fail_after(10):
+        async with start(fake) as client:
+            with pytest.raises(ControlRejectedError) as caught:
+                await client.set_model("gpt")
+    error = caught.value
+    assert (error.error, error.error_code, error.subtype) == ("no such model", "bad_model", "set_model")
+
+
+async def test_a_request_without_an_answer_times_out_and_a_late_answer_does_no_harm(start: MakeClient) -> None:
+    gate = Gate()
+    fake = FakeCLI(
+        steps.wait_for_request("get_settings"), steps.wait_gate(gate), steps.answer({"late": True}), steps.turn("ok")
+    )
+    with anyio.fail_after(10):
+        async with start(fake, timeouts=Timeouts(control=0.1)) as client:
+            with pytest.raises(ControlTimeoutError) as caught:
+                await client.control("get_settings")
+            gate.open()
+            assert (await client.query("hi")).text == "ok"
+            assert await client.control("other", timeout=5) == {}
+    assert (caught.value.subtype, caught.value.timeout) == ("get_settings", 0.1)
+
+
+async def test_an_answer_that_comes_twice_goes_to_the_first_only(start: MakeClient) -> None:
+    fake = FakeCLI(
+        steps.wait_for_request("one"),
+        steps.answer({"n": 1}),
+        steps.answer({"n": 2}),
+        steps.answer(error="no"),
+        steps.wait_for_request("two"),
+        steps.answer({"n": 3}),
+    )
+    with anyio.fail_after(10):
+        async with start(fake) as client:
+            assert await client.control("one") == {"n": 1}
+            assert await client.control("two") == {"n": 3}
+
+
+async def test_answers_to_nobody_do_no_harm(start: MakeClient) -> None:
+    stray = {"type": "control_response", "response": {"subtype": "success", "request_id": "nobody"}}
+    with anyio.fail_after(10):
+        async with start(FakeCLI(stray, stray, steps.turn("ok"))) as client:
+            assert (await client.query("hi")).text == "ok"
+
+
+async def test_answers_in_any_order_find_their_requests(start: MakeClient) -> None:
+    def answer(number: int) -> dict[str, Any]:
+        response = {"subtype": "success", "request_id": f"req_{number}", "response": {"n": number}}
+        return {"type": "control_response", "response": response}
+
+    answers = [answer(number) for number in (4, 2, 3)]  # the first request is `initialize`
+    fake = FakeCLI(*[steps.wait_for_request(name) for name in "abc"], *answers)
+    got: dict[str, Any] = {}
+    with anyio.fail_after(10):
+        async with start(fake) as client:
+
+            async def ask(name: str) -> None:
+                got[name] = await client.control(name)
+
+            async with anyio.create_task_group() as group:
+                for name in "abc":
+                    group.start_soon(ask, name)
+                    await fake.wait_received({"request": {"subtype": name}})
+    assert got == {"a": {"n": 2}, "b": {"n": 3}, "c": {"n": 4}}
+
+
+@pytest.mark.parametrize("broken", [{"subtype": "success", "response": 5}, {"subtype": "what"}, {}])
+async def test_a_malformed_answer_is_an_error_at_once(start: MakeClient, broken: dict[str, Any]) -> None:
+    response = {"request_id": frames.heard_field("request_id"), **broken}
+    fake = FakeCLI(steps.wait_for_request("x"), {"type": "control_response", "response": response}, steps.turn("ok"))
+    with anyio.fail_after(10):
+        async with start(fake) as client:
+            with pytest.raises(ControlRejectedError, match="malformed"):
+                await client.control("x")
+            assert (await client.query("hi")).text == "ok"
+
+
+async def test_cancelling_who_waits_leaves_the_session_usable(start: MakeClient) -> None:
+    gate = Gate()
+    fake = FakeCLI(steps.wait_for_request("slow"), steps.wait_gate(gate), steps.answer({}), steps.turn("ok"))
+    with anyio.fail_after(10):
+        async with start(fake) as client:
+            with anyio.move_on_after(0.05) as scope:
+                await client.control("slow")
+            assert scope.cancelled_caught
+            gate.open()
+            assert (await client.query("hi")).text == "ok"
+
+
+@pytest.mark.parametrize("value", [object(), {1, 2}, b"x", float("nan")])
+async def test_what_is_no_json_is_not_sent(start: MakeClient, value: Any) -> None:
+    fake = FakeCLI(steps.turn("ok"))
+    with anyio.fail_after(10):
+        async with start(fake) as client:
+            with pytest.raises(OptionsError):
+                await client.control("x", value=value)
+            assert (await client.query("hi")).text == "ok"
+    assert fake.requests("x") == []
+
+
+async def test_a_prompt_that_is_no_json_is_not_sent(start: MakeClient) -> None:
+    fake = FakeCLI(steps.turn("ok"))
+    with anyio.fail_after(10):
+        async with start(fake) as client:
+            with pytest.raises(OptionsError, match="prompt"):
+                client.query([TextBlock(text="x", extra=object())])
+            assert (await client.query("hi")).text == "ok"
+
+
+async def test_an_answer_that_is_no_json_is_an_error_on_the_wire(start: MakeClient) -> None:
+    async def can_use_tool(request: Any, context: Any) -> Allow:
+        return Allow(updated_input={"command": float("nan")})
+
+    answer = await answer_to(start, frames.can_use_tool("r1"), can_use_tool=can_use_tool)
+    assert answer["subtype"] == "error" or answer["response"]["behavior"] == "deny"
+
+
+async def test_a_thousand_requests_at_once(start: MakeClient) -> None:
+    fake = FakeCLI()
+    with anyio.fail_after(20):
+        async with start(fake) as client:
+
+            async def ask(number: int) -> None:
+                await client.control("x", n=number)
+
+            async with anyio.create_task_group() as group:
+                for number in range(1000):
+                    group.start_soon(ask, number)
+    assert sorted(request["n"] for request in fake.requests("x")) == list(range(1000))
