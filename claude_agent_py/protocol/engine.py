@@ -247,6 +247,11 @@ class Engine:
         """Say that we will send no more."""
         self._state = advance(self._state, Step.END_INPUT)
 
+    @property
+    def has_data_to_send(self) -> bool:
+        """Whether `data_to_send` has something to give."""
+        return bool(self._to_send)
+
     def data_to_send(self) -> bytes:
         """Give what is to be written now, whole lines; `b""` if nothing is."""
         data, self._to_send = self._to_send, []

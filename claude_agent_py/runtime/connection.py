@@ -338,8 +338,9 @@ class Connection:
         self._flush()
 
     def _flush(self) -> None:
-        """Wake the writer and, where a deadline has moved closer, the timer."""
-        self._to_write.set()
+        """Wake the writer if there is something to write, and the timer if a deadline has moved closer."""
+        if self._engine.has_data_to_send:
+            self._to_write.set()
         deadline = self._engine.next_deadline()
         if deadline is not None and deadline < self._timer_at:
             self._timer.set()

@@ -57,7 +57,7 @@ class Mailbox:
         else:
             if self._spill is None:
                 self._spill, self._taken = Spill(), 0
-            self._spill.append(message)
+            self._spill.append(message, line)
         if self._wakeup is not None:
             self._wake()
 
@@ -77,6 +77,10 @@ class Mailbox:
         self.end()
         self._held.clear()
         self._drop_spill()
+
+    def ready(self) -> Any | None:
+        """Take the next message, if it is at hand and the reader's turn is not over; else None: await `get`."""
+        return self._take() if self._held and monotonic() < self._turn_ends else None
 
     async def get(self) -> Any:
         """Give the next message. Cancelling is safe: no message is lost.
@@ -102,6 +106,7 @@ class Mailbox:
             await self._wakeup.wait()
         finally:
             self._wakeup = None
+            self._turn_ends = monotonic() + TURN
 
     def _wake(self) -> None:
         if self._wakeup is not None:

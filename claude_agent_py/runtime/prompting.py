@@ -185,8 +185,8 @@ class SessionMessages:
         return self
 
     async def __anext__(self) -> "SessionMessage":
-        message: SessionMessage = await self._mailbox.get()
-        return message
+        message: SessionMessage | None = self._mailbox.ready()
+        return await self._mailbox.get() if message is None else message
 
     def __del__(self) -> None:
         self._connection.unsubscribe(self._mailbox)

@@ -35,7 +35,7 @@ class Record(Sequence[Any]):
             return
         if self._spill is None:
             self._spill = Spill()
-        self._spill.append(message)
+        self._spill.append(message, line)
 
     def __len__(self) -> int:
         return len(self._held) + (0 if self._spill is None else len(self._spill))

@@ -106,6 +106,10 @@ class Run:
             self._reads, self._position, self._is_exhausted = "record", 0, False
         return _Messages(self)
 
+    def _ready(self) -> "RunMessage | None":
+        """Take the next message if it is at hand: `_next` without the detours, for a reader who is behind."""
+        return self._feed.mailbox.ready() if self._feed is not None and self._reads == "mailbox" else None
+
     async def _next(self) -> "RunMessage":
         feed = await self._started()
         self._reads = self._reads or "mailbox"
@@ -225,7 +229,8 @@ class _Messages:
         return self
 
     async def __anext__(self) -> "RunMessage":
-        return await self._run._next()
+        message = self._run._ready()
+        return await self._run._next() if message is None else message
 
 
 class _Text:

@@ -28,9 +28,9 @@ class Spill:
     def __len__(self) -> int:
         return len(self._starts)
 
-    def append(self, message: Any) -> None:
-        """Write a message at the end."""
-        line = encode(message)
+    def append(self, message: Any, line: bytes = b"") -> None:
+        """Write a message at the end; `line` saves encoding it, where decoding it gives the message again."""
+        line = line + b"\n" if line else encode(message)
         if type(message) is MalformedFrame:  # what is wrong is not always to be seen: the line may be a part of one
             line = encode_json(message.error) + line
         self._file.seek(self._size)
