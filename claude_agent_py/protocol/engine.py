@@ -153,7 +153,8 @@ class Engine:
     def inject(self, message: Any, now: float) -> list[Event]:
         """Take a message that this side made up (about a child agent) as if the CLI had sent it."""
         events: list[Event] = []
-        self._on_message(message, 0, events, now)
+        line = encode(message).removesuffix(b"\n")
+        self._on_message(message, len(line), events, now, line)
         return events
 
     # Control requests --------------------------------------------------------------------------------------------

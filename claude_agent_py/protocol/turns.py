@@ -32,6 +32,7 @@ from claude_agent_py.wire.messages import (
 from claude_agent_py.wire.stream import StreamEventMessage
 from claude_agent_py.wire.system import InitMessage, SessionStateChangedMessage, ThinkingTokensMessage
 from claude_agent_py.wire.tasks import (
+    CHILD_AGENT,
     BackgroundTasksChangedMessage,
     TaskNotificationMessage,
     TaskProgressMessage,
@@ -133,6 +134,8 @@ class TurnRouter:
         self._task_of_call: dict[str, str] = {}
         """By the tool call that launched it: for messages of a subagent that do not name their task."""
         self._foreground: set[str] = set()
+        self._elsewhere: set[str] = set()
+        """Child agents and what they run: of their ends the CLI does not know, so that no turn follows."""
         self._turn: _Turn | None = None
         self._state: str | None = None
         self._lifecycle_seen = False
@@ -288,6 +291,8 @@ class TurnRouter:
                 self._runs[owner].tasks.add(task_id)
         if message.tool_use_id is not None:
             self._task_of_call[message.tool_use_id] = task_id
+        if message.task_type == CHILD_AGENT or message.parent_task_id in self._elsewhere:
+            self._elsewhere.add(task_id)
         if message.is_backgrounded is False:
             self._foreground.add(task_id)
         else:
@@ -322,7 +327,7 @@ class TurnRouter:
 
     def _expect_follow_up(self, message: TaskUpdatedMessage | TaskNotificationMessage, now: float) -> None:
         """Expect the turn that the end of a task causes; one that ran in the foreground causes none."""
-        if message.task_id not in self._foreground:
+        if message.task_id not in self._foreground and message.task_id not in self._elsewhere:
             self._follow_ups.expect(message.run_id or message.task_id, now)
 
     # Turns -------------------------------------------------------------------------------------------------------

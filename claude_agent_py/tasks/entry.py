@@ -10,9 +10,9 @@ from typing import Final
 
 from claude_agent_py.tasks.outcome import TaskOutcome
 from claude_agent_py.tasks.state import Evidence, Signal, move
-from claude_agent_py.wire.tasks import TaskNotificationMessage, TaskStatus, TaskUsage
+from claude_agent_py.wire.tasks import CHILD_AGENT, TaskNotificationMessage, TaskStatus, TaskUsage
 
-AGENT_TYPES: Final = frozenset({"local_agent", "remote_agent", "in_process_teammate", "child_agent"})
+AGENT_TYPES: Final = frozenset({"local_agent", "remote_agent", "in_process_teammate", CHILD_AGENT})
 SHELL_TYPES: Final = frozenset({"local_bash", "monitor_mcp", "monitor_ws"})
 _AGENT_ID: Final = re.compile(r"a[0-9a-f]{16}")
 _SHELL_ID: Final = re.compile(r"b[0-9a-z]{8}")

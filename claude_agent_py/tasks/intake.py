@@ -55,6 +55,8 @@ class Intake:
         self._bells: dict[str, Bell] = {}
         self._streams: weakref.WeakSet[EventStream] = weakref.WeakSet()
         self._is_over = False
+        self._is_orphaned = False
+        """The CLI is gone, and tasks that are not its own go on."""
 
     # From the session
 
@@ -77,6 +79,7 @@ class Intake:
                 self.log.add(agent_id, message)
                 self._ring(agent_id)
         elif kind is InitMessage:
+            self._is_orphaned = False
             self.places.note_init(message.cwd, message.session_id)
         return events
 
@@ -100,16 +103,21 @@ class Intake:
 
     def process_exited(self, reason: str) -> list[TaskEvent]:
         """Take in that the process is gone."""
-        events = self._safely(lambda: self.publish(self.ledger.process_exited(reason, self.clock())))
-        if not any(entry.is_live for entry in self.ledger.entries.values() if entry.is_external):
-            self._end_streams()
-        return events
+        self._is_orphaned = True
+        return self._safely(lambda: self.publish(self.ledger.process_exited(reason, self.clock())))
 
     def adopt(self, message: TaskStartedMessage, stop: Callable[[], Awaitable[object]]) -> None:
         """Take in a task that is not the CLI's."""
         self.stoppers[message.task_id] = stop
         self.ledger.book.entry(message.task_id, self.clock()).is_external = True
         self.track(message)
+
+    def writes_to(self, task_id: str, path: str) -> None:
+        """Take in where a task that is not the CLI's writes to."""
+        entry = self.ledger.entries.get(task_id)
+        if entry is not None and entry.runs:
+            entry.transcript_path = path if entry.is_agent else entry.transcript_path
+            self.publish(self.ledger.writes_to(entry, path, self.clock()))
 
     def _safely(self, fold: Callable[[], list[TaskEvent]]) -> list[TaskEvent]:
         try:
@@ -124,8 +132,13 @@ class Intake:
         """Tell everyone of events."""
         if self.ledger.book.has_agenda:
             self._ring_agenda()
-        if not events:
-            return events
+        if events:
+            self._tell(events)
+        if self._is_orphaned and not self.ledger.has_external:
+            self._end_streams()
+        return events
+
+    def _tell(self, events: list[TaskEvent]) -> None:
         streams = list(self._streams)
         for event in events:
             if isinstance(event, TaskOutputAvailable):
@@ -137,7 +150,6 @@ class Intake:
         self._tell_observers(events)
         if any(isinstance(event, _TURNING_POINTS) for event in events):
             self.any_bell.ring()
-        return events
 
     def _ring_agenda(self) -> None:
         for task_id in self.ledger.book.take_agenda():
@@ -162,6 +174,7 @@ class Intake:
 
     def _end_streams(self) -> None:
         self._is_over = True
+        self._is_orphaned = False
         self.listeners.close()
         for stream in list(self._streams):
             stream.close()

@@ -359,6 +359,16 @@ class Ledger:
         self.book.doubt(self.book.entries[task_id], Evidence.STOP_REQUEST, now)
         return self.book.take_events()
 
+    @property
+    def has_external(self) -> bool:
+        """Whether tasks are under way that are not the CLI's."""
+        return any(entry.is_external and entry.is_live for entry in self.entries.values())
+
+    def writes_to(self, entry: Entry, path: str, now: float) -> list[TaskEvent]:
+        """It became known where a task writes to."""
+        self.book.set_output(entry, entry.run, path, now)
+        return self.book.take_events()
+
     def suspect(self, task_id: str, why: Evidence, now: float) -> list[TaskEvent]:
         """The files of a task say that it is over."""
         self.book.doubt(self.book.entries[task_id], why, now)

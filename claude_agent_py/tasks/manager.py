@@ -96,9 +96,12 @@ class TaskManager:
         """Give a task. Raises TaskNotFoundError."""
         return self._task(self._waits.entry(task_id))
 
-    def get(self, task_id: str) -> Task | None:
-        """Give a task; None where there is none with that id."""
-        entry = self._ledger.entries.get(task_id)
+    def get(self, task_id: str | None) -> Task | None:
+        """Give a task; None where there is none with that id.
+
+        `get(message.agent_id)` gives the task of the subagent that a message is of, and None for the main agent's.
+        """
+        entry = self._ledger.entries.get(task_id) if task_id is not None else None
         return None if entry is None else self._task(entry)
 
     def _task(self, entry: Entry) -> Task:
@@ -165,6 +168,10 @@ class TaskManager:
         """
         self._intake.adopt(message, stop)
         return self[message.task_id]
+
+    def writes_to(self, task_id: str, path: str) -> None:
+        """Take in where a task that was adopted writes to: its text, or the transcript of an agent."""
+        self._intake.writes_to(task_id, path)
 
     # Events
 
@@ -301,6 +308,15 @@ class TaskManager:
             lambda pause: self._waits.nap(bell, pause),
             AgentDecoder() if entry.is_agent else ShellDecoder(),
         )
+
+    def seen_messages(self, task_id: str) -> list[Any]:
+        """Give the messages of a subagent that came so far, as far as they are kept. See `Task.seen_messages`."""
+        return self._intake.log.all_of(self._waits.entry(task_id).id)
+
+    def places_of(self, task_id: str) -> list[str]:
+        """Give the files in which the output of a task may be (an agent's transcript), the likeliest first."""
+        entry, places = self._waits.entry(task_id), self._intake.places
+        return places.transcript_of(entry) if entry.is_agent else places.output_of(entry)
 
     def messages_of(self, task_id: str) -> AsyncIterator[Any]:
         """Iterate the messages of a subagent. See `Task.messages`."""

@@ -143,7 +143,7 @@ class OutputReader:
         call = entry.runs[0].tool_use_id
         paths = self._places.transcript_of(entry)
         try:
-            return await _first_readable(
+            messages = await _first_readable(
                 entry.id, paths, lambda path: list(read_transcript(path, parent_tool_use_id=call))
             )
         except TaskOutputError:
@@ -151,6 +151,12 @@ class OutputReader:
             if not seen:
                 raise
             return seen
+        return [_signed(message, entry.id) for message in messages]
+
+
+def _signed(message: TranscriptMessage, agent_id: str) -> TranscriptMessage:
+    """Say whose a message is: the transcript of a child agent is that of a session, whose messages name nobody."""
+    return message if message.agent_id is not None else message.model_copy(update={"agent_id": agent_id})
 
 
 async def _first_readable(task_id: str, paths: Sequence[str], read: Callable[[str], T]) -> T:

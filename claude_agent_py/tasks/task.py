@@ -263,6 +263,11 @@ class Task:
         others = [entry for entry in below if entry is not self._entry] if nested else []
         return await self._manager.reader.transcript(self._entry, others)
 
+    @property
+    def seen_messages(self) -> list[Any]:
+        """The messages of a subagent that came so far, as far as they are kept. See `messages` for which come."""
+        return self._manager.seen_messages(self.id)
+
     def messages(self) -> AsyncIterator[Any]:
         """Iterate the messages of a subagent: those seen so far, then live until the current run is over.
 

@@ -72,10 +72,12 @@ def build_tree(roots: "Sequence[Task]", children: "Callable[[Task], Sequence[Tas
 def add_usage(parts: Sequence[TaskUsage | None]) -> TaskUsage:
     """Add up what tasks used."""
     known = [part for part in parts if part is not None]
+    costs = [part.cost_usd for part in known if part.cost_usd is not None]
     return TaskUsage(
         total_tokens=sum(part.total_tokens for part in known),
         tool_uses=sum(part.tool_uses for part in known),
         duration_ms=sum(part.duration_ms for part in known),
+        **({"cost_usd": sum(costs)} if costs else {}),
     )
 
 

@@ -16,7 +16,7 @@ Rules of the wire that readers of these messages need:
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 from claude_agent_py.wire.base import CamelModel, JSONObject, MessageModel, Number, WireModel
 
@@ -38,6 +38,9 @@ TaskType: TypeAlias = (
     | str
 )
 """What kind of work a task is. Subagents are `local_agent`, shells (and most monitors) `local_bash`."""
+
+CHILD_AGENT: Final = "child_agent"
+"""The type of the tasks that are child agents: processes of their own, of which no CLI knows."""
 
 
 class TaskStatus(StrEnum):
@@ -80,6 +83,8 @@ class TaskUsage(WireModel):
     tool_uses: Number = 0
     duration_ms: Number = 0
     """Milliseconds."""
+    cost_usd: Number | None = None
+    """US dollars, for child agents only: what a task of its own costs, the CLI does not say."""
 
 
 class ResourceLink(CamelModel):
