@@ -11,7 +11,7 @@ from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from claude_agent_py.errors import HandlerError, LocalProtocolError, OptionsError
+from claude_agent_py.errors import ConnectionClosedError, HandlerError, LocalProtocolError, OptionsError
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.runtime.controls import SessionControls
 from claude_agent_py.runtime.current import CURRENT, running_client
@@ -61,13 +61,14 @@ class Client(SessionControls):
         self._transport = transport
         self._permissions: PermissionAnswers | None = None
         self._is_connecting = False
+        self._is_closed = False
 
     @cached_property
     def _session(self) -> Session:
         """The session; its parts are loaded now and not with this module, whose import is to be quick."""
         from claude_agent_py.runtime.session import Session
 
-        return Session(self._options, transport=self._transport, permissions=self._permissions)
+        return Session(self._options, permissions=self._permissions)
 
     def __repr__(self) -> str:
         connection = self._session._connection
@@ -88,9 +89,22 @@ class Client(SessionControls):
         """
         if self._is_connecting:
             raise LocalProtocolError("connect() was called already; a client is used once, make a new one")
-        self._is_connecting = True
+        from claude_agent_py.runtime.launching import launch
+
+        self._is_connecting, self._is_closed = True, False
         with running_client(self):
-            await self._session.open()
+            launched = await launch(self._options, self._transport, on_stderr=self._on_stderr_line)
+            try:
+                session = self._session  # the rest is loaded while the CLI starts
+                if self._is_closed:
+                    raise ConnectionClosedError("the client was closed while it connected; open a new one")
+            except BaseException:
+                await launched.discard()
+                raise
+            await session.open(launched)
+
+    def _on_stderr_line(self, line: str) -> None:
+        self._session.features.on_stderr_line(line)
 
     async def close(self, *, tasks: TasksAtClose = "stop") -> None:
         """End the session; no process and no worker is left. Idempotent, and bounded by `Timeouts.close`.
@@ -102,6 +116,7 @@ class Client(SessionControls):
 
         Cancelling stops the waiting; the session ends all the same. Open runs end with `ConnectionClosedError`.
         """
+        self._is_closed = True
         await self._session.close(tasks=tasks)
 
     async def __aenter__(self) -> Self:

@@ -22,6 +22,7 @@ from typing import Any, Final
 
 import anyio
 from anyio.abc import TaskGroup
+from anyio.lowlevel import checkpoint
 
 from claude_agent_py.callbacks import callback_name
 from claude_agent_py.errors import (
@@ -97,7 +98,7 @@ class Connection:
     """Drives one session from its start to its end. Used once.
 
     Args:
-        transport: Not started yet.
+        transport: Started already.
         tasks: Is told every message, before anybody else.
         answering: Answers what the CLI asks.
         max_line_bytes: A longer line is dropped and reported.
@@ -171,12 +172,7 @@ class Connection:
     # Life --------------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Start the program and the workers. After an error or a cancellation nothing is left behind.
-
-        Raises:
-            CLIError: The program cannot be started.
-        """
-        await self._transport.start()
+        """Start the workers. After an error or a cancellation nothing is left behind."""
         self._close_requested = requested = Wakeup()
         ready = anyio.Event()
         spawn_detached(lambda: self._live(ready, requested), name="claude_agent_py session")
@@ -466,13 +462,22 @@ class Connection:
         waiter = _Waiter()
         return await self._reply(self._ask(subtype, fields, limit, waiter), waiter)
 
-    async def initialize(self, fields: dict[str, Any], *, timeout: float | None) -> dict[str, Any]:
-        """Send the first request of a session, which fails at once where the CLI prints garbage instead."""
+    async def initialize(
+        self, fields: dict[str, Any], *, timeout: float | None, meanwhile: Callable[[], None] = lambda: None
+    ) -> dict[str, Any]:
+        """Send the first request of a session, which fails at once where the CLI prints garbage instead.
+
+        `meanwhile` is called once it is on its way: the CLI needs some time to answer.
+        """
         if not self.is_open:
             raise self.failure()
         starting = self._initialize or _Waiter()
         try:
-            return await self._reply(self._ask("initialize", fields, timeout, starting), starting)
+            request_id = self._ask("initialize", fields, timeout, starting)
+            for _ in range(2):  # the writer's turn
+                await checkpoint()
+            meanwhile()
+            return await self._reply(request_id, starting)
         finally:
             self._initialize = None
 

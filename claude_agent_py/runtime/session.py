@@ -1,8 +1,8 @@
-"""A session from its options to its end: puts the parts together, starts the CLI, initializes, closes.
+"""A session from a CLI that was started to its end: puts the parts together, initializes, closes.
 
 The one start-up path: `Client`, `query()`, `run()` and child agents all come through here. Owns the errors of start-up
-and the order of an end. How frames move is `connection.py`'s business, which option becomes what is `launch/`'s, and
-what answers the CLI is put together in `features.py`.
+and the order of an end. The CLI is started by `launching.py`; how frames move is `connection.py`'s business, and what
+answers the CLI is put together in `features.py`.
 """
 
 import os
@@ -24,17 +24,19 @@ from claude_agent_py.errors import (
     OptionsError,
 )
 from claude_agent_py.launch.environment import config_directory, environment
-from claude_agent_py.launch.locate import find_cli, read_version, require_version
-from claude_agent_py.launch.plan import LaunchPlan, plan_launch
+from claude_agent_py.launch.locate import read_version, require_version
+from claude_agent_py.launch.plan import LaunchPlan
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.runtime.answering import PermissionAnswers
 from claude_agent_py.runtime.connection import Connection
 from claude_agent_py.runtime.features import Features
+from claude_agent_py.runtime.launching import Launched
 from claude_agent_py.runtime.listeners import FailureLog
 from claude_agent_py.runtime.prompting import Prompting, SessionMessages
 from claude_agent_py.tasks import TaskList, TaskManager
-from claude_agent_py.transport import SubprocessTransport, Transport
+from claude_agent_py.transport import Transport
 from claude_agent_py.wire.codec import prepare
+from claude_agent_py.wire.messages import UserMessage
 from claude_agent_py.wire.replies import InitializeReply
 
 TasksAtClose: TypeAlias = Literal["stop", "wait", "leave"]
@@ -54,7 +56,6 @@ class Session:
 
     Args:
         options: Checked already, as `ClientOptions` checks itself.
-        transport: Stands in for the real program; None starts it.
         permissions: Answers in place of the handlers in the options (a child asks its parent's).
     """
 
@@ -62,7 +63,6 @@ class Session:
         self,
         options: ClientOptions,
         *,
-        transport: Transport | None = None,
         permissions: PermissionAnswers | None = None,
     ) -> None:
         self.options = options
@@ -75,9 +75,7 @@ class Session:
         self.prompting = Prompting(self, options, self.tasks)
         self.info: InitializeReply | None = None
         """What the CLI answered to `initialize`."""
-        self.cli_path: Path | None = None
-        self._given_transport = transport
-        self._plan: LaunchPlan | None = None
+        self._launched: Launched | None = None
         self._connection: Connection | None = None
 
     @property
@@ -109,48 +107,32 @@ class Session:
 
     # Opening -----------------------------------------------------------------------------------------------------
 
-    async def open(self) -> None:
-        """Start the CLI and initialize the session. After an error or a cancellation nothing is left behind.
+    async def open(self, launched: Launched) -> None:
+        """Initialize the session with a CLI that was started. After an error or a cancellation nothing is left of it.
 
         Raises:
             OptionsError: An option cannot be put into effect.
-            CLINotFoundError: There is no `claude`.
-            CLIStartError: It cannot be started, ended, or did not answer within `Timeouts.connect`.
+            CLIStartError: The CLI ended, or did not answer within `Timeouts.connect`.
             CLIVersionError: It is too old.
         """
-        if self._connection is None:
-            self._plan = self._make_plan()
-            self._connection = self._connect(self._plan)
+        self._launched = launched
+        self._connection = connection = self._connect(launched.transport)
         try:
-            await self._connection.start()
-            prepare()  # while the CLI starts: the first decode would have to do it
-            self.info = await self._initialize(self._connection, self._plan)
+            await connection.start()
+            self.info = await self._initialize(connection, launched.plan)
             await self._check(self.info)
-            await self._check_settings(self._plan)
+            await self._check_settings(launched.plan)
         except BaseException:
             with anyio.CancelScope(shield=True):
                 await self._shut(grace=0.0)
             raise
 
-    def _make_plan(self) -> LaunchPlan:
-        if self._given_transport is None:
-            self.cli_path = find_cli(self.options.cli_path)
-        told = self.features.initialize_fields()
-        plan = plan_launch(self.options, cli=self.cli_path or Path("claude"), extra_initialize=told)
-        if self._given_transport is None:
-            plan.prepare()
-        return plan
+    @property
+    def _cli_path(self) -> Path | None:
+        return self._launched.cli_path if self._launched else None
 
-    def _connect(self, plan: LaunchPlan) -> Connection:
+    def _connect(self, transport: Transport) -> Connection:
         options = self.options
-        transport = self._given_transport or SubprocessTransport(
-            plan.argv,
-            env=plan.env,
-            cwd=plan.cwd,
-            user=plan.user,
-            stderr_bytes=options.limits.stderr_bytes,
-            on_stderr=self.features.on_stderr_line,
-        )
         connection = Connection(
             transport,
             tasks=self.features,
@@ -171,24 +153,24 @@ class Session:
         self.features.attach(self.connection, workers)
 
     def _describe(self) -> dict[str, str | None]:
-        return {"cli_path": str(self.cli_path) if self.cli_path else None, "version": self.version}
+        return {"cli_path": str(self._cli_path) if self._cli_path else None, "version": self.version}
 
     def _on_over(self, reason: ClaudeAgentError) -> None:
         self.tasks.process_exited(str(reason).splitlines()[0])
         self.features.end()
 
-    async def _initialize(self, connection: Connection, plan: LaunchPlan | None) -> InitializeReply:
-        fields = dict(plan.initialize) if plan else {}
+    async def _initialize(self, connection: Connection, plan: LaunchPlan) -> InitializeReply:
+        fields = {**plan.initialize, **self.features.initialize_fields()}
         limit = self.options.timeouts.connect
         try:
-            payload = await connection.initialize(fields, timeout=limit)
+            payload = await connection.initialize(fields, timeout=limit, meanwhile=_prepare)
         except ControlTimeoutError as error:
             raise await self._start_error(f"the CLI did not initialize within {limit:g} s") from error
         except ControlRejectedError as error:
             raise await self._start_error(f"the CLI refused to initialize: {error.error}") from error
         except CLIExitError as error:
             raise await self._start_error("the CLI ended before the session was up") from error
-        if plan is not None and self._given_transport is None:
+        if self._cli_path is not None:
             plan.check_reply(payload)
         try:
             return InitializeReply.model_validate(payload)
@@ -202,29 +184,29 @@ class Session:
             message,
             exit_code=transport.exit_code,
             stderr_tail=transport.stderr_tail,
-            cli_path=str(self.cli_path) if self.cli_path else None,
+            cli_path=str(self._cli_path) if self._cli_path else None,
             version=self.version or await self._printed_version(),
         )
 
     async def _printed_version(self) -> str | None:
         """Give what the program prints as its version: it did not say it, because it failed or is very old."""
-        if self.cli_path is None:
+        if self._cli_path is None:
             return None
-        return await to_thread.run_sync(_version_of, self.cli_path, abandon_on_cancel=True)
+        return await to_thread.run_sync(_version_of, self._cli_path, abandon_on_cancel=True)
 
     async def _check(self, info: InitializeReply) -> None:
         """Refuse a CLI that is too old, or that dropped what it was given without a word."""
         version = info.claude_code_version or await self._printed_version()
         if version is not None:
-            require_version(version, self.cli_path or "the CLI")
+            require_version(version, self._cli_path or "the CLI")
         offered = {agent.name for agent in info.agents or ()}
         dropped = set(self.options.agents or ()) - offered
         if dropped and offered:
             raise OptionsError(f"the CLI did not take {', '.join(sorted(dropped))}", option="agents")
 
-    async def _check_settings(self, plan: LaunchPlan | None) -> None:
+    async def _check_settings(self, plan: LaunchPlan) -> None:
         """Refuse to go on without settings that were asked for: one wrong value makes the CLI drop all of a file."""
-        if plan is None or not plan.files or self._given_transport is not None:
+        if not plan.files or self._cli_path is None:
             return
         reply = await self.control("get_settings", timeout=self.options.timeouts.connect)
         ours = {str(path) for path in plan.files}
@@ -282,13 +264,20 @@ class Session:
     async def _shut(self, *, grace: float | None) -> None:
         if self._connection is not None:
             await self._connection.close(grace=grace)
-        if self._plan is not None:
-            self._plan.clean_up()
+        if self._launched is not None:
+            self._launched.plan.clean_up()
 
     def request_close(self) -> None:
         """End the session soon, by force; for finalizers: returns at once, from any thread."""
         if self._connection is not None:
             self._connection.request_close(grace=0.0)
+
+
+def _prepare() -> None:
+    """Build, while the CLI starts, what its reply and the first prompt and message would have to wait for."""
+    prepare()
+    InitializeReply.model_rebuild()
+    UserMessage.model_rebuild()
 
 
 def _version_of(cli: Path) -> str | None:
