@@ -20,11 +20,12 @@ if TYPE_CHECKING:
     from claude_agent_py.hooks import LiveHooks
     from claude_agent_py.permissions import Inbox
     from claude_agent_py.protocol.turns import Until
-    from claude_agent_py.runtime.answering import PermissionAnswers
+    from claude_agent_py.runtime.above import Above
     from claude_agent_py.runtime.prompting import SessionMessage
     from claude_agent_py.runtime.prompts import Prompt
     from claude_agent_py.runtime.run import Run
     from claude_agent_py.runtime.session import Session, TasksAtClose
+    from claude_agent_py.runtime.subagents import Subagent
     from claude_agent_py.tasks import Task, TaskList, TaskManager
     from claude_agent_py.tools.host import MCPHost
     from claude_agent_py.transport import Transport
@@ -59,7 +60,7 @@ class Client(SessionControls):
     def __init__(self, options: ClientOptions | None = None, *, transport: Transport | None = None) -> None:
         self._options = options or ClientOptions()
         self._transport = transport
-        self._permissions: PermissionAnswers | None = None
+        self._above: Above | None = None
         self._is_connecting = False
         self._is_closed = False
 
@@ -68,7 +69,7 @@ class Client(SessionControls):
         """The session; its parts are loaded now and not with this module, whose import is to be quick."""
         from claude_agent_py.runtime.session import Session
 
-        return Session(self._options, permissions=self._permissions)
+        return Session(self._options, above=self._above)
 
     def __repr__(self) -> str:
         connection = self._session._connection
@@ -199,6 +200,12 @@ class Client(SessionControls):
     def tasks(self) -> TaskManager:
         """The background tasks of the session."""
         return self._session.tasks
+
+    def agents(self) -> Sequence[Subagent]:
+        """Give the subagents of the session so far, child agents included, each with its definition and its task."""
+        from claude_agent_py.runtime.subagents import subagents_of
+
+        return subagents_of(self.tasks, self._session.agents)
 
     @property
     def task_list(self) -> TaskList:

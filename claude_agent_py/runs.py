@@ -19,6 +19,7 @@ from claude_agent_py.runtime.feed import RunFeed
 from claude_agent_py.runtime.prompts import Prompt, is_stream, prompt_message
 from claude_agent_py.runtime.result import RunResult
 from claude_agent_py.runtime.run import InterruptReceipt, Run
+from claude_agent_py.runtime.subagents import Subagent
 from claude_agent_py.tasks import Task
 
 T = TypeVar("T")
@@ -136,6 +137,10 @@ class _OneShot:
     def tasks(self, feed: RunFeed) -> Sequence[Task]:
         assert self._client is not None  # noqa: S101 - a feed came from it
         return self._client._session.prompting.tasks_of(feed)
+
+    def agents(self, feed: RunFeed) -> Sequence[Subagent]:
+        assert self._client is not None  # noqa: S101 - a feed came from it
+        return self._client._session.prompting.agents_of(feed)
 
     async def release(self) -> None:
         if self._client is not None:

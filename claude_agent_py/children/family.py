@@ -1,22 +1,32 @@
-"""Who descends from whom, and how many may: the limits for child agents.
+"""Who descends from whom, and how many may: a client with all its child agents, their children included.
 
-Owns the bookkeeping of a client and all its descendants. Does not start anything.
+Owns the bookkeeping, the limits, and the way by which a client hears of the tasks of a child. Starts nothing.
 """
 
 import weakref
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any, Protocol
 
 import anyio
 
+from claude_agent_py.agents import AgentDefinition
 from claude_agent_py.client import Client
 from claude_agent_py.errors import OptionsError
-from claude_agent_py.options.values import Limits
+from claude_agent_py.options import Limits
+from claude_agent_py.tasks import Task
 from claude_agent_py.wire.tasks import TaskStartedMessage
 
 
+class Cancellable(Protocol):
+    """A child at work."""
+
+    def cancel(self) -> None:
+        """Cancel it; returns at once."""
+        ...
+
+
 class Family:
-    """A client that is nobody's child, and all its descendants."""
+    """What a client that is nobody's child has in common with all its descendants."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
@@ -31,16 +41,22 @@ class Family:
 
 
 class Membership:
-    """A client's place in its family: what it may start, and who hears of it."""
+    """A client's place in its family: what it may start, and how it hears of it."""
 
-    def __init__(self, client: Client, family: Family, lineage: tuple[str, ...], above: "Membership | None") -> None:
+    def __init__(
+        self,
+        client: Client,
+        family: Family,
+        lineage: tuple[str, ...] = (),
+        above: "Membership | None" = None,
+    ) -> None:
         self._client = weakref.ref(client)
         self.family = family
         self.lineage = lineage
         """The ids of the agents from the root's child to this client; empty for the root."""
-        self._above = above
-        self.task_id: str | None = None
-        """This client's own task, in the client above."""
+        self.above = above
+        self.children: set[Cancellable] = set()
+        """The children of this client that are at work."""
 
     @property
     def client(self) -> Client:
@@ -60,59 +76,65 @@ class Membership:
         Raises:
             OptionsError: It would be its own ancestor, too deep, or one too many.
         """
-        limits = self.family.limits
+        limits, option = self.family.limits, f"agent {agent_id!r}"
         if agent_id in self.lineage:
             chain = " -> ".join([*self.lineage, agent_id])
-            raise OptionsError(f"it would start itself ({chain}); this is refused", option=f"agent {agent_id!r}")
+            raise OptionsError(f"it would start itself ({chain}); this is refused", option=option)
         if self.generation > limits.child_depth:
-            raise OptionsError(
-                f"children may be nested {limits.child_depth} deep (limits.child_depth)", option=f"agent {agent_id!r}"
-            )
+            raise OptionsError(f"children may be nested {limits.child_depth} deep (limits.child_depth)", option=option)
         if self.family.started >= limits.child_total:
-            raise OptionsError(
-                f"all {limits.child_total} children were started (limits.child_total)", option=f"agent {agent_id!r}"
-            )
+            raise OptionsError(f"all {limits.child_total} children were started (limits.child_total)", option=option)
         self.family.started += 1
 
-    def child(self, client: Client, agent_id: str, task_id: str) -> "Membership":
-        """Give the membership of a child's client."""
-        membership = Membership(client, self.family, (*self.lineage, agent_id), self)
-        membership.task_id = task_id
-        _memberships[client] = membership
+    def child(self, client: Client, agent_id: str) -> "Membership":
+        """Make a child's client a member."""
+        membership = _memberships[client] = Membership(client, self.family, (*self.lineage, agent_id), self)
         return membership
 
-    # Telling -----------------------------------------------------------------------------------------------------
+    def levels(self) -> "Iterator[Membership]":
+        """Give this member and all above it."""
+        level: Membership | None = self
+        while level is not None:
+            yield level
+            level = level.above
+
+    def define(self, agent_id: str, definition: AgentDefinition) -> None:
+        """Let this client and all above it know what an agent is."""
+        for level in self.levels():
+            level.client._session.agents[agent_id] = definition
+
+    # Tasks -------------------------------------------------------------------------------------------------------
+
+    def find_task(self, agent_id: str) -> Task | None:
+        """Give the task of an agent as the root knows it, which hears of them all."""
+        *_, root = self.levels()
+        return root.client.tasks.get(agent_id)
 
     def adopt(self, message: TaskStartedMessage, stop: Callable[[], Awaitable[object]]) -> None:
-        """Take in a new task here and in every client above."""
+        """Take in a task that is not the CLI's. Clients above hear of it by what this one is told."""
         self.client.tasks.adopt(message, stop)
-        self._inject(message)
-        self.adopt_above(message, stop)
-
-    def adopt_above(self, message: TaskStartedMessage, stop: Callable[[], Awaitable[object]]) -> None:
-        """Take in a task of this client in every client above."""
-        if self._above is not None:
-            self._above.adopt(self._seen_from_above(message), stop)
+        self.tell(message)
 
     def tell(self, message: Any) -> None:
-        """Report on a task here and in every client above."""
-        self._inject(message)
-        self.tell_above(message)
+        """Let the client hear a message as if its CLI had sent it, also when that is gone."""
+        session = self.client._session
+        if session.features.has_ended:
+            session.features.track(message)
+        else:
+            session.connection.inject(message)
 
-    def tell_above(self, message: Any) -> None:
-        """Report on a task of this client in every client above."""
-        if self._above is not None:
-            self._above.tell(self._seen_from_above(message))
+    def writes_to(self, task_id: str, path: str) -> None:
+        """Let this client and all above it know where a task writes to."""
+        for level in self.levels():
+            level.client.tasks.writes_to(task_id, path)
 
-    def _inject(self, message: Any) -> None:
-        connection = self.client._session.connection
-        connection.inject(message)
-
-    def _seen_from_above(self, message: Any) -> Any:
-        """Hang a task without a parent below this client's own task."""
-        if isinstance(message, TaskStartedMessage) and message.parent_task_id is None:
-            return message.model_copy(update={"parent_task_id": self.task_id})
-        return message
+    def note_waiting(self, request_id: str, agent_id: str, waiting: bool) -> None:
+        """Let this client and all above it know that an agent waits for a person, or no longer."""
+        for level in self.levels():
+            if waiting:
+                level.client.tasks.track_prompt(request_id, agent_id)
+            else:
+                level.client.tasks.track_prompt_end(request_id)
 
 
 _memberships: "weakref.WeakKeyDictionary[Client, Membership]" = weakref.WeakKeyDictionary()
@@ -121,5 +143,5 @@ _memberships: "weakref.WeakKeyDictionary[Client, Membership]" = weakref.WeakKeyD
 def membership_of(client: Client) -> Membership:
     """Give a client's membership; one that has none is the root of a family of its own."""
     if client not in _memberships:
-        _memberships[client] = Membership(client, Family(client.options.limits), (), None)
+        _memberships[client] = Membership(client, Family(client.options.limits))
     return _memberships[client]

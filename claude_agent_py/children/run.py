@@ -1,103 +1,94 @@
 """A child agent at work: its process, its task, its report.
 
-Owns the life of one child: it is a task of its parent's from the start, `pending` until a process is free, then
-`running`, and ends with a report whatever happens: a crash, a failed start, a cancellation. It runs in a worker of the
-parent's session, so that closing the parent ends it. Waiting for it is by an event.
+Owns the life of one child. It is a task of its parent's from the start, `pending` until a process is free, then
+`running`, and ends with a report whatever happens: a crash, a failed start, a time limit, a cancellation. It runs in a
+worker of the parent's session, so that closing the parent ends it. Waiting for it is by an event. How the parent hears
+of what it does is in `line`.
 """
 
-import contextlib
+import logging
 import secrets
 import time
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any
 
 import anyio
 
-from claude_agent_py.agents import shorten_report
+from claude_agent_py.children.account import Account
 from claude_agent_py.children.family import Membership
-from claude_agent_py.children.relay import Relay
+from claude_agent_py.children.line import Line, Signature
 from claude_agent_py.children.report import TASK_STATUS, ChildReport, SubTaskStatus
 from claude_agent_py.client import Client
 from claude_agent_py.errors import ClaudeAgentError
 from claude_agent_py.options import ClientOptions
-from claude_agent_py.tasks import Task
-from claude_agent_py.wire.messages import AssistantMessage, UserMessage
+from claude_agent_py.tasks import Task, TaskStatus
 from claude_agent_py.wire.tasks import (
+    CHILD_AGENT,
     TaskNotificationMessage,
     TaskPatch,
-    TaskProgressMessage,
     TaskStartedMessage,
     TaskUpdatedMessage,
-    TaskUsage,
 )
 
-TASK_TYPE: Final = "child_agent"
+logger = logging.getLogger("claude_agent_py")
 
-TASK_MESSAGES: Final = (TaskStartedMessage, TaskProgressMessage, TaskUpdatedMessage, TaskNotificationMessage)
-"""What a child's own tasks report and its parent is told. Not the list of live tasks, which would replace its own."""
+
+@dataclass(frozen=True, kw_only=True)
+class Assignment:
+    """What one child is started for."""
+
+    agent_id: str
+    prompt: str
+    title: str
+    is_awaited: bool
+    """Whether a tool call blocks until it is over."""
+    parent_task_id: str | None = None
+    tool_use_id: str | None = None
+    timeout: float | None = None
+    """Seconds; None is without limit."""
 
 
 class ChildRun:
     """One child, from its start to its report."""
 
-    def __init__(
-        self,
-        agent_id: str,
-        membership: Membership,
-        options: ClientOptions,
-        *,
-        prompt: str,
-        title: str,
-        is_awaited: bool,
-        parent_task_id: str | None,
-        tool_use_id: str | None,
-        timeout: float | None,
-        max_report_chars: int,
-    ) -> None:
-        self._agent_id = agent_id
+    def __init__(self, assignment: Assignment, membership: Membership, options: ClientOptions) -> None:
+        self._assignment = assignment
         self._membership = membership
+        self._parent = membership.client
         self._options = options
-        self._prompt = prompt
-        self._title = title
-        self._is_awaited = is_awaited
-        self._parent_task_id = parent_task_id
-        self._tool_use_id = tool_use_id
-        self._timeout = timeout
-        self._max_report_chars = max_report_chars
-        self._id = f"c{secrets.token_hex(8)}"
-        self._run_id = f"{int(time.time() * 1000):x}-{secrets.token_hex(4)}"
+        self._signature = Signature(
+            task_id=f"c{secrets.token_hex(8)}",
+            run_id=f"{int(time.time() * 1000):x}-{secrets.token_hex(4)}",
+            agent_id=assignment.agent_id,
+            title=assignment.title,
+            tool_use_id=assignment.tool_use_id,
+        )
+        self._account = Account()
         self._scope = anyio.CancelScope()
         self._over = anyio.Event()
-        self._tool_uses = 0
-        self._began = 0.0
+        self._began: float | None = None
         self.report: ChildReport | None = None
+        """None until it is over."""
 
     @property
     def task(self) -> Task:
         """The child as a task of the client that started it."""
-        return self._membership.client.tasks[self._id]
+        return self._parent.tasks[self._signature.task_id]
 
     def begin(self) -> None:
         """Make the task and start the worker.
 
         Raises:
+            OptionsError: A limit for children is reached.
             ConnectionClosedError: The client is not open.
         """
-        parent = self._membership.client
-        connection = parent._session.connection
+        connection = self._parent._session.connection
         if not connection.is_open:
             raise connection.failure()
-        started = TaskStartedMessage(
-            task_id=self._id,
-            run_id=self._run_id,
-            task_type=TASK_TYPE,
-            description=self._title,
-            prompt=self._prompt,
-            subagent_type=self._agent_id,
-            is_backgrounded=not self._is_awaited,
-            parent_task_id=self._parent_task_id,
-            **({"tool_use_id": self._tool_use_id} if self._tool_use_id else {}),
-        )
-        self._membership.adopt(started, self.stop)
+        self._membership.admit(self._assignment.agent_id)
+        self._membership.children.add(self)
+        self._membership.adopt(self._started(), self.stop)
+        self._tell_status(TaskStatus.PENDING)
         connection.start_soon(self._live)
 
     async def wait(self) -> ChildReport:
@@ -115,116 +106,104 @@ class ChildRun:
         """Cancel the child; returns at once."""
         self._scope.cancel()
 
+    def leave(self) -> None:
+        """Let it go on without anybody who waits for it."""
+        if self.report is None:
+            self._tell(TaskUpdatedMessage, patch=TaskPatch(is_backgrounded=True))
+
     # The worker --------------------------------------------------------------------------------------------------
 
     async def _live(self) -> None:
-        report = self._report("Cancel", failure_reason="it was cancelled")
+        status: SubTaskStatus = "Cancel"
+        reason: str | None = "it was cancelled"
         try:
             with self._scope:
-                report = await self._work()
+                status, reason = await self._work()
         finally:
-            self._finish(report)
+            self._finish(status, reason)
 
-    async def _work(self) -> ChildReport:
+    async def _work(self) -> tuple[SubTaskStatus, str | None]:
         """Run the child to its end; give how it ended. What goes wrong is a report, too."""
-        places = self._membership.family.places(self._membership.generation)
-        if places.available_tokens < 1:
-            self._tell_status("pending")
         try:
-            async with places:
+            async with self._membership.family.places(self._membership.generation):
                 self._began = anyio.current_time()
-                self._tell_status("running")
-                return await self._talk()
-        except ClaudeAgentError as error:
-            return self._report("Error", failure_reason=str(error))
-        except Exception as error:
-            return self._report("Error", failure_reason=f"{type(error).__name__}: {error}")
+                self._tell_status(TaskStatus.RUNNING)
+                error = await self._talk()
+        except ClaudeAgentError as failure:
+            error = failure
+        except Exception as failure:
+            logger.exception("the child agent %s failed", self._assignment.agent_id)
+            return "Error", f"{type(failure).__name__}: {failure}"
+        return ("Success", None) if error is None else ("Error", str(error))
 
-    async def _talk(self) -> ChildReport:
+    async def _talk(self) -> ClaudeAgentError | None:
+        """Start the process, have it do its work, and end it; give the error that its result is."""
         client = Client(self._options)
-        client._permissions = Relay(self._membership.client._session.features.answering_permissions, self.task)
-        membership = self._membership.child(client, self._agent_id, self._id)
+        line = Line(client, self._membership, self._signature, self._account, self._elapsed)
+        client._above = line
+        client.tasks.observe(line.note_events)
+        membership = self._membership.child(client, self._assignment.agent_id)
         try:
             await client.connect()
-            run = client.query(self._prompt, until="idle", timeout=self._timeout)
-            async for message in run:
-                self._relay_message(client, membership, message)
-            result = await run.result()
+            result = await client.query(
+                self._assignment.prompt, until="idle", timeout=self._assignment.timeout
+            ).result()
+        except BaseException:  # it failed or was cancelled: nothing is left to be said to it, and time counts
+            for child in list(membership.children):
+                child.cancel()
+            client._session.request_close()
+            raise
         finally:
             with anyio.CancelScope(shield=True):
                 await client.close()
-        error = result.error()
-        if error is not None:
-            return self._report("Error", failure_reason=str(error), said=result.text)
-        return self._report("Success", said=result.text)
+        self._account.last_words = result.text or self._account.last_words
+        return result.error()
 
-    def _relay_message(self, client: Client, membership: Membership, message: Any) -> None:
-        """Let the parent know what the child says and does, and what its own tasks do."""
-        if isinstance(message, AssistantMessage | UserMessage):
-            if message.agent_id is None:
-                self._membership.tell(message.model_copy(update=self._signature()))
-                self._tell_progress(message)
-            else:
-                self._membership.tell(message)
-        elif isinstance(message, TaskStartedMessage):
-            membership.adopt_above(message, lambda: client.tasks.stop(message.task_id))
-        elif isinstance(message, TASK_MESSAGES):
-            membership.tell_above(message)
+    def _elapsed(self) -> float:
+        return 0.0 if self._began is None else anyio.current_time() - self._began
 
-    def _signature(self) -> dict[str, Any]:
-        """Give what marks a message as the child's."""
-        return {
-            "agent_id": self._id,
-            "parent_tool_use_id": self._tool_use_id or self._id,
-            "subagent_type": self._agent_id,
-            "task_description": self._title,
-        }
-
-    # Telling -----------------------------------------------------------------------------------------------------
-
-    def _tell_progress(self, message: AssistantMessage | UserMessage) -> None:
-        calls = message.tool_uses if isinstance(message, AssistantMessage) else []
-        for call in calls:
-            self._tool_uses += 1
-            self._membership.tell(
-                TaskProgressMessage(
-                    task_id=self._id,
-                    run_id=self._run_id,
-                    description=f"Running {call.name}",
-                    last_tool_name=call.name,
-                    usage=self._usage(),
-                )
-            )
-
-    def _usage(self) -> TaskUsage:
-        duration = int((anyio.current_time() - self._began) * 1000) if self._began else 0
-        return TaskUsage(total_tokens=0, tool_uses=self._tool_uses, duration_ms=duration)
-
-    def _tell_status(self, status: str) -> None:
-        self._membership.tell(TaskUpdatedMessage(task_id=self._id, run_id=self._run_id, patch=TaskPatch(status=status)))
-
-    def _report(self, status: SubTaskStatus, *, failure_reason: str | None = None, said: str = "") -> ChildReport:
-        return ChildReport(
-            task_id=self._id,
-            agent_id=self._agent_id,
+    def _finish(self, status: SubTaskStatus, reason: str | None) -> None:
+        self.report = report = ChildReport(
+            task_id=self._signature.task_id,
+            agent_id=self._assignment.agent_id,
             status=status,
-            summary=shorten_report(said, self._max_report_chars) if said else failure_reason or "",
-            failure_reason=failure_reason,
-            final_assistant_message=said,
+            failure_reason=reason,
+            final_assistant_message=self._account.last_words,
+            usage=self._account.usage(self._elapsed()),
+        )
+        self._membership.children.discard(self)
+        try:
+            self._tell(
+                TaskNotificationMessage,
+                status=TASK_STATUS[status],
+                summary=reason or report.final_assistant_message,
+                summary_is_report=reason is None,
+                output_file=self.task.output_file or "",
+                usage=report.usage,
+            )
+        finally:
+            self._over.set()
+
+    # Telling the parent ------------------------------------------------------------------------------------------
+
+    def _started(self) -> TaskStartedMessage:
+        assignment = self._assignment
+        call = {"tool_use_id": assignment.tool_use_id} if assignment.tool_use_id else {}
+        return TaskStartedMessage(
+            task_id=self._signature.task_id,
+            run_id=self._signature.run_id,
+            task_type=CHILD_AGENT,
+            description=assignment.title,
+            prompt=assignment.prompt,
+            subagent_type=assignment.agent_id,
+            is_backgrounded=not assignment.is_awaited,
+            parent_task_id=assignment.parent_task_id,
+            **call,
         )
 
-    def _finish(self, report: ChildReport) -> None:
-        self.report = report
-        with contextlib.suppress(ClaudeAgentError):  # the parent may be gone already
-            self._membership.tell(
-                TaskNotificationMessage(
-                    task_id=self._id,
-                    run_id=self._run_id,
-                    status=TASK_STATUS[report.status],
-                    summary=report.summary,
-                    output_file="",
-                    usage=self._usage(),
-                    **({"tool_use_id": self._tool_use_id} if self._tool_use_id else {}),
-                )
-            )
-        self._over.set()
+    def _tell_status(self, status: TaskStatus) -> None:
+        self._tell(TaskUpdatedMessage, patch=TaskPatch(status=status.value))
+
+    def _tell(self, message: type[TaskUpdatedMessage] | type[TaskNotificationMessage], **fields: Any) -> None:
+        signature = self._signature
+        self._membership.tell(message(task_id=signature.task_id, run_id=signature.run_id, **fields))

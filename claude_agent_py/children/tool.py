@@ -9,7 +9,7 @@ from typing import Any, Literal
 from claude_agent_py.children.agent import ChildAgent
 from claude_agent_py.children.report import ChildReport
 from claude_agent_py.client import current_client
-from claude_agent_py.errors import OptionsError, ToolError
+from claude_agent_py.errors import ClaudeAgentError, ToolError
 from claude_agent_py.tools import Tool, ToolContext, tool
 
 Priority = Literal["low", "normal", "high"]
@@ -35,22 +35,20 @@ def child_tool(agent: ChildAgent) -> Tool[..., Any]:
         client = current_client()
         if client is None:
             raise ToolError("child agents can only be started inside a running session")
+        prompt = prompt_of(title, intent, artifact_refs, priority)
+        assignment = agent.assignment(
+            prompt, title, is_awaited=True, parent_task=context.task, tool_use_id=context.tool_use_id
+        )
         try:
-            run = agent.start(
-                client,
-                prompt_of(title, intent, artifact_refs, priority),
-                title=title,
-                is_awaited=True,
-                parent_task=context.task,
-                tool_use_id=context.tool_use_id,
-            )
-        except OptionsError as refusal:
+            run = agent.start(client, assignment)
+        except ClaudeAgentError as refusal:
             return ChildReport(task_id="", agent_id=agent.id, status="Error", failure_reason=str(refusal)).to_json()
         try:
-            return (await run.wait()).to_json()
-        finally:
-            if run.report is None and agent.on_parent_cancel == "cancel":
-                run.cancel()
+            report = await run.wait()
+        except BaseException:
+            (run.cancel if agent.on_parent_cancel == "cancel" else run.leave)()
+            raise
+        return report.to_json(agent.report_chars_under(client))
 
     make = tool(name=f"create_subtask_{agent.id}", description=_description(agent), read_only=True, always_load=True)
     return make(create_subtask)

@@ -114,6 +114,11 @@ class HookDispatcher:
         for handler in matcher.handlers:
             self._registered[f"hook_{next(self._ids)}"] = _Registered(event, matcher, handler)
 
+    @property
+    def registered(self) -> list[tuple[str, HookMatcher]]:
+        """The events with their matchers that there are now, in the order in which they were added."""
+        return list(dict.fromkeys((entry.event, entry.matcher) for entry in self._registered.values()))
+
     def has(self, matcher: HookMatcher) -> bool:
         """Tell whether a hook is registered."""
         return any(entry.matcher is matcher for entry in self._registered.values())

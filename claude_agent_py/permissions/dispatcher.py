@@ -165,7 +165,7 @@ class PermissionDispatcher:
             task=context.task,
             cancellation=cancellation,
             tool_use_id=tool_use_id,
-            cwd=self._cwd,
+            cwd=_own_cwd(context) or self._cwd,
             on_waiting=lambda waiting: self._waiting(context, waiting, home),
         )
 
@@ -177,6 +177,11 @@ class PermissionDispatcher:
             tell()
         else:  # a plain handler in a worker thread
             from_thread.run_sync(tell)
+
+
+def _own_cwd(context: HandlerContext) -> str | None:
+    """Give the directory of who asks, where that is not this session: a child agent, which may work elsewhere."""
+    return context.cwd if isinstance(context, PermissionContext) else None
 
 
 def _check(option: str, handler: Any) -> None:

@@ -127,8 +127,8 @@ class PermissionRequest:
 
     @property
     def agent_id(self) -> str | None:
-        """The subagent that asks; None for the main agent."""
-        return self.wire.agent_id
+        """The subagent or child agent that asks; None for the main agent."""
+        return self.wire.agent_id or (None if self.context is None else self.context.agent_id)
 
     @property
     def task(self) -> Any:

@@ -72,6 +72,8 @@ class Answering:
         mcp: None where no in-process servers were given.
         find_task: Gives the `Task` of a subagent.
         on_hook: Is told the input of every hook callback: it names background tasks.
+        main_agent_id: Who asks where the CLI names no subagent: the task of a child agent in its parent's session. None
+            is nobody but the main agent.
     """
 
     def __init__(
@@ -82,12 +84,14 @@ class Answering:
         mcp: MCPAnswers | None,
         find_task: Callable[[str], Any],
         on_hook: Callable[[str, Payload], object],
+        main_agent_id: str | None = None,
     ) -> None:
         self._hooks = hooks
         self._permissions = permissions
         self._mcp = mcp
         self._find_task = find_task
         self._on_hook = on_hook
+        self._main_agent_id = main_agent_id
         self._answers: dict[type, Callable[[Any, HandlerContext], Awaitable[Payload]]] = {
             HookCallbackRequest: self._hook,
             MCPMessageRequest: self._mcp_message,
@@ -105,7 +109,9 @@ class Answering:
         answer = self._answers.get(type(request))
         if answer is None:
             raise UnsupportedRequestError(f"Unsupported control request subtype: {request.subtype}")
-        agent_id = _agent_of(request)
+        if isinstance(request, HookCallbackRequest):
+            self._note_hook(request)  # first: it may be the first that is heard of a subagent
+        agent_id = _agent_of(request) or self._main_agent_id
         context = HandlerContext(
             request_id=request_id,
             agent_id=agent_id,
@@ -114,10 +120,12 @@ class Answering:
         )
         return await answer(request, context)
 
-    async def _hook(self, request: HookCallbackRequest, context: HandlerContext) -> Payload:
+    def _note_hook(self, request: HookCallbackRequest) -> None:
         event = request.input.get("hook_event_name")
         if isinstance(event, str):
             self._on_hook(event, request.input)
+
+    async def _hook(self, request: HookCallbackRequest, context: HandlerContext) -> Payload:
         if self._hooks is None:
             raise UnsupportedRequestError(f"no hook {request.callback_id!r} is registered", "unknown_callback")
         return await self._hooks.answer(request.callback_id, request.input, request.tool_use_id, context)

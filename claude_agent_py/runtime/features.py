@@ -13,6 +13,7 @@ from claude_agent_py.errors import HandlerError, OptionsError
 from claude_agent_py.hooks import HookDispatcher
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.permissions import PermissionDispatcher
+from claude_agent_py.runtime.above import Above
 from claude_agent_py.runtime.answering import Answering, PermissionAnswers
 from claude_agent_py.runtime.connection import Connection
 from claude_agent_py.runtime.listeners import ListenerQueue
@@ -58,15 +59,18 @@ class Features:
         tasks: TaskManager,
         task_list: TaskList,
         report: Callable[[HandlerError], None],
-        permissions: PermissionAnswers | None = None,
+        above: Above | None = None,
     ) -> None:
         self._tasks = tasks
+        self._above = above
         self._task_list = task_list
         self._report = report
         self.session_id: str | None = None
         """The id of the conversation; None before the first turn."""
         self._callers = Callers(tasks)
         self._is_tracking = False
+        self.has_ended = False
+        """Whether nothing more comes from the CLI."""
         self._queues: list[ListenerQueue] = []
         self.hooks = HookDispatcher(options.hooks, report=report)
         self.permissions = PermissionDispatcher(
@@ -80,26 +84,32 @@ class Features:
             cwd=str(options.cwd) if options.cwd is not None else None,
             on_waiting=self._note_waiting,
         )
-        self.answering_permissions: PermissionAnswers = permissions or self.permissions
+        self.answering_permissions: PermissionAnswers = (above.permissions if above else None) or self.permissions
         """What answers for a person: this session's handlers, or its parent's."""
         self.mcp = MCPHost(hosted_servers(options), report=report)
         self.answering = Answering(
             hooks=self.hooks,
             permissions=self.answering_permissions,
             mcp=self.mcp,
-            find_task=tasks.get,
+            find_task=self._find_task,
             on_hook=tasks.track_hook,
+            main_agent_id=above.agent_id if above else None,
         )
         self._tell_stderr = self._listener(options.on_stderr)
         if options.on_task_notification is not None:
             tasks.on("notification", options.on_task_notification)
         if options.on_task_event is not None:
             tasks.on(options.on_task_event)
-        self.background: Sequence[Callable[[], Awaitable[None]]] = (
-            tasks.reconcile_forever,
+        self.background: Sequence[Callable[[], Awaitable[None]]] = (tasks.reconcile_forever,)
+        self.deliveries: Sequence[Callable[[], Awaitable[None]]] = (
             self._deliver_task_events,
             *(queue.deliver for queue in self._queues),
         )
+
+    def _find_task(self, agent_id: str) -> Any:
+        """Give the task of an agent, as it is known above where it is."""
+        known = self._above.find_task(agent_id) if self._above is not None else None
+        return known or self._tasks.get(agent_id)
 
     def _listener(self, function: Callable[[Any], Any] | None) -> Callable[[Any], None] | None:
         if function is None:
@@ -114,6 +124,8 @@ class Features:
             self._tasks.track_prompt(request_id, agent_id)
         else:
             self._tasks.track_prompt_end(request_id)
+        if self._above is not None and agent_id is not None:
+            self._above.note_waiting(request_id, agent_id, waiting)
 
     async def _deliver_task_events(self) -> None:
         await self._tasks.deliver_forever(self._report)
@@ -134,6 +146,8 @@ class Features:
         elif kind is InitMessage:
             self.session_id = message.session_id
             self._task_list.track(message)
+        if self._above is not None:
+            self._above.take(message)
 
     def live_ids(self) -> frozenset[str]:
         """Give the ids of the live tasks."""
@@ -160,6 +174,7 @@ class Features:
 
     def end(self) -> None:
         """Nothing more will come: listeners hear what is left, tools are cancelled."""
+        self.has_ended = True
         self.mcp.close()
         self._task_list.close()
         for queue in self._queues:

@@ -5,12 +5,13 @@ to which run is the router's business (`protocol/turns.py`).
 """
 
 import logging
-from collections.abc import AsyncIterable
+from collections.abc import AsyncIterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias
 
 from pydantic import TypeAdapter
 
+from claude_agent_py.agents import AgentDefinition
 from claude_agent_py.errors import ControlError, StructuredOutputError, TaskError
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.protocol.ports import ControlPort
@@ -24,6 +25,7 @@ from claude_agent_py.tasks import Task, TaskManager
 
 if TYPE_CHECKING:
     from claude_agent_py.runtime.listeners import HandlerFailed
+    from claude_agent_py.runtime.subagents import Subagent
     from claude_agent_py.wire.frames import Message
     from claude_agent_py.wire.unknown import MalformedFrame
 
@@ -38,6 +40,11 @@ class PromptedSession(ControlPort, Protocol):
     @property
     def connection(self) -> Connection:
         """The connection; raises where there is none."""
+        ...
+
+    @property
+    def agents(self) -> Mapping[str, AgentDefinition]:
+        """The definitions of agents that are known."""
         ...
 
 
@@ -103,6 +110,7 @@ class Prompting:
             results=feed.results,
             messages=feed.messages,
             tasks=self.tasks_of(feed),
+            agents=self.agents_of(feed),
             prompts=feed.prompts,
         )
         if result.is_error:
@@ -118,6 +126,12 @@ class Prompting:
         """Give the tasks of a run so far."""
         ids = self._session.connection.tasks_of(feed)
         return tuple(task for task in self._tasks if task.id in ids)
+
+    def agents_of(self, feed: RunFeed) -> list["Subagent"]:
+        """Give the subagents of a run so far."""
+        from claude_agent_py.runtime.subagents import subagents_of
+
+        return subagents_of(self.tasks_of(feed), self._session.agents)
 
     async def interrupt(self, feed: RunFeed, *, cancel_queued: bool, stop_tasks: bool) -> InterruptReceipt:
         """Stop the work on a run. See `Run.interrupt`."""
@@ -165,6 +179,10 @@ class OpenRun:
     def tasks(self, feed: RunFeed) -> tuple[Task, ...]:
         """Give the tasks of the run so far."""
         return self._prompting.tasks_of(feed)
+
+    def agents(self, feed: RunFeed) -> list["Subagent"]:
+        """Give the subagents of the run so far."""
+        return self._prompting.agents_of(feed)
 
     async def release(self) -> None:
         """Do nothing: the session lives on."""

@@ -19,6 +19,7 @@ from claude_agent_py.wire.messages import AssistantMessage, ResultMessage
 from claude_agent_py.wire.usage import ModelUsage, PermissionDenial, Usage
 
 if TYPE_CHECKING:
+    from claude_agent_py.runtime.subagents import Subagent
     from claude_agent_py.wire.frames import Message
     from claude_agent_py.wire.unknown import MalformedFrame
 
@@ -39,6 +40,8 @@ class RunResult:
     """Every message of the run, in order. Deltas of partial messages are not kept."""
     tasks: Sequence[Task] = ()
     """The background tasks that were started in the run, by the main agent or by its subagents."""
+    agents: Sequence["Subagent"] = ()
+    """Those of `tasks` that are subagents or child agents, with their definitions."""
     prompts: Sequence[str] = ()
     """The uuids under which the prompts were sent; a result names those that it answers in `prompt_uuids`."""
     output: Any = None
@@ -139,6 +142,16 @@ class RunResult:
         for message in self.messages:
             traffic.fold(message)
         return traffic.calls
+
+    @property
+    def refused_agents(self) -> Sequence[ToolCallRecord]:
+        """The tool calls that were to start a subagent and did not: too deep, too many at once, unknown, denied.
+
+        `text` of each says why. Calls of subagents are among them where the CLI forwards them.
+        """
+        from claude_agent_py.runtime.subagents import refused_launches
+
+        return refused_launches(self.tool_calls, self.tasks)
 
     def error(self) -> RunError | None:
         """Give the error that this result stands for, with the result attached; None for a good one."""

@@ -18,6 +18,7 @@ from claude_agent_py.tasks import Task
 from claude_agent_py.tools.traffic import ToolCallRecord, ToolTraffic
 
 if TYPE_CHECKING:
+    from claude_agent_py.runtime.subagents import Subagent
     from claude_agent_py.wire.frames import Message
     from claude_agent_py.wire.unknown import MalformedFrame
 
@@ -50,6 +51,10 @@ class RunSource(Protocol):
 
     def tasks(self, feed: RunFeed) -> Sequence[Task]:
         """Give the tasks of the run so far."""
+        ...
+
+    def agents(self, feed: RunFeed) -> Sequence["Subagent"]:
+        """Give the subagents of the run so far."""
         ...
 
     async def release(self) -> None:
@@ -93,6 +98,14 @@ class Run:
     def tasks(self) -> Sequence[Task]:
         """The background tasks that were started in the run so far: follow them, await them, stop them."""
         return [] if self._feed is None else self._source.tasks(self._feed)
+
+    def agents(self) -> Sequence["Subagent"]:
+        """Give the subagents that were started in the run so far, those of subagents and child agents included.
+
+        Each has its definition, its status, its usage, its messages and its task. A message leads to its subagent by
+        its `agent_id`, which is the id of the task: `client.tasks.get(message.agent_id)`.
+        """
+        return [] if self._feed is None else self._source.agents(self._feed)
 
     @property
     def is_over(self) -> bool:

@@ -14,6 +14,7 @@ from anyio import to_thread
 from anyio.abc import TaskGroup
 from pydantic import ValidationError
 
+from claude_agent_py.agents import AgentDefinition
 from claude_agent_py.errors import (
     ClaudeAgentError,
     CLIExitError,
@@ -27,7 +28,7 @@ from claude_agent_py.launch.environment import config_directory, environment
 from claude_agent_py.launch.locate import read_version, require_version
 from claude_agent_py.launch.plan import LaunchPlan
 from claude_agent_py.options import ClientOptions
-from claude_agent_py.runtime.answering import PermissionAnswers
+from claude_agent_py.runtime.above import Above
 from claude_agent_py.runtime.connection import Connection
 from claude_agent_py.runtime.features import Features
 from claude_agent_py.runtime.launching import Launched
@@ -56,14 +57,14 @@ class Session:
 
     Args:
         options: Checked already, as `ClientOptions` checks itself.
-        permissions: Answers in place of the handlers in the options (a child asks its parent's).
+        above: What a child agent's session has above it; None for one that is nobody's child.
     """
 
     def __init__(
         self,
         options: ClientOptions,
         *,
-        permissions: PermissionAnswers | None = None,
+        above: Above | None = None,
     ) -> None:
         self.options = options
         self.failures = FailureLog()
@@ -71,10 +72,12 @@ class Session:
         kept_in = config_directory(env)
         self.tasks = TaskManager(control=self, config_dir=kept_in)
         self.task_list = TaskList(kept_in, list_id=env.get("CLAUDE_CODE_TASK_LIST_ID"))
-        self.features = Features(options, self.tasks, self.task_list, self.failures.report, permissions)
+        self.features = Features(options, self.tasks, self.task_list, self.failures.report, above)
         self.prompting = Prompting(self, options, self.tasks)
         self.info: InitializeReply | None = None
         """What the CLI answered to `initialize`."""
+        self.agents: dict[str, AgentDefinition] = dict(options.agents or {})
+        """The definitions of agents that are known, by name; those of child agents come in as they start."""
         self._launched: Launched | None = None
         self._connection: Connection | None = None
 
@@ -239,7 +242,7 @@ class Session:
         budget = self.options.timeouts.close
         started = anyio.current_time()
         try:
-            if self._connection.is_open and self.tasks.live_ids():
+            if self.tasks.live_ids():  # child agents may be, also when the CLI is gone
                 await self._end_tasks(self._connection, tasks, max(0.0, budget - FORCE_RESERVE))
         finally:
             left = max(0.0, budget - FORCE_RESERVE - (anyio.current_time() - started))

@@ -91,6 +91,11 @@ class Task:
         """The tool call that launched the current run."""
         return self._entry.run.tool_use_id
 
+    @property
+    def tool_use_ids(self) -> list[str]:
+        """The tool calls that launched its runs, the first run's first."""
+        return [run.tool_use_id for run in self._entry.runs if run.tool_use_id is not None]
+
     # How it is
 
     @property

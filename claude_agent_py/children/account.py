@@ -1,0 +1,51 @@
+"""What a child has used and said, added up from what its session says.
+
+Owns the sums. Knows no task and nothing of the parent.
+"""
+
+from typing import Any
+
+from claude_agent_py.wire.messages import AssistantMessage, ResultMessage
+from claude_agent_py.wire.tasks import TaskUsage
+from claude_agent_py.wire.usage import Usage
+
+
+class Account:
+    """The account of one child. Its own subagents are tasks with accounts of their own."""
+
+    def __init__(self) -> None:
+        self.last_words = ""
+        """The last that it said, also before it failed."""
+        self.tool_uses = 0
+        self._of_messages: dict[str, float] = {}
+        self._of_results = 0.0
+        self._cost_usd = 0.0
+
+    def take(self, message: Any) -> None:
+        """Take a message of the child's session."""
+        if isinstance(message, AssistantMessage) and not message.is_subagent:
+            self.last_words = message.text or self.last_words
+            self.tool_uses += len(message.tool_uses)
+            self._of_messages[message.message.id or message.uuid] = _tokens(message.message.usage)
+        elif isinstance(message, ResultMessage):
+            self._of_results += _tokens(message.usage)
+            self._of_messages.clear()
+            self._cost_usd = float(message.total_cost_usd)
+
+    def usage(self, seconds: float) -> TaskUsage:
+        """Give what it used in so many seconds.
+
+        `total_tokens` is what it sent and received over all its calls of the model, cached ones included; `cost_usd`
+        includes its subagents.
+        """
+        tokens = self._of_results + sum(self._of_messages.values())
+        return TaskUsage(
+            total_tokens=int(tokens),
+            tool_uses=self.tool_uses,
+            duration_ms=int(seconds * 1000),
+            cost_usd=self._cost_usd,
+        )
+
+
+def _tokens(usage: Usage | None) -> float:
+    return 0.0 if usage is None else float(usage.total_tokens)
