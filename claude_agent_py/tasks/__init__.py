@@ -29,6 +29,7 @@ from claude_agent_py.wire.tasks import TaskStatus, TaskUsage
 
 if TYPE_CHECKING:
     from claude_agent_py.tasks.history import TaskHistory
+    from claude_agent_py.tasks.rebuild import RecordedTask, RecordedTree
     from claude_agent_py.tasks.record import FinishedTask, RecordKind, TaskRecord
     from claude_agent_py.tasks.task_list import TaskList, TaskListChange, TaskListItem
 
@@ -37,6 +38,8 @@ _ON_FIRST_USE = {
     "FinishedTask": "record",
     "RecordKind": "record",
     "TaskRecord": "record",
+    "RecordedTask": "rebuild",
+    "RecordedTree": "rebuild",
     "TaskList": "task_list",
     "TaskListChange": "task_list",
     "TaskListItem": "task_list",
@@ -49,6 +52,8 @@ __all__ = [
     "Grace",
     "MessageGap",
     "RecordKind",
+    "RecordedTask",
+    "RecordedTree",
     "Task",
     "TaskBackgrounded",
     "TaskEvent",

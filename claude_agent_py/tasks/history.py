@@ -20,7 +20,8 @@ from anyio import to_thread
 
 from claude_agent_py.tasks.events import TaskEvent, TaskFinished, TaskRevised
 from claude_agent_py.tasks.manager import TaskManager
-from claude_agent_py.tasks.record import FinishedTask, RecordKind, TaskRecord, record_of
+from claude_agent_py.tasks.rebuild import RecordedTree, rebuild
+from claude_agent_py.tasks.record import FinishedTask, RecordKind, TaskRecord, records_of
 from claude_agent_py.wire.tasks import TaskStatus
 
 T = TypeVar("T")
@@ -107,8 +108,7 @@ class TaskHistory:
         async def keep(event: TaskEvent) -> None:
             session = (session_id() if callable(session_id) else session_id) or ""
             task = manager[event.task_id]
-            record = record_of(event, task, session)
-            if record is not None:
+            for record in records_of(event, task, session):
                 # Numbered by what was seen here, so that the same session replayed gives the same keys.
                 await self.record(replace(record, step=seen[record.key]))
                 seen[record.key] += 1
@@ -168,13 +168,16 @@ class TaskHistory:
 
     async def tree(self, session_id: str) -> dict[str | None, list[str]]:
         """Give the tree of a session: the ids of the children by the id of the parent, the roots under None."""
+        rebuilt = await self.rebuild(session_id)
+        known = {task.id for task in rebuilt.walk()}
         children: dict[str | None, list[str]] = {}
-        parents: dict[str, str | None] = {}
-        for record in await self.records(session_id):
-            parents.setdefault(record.task_id, record.parent_task_id)
-        for task_id, parent in parents.items():
-            children.setdefault(parent if parent in parents else None, []).append(task_id)
+        for task in rebuilt.walk():
+            children.setdefault(task.parent_id if task.parent_id in known else None, []).append(task.id)
         return children
+
+    async def rebuild(self, session_id: str) -> RecordedTree:
+        """Give the tasks of a session as a tree, each as it was at its last step: `print()` draws it."""
+        return rebuild(await self.records(session_id))
 
     async def sessions(self) -> list[str]:
         """Give the ids of the sessions of which something is kept."""

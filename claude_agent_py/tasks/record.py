@@ -13,12 +13,13 @@ from claude_agent_py.tasks.events import (
     TaskEvent,
     TaskFinished,
     TaskReopened,
+    TaskRevised,
     TaskStarted,
     TaskStatusChanged,
 )
 from claude_agent_py.tasks.outcome import TaskOutcome
 from claude_agent_py.tasks.task import Task
-from claude_agent_py.wire.tasks import TaskStatus
+from claude_agent_py.wire.tasks import CHILD_AGENT, TaskStatus
 
 
 class RecordKind(StrEnum):
@@ -45,14 +46,17 @@ class TaskRecord:
     """Seconds since the epoch."""
     run_id: str | None = None
     author: str = ""
-    """Who acted: an agent's name; empty for the main agent."""
+    """Who acted, an agent's name; empty for the main agent and the program around it. What a task does, its own agent
+    does; whoever launched it is the author where it is created, begins another run, is moved or cancelled, and of all
+    that a shell does."""
     parent_task_id: str | None = None
     summary: str = ""
     failure_reason: str | None = None
     step: int = 0
     """Tells steps of the same kind in one run apart, such as several waits for the user."""
     details: Mapping[str, Any] = field(default_factory=dict)
-    """Whatever else is worth keeping: plain JSON."""
+    """Whatever else is worth keeping, as plain JSON: `type`, `agent` and `description` where it is created, `usage`
+    where it ends."""
 
     @property
     def key(self) -> str:
@@ -119,45 +123,65 @@ _ENDS: Final = {
 }
 
 
-def record_of(event: TaskEvent, task: Task, session_id: str) -> TaskRecord | None:
-    """Make the record of an event; None for an event that is no step (progress, for instance)."""
-    kind = _kind_of(event)
-    if kind is None:
-        return None
-    outcome = event.outcome if isinstance(event, TaskFinished) else None
-    return TaskRecord(
-        session_id=session_id,
-        task_id=event.task_id,
-        kind=kind,
-        at=outcome.ended_at if outcome and outcome.ended_at is not None else event.at,
-        run_id=event.run_id,
-        author=task.parent.subagent_type or task.parent.id if task.parent else "",
-        parent_task_id=task.parent.id if task.parent else None,
-        summary=outcome.summary if outcome else "",
-        failure_reason=outcome.failure_reason if outcome else None,
-        details=_details(event, task),
-    )
+_BY_ITSELF: Final = frozenset({RecordKind.STARTED, RecordKind.AWAITING_USER, RecordKind.COMPLETED, RecordKind.FAILED})
+"""The steps that a task's own agent takes."""
 
 
-def _kind_of(event: TaskEvent) -> RecordKind | None:
+def records_of(event: TaskEvent, task: Task, session_id: str) -> list[TaskRecord]:
+    """Make the records of an event; none for one that is no step (progress, for instance)."""
+    outcome = event.outcome if isinstance(event, TaskFinished | TaskRevised) else None
+    return [
+        TaskRecord(
+            session_id=session_id,
+            task_id=event.task_id,
+            kind=kind,
+            at=outcome.ended_at if outcome and outcome.ended_at is not None else event.at,
+            run_id=event.run_id,
+            author=_author(event, kind, task),
+            parent_task_id=task.parent.id if task.parent else None,
+            summary=outcome.summary if outcome else "",
+            failure_reason=outcome.failure_reason if outcome else None,
+            details=_details(kind, task, outcome),
+        )
+        for kind in _kinds_of(event, task)
+    ]
+
+
+def _kinds_of(event: TaskEvent, task: Task) -> list[RecordKind]:
     match event:
+        case TaskStarted() if task.type == CHILD_AGENT:
+            return [RecordKind.CREATED]  # it waits for a process
         case TaskStarted():
-            return RecordKind.STARTED
+            return [RecordKind.CREATED, RecordKind.STARTED]
         case TaskReopened():
-            return RecordKind.RESUMED
+            return [RecordKind.RESUMED]
         case TaskBackgrounded():
-            return RecordKind.BACKGROUNDED
-        case TaskFinished():
-            return _ENDS[event.outcome.status]
-        case TaskStatusChanged(new=TaskStatus.AWAITING_USER):
-            return RecordKind.AWAITING_USER
-        case TaskStatusChanged(old=TaskStatus.AWAITING_USER, new=TaskStatus.RUNNING):
-            return RecordKind.RESUMED
+            return [RecordKind.BACKGROUNDED]
+        case TaskFinished() | TaskRevised():
+            return [_ENDS[event.outcome.status]]
+        case TaskStatusChanged():
+            return [kind for old, new, kind in _CHANGES if event.new is new and old in (None, event.old)]
         case _:
-            return None
+            return []
 
 
-def _details(event: TaskEvent, task: Task) -> dict[str, Any]:
-    if not isinstance(event, TaskStarted):
-        return {}
-    return {"type": task.type, "agent": task.subagent_type, "description": task.description}
+_CHANGES: Final = (
+    (TaskStatus.PENDING, TaskStatus.RUNNING, RecordKind.STARTED),
+    (None, TaskStatus.AWAITING_USER, RecordKind.AWAITING_USER),
+    (TaskStatus.AWAITING_USER, TaskStatus.RUNNING, RecordKind.RESUMED),
+)
+"""The changes of a status that are steps: from (None is any), to, and which step it is."""
+
+
+def _author(event: TaskEvent, kind: RecordKind, task: Task) -> str:
+    goes_on = kind is RecordKind.RESUMED and isinstance(event, TaskStatusChanged)
+    if task.is_agent and (kind in _BY_ITSELF or goes_on):
+        return task.subagent_type or task.id
+    return (task.parent.subagent_type or task.parent.id) if task.parent else ""
+
+
+def _details(kind: RecordKind, task: Task, outcome: TaskOutcome | None) -> dict[str, Any]:
+    if kind is RecordKind.CREATED:
+        return {"type": task.type, "agent": task.subagent_type, "description": task.description}
+    usage = outcome.usage if outcome else None
+    return {} if usage is None else {"usage": usage.model_dump(mode="json", exclude_none=True)}

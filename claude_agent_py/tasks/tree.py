@@ -6,9 +6,9 @@ ledger's business.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from claude_agent_py.wire.tasks import TaskUsage
+from claude_agent_py.wire.tasks import TaskStatus, TaskUsage
 
 if TYPE_CHECKING:
     from claude_agent_py.tasks.task import Task
@@ -20,6 +20,12 @@ class TaskNode:
 
     task: "Task"
     children: tuple["TaskNode", ...] = ()
+
+    @property
+    def label(self) -> str:
+        """The line that stands for the task in a drawing."""
+        task = self.task
+        return label_of(task.description or task.id, task.subagent_type or task.type, task.status, task.usage)
 
     def walk(self) -> Iterator["TaskNode"]:
         """Give this node and all below it, parents before their children."""
@@ -56,7 +62,7 @@ class TaskTree:
         return add_usage([node.task.usage for node in self.walk()])
 
     def __str__(self) -> str:
-        return "\n".join(line for root in self.roots for line in _draw(root, "", ""))
+        return draw(self.roots)
 
 
 def build_tree(roots: "Sequence[Task]", children: "Callable[[Task], Sequence[Task]]") -> TaskTree:
@@ -81,14 +87,33 @@ def add_usage(parts: Sequence[TaskUsage | None]) -> TaskUsage:
     )
 
 
-def _draw(node: TaskNode, first: str, others: str) -> Iterator[str]:
-    yield f"{first}{_label(node.task)}"
+class Drawable(Protocol):
+    """A node of a tree that can be drawn."""
+
+    @property
+    def label(self) -> str:
+        """The line that stands for it."""
+        ...
+
+    @property
+    def children(self) -> "Sequence[Drawable]":
+        """The nodes below it."""
+        ...
+
+
+def draw(roots: Sequence[Drawable]) -> str:
+    """Draw trees, a line for each node."""
+    return "\n".join(line for root in roots for line in _draw(root, "", ""))
+
+
+def _draw(node: Drawable, first: str, others: str) -> Iterator[str]:
+    yield f"{first}{node.label}"
     for index, child in enumerate(node.children):
         is_last = index == len(node.children) - 1
         yield from _draw(child, others + ("└── " if is_last else "├── "), others + ("    " if is_last else "│   "))
 
 
-def _label(task: "Task") -> str:
-    name = task.subagent_type or task.type or "task"
-    used = f", {task.usage.total_tokens} tokens" if task.usage and task.usage.total_tokens else ""
-    return f"{task.description or task.id} [{name}] {task.status.value}{used}"
+def label_of(what: str, kind: str | None, status: TaskStatus, usage: TaskUsage | None) -> str:
+    """Give the line that stands for a task."""
+    used = f", {usage.total_tokens} tokens" if usage and usage.total_tokens else ""
+    return f"{what} [{kind or 'task'}] {status.value}{used}"

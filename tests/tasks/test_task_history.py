@@ -9,6 +9,7 @@ import pytest
 from folding import Clock, shell_started, tracking
 
 from claude_agent_py.tasks import FinishedTask, RecordKind, TaskHistory, TaskManager, TaskRecord, TaskStatus
+from claude_agent_py.tasks.rebuild import rebuild
 from claude_agent_py.testing import frames
 
 pytestmark = pytest.mark.anyio
@@ -142,8 +143,9 @@ async def test_a_session_is_kept_by_itself(history: TaskHistory) -> None:
     assert kept["a2", "0-a2"].total_tokens == 9
     assert kept["a1", "0-a1"].agent == "planner"
     steps = [(record.task_id, record.kind.value) for record in await history.records("s1", "a2")]
-    assert steps == [("a2", "started"), ("a2", "awaiting_user"), ("a2", "resumed"), ("a2", "completed")]
-    assert (await history.records("s1", "a2"))[0].author == "planner"
+    kinds = ["created", "started", "awaiting_user", "resumed", "completed"]
+    assert steps == [("a2", kind) for kind in kinds]
+    assert [record.author for record in await history.records("s1", "a2")] == ["planner", *["general-purpose"] * 4]
     assert len(manager) == 3
 
 
@@ -152,6 +154,42 @@ async def test_the_tree_can_be_rebuilt_from_the_records_alone(history: TaskHisto
     live = {(task.parent.id if task.parent else None, task.id) for task in manager}
     tree = await history.tree("s1")
     assert {(parent, child) for parent, children in tree.items() for child in children} == live
+    rebuilt = await history.rebuild("s1")
+    assert str(rebuilt) == str(manager.tree())
+    assert len(rebuilt) == 3
+    kept = {task.id: task for task in rebuilt.walk()}
+    assert {task.id: (task.status, task.summary, task.failure_reason, task.type) for task in manager} == {
+        task.id: (task.status, task.summary, task.failure_reason, task.type) for task in kept.values()
+    }
+
+
+async def test_an_end_of_which_more_became_known_is_rebuilt_as_it_was(history: TaskHistory) -> None:
+    manager = TaskManager()
+    history.attach(manager, "s1")
+    tracking(manager, frames.task_started("a1", "one"))
+    manager.process_exited("gone")
+    with anyio.fail_after(10):
+        await manager.deliver_forever()
+    tracking(manager, frames.task_notification("a1", summary="it was done before"))
+    manager.process_exited("over")
+    with anyio.fail_after(10):
+        await manager.deliver_forever()
+    assert [record.kind.value for record in await history.records("s1")] == [
+        "created",
+        "started",
+        "failed",
+        "completed",
+    ]
+    assert str(await history.rebuild("s1")) == str(manager.tree())
+
+
+def test_a_parent_that_nothing_is_known_of_makes_a_root() -> None:
+    records = [
+        TaskRecord("s1", "a2", RecordKind.CREATED, 1.0, parent_task_id="a1", details={"agent": "helper"}),
+        TaskRecord("s1", "b1", RecordKind.CREATED, 2.0, parent_task_id="a2", details={"description": "build"}),
+        TaskRecord("s1", "b1", RecordKind.STARTED, 3.0),
+    ]
+    assert str(rebuild(records)) == "a2 [helper] pending\n└── build [task] running"
 
 
 async def test_a_session_that_is_replayed_leaves_the_history_as_it_was(history: TaskHistory) -> None:

@@ -1,0 +1,109 @@
+"""The tree of a session, rebuilt from the records of a history alone.
+
+Owns what the steps of a life amount to. Pure; knows neither the database nor a session. Twin: `tree`, for tasks that
+are at hand.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+from claude_agent_py.tasks.record import RecordKind, TaskRecord
+from claude_agent_py.tasks.tree import draw, label_of
+from claude_agent_py.wire.tasks import TaskStatus, TaskUsage
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedTask:
+    """A task as its records tell it, with what it launched."""
+
+    id: str
+    parent_id: str | None = None
+    type: str | None = None
+    subagent_type: str | None = None
+    description: str = ""
+    status: TaskStatus = TaskStatus.PENDING
+    summary: str = ""
+    failure_reason: str | None = None
+    usage: TaskUsage | None = None
+    created_at: float | None = None
+    """Seconds since the epoch."""
+    ended_at: float | None = None
+    """Seconds since the epoch; None while it runs."""
+    children: tuple["RecordedTask", ...] = ()
+
+    @property
+    def label(self) -> str:
+        """The line that stands for it in a drawing."""
+        return label_of(self.description or self.id, self.subagent_type or self.type, self.status, self.usage)
+
+    def walk(self) -> "Iterator[RecordedTask]":
+        """Give it and all below it, parents before their children."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedTree:
+    """All tasks of a session, as a forest. `str()` draws it as it draws the live one."""
+
+    roots: tuple[RecordedTask, ...]
+
+    def __iter__(self) -> Iterator[RecordedTask]:
+        return iter(self.roots)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self.walk())
+
+    def __str__(self) -> str:
+        return draw(self.roots)
+
+    def walk(self) -> Iterator[RecordedTask]:
+        """Give all tasks, parents before their children."""
+        for root in self.roots:
+            yield from root.walk()
+
+
+_STATUS: Final = {
+    RecordKind.STARTED: TaskStatus.RUNNING,
+    RecordKind.RESUMED: TaskStatus.RUNNING,
+    RecordKind.AWAITING_USER: TaskStatus.AWAITING_USER,
+    RecordKind.COMPLETED: TaskStatus.COMPLETED,
+    RecordKind.FAILED: TaskStatus.FAILED,
+    RecordKind.CANCELLED: TaskStatus.STOPPED,
+}
+_OF_DETAILS: Final = {"type": "type", "agent": "subagent_type", "description": "description"}
+
+
+def rebuild(records: Iterable[TaskRecord]) -> RecordedTree:
+    """Make the tree of a session from its records, in their order. A parent that no record is about makes a root."""
+    tasks: dict[str, RecordedTask] = {}
+    for record in records:
+        tasks[record.task_id] = _after(tasks.get(record.task_id) or RecordedTask(record.task_id), record)
+    children: dict[str | None, list[str]] = {}
+    for task in tasks.values():
+        children.setdefault(task.parent_id if task.parent_id in tasks else None, []).append(task.id)
+
+    def with_children(task_id: str) -> RecordedTask:
+        return replace(tasks[task_id], children=tuple(map(with_children, children.get(task_id, ()))))
+
+    return RecordedTree(tuple(map(with_children, children.get(None, ()))))
+
+
+def _after(task: RecordedTask, record: TaskRecord) -> RecordedTask:
+    """Give a task after one more step."""
+    status = _STATUS.get(record.kind, task.status)
+    named = {name: value for key, name in _OF_DETAILS.items() if (value := record.details.get(key))}
+    usage = record.details.get("usage")
+    return replace(
+        task,
+        parent_id=task.parent_id or record.parent_task_id,
+        status=status,
+        summary=record.summary or task.summary,
+        failure_reason=record.failure_reason if status.is_terminal else None,
+        usage=TaskUsage.model_validate(usage) if usage else task.usage,
+        created_at=record.at if task.created_at is None else task.created_at,
+        ended_at=record.at if status.is_terminal else None,
+        **named,
+    )

@@ -1,0 +1,112 @@
+"""Tasks that this side runs and the CLI knows nothing of: they outlive it, and say themselves where they write."""
+
+import json
+from pathlib import Path
+
+import anyio
+import pytest
+from anyio.lowlevel import checkpoint
+from folding import message
+
+from claude_agent_py.tasks import Task, TaskEvent, TaskFinished, TaskManager, TaskOutputAvailable, TaskStatus
+from claude_agent_py.testing import frames
+from claude_agent_py.wire.tasks import CHILD_AGENT
+
+pytestmark = pytest.mark.anyio
+
+
+class Stopped:
+    """What a task came with to be stopped by."""
+
+    def __init__(self) -> None:
+        self.times = 0
+
+    async def __call__(self) -> None:
+        self.times += 1
+        await checkpoint()
+
+
+def adopted(manager: TaskManager, task_id: str = "c1", stop: Stopped | None = None) -> Task:
+    return manager.adopt(message(frames.task_started(task_id, "work", task_type=CHILD_AGENT)), stop or Stopped())
+
+
+async def test_the_end_of_the_process_is_not_the_end_of_an_adopted_task() -> None:
+    manager = TaskManager()
+    task = adopted(manager)
+    manager.track(message(frames.task_started("a1", "of the CLI")))
+    events: list[TaskEvent] = []
+
+    async def listen() -> None:
+        async for event in manager.events():
+            events.append(event)  # noqa: PERF401 - so that those before a failure are there
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as workers:
+            workers.start_soon(listen)
+            workers.start_soon(manager.deliver_forever)
+            await checkpoint()
+            manager.process_exited("it crashed")
+            assert (manager["a1"].status, task.status) == (TaskStatus.FAILED, TaskStatus.RUNNING)
+            manager.track(message(frames.task_notification("c1", summary="done")))
+        assert (await task).summary == "done"
+    assert [event.task_id for event in events if isinstance(event, TaskFinished)] == ["a1", "c1"]
+
+
+async def test_events_of_a_session_that_goes_on_do_not_end_with_an_adopted_task() -> None:
+    manager = TaskManager()
+    stream = manager.events(TaskFinished)
+    for task_id in ("c1", "c2"):
+        adopted(manager, task_id)
+        manager.track(message(frames.task_notification(task_id)))
+        with anyio.fail_after(5):
+            assert (await stream.__anext__()).task_id == task_id
+
+
+async def test_it_is_stopped_by_what_it_came_with() -> None:
+    manager, stop = TaskManager(), Stopped()
+    task = adopted(manager, stop=stop)
+
+    async def answer() -> None:
+        while not stop.times:
+            await checkpoint()
+        manager.track(message(frames.task_notification("c1", "stopped", "it was cancelled")))
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as workers:
+            workers.start_soon(answer)
+            outcome = await task.stop()
+    assert (outcome.status, outcome.failure_reason, stop.times) == (TaskStatus.STOPPED, "it was cancelled", 1)
+    assert await task.stop() == outcome
+    assert stop.times == 1
+
+
+async def test_its_transcript_is_read_from_where_it_says(tmp_path: Path) -> None:
+    manager = TaskManager()
+    task = adopted(manager)
+    said = {
+        "type": "assistant",
+        "uuid": "u1",
+        "message": {"role": "assistant", "content": [{"type": "text", "text": "hi"}]},
+    }
+    path = tmp_path / "session.jsonl"
+    path.write_text(json.dumps(said) + "\n")
+    events = manager.events(TaskOutputAvailable)
+    manager.writes_to("c1", str(path))
+    manager.writes_to("c1", str(path))
+    manager.writes_to("nobody", str(path))
+    assert events.waiting == 1
+    event = events.take()
+    assert isinstance(event, TaskOutputAvailable)
+    assert (task.output_file, event.path) == (str(path), str(path))
+    assert [(one.agent_id, one.text) for one in await task.transcript()] == [("c1", "hi")]
+    assert manager.places_of("c1")[0] == str(path)
+
+
+async def test_messages_that_came_are_at_hand() -> None:
+    manager = TaskManager()
+    task = adopted(manager)
+    manager.track(message(frames.assistant("one") | {"agent_id": "c1", "parent_tool_use_id": "t1"}))
+    manager.track(message(frames.assistant("of the main agent")))
+    assert [one.text for one in task.seen_messages] == ["one"]
+    assert manager.get(task.seen_messages[0].agent_id) is task
+    assert manager.get(None) is None
