@@ -262,8 +262,8 @@ class Engine:
 
     def next_deadline(self) -> float | None:
         """Say when `tick` has something to do, at the earliest; None if time changes nothing."""
-        moments = (self._outgoing.next_deadline(), self._turns.next_deadline())
-        return min((m for m in moments if m is not None), default=None)
+        request, run = self._outgoing.next_deadline(), self._turns.next_deadline()
+        return run if request is None else request if run is None else min(request, run)
 
     def tick(self, now: float) -> list[Event]:
         """Give what is so because of the time it is."""

@@ -83,6 +83,8 @@ class OutgoingRequests:
 
     def next_deadline(self) -> float | None:
         """When `expire` has something to do, at the earliest."""
+        if not self._pending:
+            return None
         return min((r.deadline for r in self._pending.values() if r.deadline is not None), default=None)
 
 

@@ -69,11 +69,8 @@ class RunEnd:
     """Whether the CLI was at work on one of its prompts."""
 
 
-class Routing(NamedTuple):
-    """Where a message goes, and which runs it ends (after they have received it)."""
-
-    runs: tuple[int, ...]
-    ended: tuple[RunEnd, ...] = ()
+Routing: TypeAlias = tuple[tuple[int, ...], tuple[RunEnd, ...]]
+"""The runs that a message goes to, and those that it ends (after they have received it)."""
 
 
 @dataclass(slots=True, eq=False)
@@ -83,6 +80,8 @@ class _Run:
     run_id: int
     until: Until
     limits: RunLimits
+    is_limited: bool
+    """Whether time matters at all."""
     opened_at: float
     last_progress: float
     waiting: dict[str, None] = field(default_factory=dict)
@@ -173,7 +172,7 @@ class TurnRouter:
 
     def open_run(self, run_id: int, until: Until, limits: RunLimits, now: float) -> None:
         """Begin a run. Its prompts follow, then `seal_run`."""
-        self._runs[run_id] = _Run(run_id, until, limits, opened_at=now, last_progress=now)
+        self._runs[run_id] = _Run(run_id, until, limits, limits != RunLimits(), opened_at=now, last_progress=now)
 
     def add_prompt(self, run_id: int, prompt_uuid: str, now: float) -> bool:
         """Say that a prompt of the run is being sent; False where the run is over already."""
@@ -220,7 +219,7 @@ class TurnRouter:
         runs = rule.on_message(message, now)
         if rule.is_progress:
             self._note_progress(runs, now)
-        return Routing(runs, self._finished(now) if rule.may_end else ())
+        return runs, self._finished(now) if rule.may_end else ()
 
     def settle(self, now: float) -> tuple[RunEnd, ...]:
         """Look again for runs that are over: tasks may have ended without a message."""
@@ -473,7 +472,7 @@ class TurnRouter:
 
     def next_deadline(self) -> float | None:
         """Say when `tick` has something to do, at the earliest."""
-        moments = [d[0] for run in self._runs.values() if (d := self._deadline(run))]
+        moments = [d[0] for run in self._runs.values() if run.is_limited and (d := self._deadline(run))]
         if self._follow_ups and self._turn is None and self._waiting_for_idle():
             moments.append(self._follow_ups.until)
         return min(moments, default=None)

@@ -65,6 +65,10 @@ logger = logging.getLogger("claude_agent_py")
 DRAIN_GRACE: Final = 1.0
 """How long stdout and stderr may take to end after the process did, in seconds: a grandchild may hold them open."""
 
+PIECE_BYTES: Final = 12 * 1024
+"""How much to take in before readers have their turn. Messages that live for a moment cost the least: a few dozen at a
+time do not even set off the garbage collector."""
+
 SHOWN_GARBAGE_BYTES: Final = 200
 """How much of what a CLI printed instead of frames an error shows."""
 
@@ -269,7 +273,10 @@ class Connection:
     async def _pump(self) -> None:
         receive, engine, act = self._transport.receive, self._engine, self._act
         while data := await receive():
-            act(engine.receive_data(data, anyio.current_time()))
+            act(engine.receive_data(data[:PIECE_BYTES], anyio.current_time()))
+            for start in range(PIECE_BYTES, len(data), PIECE_BYTES):
+                await checkpoint()  # readers take what is there, so that it need not wait
+                act(engine.receive_data(data[start : start + PIECE_BYTES], anyio.current_time()))
         await self._learn_how_it_ended()
         act(engine.receive_eof(anyio.current_time()))
 

@@ -44,6 +44,7 @@ class Intake:
         self.places = places
         self.log = log
         self.clock = clock
+        self._kinds = ledger.kinds | _OF_AGENTS | {InitMessage}
         self.listeners = Listeners()
         self.observers: list[Observer] = []
         self.any_bell = Bell()
@@ -62,6 +63,8 @@ class Intake:
 
     def track(self, message: Any) -> list[TaskEvent]:
         """Take in a message."""
+        if type(message) not in self._kinds:
+            return []
         try:
             return self._track(message)
         except Exception:

@@ -64,6 +64,11 @@ class Ledger:
         }
 
     @property
+    def kinds(self) -> frozenset[type]:
+        """The types of messages that may say something about a task; all others are none of the ledger's business."""
+        return frozenset(self._folds)
+
+    @property
     def entries(self) -> Mapping[str, Entry]:
         """Every task, in the order in which they became known."""
         return self.book.entries
