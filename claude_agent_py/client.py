@@ -11,6 +11,8 @@ from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
+import anyio
+
 from claude_agent_py.errors import ConnectionClosedError, HandlerError, LocalProtocolError, OptionsError
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.runtime.controls import SessionControls
@@ -61,7 +63,8 @@ class Client(SessionControls):
         self._options = options or ClientOptions()
         self._transport = transport
         self._above: Above | None = None
-        self._is_connecting = False
+        self._connected: anyio.Event | None = None
+        """Set once `connect` is over, well or not."""
         self._is_closed = False
 
     @cached_property
@@ -86,13 +89,22 @@ class Client(SessionControls):
             CLINotFoundError: There is no `claude` program.
             CLIStartError: It cannot be started, ended, or did not answer within `Timeouts.connect`.
             CLIVersionError: It is too old.
+            ConnectionClosedError: The client was closed, before or meanwhile.
             LocalProtocolError: `connect` was called before; a client is used once.
         """
-        if self._is_connecting:
+        if self._connected is not None:
             raise LocalProtocolError("connect() was called already; a client is used once, make a new one")
+        if self._is_closed:
+            raise ConnectionClosedError("the client is closed; open a new one")
+        self._connected = anyio.Event()
+        try:
+            await self._connect()
+        finally:
+            self._connected.set()
+
+    async def _connect(self) -> None:
         from claude_agent_py.runtime.launching import launch
 
-        self._is_connecting, self._is_closed = True, False
         with running_client(self):
             launched = await launch(self._options, self._transport, on_stderr=self._on_stderr_line)
             try:
@@ -119,6 +131,8 @@ class Client(SessionControls):
         """
         self._is_closed = True
         await self._session.close(tasks=tasks)
+        if self._connected is not None:
+            await self._connected.wait()  # it gives up when it sees that the client is closed
 
     async def __aenter__(self) -> Self:
         await self.connect()
@@ -251,8 +265,9 @@ class Client(SessionControls):
 
     @property
     def stderr_tail(self) -> str:
-        """The last that the CLI wrote to stderr."""
-        return self._session.connection.transport.stderr_tail
+        """The last that the CLI wrote to stderr; empty before connect."""
+        connection = self._session._connection
+        return "" if connection is None else connection.transport.stderr_tail
 
     @property
     def pid(self) -> int | None:

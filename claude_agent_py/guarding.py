@@ -56,7 +56,7 @@ async def answer_of(
 async def _outcome(handler: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     try:
         return await call(handler, *args)
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # who asks must get an answer, even where the handler wants to end it all
         raise HandlerError(callback_name(handler), f"it raised {type(error).__name__}") from error
     except anyio.get_cancelled_exc_class() as error:
         if is_cancelled():

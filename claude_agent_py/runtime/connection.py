@@ -62,6 +62,9 @@ from claude_agent_py.wire.unknown import MalformedFrame
 
 logger = logging.getLogger("claude_agent_py")
 
+LISTENER_GRACE: Final = 2.0
+"""How long listeners may take at the end to hear what came before it, in seconds."""
+
 DRAIN_GRACE: Final = 1.0
 """How long stdout and stderr may take to end after the process did, in seconds: a grandchild may hold them open."""
 
@@ -111,6 +114,7 @@ class Connection:
         control_timeout: Seconds that a control request may take where the caller does not say.
         on_live: Called with the session's task group before anything is read.
         background: Async functions to run for as long as the session lives; one that fails is logged.
+        deliveries: The same, but they return by themselves, soon after `on_over` was called.
         describe: Facts about the program for errors (`cli_path`, `version`).
         on_over: Called once, with the reason, when nothing more will come.
     """
@@ -127,6 +131,7 @@ class Connection:
         control_timeout: float | None,
         on_live: Callable[[TaskGroup], None] = lambda workers: None,
         background: Sequence[Callable[[], Awaitable[None]]] = (),
+        deliveries: Sequence[Callable[[], Awaitable[None]]] = (),
         describe: Callable[[], Mapping[str, str | None]] = dict,
         on_over: Callable[[ClaudeAgentError], None] = lambda reason: None,
     ) -> None:
@@ -137,6 +142,9 @@ class Connection:
         self._control_timeout = control_timeout
         self._on_live = on_live
         self._background = background
+        self._deliveries = deliveries
+        self._undelivered = len(deliveries)
+        self._delivered = anyio.Event()
         self._describe = describe
         self._on_over = on_over
         self._close_requested: Wakeup | None = None
@@ -162,6 +170,8 @@ class Connection:
         self._over = anyio.Event()
         self._closing = False
         self._ended = False
+        self._broken_by: Exception | None = None
+        """What a worker failed with: a mistake of this package, or of a transport."""
         self._handlers: dict[type, Callable[[Any], None]] = {
             MessageReceived: self._on_message,
             RequestReceived: self._on_request,
@@ -196,10 +206,15 @@ class Connection:
                     group.start_soon(worker)
                 for function in self._background:
                     group.start_soon(self._run_background, function)
+                for function in self._deliveries:
+                    group.start_soon(self._run_delivery, function)
                 ready.set()
                 await close_requested.wait()
                 await self._end()
                 group.cancel_scope.cancel()
+        except Exception as error:
+            self._broken_by = error
+            raise
         finally:
             self._closing = True
             ready.set()
@@ -217,6 +232,10 @@ class Connection:
         await self._transport.close(grace=self._grace)
         with anyio.move_on_after(DRAIN_GRACE):
             await self._stream_over.wait()  # what it wrote on its way out is read to the end
+        self._end_everything()
+        if self._undelivered:
+            with anyio.move_on_after(LISTENER_GRACE):
+                await self._delivered.wait()
 
     def request_close(self, *, grace: float, leave: bool = False) -> None:
         """Ask for the end; returns at once. May be called from any thread; the first call counts.
@@ -259,6 +278,8 @@ class Connection:
 
     def failure(self) -> ClaudeAgentError:
         """Say why the session is not usable."""
+        if self._broken_by is not None:
+            return _broken(self._broken_by)
         if self._closing:
             return ConnectionClosedError("the client is closed; open a new one to go on")
         return CLIExitError(
@@ -332,6 +353,12 @@ class Connection:
         except Exception:
             logger.exception("background work %s of the session failed", callback_name(function))
 
+    async def _run_delivery(self, function: Callable[[], Awaitable[None]]) -> None:
+        await self._run_background(function)
+        self._undelivered -= 1
+        if not self._undelivered:
+            self._delivered.set()
+
     # What the engine reports -------------------------------------------------------------------------------------
 
     def _act(self, events: Iterable[Event]) -> None:
@@ -380,6 +407,8 @@ class Connection:
         event = HandlerFailed(error.handler, error.reason)
         for mailbox in self._subscribers:
             mailbox.put_local(event)
+        if not self._subscribers:
+            self._keep_unclaimed(MessageReceived(event, (), 0))
 
     def _on_request(self, event: RequestReceived) -> None:
         if self._group is not None:
@@ -617,6 +646,14 @@ class Connection:
             await self.control(subtype, **fields)
         except ClaudeAgentError as error:
             logger.debug("%s after a timeout: %s", subtype, error)
+
+
+def _broken(error: BaseException) -> ConnectionClosedError:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    failure = ConnectionClosedError(f"the session broke: {type(error).__name__}: {error}")
+    failure.__cause__ = error
+    return failure
 
 
 def _bound(function: Callable[..., Awaitable[None]], args: tuple[Any, ...]) -> Callable[[], Awaitable[None]]:

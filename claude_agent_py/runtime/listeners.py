@@ -77,7 +77,7 @@ class ListenerQueue:
     async def _tell(self, thing: Any) -> None:
         try:
             await call(self._listener, thing)
-        except Exception as exception:
+        except (Exception, SystemExit) as exception:
             error = HandlerError(callback_name(self._listener), f"{type(exception).__name__}: {exception}")
             error.__cause__ = exception
             self._report(error)

@@ -39,13 +39,13 @@ class _Registered:
         async for event in self.stream:
             try:
                 await call(self.listener, self._value(event))
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 self._failed(error, report)
 
     def _value(self, event: TaskEvent) -> Any:
         return event.notification() if self.is_for_notifications and isinstance(event, TaskFinished) else event
 
-    def _failed(self, error: Exception, report: Callable[[HandlerError], None] | None) -> None:
+    def _failed(self, error: BaseException, report: Callable[[HandlerError], None] | None) -> None:
         name = callback_name(self.listener)
         logger.error("The task listener %s failed", name, exc_info=error)
         if report is not None:

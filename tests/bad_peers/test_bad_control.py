@@ -1,14 +1,13 @@
 """Control traffic that is late, double, refused, malformed or unknown, both ways."""
 
-from collections.abc import Callable
 from typing import Any
 
 import anyio
 import pytest
+from peers import MakeClient
 
 from claude_agent_py import (
     Allow,
-    Client,
     ControlRejectedError,
     ControlTimeoutError,
     MalformedFrame,
@@ -19,8 +18,6 @@ from claude_agent_py import (
 from claude_agent_py.testing import FakeCLI, Gate, frames, steps
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
-
-MakeClient = Callable[..., Client]
 
 
 def reply_to(request_id: str) -> dict[str, Any]:

@@ -1,18 +1,17 @@
 """Lines that are no frames, or broken ones: each is one typed event, and the session goes on."""
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import anyio
 import pytest
+from peers import MakeClient
 
-from claude_agent_py import AssistantMessage, Client, Limits, MalformedFrame, UnknownBlock, UnknownMessage
+from claude_agent_py import AssistantMessage, Limits, MalformedFrame, UnknownBlock, UnknownMessage
 from claude_agent_py.testing import FakeCLI, frames, steps
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
 
-MakeClient = Callable[..., Client]
 MEBIBYTE = 1024 * 1024
 
 WRONG: dict[str, bytes] = {

@@ -3,12 +3,12 @@
 import os
 import signal
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
+from peers import MakeClient
 
 from claude_agent_py import (
     AgentDefinition,
@@ -26,7 +26,6 @@ from claude_agent_py.testing import FakeCLI, frames, steps
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
 
-MakeClient = Callable[..., Client]
 SOON = 2.0
 """What counts as at once, in seconds; on an idle machine it is a tenth of that."""
 

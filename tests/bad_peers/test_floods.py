@@ -2,18 +2,17 @@
 
 import gc
 import tracemalloc
-from collections.abc import Callable
 from typing import Any
 
 import anyio
 import pytest
+from peers import MakeClient
 
-from claude_agent_py import Allow, AssistantMessage, Client, Limits, ResultMessage, Run, UnknownMessage
+from claude_agent_py import Allow, AssistantMessage, Limits, ResultMessage, Run, UnknownMessage
 from claude_agent_py.testing import FakeCLI, frames, steps
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
 
-MakeClient = Callable[..., Client]
 KIBIBYTE = 1024
 MANY = 100_000
 SMALL = Limits(mailbox_bytes=256 * KIBIBYTE)

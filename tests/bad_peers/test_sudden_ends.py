@@ -11,6 +11,7 @@ from typing import Any
 import anyio
 import pytest
 from leftovers import is_alive, until_gone
+from peers import MakeClient
 
 from claude_agent_py import (
     Client,
@@ -26,8 +27,6 @@ from claude_agent_py import (
 from claude_agent_py.testing import FakeCLI, Gate, frames, steps
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
-
-MakeClient = Callable[..., Client]
 
 
 async def read_into(seen: list[Any], source: AsyncIterable[Any]) -> None:

@@ -1,0 +1,365 @@
+"""Handlers and listeners that are slow, fail or misbehave: the pump never notices, and nobody waits for ever."""
+
+import asyncio
+import logging
+import threading
+import time
+from typing import Any
+
+import anyio
+import pytest
+from peers import MakeClient
+
+from claude_agent_py import (
+    Allow,
+    Client,
+    ClientOptions,
+    HandlerFailed,
+    HookMatcher,
+    PermissionRequest,
+    TaskNotificationMessage,
+    tool,
+)
+from claude_agent_py.testing import FakeCLI, frames, steps
+
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
+
+
+def reply_to(request_id: str) -> dict[str, Any]:
+    return {"type": "control_response", "response": {"request_id": request_id}}
+
+
+def pre_tool_use(request_id: str) -> dict[str, Any]:
+    data = {"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {"command": "ls"}, "tool_use_id": "t"}
+    return frames.hook_callback(request_id, "hook_0", data)
+
+
+async def raises(*args: Any) -> Any:
+    raise LookupError("my handler is broken")
+
+
+def raises_in_a_thread(*args: Any) -> Any:
+    raise LookupError("my handler is broken")
+
+
+async def cancels_itself(*args: Any) -> Any:
+    raise anyio.get_cancelled_exc_class()
+
+
+async def exits(*args: Any) -> Any:
+    raise SystemExit(3)
+
+
+def exits_in_a_thread(*args: Any) -> Any:
+    raise SystemExit(3)
+
+
+async def gives_nonsense(*args: Any) -> Any:
+    return object()
+
+
+async def fails_in_a_group(*args: Any) -> Any:
+    async with anyio.create_task_group() as group:
+        group.start_soon(raises)
+
+
+BROKEN = [raises, raises_in_a_thread, exits, exits_in_a_thread, gives_nonsense, fails_in_a_group]
+
+
+@pytest.mark.parametrize("handler", BROKEN)
+async def test_a_permission_handler_that_fails_denies(
+    start: MakeClient, handler: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    fake = FakeCLI(frames.can_use_tool("r1"), steps.wait_for_reply("r1"), steps.turn("still here"))
+    with caplog.at_level(logging.CRITICAL), anyio.fail_after(10):
+        async with start(fake, can_use_tool=handler) as client:
+            messages = client.messages()
+            [frame] = await fake.wait_received(reply_to("r1"))
+            assert (await client.query("hi")).text == "still here"
+            events = [message for message in [await anext(messages)] if isinstance(message, HandlerFailed)]
+            errors = client.handler_errors
+    assert frame["response"]["response"]["behavior"] == "deny"
+    assert len(errors) == 1
+    assert handler.__name__ in str(errors[0])
+    assert [event.handler for event in events] == [errors[0].handler]
+
+
+@pytest.mark.parametrize("handler", BROKEN)
+async def test_a_guarding_hook_that_fails_blocks(
+    start: MakeClient, handler: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    fake = FakeCLI(pre_tool_use("r1"), steps.wait_for_reply("r1"), steps.turn("still here"))
+    hooks = {"PreToolUse": [HookMatcher("Bash", handler, on_failure="block")]}
+    with caplog.at_level(logging.CRITICAL), anyio.fail_after(10):
+        async with start(fake, hooks=hooks) as client:
+            [frame] = await fake.wait_received(reply_to("r1"))
+            assert (await client.query("hi")).text == "still here"
+            assert len(client.handler_errors) == 1
+    assert "deny" in str(frame) or "block" in str(frame)
+
+
+async def test_a_handler_that_is_cancelled_from_within_is_a_failure(
+    start: MakeClient, anyio_backend: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """On asyncio whatever a handler awaits may raise CancelledError; nobody asked the handler itself to end."""
+    if anyio_backend == "trio":
+        pytest.skip("trio has no cancellation without a scope")
+
+    async def awaits_what_was_cancelled(*args: Any) -> Any:
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        future.cancel()
+        await future
+
+    fake = FakeCLI(frames.can_use_tool("r1"), steps.wait_for_reply("r1"), steps.turn("still here"))
+    with caplog.at_level(logging.CRITICAL), anyio.fail_after(10):
+        async with start(fake, can_use_tool=awaits_what_was_cancelled) as client:
+            [frame] = await fake.wait_received(reply_to("r1"))
+            assert (await client.query("hi")).text == "still here"
+    assert frame["response"]["response"]["behavior"] == "deny"
+
+
+@pytest.mark.parametrize("function", BROKEN)
+async def test_a_tool_that_fails_tells_the_model(
+    start: MakeClient, function: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    @tool
+    async def broken() -> Any:
+        """Fail."""
+        if function is gives_nonsense:
+            raise RecursionError
+        outcome = function()
+        return await outcome if hasattr(outcome, "__await__") else outcome
+
+    call = frames.mcp_message("r1", "tools", "tools/call", name="broken", arguments={})
+    fake = FakeCLI(call, steps.wait_for_reply("r1"), steps.turn("still here"))
+    with caplog.at_level(logging.CRITICAL), anyio.fail_after(10):
+        async with start(fake, custom_tools=[broken]) as client:
+            [frame] = await fake.wait_received(reply_to("r1"))
+            assert (await client.query("hi")).text == "still here"
+    assert frame["response"]["response"]["mcp_response"]["result"]["isError"] is True
+
+
+# Slow ones -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["async", "plain"])
+async def test_a_slow_handler_holds_up_nobody_else(start: MakeClient, kind: str) -> None:
+    release = threading.Event()
+    begun: list[str] = []
+
+    async def slow(request: PermissionRequest, context: Any) -> Allow:
+        begun.append(context.request_id)
+        while context.request_id == "slow" and not release.is_set():
+            await anyio.sleep(0.005)
+        return Allow()
+
+    def slow_in_a_thread(request: PermissionRequest, context: Any) -> Allow:
+        begun.append(context.request_id)
+        if context.request_id == "slow":
+            assert release.wait(8)
+        return Allow()
+
+    fake = FakeCLI(
+        frames.can_use_tool("slow"),
+        frames.can_use_tool("quick"),
+        steps.wait_for_reply("quick"),
+        steps.turn("meanwhile"),
+        steps.wait_for_reply("slow"),
+    )
+    handler = slow if kind == "async" else slow_in_a_thread
+    with anyio.fail_after(10):
+        async with start(fake, can_use_tool=handler) as client:
+            assert (await client.query("hi")).text == "meanwhile"
+            assert await client.control("anything") == {}
+            release.set()
+            await fake.wait_received(reply_to("slow"))
+    assert sorted(begun) == ["quick", "slow"]
+
+
+async def test_more_plain_handlers_than_threads_do_not_hold_up_the_session(start: MakeClient) -> None:
+    """anyio has 40 threads by default; the 41st handler waits, but nothing else does."""
+    release = threading.Event()
+
+    def slow(request: PermissionRequest, context: Any) -> Allow:
+        release.wait(8)
+        return Allow()
+
+    asks = [frames.can_use_tool(f"r{number}") for number in range(60)]
+    fake = FakeCLI(*asks, steps.turn("meanwhile"))
+    with anyio.fail_after(10):
+        async with start(fake, can_use_tool=slow) as client:
+            assert (await client.query("hi")).text == "meanwhile"
+            release.set()
+            await fake.wait_received({"type": "control_response"}, count=60)
+
+
+@pytest.mark.parametrize("kind", ["async", "plain"])
+async def test_closing_does_not_wait_for_a_handler(start: MakeClient, kind: str) -> None:
+    release, begun = threading.Event(), threading.Event()
+
+    async def never(request: PermissionRequest, context: Any) -> Allow:
+        begun.set()
+        await anyio.sleep_forever()
+        return Allow()
+
+    def never_in_a_thread(request: PermissionRequest, context: Any) -> Allow:
+        begun.set()
+        release.wait(8)
+        return Allow()
+
+    fake = FakeCLI(frames.can_use_tool("r1"))
+    try:
+        with anyio.fail_after(5):
+            async with start(fake, can_use_tool=never if kind == "async" else never_in_a_thread) as client:
+                while not begun.is_set():
+                    await anyio.sleep(0.005)
+            assert not client.is_open
+    finally:
+        release.set()
+
+
+async def test_a_slow_hook_is_cut_off_at_its_timeout(start: MakeClient, caplog: pytest.LogCaptureFixture) -> None:
+    async def slow(data: Any, context: Any) -> None:
+        await anyio.sleep_forever()
+
+    hooks = {"PreToolUse": [HookMatcher("Bash", slow, timeout=0.05, on_failure="block")]}
+    fake = FakeCLI(pre_tool_use("r1"), steps.wait_for_reply("r1"), steps.turn("still here"))
+    with caplog.at_level(logging.CRITICAL), anyio.fail_after(10):
+        async with start(fake, hooks=hooks) as client:
+            [frame] = await fake.wait_received(reply_to("r1"))
+            assert (await client.query("hi")).text == "still here"
+    assert "deny" in str(frame) or "block" in str(frame)
+
+
+# Listeners -------------------------------------------------------------------------------------------------------
+
+
+def tasks_that_end(count: int) -> list[Any]:
+    names = [f"t{number}" for number in range(count)]
+    return [frames.task_started(name) for name in names] + [frames.task_notification(name) for name in names]
+
+
+@pytest.mark.parametrize("kind", ["async", "plain"])
+async def test_a_slow_listener_only_falls_behind(start: MakeClient, kind: str) -> None:
+    told: list[str] = []
+    release = threading.Event()
+
+    async def slow(message: TaskNotificationMessage) -> None:
+        while not release.is_set():
+            await anyio.sleep(0.005)
+        told.append(message.task_id)
+
+    def slow_in_a_thread(message: TaskNotificationMessage) -> None:
+        release.wait(8)
+        told.append(message.task_id)
+
+    fake = FakeCLI(steps.turn(tasks_that_end(50)), steps.turn("second"))
+    listener = slow if kind == "async" else slow_in_a_thread
+    with anyio.fail_after(10):
+        async with start(fake, on_task_notification=listener) as client:
+            await client.query("first")
+            assert (await client.query("second")).text == "second"
+            assert told == []
+            release.set()
+            while len(told) < 50:
+                await anyio.sleep(0.005)
+    assert told == [f"t{number}" for number in range(50)]
+
+
+@pytest.mark.parametrize("listener", [raises, raises_in_a_thread, exits, exits_in_a_thread, fails_in_a_group])
+async def test_a_listener_that_raises_is_told_the_next_thing_all_the_same(
+    start: MakeClient, listener: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    fake = FakeCLI(steps.turn(tasks_that_end(3)), steps.turn("second"))
+    with caplog.at_level(logging.CRITICAL), anyio.fail_after(10):
+        async with start(fake, on_task_notification=listener) as client:
+            await client.query("first")
+            assert (await client.query("second")).text == "second"
+            while len(client.handler_errors) < 3:
+                await anyio.sleep(0.005)
+
+
+async def test_what_came_before_the_end_is_still_told(start: MakeClient) -> None:
+    """The last notifications come while the session is closed; they must not be lost with it."""
+    told: list[str] = []
+
+    async def slow(message: TaskNotificationMessage) -> None:
+        await anyio.sleep(0.05)
+        told.append(message.task_id)
+
+    fake = FakeCLI(steps.turn(tasks_that_end(5)))
+    with anyio.fail_after(10):
+        async with start(fake, on_task_notification=slow) as client:
+            await client.query("first")
+    assert told == [f"t{number}" for number in range(5)]
+
+
+async def test_a_listener_that_never_ends_does_not_hold_up_the_close(start: MakeClient) -> None:
+    async def never(message: TaskNotificationMessage) -> None:
+        await anyio.sleep_forever()
+
+    began = time.monotonic()
+    with anyio.fail_after(10):
+        async with start(FakeCLI(steps.turn(tasks_that_end(1))), on_task_notification=never) as client:
+            await client.query("first")
+    assert time.monotonic() - began < 6
+
+
+async def test_a_stderr_listener_that_raises(start_process: MakeClient, caplog: pytest.LogCaptureFixture) -> None:
+    fake = FakeCLI(steps.stderr("one\ntwo\n"), steps.turn("still here"))
+    with caplog.at_level(logging.CRITICAL), anyio.fail_after(10):
+        async with start_process(fake, on_stderr=raises) as client:
+            assert (await client.query("hi")).text == "still here"
+            while len(client.handler_errors) < 2:
+                await anyio.sleep(0.005)
+
+
+async def test_a_handler_may_use_the_client(start: MakeClient) -> None:
+    clients: list[Client] = []
+
+    async def can_use_tool(request: Any, context: Any) -> Allow:
+        await clients[0].control("set_model", model="opus")
+        return Allow()
+
+    fake = FakeCLI(frames.can_use_tool("r1"), steps.wait_for_reply("r1"), steps.turn("ok"))
+    client = start(fake, can_use_tool=can_use_tool)
+    clients.append(client)
+    with anyio.fail_after(10):
+        async with client:
+            assert (await client.query("hi")).text == "ok"
+    assert fake.requests("set_model") == [{"subtype": "set_model", "model": "opus"}]
+
+
+@pytest.mark.parametrize("kind", ["handler", "listener"])
+async def test_a_handler_may_close_the_client(start: MakeClient, kind: str) -> None:
+    clients: list[Client] = []
+
+    async def closes(*args: Any) -> Any:
+        await clients[0].close()
+
+    said = [frames.can_use_tool("r1")] if kind == "handler" else tasks_that_end(1)
+    options = {"can_use_tool": closes} if kind == "handler" else {"on_task_notification": closes}
+    client = start(FakeCLI(*said), **options)
+    clients.append(client)
+    with anyio.fail_after(10):
+        await client.connect()
+        async for _ in client.messages():
+            pass  # until the end
+        await client.close()
+    assert not client.is_open
+
+
+async def test_listeners_may_be_given_outside_of_an_event_loop() -> None:
+    made: list[Client] = []
+    told: list[str] = []
+    fake = FakeCLI(steps.turn(tasks_that_end(1)))
+
+    def make() -> None:
+        options = ClientOptions(on_task_notification=lambda message: told.append(message.task_id), on_stderr=print)
+        made.append(Client(options, transport=fake.transport()))
+
+    await anyio.to_thread.run_sync(make)
+    with anyio.fail_after(10):
+        async with made[0] as client:
+            await client.query("hi")
+    assert told == ["t0"]

@@ -1,0 +1,362 @@
+"""The end of a session: idempotent, bounded whatever the peer does, and complete."""
+
+import signal
+import sys
+import time
+from typing import Any
+
+import anyio
+import pytest
+from leftovers import is_alive, until_gone
+from peers import MakeClient, start_in_memory
+
+from claude_agent_py import Client, ClientOptions, ConnectionClosedError, ResultMessage, TaskStatus, Timeouts
+from claude_agent_py.testing import FakeCLI, Gate, frames, steps
+
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
+
+SLEEP = [sys.executable, "-IS", "-c", "import time; time.sleep(60)"]
+
+
+def exit_code(client: Client) -> int | None:
+    return client._session.connection.transport.exit_code
+
+
+async def closed_within(client: Client, seconds: float, **options: Any) -> None:
+    """Close, within a time and a second for a slow machine."""
+    began = time.monotonic()
+    with anyio.fail_after(seconds + 5):
+        await client.close(**options)
+    assert time.monotonic() - began < seconds + 1
+
+
+async def test_a_quiet_program_ends_by_itself(start: MakeClient) -> None:
+    client = start(FakeCLI(steps.turn("one")))
+    await client.connect()
+    await client.query("hi")
+    pid = client.pid
+    await closed_within(client, 1)
+    assert exit_code(client) == 0
+    assert pid is None or not is_alive(pid)
+    assert repr(client) == "<Client closed, 0 tasks>"
+
+
+@pytest.mark.parametrize("bound", [0.5, 3.0, 20.0])
+async def test_it_may_end_by_itself_whatever_the_bound(start: MakeClient, bound: float) -> None:
+    client = start(FakeCLI(), timeouts=Timeouts(close=bound))
+    await client.connect()
+    await closed_within(client, 1)
+    assert exit_code(client) == 0
+
+
+async def test_closing_again_does_nothing(start: MakeClient) -> None:
+    client = start(FakeCLI())
+    await client.connect()
+    for _ in range(3):
+        await closed_within(client, 1)
+
+
+async def test_what_was_closed_before_it_was_connected_stays_closed(start: MakeClient) -> None:
+    client = start(FakeCLI())
+    await client.close()
+    await client.close(tasks="wait")
+    with pytest.raises(ConnectionClosedError):
+        await client.connect()
+    assert not client.is_open
+
+
+async def test_many_may_close_at_once(start: MakeClient) -> None:
+    client = start(FakeCLI(steps.wait_for_prompt()))
+    await client.connect()
+    client.query("hi")
+    closed: list[bool] = []
+
+    async def close() -> None:
+        await client.close()
+        pid = client.pid
+        closed.append(pid is None or not is_alive(pid))
+
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as group:
+            for _ in range(5):
+                group.start_soon(close)
+    assert closed == [True] * 5
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="grandchildren are found on Linux only")
+async def test_a_program_that_ignores_everything_is_killed_with_what_it_started(start_process: MakeClient) -> None:
+    fake = FakeCLI(
+        steps.wait_for_prompt(), steps.spawn(SLEEP), steps.spawn(SLEEP), ignore_eof=True, ignore_sigterm=True
+    )
+    client = start_process(fake, timeouts=Timeouts(close=6))
+    await client.connect()
+    run = client.query("hi")
+    while len(fake.spawned) < 2:
+        await anyio.sleep(0.01)
+    await closed_within(client, 6)
+    assert exit_code(client) == -signal.SIGKILL
+    await until_gone(*fake.spawned)
+    with pytest.raises(ConnectionClosedError):
+        await run
+
+
+async def test_a_program_that_ignores_the_end_of_its_input_is_terminated(start_process: MakeClient) -> None:
+    client = start_process(FakeCLI(ignore_eof=True), timeouts=Timeouts(close=0.5))
+    await client.connect()
+    await closed_within(client, 1.5)
+    assert exit_code(client) == 143
+
+
+async def test_a_stopped_program_is_killed(start_process: MakeClient) -> None:
+    """SIGSTOP: it does not even notice that it is told to end."""
+    import os
+
+    client = start_process(FakeCLI(), timeouts=Timeouts(close=0.5))
+    await client.connect()
+    assert client.pid is not None
+    os.kill(client.pid, signal.SIGSTOP)
+    await closed_within(client, 6)
+    assert exit_code(client) == -signal.SIGKILL
+
+
+async def test_a_program_that_writes_without_end(start_process: MakeClient, tmp_path: Any) -> None:
+    program = tmp_path / "claude"
+    program.write_text('#!/bin/sh\nexec yes \'{"type": "keep_alive"}\'\n')
+    program.chmod(0o755)
+    client = Client(ClientOptions(cli_path=program, timeouts=Timeouts(connect=0.5, close=6)))
+    from claude_agent_py import CLIStartError
+
+    with anyio.fail_after(15), pytest.raises(CLIStartError):
+        await client.connect()
+
+
+async def test_everything_that_is_open_is_told(start: MakeClient) -> None:
+    fake = FakeCLI(
+        steps.turn([frames.task_started("t1")]), steps.wait_for_prompt(), answers={"slow": None, "stop_task": None}
+    )
+    client = start(fake, timeouts=Timeouts(close=6))
+    told: list[str] = []
+    with anyio.fail_after(20):
+        await client.connect()
+        await client.query("first")
+        messages, run, idle = client.messages(), client.query("second"), client.query("third", until="idle")
+
+        async def fails(what: str, awaitable: Any) -> None:
+            with pytest.raises(ConnectionClosedError):
+                await awaitable
+            told.append(what)
+
+        async def ends() -> None:
+            async for _ in messages:
+                pass
+            told.append("messages")
+
+        async def settles() -> None:
+            assert (await client.tasks.wait("t1")).status in (TaskStatus.FAILED, TaskStatus.STOPPED)
+            told.append("task")
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(fails, "run", run)
+            group.start_soon(fails, "idle", idle)
+            group.start_soon(fails, "control", client.control("slow"))
+            group.start_soon(ends)
+            group.start_soon(settles)
+            await anyio.wait_all_tasks_blocked()
+            await client.close()
+    assert sorted(told) == ["control", "idle", "messages", "run", "task"]
+
+
+async def test_an_open_run_gives_what_it_had_and_then_the_error(start: MakeClient) -> None:
+    fake = FakeCLI(steps.wait_for_prompt(), frames.of_prompt(frames.assistant("half")))
+    seen: list[Any] = []
+    with anyio.fail_after(10):
+        async with start(fake) as client:
+            run = client.query("hi")
+            seen.append(await anext(aiter(run)))
+        with pytest.raises(ConnectionClosedError):
+            seen += [message async for message in run]
+    assert [message.text for message in seen] == ["half"]
+
+
+async def test_an_error_in_the_block_comes_out_of_it(start: MakeClient) -> None:
+    async def use() -> None:
+        async with start(FakeCLI(steps.wait_for_prompt())) as client:
+            client.query("hi")
+            raise LookupError
+
+    with pytest.raises(LookupError):
+        await use()
+
+
+async def test_closing_during_the_connect_ends_both(start: MakeClient) -> None:
+    fake = FakeCLI(answers={"initialize": None})
+    client = start(fake)
+    failed = anyio.Event()
+
+    async def connect() -> None:
+        with pytest.raises(ConnectionClosedError):
+            await client.connect()
+        failed.set()
+
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as group:
+            group.start_soon(connect)
+            await fake.wait_received({"request": {"subtype": "initialize"}})
+            await client.close()
+            await failed.wait()
+    assert client.pid is None or not is_alive(client.pid)
+
+
+@pytest.mark.parametrize("turns", range(6))
+async def test_closing_at_any_moment_of_the_connect(start: MakeClient, turns: int) -> None:
+    """Before the program runs, while it starts, before it is spoken to: when `close` returns, nothing is left."""
+    fake = FakeCLI()
+    client = start(fake)
+
+    async def connect() -> None:
+        try:
+            await client.connect()
+        except ConnectionClosedError:
+            return
+
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as group:
+            group.start_soon(connect)
+            for _ in range(turns):
+                await anyio.lowlevel.checkpoint()
+            await client.close()
+    assert not client.is_open
+    assert client.pid is None or not is_alive(client.pid)
+
+
+async def test_a_cancelled_close_ends_the_session_all_the_same(start_process: MakeClient) -> None:
+    client = start_process(FakeCLI(ignore_eof=True), timeouts=Timeouts(close=6))
+    await client.connect()
+    pid = client.pid
+    assert pid is not None
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        await client.close()
+    assert scope.cancelled_caught
+    with anyio.fail_after(10):
+        await client.close()
+    assert not is_alive(pid)
+
+
+async def test_a_cancelled_block_ends_the_session_all_the_same(start_process: MakeClient) -> None:
+    with anyio.move_on_after(10):
+        with anyio.CancelScope() as scope:
+            async with start_process(FakeCLI(steps.wait_for_prompt())) as client:
+                run = client.query("hi")
+                scope.cancel()
+                await run
+        assert client.pid is not None
+        await until_gone(client.pid)
+    assert scope.cancelled_caught
+    await client.close()
+
+
+# Background tasks ------------------------------------------------------------------------------------------------
+
+
+def with_a_task(*then: Any, **options: Any) -> FakeCLI:
+    return FakeCLI(steps.turn([frames.task_started("t1")]), *then, **options)
+
+
+async def test_tasks_are_stopped_by_default(start: MakeClient) -> None:
+    fake = with_a_task(steps.wait_for_request("stop_task"), steps.answer({}), *frames.task_end("t1", "stopped"))
+    with anyio.fail_after(10):
+        async with start(fake) as client:
+            await client.query("go")
+    assert fake.requests("stop_task") == [{"subtype": "stop_task", "task_id": "t1"}]
+    assert client.tasks["t1"].status is TaskStatus.STOPPED
+    assert exit_code(client) == 0
+
+
+async def test_tasks_are_waited_for_on_demand(start: MakeClient) -> None:
+    gate = Gate()
+    client = start(with_a_task(steps.wait_gate(gate), *frames.task_end("t1")))
+    with anyio.fail_after(10):
+        await client.connect()
+        await client.query("go")
+        async with anyio.create_task_group() as group:
+            group.start_soon(lambda: client.close(tasks="wait"))
+            await anyio.wait_all_tasks_blocked()
+            assert client.is_open
+            gate.open()
+    assert client.tasks["t1"].status is TaskStatus.COMPLETED
+    assert not client.is_open
+
+
+async def test_waiting_for_tasks_is_bounded(start: MakeClient) -> None:
+    client = start(with_a_task(), timeouts=Timeouts(close=5.5))
+    await client.connect()
+    await client.query("go")
+    await closed_within(client, 5.5, tasks="wait")
+    assert client.tasks["t1"].done
+
+
+async def test_a_task_that_cannot_be_stopped_does_not_hold_up_the_end(start: MakeClient) -> None:
+    cases: list[dict[str, Any]] = [{"stop_task": None}, {"stop_task": {"error": "no"}}, {"stop_task": {}}]
+    for answers in cases:
+        client = start(with_a_task(answers=answers), timeouts=Timeouts(close=5.5))
+        await client.connect()
+        await client.query("go")
+        await closed_within(client, 5.5)
+        assert client.tasks["t1"].done
+
+
+async def test_tasks_may_be_left_to_the_program(start_process: MakeClient) -> None:
+    gate = Gate()
+    fake = with_a_task(steps.wait_gate(gate), *frames.task_end("t1"))
+    client = start_process(fake)
+    with anyio.fail_after(10):
+        await client.connect()
+        await client.query("go")
+        pid = client.pid
+        assert pid is not None
+        await client.close(tasks="leave")
+        await client.close()  # as leaving an `async with` does
+        assert is_alive(pid)
+        with pytest.raises(ConnectionClosedError):
+            client.query("more")
+        gate.open()
+        await until_gone(pid)
+    assert exit_code(client) == 0
+
+
+# After the end ---------------------------------------------------------------------------------------------------
+
+
+async def test_everything_says_that_the_client_is_closed(start: MakeClient) -> None:
+    client = start(FakeCLI(steps.turn("one")))
+    async with client:
+        run = client.query("hi")
+        await run
+    for use in (client.interrupt, lambda: client.set_model("x"), lambda: client.control("x"), client.mcp.status):
+        with pytest.raises(ConnectionClosedError, match="closed"):
+            await use()
+    with pytest.raises(ConnectionClosedError, match="closed"):
+        client.query("more")
+    assert [message async for message in client.messages() if isinstance(message, ResultMessage)] == []
+    assert (await run).text == "one"
+    assert (await run.interrupt()).outcome == "too_late"
+    assert [message async for message in run] == list((await run).messages)
+    assert client.info.claude_code_version
+    assert client.stderr_tail == ""
+    assert not client.is_open
+
+
+async def test_everything_says_that_the_client_is_not_connected() -> None:
+    client = start_in_memory(FakeCLI())
+    for use in (client.interrupt, lambda: client.control("x")):
+        with pytest.raises(ConnectionClosedError, match="connect"):
+            await use()
+    for ask in (lambda: client.query("hi"), client.messages):
+        with pytest.raises(ConnectionClosedError, match="connect"):
+            ask()
+    with pytest.raises(ConnectionClosedError, match="connect"):
+        _ = client.info
+    assert (client.pid, client.is_open, len(client.tasks)) == (None, False, 0)
+    assert repr(client) == "<Client not connected, 0 tasks>"
+    assert client.stderr_tail == ""
