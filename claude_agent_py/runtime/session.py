@@ -212,6 +212,12 @@ class Session:
         dropped = set(self.options.agents or ()) - offered
         if dropped and offered:
             raise OptionsError(f"the CLI did not take {', '.join(sorted(dropped))}", option="agents")
+        agent = self.options.agent
+        if agent is not None and "agents" in info.model_fields_set and agent not in offered:
+            known = ", ".join(sorted(offered)) or "none"
+            raise OptionsError(
+                f"there is no agent {agent!r}: the CLI would run without it; those it has are {known}", option="agent"
+            )
 
     async def _check_settings(self, plan: LaunchPlan) -> None:
         """Refuse to go on without settings that were asked for: one wrong value makes the CLI drop all of a file."""
