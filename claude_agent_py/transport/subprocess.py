@@ -121,17 +121,18 @@ class SubprocessTransport(Transport):
             CLIStartError: The system cannot start it; the text says why.
         """
         try:
-            self._process = await anyio.open_process(
-                self._argv,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                cwd=self._cwd,
-                env=self._env,
-                user=self._user,
-                start_new_session=sys.platform != "win32",
-                creationflags=CREATION_FLAGS,
-            )
+            with anyio.CancelScope(shield=True):  # asyncio leaves pipes behind where it is cancelled half-way
+                self._process = await anyio.open_process(
+                    self._argv,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    cwd=self._cwd,
+                    env=self._env,
+                    user=self._user,
+                    start_new_session=sys.platform != "win32",
+                    creationflags=CREATION_FLAGS,
+                )
         except (OSError, ValueError) as error:  # ValueError: a NUL byte in an argument or a variable
             raise CLIStartError(f"the CLI cannot be started: {error}", cli_path=self._argv[0]) from error
 

@@ -1,0 +1,258 @@
+"""Cancelling at any await: nothing is lost, nothing is left behind, and the next call works.
+
+Each test cancels after 0, 1, 2, ... turns of the event loop, until the operation gets through without being reached.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import anyio
+import pytest
+from anyio.lowlevel import checkpoint
+from leftovers import is_alive, until_gone
+from peers import MakeClient
+
+from claude_agent_py import Client, ClientOptions, run
+from claude_agent_py.testing import FakeCLI, frames, steps
+
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
+
+MOMENTS = [0, 1, 2, 3, 4, 5, 6, 8, 10, 13, 16, 20, 30, 50, 100]
+"""How many turns of the event loop to let pass before cancelling."""
+
+
+async def cancelled_after(turns: int, function: Callable[[], Awaitable[Any]]) -> bool:
+    """Call an async function and cancel it after so many turns of the loop; tell whether that reached it."""
+    with anyio.fail_after(15):
+        async with anyio.create_task_group() as group:
+            scope = anyio.CancelScope()
+
+            async def work() -> None:
+                with scope:
+                    await function()
+
+            group.start_soon(work)
+            for _ in range(turns):
+                await checkpoint()
+            scope.cancel()
+    return scope.cancelled_caught
+
+
+@pytest.mark.parametrize("turns", MOMENTS)
+async def test_connect(start: MakeClient, turns: int) -> None:
+    client = start(FakeCLI())
+    was_cancelled = await cancelled_after(turns, client.connect)
+    assert client.is_open is not was_cancelled
+    if client.pid is not None:
+        assert is_alive(client.pid) is not was_cancelled
+    await client.close()
+
+
+@pytest.mark.parametrize("turns", MOMENTS)
+async def test_a_connect_that_is_never_answered(start: MakeClient, turns: int) -> None:
+    client = start(FakeCLI(answers={"initialize": None}))
+    assert await cancelled_after(turns, client.connect)
+    assert not client.is_open
+    assert client.pid is None or not is_alive(client.pid)
+
+
+@pytest.mark.parametrize("turns", MOMENTS)
+async def test_close(start: MakeClient, turns: int) -> None:
+    client = start(FakeCLI(steps.turn([frames.task_started("t1")]), answers={"stop_task": {}}))
+    with anyio.fail_after(15):
+        await client.connect()
+        await client.query("hi")
+        await cancelled_after(turns, client.close)
+        assert not client.is_open
+        if client.pid is not None:
+            await until_gone(client.pid)
+        await client.close()
+    assert client.tasks["t1"].done
+
+
+@pytest.mark.parametrize("turns", MOMENTS)
+async def test_awaiting_a_run_disturbs_neither_it_nor_the_session(start: MakeClient, turns: int) -> None:
+    async with start(FakeCLI(steps.turn("one"), steps.turn("two"))) as client:
+        one = client.query("first")
+        await cancelled_after(turns, one.result)
+        with anyio.fail_after(15):
+            assert (await one).text == "one"
+            assert (await client.query("second")).text == "two"
+
+
+@pytest.mark.parametrize("turns", MOMENTS)
+async def test_iterating_loses_no_message(start: MakeClient, turns: int) -> None:
+    said = [frames.of_prompt(frames.assistant(str(number))) for number in range(60)]
+    fake = FakeCLI(steps.wait_for_prompt(), *said, frames.result("end"))
+    async with start(fake) as client:
+        one, messages = client.query("first"), client.messages()
+        seen: list[Any] = []
+        everything: list[Any] = []
+
+        async def read() -> None:
+            async for message in one:
+                seen.append(message)
+                await checkpoint()
+
+        async def read_all() -> None:
+            async for message in messages:
+                everything.append(message)
+                if len(everything) == 61:
+                    return
+
+        await cancelled_after(turns, read)
+        await cancelled_after(turns, read_all)
+        with anyio.fail_after(15):
+            if len(seen) < 61:
+                await read()
+            if len(everything) < 61:
+                await read_all()
+            assert seen == list((await one).messages)
+    assert len(seen) == 61
+    assert everything == seen
+
+
+@pytest.mark.parametrize("turns", MOMENTS)
+async def test_reading_text_loses_nothing(start: MakeClient, turns: int) -> None:
+    said = [frames.of_prompt(frames.assistant(str(number))) for number in range(60)]
+    async with start(FakeCLI(steps.wait_for_prompt(), *said, frames.result("end"))) as client:
+        text = client.query("first").text()
+        seen: list[str] = []
+
+        async def read() -> None:
+            async for piece in text:
+                seen.append(piece)
+                await checkpoint()
+
+        await cancelled_after(turns, read)
+        with anyio.fail_after(15):
+            await read()
+    assert seen == [str(number) for number in range(60)]
+
+
+@pytest.mark.parametrize("turns", MOMENTS)
+async def test_a_control_request(start: MakeClient, turns: int) -> None:
+    async with start(FakeCLI(steps.turn("one"))) as client:
+        for number in range(3):
+            await cancelled_after(turns, lambda n=number: client.control("x", n=n))  # type: ignore[misc]
+        with anyio.fail_after(15):
+            assert await client.control("y") == {}
+            assert (await client.query("hi")).text == "one"
+
+
+@pytest.mark.parametrize("turns", MOMENTS)
+async def test_waiting_for_a_task(start: MakeClient, turns: int) -> None:
+    fake = FakeCLI(
+        steps.turn([frames.task_started("t1"), frames.task_started("t2")]),
+        steps.wait_for_prompt(),
+        *frames.task_end("t1"),
+        *frames.task_end("t2"),
+        frames.result("end"),
+    )
+    async with start(fake) as client:
+        await client.query("go")
+        for wait in (lambda: client.tasks.wait("t1"), client.tasks.wait_all, client.tasks.wait_any):
+            await cancelled_after(turns, wait)
+        assert len(client.tasks.running) == 2
+        with anyio.fail_after(15):
+            await client.query("now")
+            assert len(await client.tasks.wait_all()) == 2
+
+
+@pytest.mark.parametrize("turns", MOMENTS)
+async def test_a_run_with_a_process_of_its_own(start_process: MakeClient, turns: int) -> None:
+    fake = FakeCLI(steps.turn("one"))
+    options = start_process(fake).options
+    if await cancelled_after(turns, lambda: run("hi", options)):
+        await until_gone(*[one.pid for one in fake.starts])
+
+
+@pytest.mark.parametrize("turns", MOMENTS)
+async def test_interrupting(start: MakeClient, turns: int) -> None:
+    async with start(FakeCLI(steps.wait_for_prompt(), frames.init(), steps.turn("two"))) as client:
+        one = client.query("first")
+        await cancelled_after(turns, one.interrupt)
+        with anyio.fail_after(15):
+            await one.interrupt()
+            assert (await client.query("second")).text == "two"
+
+
+@pytest.mark.parametrize("turns", [0, 1, 2, 5, 10, 20])
+async def test_a_cancelled_block_of_a_client(start: MakeClient, turns: int) -> None:
+    clients: list[Client] = []
+
+    async def use() -> None:
+        async with start(FakeCLI(steps.wait_for_prompt())) as client:
+            clients.append(client)
+            await client.query("hi")
+
+    await cancelled_after(turns, use)
+    for client in clients:
+        with anyio.fail_after(15):
+            await client.close()  # the end goes on; wait for it
+    assert all(not client.is_open for client in clients)
+
+
+async def test_a_deadline_around_everything(start_process: MakeClient) -> None:
+    fake = FakeCLI(steps.wait_for_prompt())
+    with anyio.move_on_after(0.5) as scope:
+        async with start_process(fake) as client:
+            await client.query("hi")
+    assert scope.cancelled_caught
+    await until_gone(*[one.pid for one in fake.starts])
+    await client.close()
+
+
+async def test_asyncio_cancels_in_its_own_way(start_process: MakeClient, anyio_backend: str) -> None:
+    """`task.cancel()`, `asyncio.timeout` and `asyncio.wait_for` instead of scopes."""
+    if anyio_backend != "asyncio":
+        pytest.skip("about asyncio")
+    import asyncio
+
+    fake = FakeCLI(steps.wait_for_prompt("one"), steps.turn("two", prompt="two"))
+    client = start_process(fake)
+    await asyncio.wait_for(client.connect(), 10)
+    one = client.query("one")
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(one.result(), 0.05)
+    worker = asyncio.create_task(one.result())
+    await asyncio.sleep(0)
+    worker.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await worker
+    async with asyncio.timeout(10):
+        assert (await client.query("two")).text == "two"
+        closing = asyncio.create_task(client.close())
+        await asyncio.sleep(0)
+        closing.cancel()
+        await asyncio.gather(closing, return_exceptions=True)
+        await client.close()
+    assert client.pid is not None
+    assert not is_alive(client.pid)
+
+
+@pytest.mark.parametrize("turns", MOMENTS)
+async def test_asyncio_cancels_a_connect_in_its_own_way(
+    start_process: MakeClient, turns: int, anyio_backend: str
+) -> None:
+    if anyio_backend != "asyncio":
+        pytest.skip("about asyncio")
+    import asyncio
+
+    fake = FakeCLI()
+    client = start_process(fake)
+    connecting = asyncio.create_task(client.connect())
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    connecting.cancel()
+    await asyncio.wait([connecting])
+    await client.close()
+    assert client.pid is None or not is_alive(client.pid)
+    await until_gone(*[one.pid for one in fake.starts])
+
+
+async def test_a_cancelled_start_of_a_missing_program(tmp_path: Any) -> None:
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        with pytest.raises(Exception, match="nothing"):
+            await Client(ClientOptions(cli_path=tmp_path / "nothing")).connect()
