@@ -95,7 +95,7 @@ class OutputReader:
             return await _first_readable(entry.id, paths, lambda path: read_shell(path, tail_bytes))
         except TaskOutputError:
             text = await self._ask_cli(entry, tail_bytes) if entry.is_shell else _summary(entry, tail_bytes)
-            if text is None:
+            if text is None or _is_lost(entry, paths, text):
                 raise
             return text
 
@@ -174,6 +174,11 @@ def output_error(task_id: str, path: str, error: OSError | None) -> TaskOutputEr
     """Make the typed error for a failed read."""
     reason = UNKNOWN_PLACE if error is None else (error.strerror or type(error).__name__)
     return TaskOutputError(task_id, path, reason)
+
+
+def _is_lost(entry: Entry, paths: Sequence[str], text: ShellText) -> bool:
+    """Tell a file that is gone from one that never came: of both the CLI says that they are empty."""
+    return entry.run.status.is_terminal and bool(paths) and not text.total_bytes and text.marker is None
 
 
 def _summary(entry: Entry, tail_bytes: int | None) -> ShellText | None:

@@ -228,6 +228,22 @@ async def test_when_the_cli_knows_nothing_either_the_error_names_the_path(tmp_pa
     assert caught.value.path == str(tmp_path / "b1.output")
 
 
+async def test_an_output_that_was_deleted_is_no_empty_one(tmp_path: Path) -> None:
+    port = Port(lambda subtype, fields: {"output": "", "total_bytes": 0, "truncated": False})
+    manager = shell(tmp_path, "", port, status="completed")
+    assert await manager["b1"].read_output() == ""  # it wrote nothing
+    (tmp_path / "b1.output").unlink()
+    for read in (manager["b1"].read_output, lambda: manager.output("b1")):
+        with pytest.raises(TaskOutputError, match="No such file") as caught:
+            await read()
+        assert caught.value.path == str(tmp_path / "b1.output")
+
+
+async def test_an_output_that_did_not_come_yet_is_empty(tmp_path: Path) -> None:
+    port = Port(lambda subtype, fields: {"output": "", "total_bytes": 0, "truncated": False})
+    assert await shell(tmp_path, None, port)["b1"].read_output() == ""
+
+
 async def test_subagents_are_not_asked_of_the_cli(tmp_path: Path) -> None:
     port = Port()
     manager = tracking(TaskManager(port), frames.task_started("a1"))
