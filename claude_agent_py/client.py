@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 import anyio
 
 from claude_agent_py.errors import ConnectionClosedError, HandlerError, LocalProtocolError, OptionsError
-from claude_agent_py.options import ClientOptions
+from claude_agent_py.options import ClientOptions, options_or_defaults
 from claude_agent_py.runtime.controls import SessionControls
 from claude_agent_py.runtime.current import CURRENT, running_client
 
@@ -57,10 +57,13 @@ class Client(SessionControls):
     Args:
         options: Everything that can be set; `ClientOptions()` where None.
         transport: Stands in for the real program, for tests and remote processes.
+
+    Raises:
+        OptionsError: `options` is something else.
     """
 
     def __init__(self, options: ClientOptions | None = None, *, transport: Transport | None = None) -> None:
-        self._options = options or ClientOptions()
+        self._options = options_or_defaults(options)
         self._transport = transport
         self._above: Above | None = None
         self._connected: anyio.Event | None = None

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import anyio
 
 from claude_agent_py.client import Client
-from claude_agent_py.options import ClientOptions
+from claude_agent_py.options import ClientOptions, options_or_defaults
 from claude_agent_py.protocol.turns import Until
 from claude_agent_py.runtime.detached import in_event_loop
 from claude_agent_py.runtime.feed import RunFeed
@@ -39,9 +39,9 @@ def query(
     waited for, and their follow-up turns belong to the run.
 
     Raises:
-        OptionsError: The prompt is empty or of a wrong type.
+        OptionsError: The prompt is empty or of a wrong type, or `options` is something else.
     """
-    options = options or ClientOptions()
+    options = options_or_defaults(options)
     if not is_stream(prompt):
         prompt_message(prompt, verbatim=options.verbatim_prompts)  # a bad one is an error here and not later
     source = _OneShot(options, prompt, until, timeout)

@@ -124,9 +124,10 @@ def plan_launch(
         scratch: A directory that does not exist yet, for the files of the plan; None makes one up.
 
     Raises:
-        OptionsError: A directory or file is missing, or something is too long for a command line.
+        OptionsError: A directory, file or user is missing, or something is too long for a command line.
     """
     cwd = _checked_cwd(options)
+    _check_user(options.user)
     _check_files(options)
     scratch = scratch or Path(tempfile.gettempdir()) / f"claude-agent-py-{secrets.token_hex(8)}"
     initialize = {row.name: value for row, value in _told(options, Field)} | dict(extra_initialize or {})
@@ -157,6 +158,20 @@ def _checked_cwd(options: ClientOptions) -> Path | None:
     if not cwd.is_dir():
         raise OptionsError(f"{cwd} is {'no directory' if cwd.exists() else 'not there'}", option="cwd")
     return cwd
+
+
+def _check_user(user: str | int | None) -> None:
+    if not isinstance(user, str) or sys.platform == "win32":
+        return
+    import pwd
+
+    try:
+        pwd.getpwnam(user)
+    except (KeyError, ValueError):
+        problem = OptionsError(f"there is no user {user!r} on this system", option="user")
+    else:
+        return
+    raise problem
 
 
 def _check_files(options: ClientOptions) -> None:

@@ -5,7 +5,13 @@ together, `output_shape` how a type becomes a JSON Schema and back. What an opti
 `launch/table.py`.
 """
 
-from claude_agent_py.options.client_options import DIALOG_KINDS, ClientOptions, OptionsWarning, is_any_given
+from claude_agent_py.options.client_options import (
+    DIALOG_KINDS,
+    ClientOptions,
+    OptionsWarning,
+    is_any_given,
+    options_or_defaults,
+)
 from claude_agent_py.options.values import (
     SYSTEM_PROMPT_DYNAMIC_BOUNDARY,
     Limits,
@@ -40,4 +46,5 @@ __all__ = [
     "ThinkingEnabled",
     "Timeouts",
     "is_any_given",
+    "options_or_defaults",
 ]

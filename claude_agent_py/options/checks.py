@@ -161,7 +161,7 @@ def delegation_guide(value: Any) -> DelegationGuide | bool:
 def settings(value: Any) -> JSONObject | Path:
     """Read settings: an object, the JSON text of one, or the path of a file."""
     if isinstance(value, Mapping):
-        return dict(value)
+        return _writable_as_json(dict(value))
     if isinstance(value, str) and value.lstrip().startswith("{"):
         return _json_object(value)
     return path(value)
@@ -243,6 +243,16 @@ def extra_args(value: Any) -> Any:
 OWN_FLAGS: Final = frozenset(
     {"output-format", "input-format", "verbose", "print", "await-initialize", "initialize-fields", "sdk-url"}
 )
+
+
+def _writable_as_json(value: JSONObject) -> JSONObject:
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        problem = ValueError(f"must hold nothing but JSON values: {error}")
+    else:
+        return value
+    raise problem
 
 
 def _json_object(text: str) -> dict[str, Any]:

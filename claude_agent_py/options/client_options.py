@@ -334,6 +334,20 @@ class ClientOptions(ConfigModel):
         return self.mcp_servers if isinstance(self.mcp_servers, Mapping) else {}
 
 
+def options_or_defaults(options: object) -> ClientOptions:
+    """Give the options, or those as they come where there are none.
+
+    Raises:
+        OptionsError: It is something else.
+    """
+    if options is None:
+        return ClientOptions()
+    if isinstance(options, ClientOptions):
+        return options
+    hint = "; write ClientOptions(**options)" if isinstance(options, Mapping) else ""
+    raise OptionsError(f"must be ClientOptions, not {type(options).__name__}{hint}", option="options")
+
+
 __all__ = [
     "DIALOG_KINDS",
     "SYSTEM_PROMPT_DYNAMIC_BOUNDARY",
@@ -353,4 +367,5 @@ __all__ = [
     "ThinkingEnabled",
     "Timeouts",
     "is_any_given",
+    "options_or_defaults",
 ]

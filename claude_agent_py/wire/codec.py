@@ -34,6 +34,9 @@ def decode(line: bytes | str) -> "Frame":
     """Give the frame of a line: a message, a control frame, `UnknownMessage` or `MalformedFrame`.
 
     A line break at the end, a byte order mark and white space around the JSON do no harm.
+
+    Raises:
+        TypeError: It is no line at all, but a dict, say.
     """
     try:
         return _validate()(line)
@@ -47,12 +50,14 @@ def encode(frame: "Frame | BaseModel") -> bytes:
     Only what was set is written. `UnknownMessage` and `MalformedFrame` give back what came.
 
     Raises:
-        ValueError, TypeError: A field holds a value that JSON does not know.
+        ValueError, TypeError: A field holds a value that JSON does not know, or it is no frame.
     """
     if isinstance(frame, UnknownMessage):
         return _as_line(_dumped(frame.raw, allow_nan=True))
     if isinstance(frame, MalformedFrame):
         return _as_bytes(frame.line).rstrip(b"\r\n") + b"\n"
+    if not isinstance(frame, BaseModel):
+        raise TypeError(f"encode() takes a frame, not {type(frame).__name__}; for any JSON value, use encode_json()")
     try:
         text = frame.model_dump_json(by_alias=True, exclude_unset=True, serialize_as_any=True)
     except (PydanticSerializationError, UnicodeError):
@@ -86,6 +91,8 @@ def _validate() -> Callable[[bytes | str], "Frame"]:
 
 
 def _decode_carefully(line: bytes | str, problem: ValueError) -> "Frame":
+    if not isinstance(line, bytes | bytearray | str):
+        raise TypeError(f"decode() takes a line, bytes or text, not {type(line).__name__}") from None
     try:
         text = _as_text(line)
         raw = json.loads(text)

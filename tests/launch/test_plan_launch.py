@@ -22,6 +22,9 @@ from claude_agent_py.wire.mcp import MCPHTTPServer, MCPStdioServer
 ALWAYS = ("--output-format=stream-json", "--verbose", "--input-format=stream-json")
 
 
+POSIX = pytest.mark.skipif(sys.platform == "win32", reason="only POSIX starts programs as another user")
+
+
 def handler(*_: object) -> None:
     """Stand where a handler has to."""
 
@@ -198,6 +201,7 @@ def test_long_lists_stay_off_the_command_line() -> None:
     [
         ({"cwd": "/does/not/exist"}, "cwd", "is not there"),
         ({"cwd": __file__}, "cwd", "is no directory"),
+        pytest.param({"user": "nobody-of-this-name"}, "user", "there is no user 'nobody-of-this-name'", marks=POSIX),
         ({"settings": "/does/not/exist.json"}, "settings", "there is no file"),
         ({"mcp_servers": "/does/not/exist.json"}, "mcp_servers", "there is no file"),
         ({"system_prompt": SystemPromptFile(path=Path("/does/not/exist"))}, "system_prompt", "there is no file"),

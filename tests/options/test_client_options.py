@@ -10,6 +10,7 @@ from typing import Any, TypedDict
 import pytest
 from pydantic import BaseModel
 
+from claude_agent_py import Client, query, run_sync
 from claude_agent_py.agents import AgentDefinition, DelegationGuide
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.options import (
@@ -123,6 +124,9 @@ def test_what_is_said_to_use_instead_exists() -> None:
         ({"plugins": [{"type": "remote", "path": "x"}]}, "plugins: must hold plugins of type 'local'"),
         ({"settings": "{oops"}, "settings: is no valid JSON"),
         ({"settings": 5}, "settings: must be text, not int"),
+        ({"settings": {"a": object()}}, "settings: must hold nothing but JSON values: Object of type object"),
+        ({"settings": {"a": float("nan")}}, "settings: must hold nothing but JSON values"),
+        ({"managed_settings": {"a": {1}}}, "managed_settings: must hold nothing but JSON values"),
         ({"managed_settings": "some/path"}, "managed_settings: must be an object, or its JSON text"),
         ({"sandbox": {"network": {"alowed_domains": []}}}, "sandbox: network.alowed_domains is unknown; did you mean"),
         ({"agents": ["x"]}, "agents: must map names to agent definitions, not be a list"),
@@ -368,3 +372,13 @@ def test_who_asks_this_process(given: dict[str, Any], asks: bool) -> None:
 def test_a_guide_is_made_for_the_agents() -> None:
     guide = DelegationGuide(delegate_when=["asked to"])
     assert ClientOptions(agents={"r": REVIEWER}, delegation_guide=guide).delegation_guide == guide
+
+
+@pytest.mark.parametrize(
+    "start", [Client, lambda options: query("hi", options), lambda options: run_sync("hi", options)]
+)
+@pytest.mark.parametrize("wrong", [{"model": "x"}, {}, "opus"])
+def test_what_is_no_options_is_refused_at_once(start: Callable[[Any], object], wrong: Any) -> None:
+    with pytest.raises(OptionsError, match=f"^options: must be ClientOptions, not {type(wrong).__name__}") as caught:
+        start(wrong)
+    assert ("ClientOptions(**options)" in str(caught.value)) is isinstance(wrong, dict)

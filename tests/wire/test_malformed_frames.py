@@ -235,3 +235,12 @@ def test_line_separators_are_escaped() -> None:
     assert line.count(b"\n") == 1
     assert len(line.decode().split("\u2028")) == len(line.decode().split("\u2029")) == 1
     assert decode(line) == message
+
+
+@pytest.mark.parametrize("wrong", [{"type": "user"}, None, 5])
+def test_what_is_no_line_and_what_is_no_frame_are_mistakes_of_the_caller(wrong: Any) -> None:
+    kind = type(wrong).__name__
+    with pytest.raises(TypeError, match=rf"decode\(\) takes a line, bytes or text, not {kind}"):
+        decode(wrong)
+    with pytest.raises(TypeError, match=rf"encode\(\) takes a frame, not {kind}; .*encode_json"):
+        encode(wrong)
