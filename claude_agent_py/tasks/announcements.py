@@ -44,6 +44,8 @@ class Call:
     name: str
     agent_id: str | None
     """The subagent that made it; None for the main agent."""
+    stops: str | None = None
+    """The task that it is to stop."""
 
 
 class OpenCalls:
@@ -55,13 +57,18 @@ class OpenCalls:
     def note(self, message: AssistantMessage) -> None:
         """Note the calls in a message."""
         for block in message.tool_uses:
-            self._calls[block.id] = Call(block.name, message.agent_id)
+            stops = _text(block.input, "task_id") if block.name == "TaskStop" else None
+            self._calls[block.id] = Call(block.name, message.agent_id, stops)
         while len(self._calls) > _MAX_OPEN_CALLS:
             del self._calls[next(iter(self._calls))]
 
     def get(self, tool_use_id: str | None) -> Call | None:
         """Give an open call."""
         return None if tool_use_id is None else self._calls.get(tool_use_id)
+
+    def are_stopping(self, task_id: str) -> bool:
+        """Whether one of them is to stop this task."""
+        return any(call.stops == task_id for call in self._calls.values())
 
     def close(self, tool_use_id: str) -> Call | None:
         """Give the call of a result that came."""

@@ -143,6 +143,7 @@ class Book:
         if current.is_live:  # its end was lost: a task cannot run twice at once
             self.end(entry, current, current.status, Evidence.NEXT_RUN, now)
         run.prompt = current.prompt
+        entry.last_text = ""
         run.status = move(current.status, Signal.NEW_RUN)
         entry.runs.append(run)
         self._undecided.discard(entry.id)

@@ -5,6 +5,7 @@ any id, also of one that it does not know. A task that is not the CLI's is stopp
 """
 
 from collections.abc import Iterable
+from typing import Final
 
 import anyio
 
@@ -14,6 +15,9 @@ from claude_agent_py.tasks.entry import Entry
 from claude_agent_py.tasks.intake import Intake
 from claude_agent_py.tasks.outcome import TaskOutcome
 from claude_agent_py.tasks.waits import Waits
+
+STOPPED_HERE: Final = "stopped by this program"
+"""The reason of a task that was stopped with `stop` or `stop_all`, which closing a client does too."""
 
 
 class Commands:
@@ -32,6 +36,15 @@ class Commands:
         return await self._waits.one(task_id, timeout)
 
     async def _request_stop(self, entry: Entry) -> None:
+        run = entry.run
+        run.stop_reason = STOPPED_HERE  # noted first: the end may come before the confirmation
+        try:
+            await self._send_stop(entry)
+        except Exception:
+            run.stop_reason = None
+            raise
+
+    async def _send_stop(self, entry: Entry) -> None:
         stop = self._intake.stoppers.get(entry.id)
         if stop is not None:
             await stop()

@@ -37,6 +37,8 @@ class Run:
     ended_at: float | None = None
     summary: str = ""
     failure_reason: str | None = None
+    stop_reason: str | None = None
+    """Who stopped it, or tries to; it counts where the run then ends as stopped."""
     output_file: str | None = None
     usage: TaskUsage | None = None
     exit_code: int | None = None
@@ -55,6 +57,13 @@ class Run:
     def is_live(self) -> bool:
         """Whether the end is still open, or not settled yet."""
         return self.outcome is None
+
+    @property
+    def end_reason(self) -> str | None:
+        """Why it failed or was stopped; None for a run that completed, and where it is not known."""
+        if self.status is TaskStatus.COMPLETED:
+            return None
+        return self.failure_reason or (self.stop_reason if self.status is TaskStatus.STOPPED else None)
 
     def move(self, signal: Signal, by: Evidence | None = None) -> bool:
         """Take a signal; give whether the status changed."""
@@ -89,7 +98,7 @@ class Entry:
     output_file: str | None = None
     transcript_path: str | None = None
     last_text: str = ""
-    """The subagent's last words, as a hook told them."""
+    """The last words of a subagent in the current run, as far as they came."""
     last_activity: float = 0.0
     prompts: set[str] = field(default_factory=set)
     """The permission prompts and questions of it that are open."""
@@ -130,7 +139,7 @@ class Entry:
             status=run.status,
             evidence=run.evidence or Evidence.LEVEL,
             summary=run.summary,
-            failure_reason=None if run.status is TaskStatus.COMPLETED else run.failure_reason,
+            failure_reason=run.end_reason,
             output_file=run.output_file or self.output_file,
             usage=run.usage,
             exit_code=run.exit_code,

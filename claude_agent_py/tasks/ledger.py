@@ -32,6 +32,7 @@ REPORT_GRACE: Final = 0.5
 """Seconds that an ended task waits for its notification. Measured: the two are at most some milliseconds apart."""
 DOUBT_GRACE: Final = 1.0
 """Seconds that a task may be missing before it is taken to be over."""
+STOPPED_BY_MODEL: Final = "stopped by the model (TaskStop)"
 
 _TYPE_OF_LABEL: Final[Mapping[str, str]] = {
     "shell": "local_bash",
@@ -161,6 +162,7 @@ class Ledger:
         if status is None:
             return
         if status.is_terminal:
+            self._note_stopper(entry, run)
             book.end(entry, run, status, Evidence.UPDATE, now, wait=True)
         elif run is entry.run:
             book.signal(entry, run, signal_of(status), now)
@@ -174,7 +176,13 @@ class Ledger:
         run.tool_use_id = run.tool_use_id or message.tool_use_id
         book.set_output(entry, run, message.output_file, now)
         _report(entry, run, message)
+        self._note_stopper(entry, run)
         book.end(entry, run, message.task_status or TaskStatus.STOPPED, Evidence.NOTIFICATION, now)
+
+    def _note_stopper(self, entry: Entry, run: Run) -> None:
+        """Note that the model stops a task: the end comes before the result of its call."""
+        if run.stop_reason is None and self._calls.are_stopping(entry.id):
+            run.stop_reason = STOPPED_BY_MODEL
 
     # The level
 
@@ -233,6 +241,8 @@ class Ledger:
         entry.subagent_type = entry.subagent_type or message.subagent_type
         entry.description = entry.description or message.task_description or ""
         if not entry.run.status.is_terminal:
+            if isinstance(message, AssistantMessage):
+                entry.last_text = message.text or entry.last_text
             self._live_sign(entry, entry.run, now)
 
     def _on_tool_progress(self, message: ToolProgressMessage, now: float) -> None:
@@ -252,6 +262,7 @@ class Ledger:
         known = self.book.entries.get(said.task_id)
         if said.word == "stopped":
             if known is not None and known.is_live:
+                known.run.stop_reason = known.run.stop_reason or STOPPED_BY_MODEL
                 self.book.end(known, known.run, TaskStatus.STOPPED, Evidence.TOOL_RESULT, now)
         elif said.word == "writes":
             launched = known.find_run(said.tool_use_id) if known else None
@@ -403,14 +414,17 @@ def _describe(entry: Entry, message: TaskStartedMessage | BackgroundTask) -> Non
 def _report(entry: Entry, run: Run, message: TaskNotificationMessage) -> None:
     """Take over what a notification says about the end."""
     run.notification = message
-    run.summary = message.handback_report.text if message.handback_report else message.summary
+    # A plain stop repeats the description, which is neither a report nor a reason.
+    said = message.summary if message.is_success or message.summary != entry.description else ""
+    if message.handback_report:
+        run.summary = message.handback_report.text
+    else:
+        run.summary = said if said or not entry.is_agent else entry.last_text
     run.is_report = bool(message.summary_is_report or message.handback_report)
     run.usage = message.usage or run.usage
     code = None if entry.is_agent else exit_code_in(message.summary)
     run.exit_code = run.exit_code if code is None else code
     if not message.is_success:
-        # A plain stop repeats the description, which is no reason.
-        said = message.summary if message.summary != entry.description else ""
         run.failure_reason = run.failure_reason or said or message.reason
 
 

@@ -23,9 +23,12 @@ class TaskOutcome:
     evidence: Evidence
     """How the end is known; `evidence.is_certain` says whether the CLI itself reported it."""
     summary: str = ""
-    """The report of a subagent, or the CLI's line about another task. Empty where none arrived."""
+    """The report of a subagent (its last words where it was stopped), or the CLI's line about another task.
+
+    Empty where none arrived.
+    """
     failure_reason: str | None = None
-    """Why it failed, or why it was stopped where the CLI says so; None for a task that completed."""
+    """Why it failed, or by whom it was stopped; None for a task that completed, and where nothing says so."""
     output_file: str | None = None
     """Path of the output (a shell's text, a subagent's transcript); None where the CLI named none."""
     usage: TaskUsage | None = None

@@ -78,7 +78,7 @@ class OutputReader:
             type=entry.type,
             description=entry.description,
             exit_code=code,
-            failure_reason=None if run.status is TaskStatus.COMPLETED else run.failure_reason,
+            failure_reason=run.end_reason,
             total_bytes=None if entry.is_agent else found.total_bytes,
             is_truncated=found.is_truncated,
         )

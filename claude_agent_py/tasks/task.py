@@ -115,8 +115,11 @@ class Task:
 
     @property
     def summary(self) -> str:
-        """A subagent's report, or the CLI's line about the end. Before the end: the latest line of progress, if any."""
-        return self._entry.run.summary or self._entry.progress_summary or ""
+        """A subagent's report, its last words where it was stopped, or the CLI's line about the end.
+
+        Before the end: the latest line of progress. Empty where none of these came.
+        """
+        return self._entry.run.summary or ("" if self.done else self._entry.progress_summary or "")
 
     @property
     def activity(self) -> str:
@@ -125,8 +128,8 @@ class Task:
 
     @property
     def failure_reason(self) -> str | None:
-        """Why it failed or was stopped; None otherwise."""
-        return None if self.status is TaskStatus.COMPLETED else self._entry.run.failure_reason
+        """Why it failed, or by whom it was stopped; None otherwise, and where nothing says so."""
+        return self._entry.run.end_reason
 
     @property
     def output_file(self) -> str | None:

@@ -37,6 +37,7 @@ async def test_stopping_a_task() -> None:
     outcome = await manager["a1"].stop()
     assert (outcome.status, outcome.evidence) == (TaskStatus.STOPPED, Evidence.NOTIFICATION)
     assert port.sent == [("stop_task", {"task_id": "a1"})]
+    assert outcome.failure_reason == manager["a1"].failure_reason == "stopped by this program"
 
 
 async def test_a_task_that_is_over_is_left_alone() -> None:
@@ -50,6 +51,17 @@ async def test_a_stop_that_is_confirmed_without_an_end() -> None:
     with anyio.fail_after(5):
         outcome = await manager["a1"].stop()
     assert (outcome.status, outcome.evidence) == (TaskStatus.STOPPED, Evidence.STOP_REQUEST)
+
+
+async def test_a_stop_that_is_refused_is_no_reason_for_a_later_end() -> None:
+    def refuse(manager: TaskManager, subtype: str, fields: dict[str, Any]) -> dict[str, Any]:
+        raise ControlRejectedError(subtype, "no")
+
+    manager, _ = session(frames.task_started("a1"), effect=refuse)
+    with pytest.raises(ControlRejectedError):
+        await manager["a1"].stop()
+    tracking(manager, *frames.task_end("a1", "stopped", "a task"))
+    assert manager["a1"].failure_reason is None
 
 
 async def test_a_stop_whose_effect_does_not_come_in_time() -> None:

@@ -140,6 +140,16 @@ def test_exit_codes_of_shells_are_read_out_of_the_summary(desk: Desk, summary: s
     assert desk.run("b1").outcome.exit_code == code
 
 
+def test_the_description_that_a_stop_repeats_is_no_report(desk: Desk) -> None:
+    desk.fold(frames.task_started("a1", "Review"), *frames.task_end("a1", "stopped", "Review"))
+    desk.fold(frames.task_started("a2", "Review"), child("a2", "half of it"), child("a2", ""))
+    desk.fold(*frames.task_end("a2", "stopped", "Review"))
+    desk.fold(frames.task_started("a2", "Review", run_id="1-a2"))
+    desk.fold(*frames.task_end("a2", "stopped", "Review", run_id="1-a2"))
+    told = [event.outcome for event in desk.events if isinstance(event, TaskFinished)]
+    assert [outcome.summary for outcome in told] == ["", "half of it", ""]
+
+
 def test_a_subagents_report_is_not_searched_for_an_exit_code(desk: Desk) -> None:
     desk.fold(frames.task_started("a1"), frames.task_notification("a1", summary="make ended with exit code 2"))
     assert desk.run("a1").outcome.exit_code is None

@@ -117,3 +117,11 @@ def test_an_interrupt_kills_background_agents_and_spares_shells() -> None:
 def test_moving_to_the_background_is_seen_once_each() -> None:
     _, events = fold_recording("tasks/s05_background_tasks_control")
     assert kinds(events).count("backgrounded") == 3
+
+
+def test_a_task_that_the_model_stopped_says_so() -> None:
+    ledger, _ = fold_recording("tasks/s06_taskstop_by_model")
+    outcomes = [entry.run.outcome for entry in ledger.entries.values()]
+    assert [(outcome.status, outcome.failure_reason) for outcome in outcomes if outcome] == [
+        ("stopped", "stopped by the model (TaskStop)")
+    ] * 2

@@ -159,6 +159,7 @@ def test_task_stop_ends_what_it_stopped(desk: Desk) -> None:
     desk.fold(frames.task_started("b1", task_type="local_bash"), call("TaskStop"), result(stopped))
     outcome = desk.run("b1").outcome
     assert (outcome.status, outcome.evidence) == ("stopped", Evidence.TOOL_RESULT)
+    assert outcome.failure_reason == "stopped by the model (TaskStop)"
     desk.fold(call("TaskStop", "toolu_2"), result(stopped | {"task_id": "nobody"}, "", "toolu_2"))
     assert "nobody" not in desk.ledger.entries
 
