@@ -5,7 +5,7 @@ Owns the bookkeeping, the limits, and the way by which a client hears of the tas
 
 import weakref
 from collections.abc import Awaitable, Callable, Iterator
-from typing import Any, Protocol
+from typing import Any
 
 import anyio
 
@@ -15,14 +15,6 @@ from claude_agent_py.errors import OptionsError
 from claude_agent_py.options import Limits
 from claude_agent_py.tasks import Task
 from claude_agent_py.wire.tasks import TaskStartedMessage
-
-
-class Cancellable(Protocol):
-    """A child at work."""
-
-    def cancel(self) -> None:
-        """Cancel it; returns at once."""
-        ...
 
 
 class Family:
@@ -55,8 +47,6 @@ class Membership:
         self.lineage = lineage
         """The ids of the agents from the root's child to this client; empty for the root."""
         self.above = above
-        self.children: set[Cancellable] = set()
-        """The children of this client that are at work."""
 
     @property
     def client(self) -> Client:
@@ -128,13 +118,13 @@ class Membership:
         for level in self.levels():
             level.client.tasks.writes_to(task_id, path)
 
-    def note_waiting(self, request_id: str, agent_id: str, waiting: bool) -> None:
+    def note_waiting(self, prompt_id: str, agent_id: str, waiting: bool) -> None:
         """Let this client and all above it know that an agent waits for a person, or no longer."""
         for level in self.levels():
             if waiting:
-                level.client.tasks.track_prompt(request_id, agent_id)
+                level.client.tasks.track_prompt(prompt_id, agent_id)
             else:
-                level.client.tasks.track_prompt_end(request_id)
+                level.client.tasks.track_prompt_end(prompt_id)
 
 
 _memberships: "weakref.WeakKeyDictionary[Client, Membership]" = weakref.WeakKeyDictionary()

@@ -104,9 +104,9 @@ class Line:
         """Give the task of an agent as it is known above."""
         return self._parent.find_task(agent_id)
 
-    def note_waiting(self, request_id: str, agent_id: str, waiting: bool) -> None:
+    def note_waiting(self, prompt_id: str, agent_id: str, waiting: bool) -> None:
         """Let all above know that an agent waits for a person, or no longer."""
-        self._parent.note_waiting(request_id, agent_id, waiting)
+        self._parent.note_waiting(prompt_id, agent_id, waiting)
 
     # Messages ----------------------------------------------------------------------------------------------------
 

@@ -86,7 +86,7 @@ class ChildRun:
         if not connection.is_open:
             raise connection.failure()
         self._membership.admit(self._assignment.agent_id)
-        self._membership.children.add(self)
+        self._parent._session.dependents.add(self.cancel)
         self._membership.adopt(self._started(), self.stop)
         self._tell_status(TaskStatus.PENDING)
         connection.start_soon(self._live)
@@ -142,15 +142,14 @@ class ChildRun:
         line = Line(client, self._membership, self._signature, self._account, self._elapsed)
         client._above = line
         client.tasks.observe(line.note_events)
-        membership = self._membership.child(client, self._assignment.agent_id)
+        self._membership.child(client, self._assignment.agent_id)
         try:
             await client.connect()
             result = await client.query(
                 self._assignment.prompt, until="idle", timeout=self._assignment.timeout
             ).result()
         except BaseException:  # it failed or was cancelled: nothing is left to be said to it, and time counts
-            for child in list(membership.children):
-                child.cancel()
+            client._session.cancel_dependents()
             client._session.request_close()
             raise
         finally:
@@ -171,7 +170,7 @@ class ChildRun:
             final_assistant_message=self._account.last_words,
             usage=self._account.usage(self._elapsed()),
         )
-        self._membership.children.discard(self)
+        self._parent._session.dependents.discard(self.cancel)
         try:
             self._tell(
                 TaskNotificationMessage,

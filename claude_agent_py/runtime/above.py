@@ -30,6 +30,6 @@ class Above(Protocol):
         """Hear of a message of the child's session. The child's tasks know of it already."""
         ...
 
-    def note_waiting(self, request_id: str, agent_id: str, waiting: bool) -> None:
+    def note_waiting(self, prompt_id: str, agent_id: str, waiting: bool) -> None:
         """Hear that an agent of the child's waits for a person whom the child asks itself, or no longer."""
         ...

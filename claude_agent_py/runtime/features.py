@@ -120,12 +120,13 @@ class Features:
 
     def _note_waiting(self, request_id: str, agent_id: str | None, waiting: bool) -> None:
         """Let the tasks know that one of them waits for a person, or no longer."""
+        prompt = f"{request_id} {agent_id}"  # child agents have request ids of their own
         if waiting:
-            self._tasks.track_prompt(request_id, agent_id)
+            self._tasks.track_prompt(prompt, agent_id)
         else:
-            self._tasks.track_prompt_end(request_id)
+            self._tasks.track_prompt_end(prompt)
         if self._above is not None and agent_id is not None:
-            self._above.note_waiting(request_id, agent_id, waiting)
+            self._above.note_waiting(prompt, agent_id, waiting)
 
     async def _deliver_task_events(self) -> None:
         await self._tasks.deliver_forever(self._report)

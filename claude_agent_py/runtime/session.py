@@ -6,6 +6,7 @@ answers the CLI is put together in `features.py`.
 """
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
@@ -81,6 +82,8 @@ class Session:
         """What the CLI answered to `initialize`."""
         self.agents: dict[str, AgentDefinition] = dict(options.agents or {})
         """The definitions of agents that are known, by name; those of child agents come in as they start."""
+        self.dependents: set[Callable[[], None]] = set()
+        """Cancel, each, something that must not outlive the session: a child agent."""
         self._launched: Launched | None = None
         self._connection: Connection | None = None
         self._is_left = False
@@ -167,6 +170,13 @@ class Session:
     def _on_over(self, reason: ClaudeAgentError) -> None:
         self.tasks.process_exited(str(reason).splitlines()[0])
         self.features.end()
+        if isinstance(reason, ConnectionClosedError):  # closed, and not just without its CLI
+            self.cancel_dependents()
+
+    def cancel_dependents(self) -> None:
+        """Cancel what must not outlive the session; returns at once."""
+        for cancel in list(self.dependents):
+            cancel()
 
     async def _initialize(self, connection: Connection, plan: LaunchPlan) -> InitializeReply:
         fields = {**plan.initialize, **self.features.initialize_fields()}

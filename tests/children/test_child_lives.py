@@ -1,0 +1,285 @@
+"""The life of a child: whatever happens to its process, its task ends, with a reason, and nothing is left."""
+
+from typing import Any
+
+import anyio
+import pytest
+from anyio.lowlevel import checkpoint
+from child_clis import MakeAgent, child_cli
+from leftovers import until_gone
+
+from claude_agent_py import (
+    AgentDefinition,
+    Client,
+    ClientOptions,
+    CLIExitError,
+    ConnectionClosedError,
+    Limits,
+    OptionsError,
+    TaskStatus,
+    Timeouts,
+)
+from claude_agent_py.children import ChildAgent
+from claude_agent_py.tasks import RecordKind, TaskHistory
+from claude_agent_py.testing import FakeCLI, Gate, frames, steps
+
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
+
+WRONG = AgentDefinition(description="Works", prompt="You work.", mcp_servers=[{"calc": {"command": "calc"}}])
+"""Its servers cannot be added to those of a file."""
+
+
+def parent(fake: FakeCLI | None = None, **options: Any) -> Client:
+    return Client(ClientOptions(**options), transport=(fake or FakeCLI()).transport())
+
+
+async def test_a_child_works_and_ends(agent_of: MakeAgent) -> None:
+    fake = child_cli(steps.turn("all is done", total_cost_usd=0.25))
+    with anyio.fail_after(10):
+        async with parent() as client:
+            task = await client.spawn(agent_of(fake), "Do it.\nAll of it.")
+            assert (task.description, task.prompt, task.type) == ("Do it.", "Do it.\nAll of it.", "child_agent")
+            assert (task.parent, task.depth, task.is_agent, task.is_backgrounded) == (None, 1, True, True)
+            outcome = await task
+            assert (outcome.status, outcome.summary, outcome.is_report) == (
+                TaskStatus.COMPLETED,
+                "all is done",
+                True,
+            )
+            assert await task.read_output() == "all is done"
+            assert [message.text for message in task.seen_messages] == ["all is done"]
+            assert {message.agent_id for message in task.seen_messages} == {task.id}
+            await until_gone(fake.starts[0].pid)
+    assert outcome.usage is not None
+    assert outcome.usage.cost_usd == 0.25
+    assert outcome.usage.total_tokens > 0
+
+
+async def test_a_crash_is_an_error_with_the_evidence(agent_of: MakeAgent) -> None:
+    fake = child_cli(
+        steps.wait_for_prompt(),
+        frames.of_prompt(frames.assistant("one moment")),
+        frames.task_started("a1", "below"),
+        steps.stderr("Segmentation fault\n"),
+        steps.exit(139),
+    )
+    with anyio.fail_after(10):
+        async with parent() as client:
+            task = await client.spawn(agent_of(fake), "Do it.")
+            outcome = await task
+            below = client.tasks["a1"]
+            assert (await below).status is TaskStatus.FAILED
+            assert below.parent is task
+            assert client.is_open
+            assert await task.read_output() == "one moment"
+    assert outcome.status is TaskStatus.FAILED
+    assert outcome.failure_reason is not None
+    assert "139" in outcome.failure_reason
+    assert "Segmentation fault" in outcome.failure_reason
+
+
+@pytest.mark.parametrize(
+    ("fake", "said"),
+    [
+        (child_cli(steps.stderr("no licence\n"), steps.exit(3)), ["exit code 3", "no licence"]),
+        (child_cli(b"Usage: claude\n", steps.hang()), ["Usage: claude"]),
+        (child_cli(answers={"initialize": None}), ["did not initialize within 0.5 s"]),
+        (child_cli(name="another"), ["the CLI did not take worker"]),
+    ],
+)
+async def test_a_child_that_cannot_start_is_an_error(agent_of: MakeAgent, fake: FakeCLI, said: list[str]) -> None:
+    agent = agent_of(fake, options={"timeouts": Timeouts(connect=0.5)})
+    with anyio.fail_after(10):
+        async with parent() as client:
+            outcome = await (await client.spawn(agent, "Do it."))
+            await until_gone(fake.starts[0].pid)
+    assert outcome.status is TaskStatus.FAILED
+    assert [word for word in said if word not in (outcome.failure_reason or "")] == [], outcome.failure_reason
+
+
+async def test_a_program_that_is_not_there_is_an_error() -> None:
+    agent = ChildAgent(
+        AgentDefinition(description="Works", prompt="Work."), options=ClientOptions(cli_path="/nowhere/claude")
+    )
+    with anyio.fail_after(10):
+        async with parent() as client:
+            outcome = await (await client.spawn(agent, "Do it."))
+    assert outcome.status is TaskStatus.FAILED
+    assert "/nowhere/claude" in (outcome.failure_reason or "")
+
+
+async def test_a_child_that_takes_too_long_is_an_error_and_keeps_its_words(agent_of: MakeAgent) -> None:
+    fake = child_cli(steps.wait_for_prompt(), frames.of_prompt(frames.assistant("half of it")), steps.hang())
+    with anyio.fail_after(10):
+        async with parent() as client:
+            task = await client.spawn(agent_of(fake, timeout=0.3), "Do it.")
+            outcome = await task
+            assert await task.read_output() == "half of it"
+            await until_gone(fake.starts[0].pid)
+    assert outcome.status is TaskStatus.FAILED
+    assert "0.3" in (outcome.failure_reason or "")
+
+
+async def test_an_error_result_is_an_error(agent_of: MakeAgent) -> None:
+    fake = child_cli(steps.turn([frames.of_prompt(frame) for frame in frames.api_error("overloaded", status=529)],
+                                is_error=True, text="overloaded"))  # fmt: skip
+    with anyio.fail_after(10):
+        async with parent() as client:
+            outcome = await (await client.spawn(agent_of(fake), "Do it."))
+    assert outcome.status is TaskStatus.FAILED
+    assert "overloaded" in (outcome.failure_reason or "")
+
+
+@pytest.mark.parametrize("manners", [{}, {"ignore_eof": True, "ignore_sigterm": True}])
+async def test_a_child_is_stopped(agent_of: MakeAgent, manners: dict[str, Any]) -> None:
+    fake = child_cli(
+        steps.wait_for_prompt(), frames.task_started("b1", task_type="local_bash"), steps.hang(), **manners
+    )
+    with anyio.fail_after(15):
+        async with parent() as client:
+            task = await client.spawn(agent_of(fake), "Do it.")
+            await client.tasks.until(lambda: "b1" in client.tasks)
+            outcome = await task.stop()
+            assert not client.tasks.running
+            await until_gone(fake.starts[0].pid)
+    assert (outcome.status, outcome.failure_reason) == (TaskStatus.STOPPED, "it was cancelled")
+    assert client.tasks["b1"].status is TaskStatus.FAILED
+
+
+async def test_stopping_all_stops_children_and_what_they_run(agent_of: MakeAgent) -> None:
+    fake = child_cli(
+        steps.wait_for_prompt(),
+        frames.task_started("a1"),
+        frames.task_started("b1", task_type="local_bash"),
+        steps.hang(),
+    )
+    with anyio.fail_after(15):
+        async with parent() as client:
+            task = await client.spawn(agent_of(fake), "Do it.")
+            await client.tasks.until(lambda: "b1" in client.tasks)
+            await client.tasks.stop_all()
+            assert not client.tasks.running
+    assert task.status is TaskStatus.STOPPED
+
+
+async def test_a_task_of_a_child_is_stopped_through_the_child(agent_of: MakeAgent) -> None:
+    fake = child_cli(
+        steps.wait_for_prompt(),
+        frames.task_started("a1", "below"),
+        steps.wait_for_request("stop_task"),
+        frames.task_updated("a1", "killed"),
+        frames.task_notification("a1", "stopped", "below"),
+        steps.answer(),
+        steps.turn("done", prompt="")[-2:],
+    )
+    with anyio.fail_after(10):
+        async with parent() as client:
+            await client.spawn(agent_of(fake), "Do it.")
+            await client.tasks.until(lambda: "a1" in client.tasks)
+            outcome = await client.tasks["a1"].stop()
+    assert outcome.status is TaskStatus.STOPPED
+    assert fake.requests("stop_task") == [{"subtype": "stop_task", "task_id": "a1"}]
+
+
+async def test_closing_the_client_ends_its_children(agent_of: MakeAgent) -> None:
+    fake = child_cli(steps.wait_for_prompt(), steps.hang())
+    with anyio.fail_after(20):
+        async with parent() as client:
+            task = await client.spawn(agent_of(fake), "Do it.")
+            events = client.tasks.events()
+            await fake.wait_received({"type": "user"})
+        assert task.status is TaskStatus.STOPPED
+        await until_gone(fake.starts[0].pid)
+        async for _ in events:
+            pass  # they end
+
+
+async def test_a_session_that_is_dropped_ends_its_children(agent_of: MakeAgent) -> None:
+    fake = child_cli(steps.wait_for_prompt(), steps.hang())
+    with anyio.fail_after(10):
+        async with parent() as client:
+            task = await client.spawn(agent_of(fake), "Do it.")
+            await fake.wait_received({"type": "user"})
+            client._session.request_close()  # what a finalizer does
+            assert (await task).status is TaskStatus.STOPPED
+        await until_gone(fake.starts[0].pid)
+
+
+async def test_a_child_outlives_the_process_of_its_parent(agent_of: MakeAgent) -> None:
+    crash, go_on = Gate(), Gate()
+    fake = child_cli(steps.wait_for_prompt("Do it."), steps.wait_gate(go_on), frames.of_prompt(frames.assistant("hi")),
+                     frames.of_prompt(frames.result("all is done")))  # fmt: skip
+    with anyio.fail_after(10):
+        async with parent(FakeCLI(steps.wait_gate(crash), steps.exit(1))) as client:
+            task = await client.spawn(agent_of(fake), "Do it.")
+            await fake.wait_received({"type": "user"})
+            events = client.tasks.events()
+            crash.open()
+            await until_closed(client)
+            assert task.status is TaskStatus.RUNNING
+            go_on.open()
+            assert (await task).summary == "all is done"
+            async for _ in events:
+                pass  # the session is over, and its last child with it
+            with pytest.raises(CLIExitError):
+                await client.spawn(agent_of(child_cli()), "one more")
+
+
+async def until_closed(client: Client) -> None:
+    while client.is_open:
+        await checkpoint()
+
+
+async def test_children_wait_for_a_process(agent_of: MakeAgent) -> None:
+    gate = Gate()
+    slow = child_cli(steps.wait_for_prompt(), steps.wait_gate(gate), frames.of_prompt(frames.result("slow")))
+    quick = child_cli(steps.turn("quick"))
+    history = TaskHistory(":memory:")
+    with anyio.fail_after(10):
+        async with parent(limits=Limits(child_processes=1)) as client, history:
+            history.attach(client.tasks, "s1")
+            first = await client.spawn(agent_of(slow), "one")
+            await slow.wait_received({"type": "user"})
+            second = await client.spawn(agent_of(quick), "two")
+            assert (first.status, second.status) == (TaskStatus.RUNNING, TaskStatus.PENDING)
+            assert quick.starts == []
+            third = await client.spawn(agent_of(child_cli()), "three")
+            assert (await third.stop()).status is TaskStatus.STOPPED
+            gate.open()
+            assert [(await task).summary for task in (first, second)] == ["slow", "quick"]
+            await client.close()
+            kinds = {
+                task.description: [record.kind for record in await history.records("s1", task.id)]
+                for task in (first, second, third)
+            }
+    assert kinds == {
+        "one": [RecordKind.CREATED, RecordKind.STARTED, RecordKind.COMPLETED],
+        "two": [RecordKind.CREATED, RecordKind.STARTED, RecordKind.COMPLETED],
+        "three": [RecordKind.CREATED, RecordKind.CANCELLED],
+    }
+
+
+async def test_only_children_that_start_are_counted(agent_of: MakeAgent) -> None:
+    agent = agent_of(child_cli(steps.turn("ok")))
+    wrong = agent_of(child_cli(), definition=WRONG, options={"mcp_servers": "servers.json"})
+    with anyio.fail_after(10):
+        async with parent(limits=Limits(child_total=1)) as client:
+            with pytest.raises(OptionsError, match="mcp_servers"):
+                await client.spawn(wrong, "Do it.")
+            with pytest.raises(OptionsError, match="prompt"):
+                await client.spawn(agent, " \n")
+            assert (await (await client.spawn(agent, "Do it."))).summary == "ok"
+            with pytest.raises(OptionsError, match=r"limits\.child_total"):
+                await client.spawn(agent, "Do it.")
+            assert len(client.tasks) == 1
+
+
+async def test_no_child_without_a_session(agent_of: MakeAgent) -> None:
+    client = parent()
+    with pytest.raises(ConnectionClosedError):
+        await client.spawn(agent_of(child_cli()), "Do it.")
+    async with client:
+        pass
+    with pytest.raises(ConnectionClosedError):
+        await client.spawn(agent_of(child_cli()), "Do it.")
+    assert len(client.tasks) == 0
