@@ -16,7 +16,7 @@ from claude_agent_py.options import ClientOptions, options_or_defaults
 from claude_agent_py.protocol.turns import Until
 from claude_agent_py.runtime.detached import in_event_loop
 from claude_agent_py.runtime.feed import RunFeed
-from claude_agent_py.runtime.prompts import Prompt, is_stream, prompt_message
+from claude_agent_py.runtime.prompts import Prompt, check_run_arguments, is_stream, prompt_message
 from claude_agent_py.runtime.result import RunResult
 from claude_agent_py.runtime.run import InterruptReceipt, Run
 from claude_agent_py.runtime.subagents import Subagent
@@ -42,6 +42,7 @@ def query(
         OptionsError: The prompt is empty or of a wrong type, or `options` is something else.
     """
     options = options_or_defaults(options)
+    check_run_arguments(until, timeout)
     if not is_stream(prompt):
         prompt_message(prompt, verbatim=options.verbatim_prompts)  # a bad one is an error here and not later
     source = _OneShot(options, prompt, until, timeout)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from pydantic import Field
+from pydantic import Field, StrictBool
 
 from claude_agent_py.configuration import ConfigModel, snake_case
 
@@ -16,8 +16,9 @@ SYSTEM_PROMPT_DYNAMIC_BOUNDARY: Final = "__SYSTEM_PROMPT_DYNAMIC_BOUNDARY__"
 """A block of a system prompt of its own: what stands before it is the same for all sessions and can be cached for all
 of them; what stands after it is this session's."""
 
-Seconds: TypeAlias = Annotated[float, Field(gt=0)]
-Bytes: TypeAlias = Annotated[int, Field(gt=0)]
+Seconds: TypeAlias = Annotated[float, Field(gt=0, strict=True)]
+Bytes: TypeAlias = Annotated[int, Field(gt=0, strict=True)]
+Count: TypeAlias = Annotated[int, Field(ge=0, strict=True)]
 MEBIBYTE: Final = 1024 * 1024
 
 
@@ -27,7 +28,7 @@ class Timeouts(ConfigModel):
     connect: Seconds | None = 60.0
     """From the start of the program to its answer to `initialize`. A program that ends earlier fails at once."""
     first_message: Seconds | None = None
-    """From the prompt to the first message of its run."""
+    """From the prompt to the first that the model says or does. What the CLI says of itself does not count."""
     silence: Seconds | None = None
     """How long a run may make no progress: content, tool traffic, task events. Status pings do not count."""
     run: Seconds | None = None
@@ -46,16 +47,16 @@ class Limits(ConfigModel):
     megabytes are ordinary: a file that the model wrote is one line."""
     mailbox_bytes: Bytes = 64 * MEBIBYTE
     """How much may wait in memory for one reader. More goes to a temporary file; nothing is lost."""
-    unclaimed_messages: Annotated[int, Field(ge=0)] = 1000
+    unclaimed_messages: Count = 1000
     """How many messages that belong to no run are kept for the first reader of `client.messages()`."""
     stderr_bytes: Bytes = 64 * 1024
     """How much of the end of the CLI's stderr is kept for errors."""
-    child_depth: Annotated[int, Field(ge=0)] = 3
+    child_depth: Count = 3
     """How deep child agents may be nested: 1 allows children, 2 their children, 0 none."""
-    child_processes: Annotated[int, Field(gt=0)] = 4
+    child_processes: Annotated[int, Field(gt=0, strict=True)] = 4
     """How many child processes run at once, in each generation; further ones wait for their turn. (A child that waits
     for its children must not keep them from starting.) A process takes 100 to 200 MB."""
-    child_total: Annotated[int, Field(ge=0)] = 100
+    child_total: Count = 100
     """How many children a client may start in its life, all generations together."""
 
 
@@ -67,7 +68,7 @@ class SystemPromptText(ConfigModel):
 
     text: str | list[str]
     """The prompt, or its blocks. One block may be `SYSTEM_PROMPT_DYNAMIC_BOUNDARY`."""
-    snapshot: bool | None = None
+    snapshot: StrictBool | None = None
     """False: a resumed session uses this prompt. By default it goes on with the one that it began with."""
 
 
@@ -76,10 +77,10 @@ class SystemPromptPreset(ConfigModel):
 
     append: str | None = None
     """Text at its end."""
-    exclude_dynamic_sections: bool | None = None
+    exclude_dynamic_sections: StrictBool | None = None
     """True: what differs between machines (directory, git status, memory) goes into the first user message instead, so
     that the prompt can be cached for many users."""
-    snapshot: bool | None = None
+    snapshot: StrictBool | None = None
     """See `SystemPromptText`."""
 
 
@@ -87,7 +88,7 @@ class SystemPromptFile(ConfigModel):
     """A system prompt of your own, read by the CLI from a file."""
 
     path: Path
-    snapshot: bool | None = None
+    snapshot: StrictBool | None = None
     """See `SystemPromptText`."""
 
 
@@ -138,7 +139,7 @@ class ThinkingAdaptive(ConfigModel):
 class ThinkingEnabled(ConfigModel):
     """The model thinks within a budget. For older models."""
 
-    budget_tokens: Annotated[int, Field(ge=1)] | None = None
+    budget_tokens: Annotated[int, Field(ge=1, strict=True)] | None = None
     """None is the same as `ThinkingAdaptive`."""
     display: ThinkingDisplay | None = None
 
@@ -176,7 +177,7 @@ class PluginConfig(ConfigModel):
 
     path: Path
     """Its directory or `.zip`."""
-    skip_mcp_discovery: bool = False
+    skip_mcp_discovery: StrictBool = False
     """Do not start the MCP servers that it brings along."""
 
 

@@ -142,7 +142,7 @@ class TurnRouter:
         self._follow_ups = FollowUps()
         self._other = _Rule(self._on_other, is_progress=False)
         self._rules: dict[type, _Rule] = {
-            InitMessage: _Rule(self._on_init),
+            InitMessage: _Rule(self._on_init, is_progress=False),
             StreamEventMessage: _Rule(self._on_delta),
             ThinkingTokensMessage: _Rule(self._on_other),
             AssistantMessage: _Rule(self._on_assistant),
@@ -372,6 +372,10 @@ class TurnRouter:
         owner = self._owner_of_prompt.pop(prompt, None)
         if owner is not None:
             self._runs[owner].waiting.pop(prompt, None)
+
+    def waits_for_idle(self, run_id: int) -> bool:
+        """Tell whether an open run has all its answers and only waits for the session to be idle."""
+        return run_id in self._waiting_for_idle()
 
     # Audiences ---------------------------------------------------------------------------------------------------
 

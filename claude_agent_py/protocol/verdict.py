@@ -34,6 +34,15 @@ BY_TERMINAL_REASON: Final[dict[str, type[RunError]]] = {
     "stop_hook_prevented": errors.HookStoppedError,
 }
 
+BY_API_ERROR: Final[dict[str, type[RunError]]] = {
+    "org_disabled_credential": errors.BillingError,
+}
+
+BY_STOP_REASON: Final[dict[str, type[RunError]]] = {
+    "refusal": errors.RefusalError,
+    "model_context_window_exceeded": errors.PromptTooLongError,
+}
+
 BY_ASSISTANT_ERROR: Final[dict[str, type[RunError]]] = {
     "authentication_failed": errors.AuthenticationError,
     "oauth_org_not_allowed": errors.AuthenticationError,
@@ -43,10 +52,14 @@ BY_ASSISTANT_ERROR: Final[dict[str, type[RunError]]] = {
     "account_on_hold": errors.BillingError,
     "rate_limit": errors.RateLimitedError,
     "overloaded": errors.OverloadedError,
-    "invalid_request": errors.InvalidRequestError,
     "model_not_found": errors.ModelNotFoundError,
-    "server_error": errors.ServerError,
     "max_output_tokens": errors.MaxOutputTokensError,
+}
+"""What the CLI calls the failure, where that says more than the status: an empty account is a 400, for example."""
+
+BY_VAGUE_ERROR: Final[dict[str, type[RunError]]] = {
+    "invalid_request": errors.InvalidRequestError,
+    "server_error": errors.ServerError,
 }
 
 BY_STATUS: Final[dict[int, type[RunError]]] = {
@@ -74,6 +87,8 @@ def error_of(result: ResultMessage, messages: Iterable[Any]) -> RunError | None:
     spoken = _last_error_message(turn)
     cls = _classify(result, spoken, turn)
     text = _text(result, spoken)
+    if cls is errors.InterruptedRunError:  # the CLI's own words are about its insides
+        text = f"the run was interrupted ({result.terminal_reason})"
     if cls is errors.RateLimitedError:
         return errors.RateLimitedError(text, resets_at=_resets_at(history))
     return cls(text)
@@ -88,21 +103,21 @@ def _turn_of(result: ResultMessage, history: list[Any]) -> list[Any]:
 
 
 def _classify(result: ResultMessage, spoken: AssistantMessage | None, turn: list[Any]) -> type[RunError]:
-    """Find the class: what ended the turn, then the HTTP status, then what the API's error was called."""
+    """Find the class: what ended the turn, then what the failure is called, then the HTTP status."""
     status = int(result.api_error_status or 0)
+    said = str(spoken.error) if spoken else ""
     candidates = (
-        errors.RefusalError if _is_refusal(result, turn) else None,
+        BY_STOP_REASON.get(result.stop_reason or ""),
+        errors.RefusalError if any(isinstance(m, ModelRefusalNoFallbackMessage) for m in turn) else None,
         BY_SUBTYPE.get(result.subtype),
         BY_TERMINAL_REASON.get(result.terminal_reason or ""),
+        BY_API_ERROR.get(result.api_error or (spoken.api_error if spoken else None) or ""),
+        BY_ASSISTANT_ERROR.get(said),
         BY_STATUS.get(status),
-        BY_ASSISTANT_ERROR.get(str(spoken.error) if spoken else ""),
+        BY_VAGUE_ERROR.get(said),
         errors.ServerError if status >= 500 else None,
     )
     return next((c for c in candidates if c is not None), RunError)
-
-
-def _is_refusal(result: ResultMessage, turn: list[Any]) -> bool:
-    return result.stop_reason == "refusal" or any(isinstance(m, ModelRefusalNoFallbackMessage) for m in turn)
 
 
 def _last_error_message(turn: list[Any]) -> AssistantMessage | None:

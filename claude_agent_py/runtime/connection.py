@@ -582,6 +582,7 @@ class Connection:
     def fail_run(self, feed: RunFeed, failure: Callable[[], BaseException]) -> None:
         """End a run from this side (its prompts could not be had, say)."""
         self._feeds.pop(feed.run_id, None)
+        feed.tasks = self.tasks_of(feed)
         self._engine.drop_run(feed.run_id)
         feed.close(None, failure)
 
@@ -594,6 +595,10 @@ class Connection:
     def tasks_of(self, feed: RunFeed) -> frozenset[str]:
         """Give the ids of the tasks that belong to a run."""
         return feed.tasks if feed.is_over else self._engine.turns.tasks_of(feed.run_id)
+
+    def waits_for_idle(self, feed: RunFeed) -> bool:
+        """Tell whether a run has all its answers and only waits for the session to be idle."""
+        return self._engine.turns.waits_for_idle(feed.run_id)
 
     def queued_prompts(self, feed: RunFeed) -> tuple[str, ...]:
         """Give the prompts of a run that the CLI has not started on, as far as it said."""

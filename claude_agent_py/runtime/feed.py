@@ -33,6 +33,7 @@ class RunFeed:
         self.end: RunEnd | None = None
         self.failure: Callable[[], BaseException] | None = None
         """What became of the run, where it is not over by the CLI's word: called for each who is to be told."""
+        self.was_interrupted = False
         self.mailbox = Mailbox(max_bytes)
         self._over = anyio.Event()
 

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias
 from pydantic import TypeAdapter
 
 from claude_agent_py.agents import AgentDefinition
-from claude_agent_py.errors import ControlError, StructuredOutputError, TaskError
+from claude_agent_py.errors import ControlError, InterruptedRunError, OptionsError, StructuredOutputError, TaskError
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.protocol.ports import ControlPort
 from claude_agent_py.protocol.turns import RunLimits, Until
 from claude_agent_py.runtime.connection import Connection
 from claude_agent_py.runtime.feed import RunFeed
-from claude_agent_py.runtime.prompts import Prompt, is_stream, prompt_message
+from claude_agent_py.runtime.prompts import Prompt, check_run_arguments, is_stream, prompt_message
 from claude_agent_py.runtime.result import RunResult, structured_output
 from claude_agent_py.runtime.run import InterruptReceipt, Run
 from claude_agent_py.tasks import Task, TaskManager
@@ -60,6 +60,7 @@ class Prompting:
 
     def query(self, prompt: Prompt, *, until: Until, timeout: float | None) -> Run:
         """Send a prompt and give its run. See `Client.query`."""
+        check_run_arguments(until, timeout)
         messages = [] if is_stream(prompt) else [prompt_message(prompt, verbatim=self._options.verbatim_prompts)]
         connection = self._session.connection
         feed = connection.open_run(until, self._limits(timeout))
@@ -85,6 +86,8 @@ class Prompting:
         try:
             async for prompt in prompts:
                 connection.send_prompt(feed, prompt_message(prompt, verbatim=self._options.verbatim_prompts))
+            if not feed.prompts:
+                raise OptionsError("the iterable ended without giving one", option="prompt")
         except Exception as exception:
             failure = exception
             connection.fail_run(feed, lambda: failure)
@@ -97,14 +100,6 @@ class Prompting:
         Raises:
             StructuredOutputError: An `output_type` was asked for, and no output came or it does not fit.
         """
-        unfinished = feed.tasks & self._tasks.live_ids()
-        if unfinished:
-            logger.warning(
-                "a run ended while %d of its background tasks go on (%s); await them through client.tasks, or run "
-                'until="idle"',
-                len(unfinished),
-                ", ".join(sorted(unfinished)),
-            )
         result = RunResult(
             result=feed.own_result,
             results=feed.results,
@@ -112,7 +107,14 @@ class Prompting:
             tasks=self.tasks_of(feed),
             agents=self.agents_of(feed),
             prompts=feed.prompts,
+            was_interrupted=feed.was_interrupted,
         )
+        if result.unfinished_tasks:
+            logger.warning(
+                "a run ended while background tasks of it go on: %s; await them through client.tasks, or run "
+                'until="idle"',
+                ", ".join(repr(task.description) for task in result.unfinished_tasks),
+            )
         if result.is_error:
             return result
         try:
@@ -135,12 +137,19 @@ class Prompting:
 
     async def interrupt(self, feed: RunFeed, *, cancel_queued: bool, stop_tasks: bool) -> InterruptReceipt:
         """Stop the work on a run. See `Run.interrupt`."""
+        if feed.is_over:
+            if stop_tasks:
+                await self._stop_tasks(feed)
+            return InterruptReceipt(outcome="too_late")
         queued = self._session.connection.queued_prompts(feed)
         dequeued = tuple([prompt for prompt in queued if await self._dequeue(prompt)])
         if queued and len(dequeued) == len(feed.prompts):
             return InterruptReceipt(outcome="dequeued", cancelled=dequeued)
+        feed.was_interrupted = True
         flags = {"cancel_queued": True} if cancel_queued else {}
         reply = await self._session.control("interrupt", **flags)
+        if self._session.connection.waits_for_idle(feed):
+            self._session.connection.fail_run(feed, lambda: InterruptedRunError("the run was interrupted"))
         if stop_tasks:
             await self._stop_tasks(feed)
         return InterruptReceipt(

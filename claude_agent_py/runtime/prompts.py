@@ -19,6 +19,19 @@ Prompt: TypeAlias = PromptContent | AsyncIterable[PromptContent]
 """What `query` takes: one prompt, or an async iterable of prompts."""
 
 
+def check_run_arguments(until: Any, timeout: Any) -> None:
+    """Check what `query` and `run` are told beside the prompt.
+
+    Raises:
+        OptionsError: `until` is no such word, or `timeout` no positive number of seconds.
+    """
+    if until not in ("result", "idle"):
+        raise OptionsError(f"must be 'result' or 'idle', not {until!r}", option="until")
+    is_number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
+    if timeout is not None and not (is_number and timeout > 0):
+        raise OptionsError(f"must be a positive number of seconds, or None, not {timeout!r}", option="timeout")
+
+
 def is_stream(prompt: Any) -> bool:
     """Tell whether a prompt is an async iterable of prompts."""
     return isinstance(prompt, AsyncIterable)

@@ -61,6 +61,9 @@ class Record(Sequence[Any]):
             return NotImplemented
         return len(self) == len(other) and all(mine == theirs for mine, theirs in zip(self, other, strict=True))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return list, (list(self),)  # a file cannot travel
+
     __hash__ = None  # type: ignore[assignment]
 
     def _get(self, position: int) -> Any:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
 
-from claude_agent_py.errors import PromptCancelledError, RunError, StructuredOutputError
+from claude_agent_py.errors import InterruptedRunError, PromptCancelledError, RunError, StructuredOutputError
 from claude_agent_py.protocol.verdict import error_of
 from claude_agent_py.tasks import Task
 from claude_agent_py.tools.traffic import ToolCallRecord, ToolTraffic
@@ -44,6 +44,8 @@ class RunResult:
     """Those of `tasks` that are subagents or child agents, with their definitions."""
     prompts: Sequence[str] = ()
     """The uuids under which the prompts were sent; a result names those that it answers in `prompt_uuids`."""
+    was_interrupted: bool = False
+    """Whether `Run.interrupt` stopped the CLI's work on it."""
     output: Any = None
     """The structured output: an instance of `output_type` where the options name one, else the plain JSON value."""
 
@@ -57,7 +59,7 @@ class RunResult:
     def text(self) -> str:
         """The last answer that is not empty; after `until="idle"` usually the synthesis of what the tasks brought."""
         answers = (r.result for r in reversed(self.results) if r.result and not r.is_error)
-        failures = (r.error_text for r in reversed(self.results) if r.is_error)
+        failures = (r.result for r in reversed(self.results) if r.result and r.is_error)
         return next(answers, None) or next(failures, None) or self._last_spoken
 
     @property
@@ -155,6 +157,8 @@ class RunResult:
 
     def error(self) -> RunError | None:
         """Give the error that this result stands for, with the result attached; None for a good one."""
+        if self.result is None and self.was_interrupted:
+            return InterruptedRunError("the run was interrupted", result=self)
         if self.result is None:
             return PromptCancelledError("the prompt was taken back before it was answered", result=self)
         failed = self.result if self.result.is_error else self.results[-1]

@@ -115,9 +115,13 @@ class Run:
     # Messages ----------------------------------------------------------------------------------------------------
 
     def __aiter__(self) -> AsyncIterator["RunMessage"]:
+        self._begin_again()
+        return _Messages(self)
+
+    def _begin_again(self) -> None:
+        """Once all messages were given, give again those that are kept."""
         if self._is_exhausted:
             self._reads, self._position, self._is_exhausted = "record", 0, False
-        return _Messages(self)
 
     def _ready(self) -> "RunMessage | None":
         """Take the next message if it is at hand: `_next` without the detours, for a reader who is behind."""
@@ -150,10 +154,12 @@ class Run:
         With `include_partial_messages` the pieces are deltas, else whole blocks. Where the API broke off and the CLI
         started the answer again, what was given already is not repeated. Consumes the run's messages.
         """
+        self._begin_again()
         return _Text(self)
 
     def tool_calls(self) -> AsyncIterator[ToolCallRecord]:
         """Iterate the run's tool calls, each when its result is there. Consumes the run's messages."""
+        self._begin_again()
         return _ToolCalls(self)
 
     # Result ------------------------------------------------------------------------------------------------------
@@ -214,8 +220,6 @@ class Run:
             ControlError: The CLI did not take it.
         """
         feed = await self._started()
-        if feed.is_over:
-            return InterruptReceipt(outcome="too_late")
         return await self._source.interrupt(feed, cancel_queued=cancel_queued, stop_tasks=stop_tasks)
 
     async def __aenter__(self) -> Self:

@@ -669,7 +669,7 @@ def test_a_run_may_not_take_longer_than_its_limit_however_busy_it_is() -> None:
 def test_the_first_message_must_come_in_time() -> None:
     scene = Scene()
     slow = scene.ask("a", limits=RunLimits(first_message=5.0))
-    scene.cli(queued("a"), started("a"), running())  # says that it was heard, not that it works
+    scene.cli(queued("a"), started("a"), running(), init("a"))  # says that it was heard, not that the model works
     scene.wait(60)
     assert scene.end_of(slow) == "first_message"
     assert scene.ended_at[slow] == 105.0
@@ -678,7 +678,7 @@ def test_the_first_message_must_come_in_time() -> None:
 def test_after_the_first_message_that_limit_is_over() -> None:
     scene = Scene()
     run = scene.ask("a", limits=RunLimits(first_message=5.0))
-    scene.cli(started("a"), init("a"))
+    scene.cli(started("a"), init("a"), says("something"))
     scene.wait(60)
     assert scene.end_of(run) is None
 

@@ -10,6 +10,7 @@ from pydantic import BaseModel
 import claude_agent_py
 from claude_agent_py import (
     AuthenticationError,
+    BillingError,
     BudgetExceededError,
     Client,
     InterruptedRunError,
@@ -323,3 +324,67 @@ async def test_settings_that_the_cli_would_drop_are_an_error() -> None:
             await Client(model.options(settings={"permissions": {"deny": "no list"}})).connect()
         async with Client(model.options(settings={"permissions": {"deny": ["Bash"]}})) as client:
             assert client.is_open
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"until": "Result"}, {"timeout": "5"}, {"timeout": 0}, {"timeout": float("nan")}, {"timeout": True}]
+)
+async def test_wrong_arguments_touch_nothing(wrong: dict[str, Any]) -> None:
+    with ScriptedModel([text("fine")]) as model:
+        async with Client(model.options()) as client:
+            with pytest.raises(OptionsError, match=next(iter(wrong))):
+                client.query("x", **wrong)
+            with pytest.raises(OptionsError, match=next(iter(wrong))):
+                query("x", model.options(), **wrong)
+            with anyio.fail_after(30):
+                assert (await client.query("y")).text == "fine"
+
+
+async def test_a_prompt_iterator_that_gives_nothing_is_an_error() -> None:
+    async def nothing() -> AsyncIterator[str]:
+        for prompt in ():
+            yield prompt
+
+    with ScriptedModel([text("fine")]) as model:
+        async with Client(model.options()) as client:
+            with anyio.fail_after(30), pytest.raises(OptionsError, match="prompt"):
+                await client.query(nothing())
+
+
+async def test_interrupting_a_run_that_waits_for_its_tasks_ends_it_and_spares_them() -> None:
+    shell = tool_use("Bash", {"command": "sleep 30", "description": "Wait", "run_in_background": True})
+    with ScriptedModel([Reply(shell), text("started")]) as model:
+        async with Client(model.options()) as client:
+            with anyio.fail_after(60):
+                one = client.query("go", until="idle")
+                async for message in one:
+                    if isinstance(message, ResultMessage):
+                        break
+                receipt = await one.interrupt()
+                with pytest.raises(InterruptedRunError) as caught:
+                    await one
+                (task,) = client.tasks
+                assert not task.done
+                late = await one.interrupt(stop_tasks=True)
+                await task.wait(timeout=10)
+    assert receipt.outcome == "interrupted"
+    assert late.outcome == "too_late"
+    assert caught.value.result.result.result == "started"
+
+
+async def test_an_empty_account_is_a_billing_error() -> None:
+    words = "Your credit balance is too low to access the Anthropic API."
+    with ScriptedModel([], on_exhausted=Failure(400, message=words)) as model:
+        with anyio.fail_after(60), pytest.raises(BillingError):
+            await run("hi", model.options())
+
+
+async def test_the_model_s_silence_is_noticed_although_the_cli_talks() -> None:
+    gate = Gate()
+    with ScriptedModel([Reply("late", after=gate)]) as model:
+        options = model.options()
+        async with Client(options.replace(timeouts=options.timeouts.replace(first_message=0.5))) as client:
+            with anyio.fail_after(30), pytest.raises(RunTimeoutError) as caught:
+                await client.query("slow")
+            gate.open()
+    assert caught.value.kind == "first_message"
