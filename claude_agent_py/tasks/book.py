@@ -231,6 +231,7 @@ class Book:
 
     def settle(self, entry: Entry, run: Run, now: float) -> None:
         """Publish the outcome of a run that is over, or a better one than was published."""
+        run.mend_start()
         old, new = run.outcome, entry.outcome_of(run)
         run.outcome = new
         if run is entry.run:

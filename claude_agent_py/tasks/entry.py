@@ -15,6 +15,7 @@ from claude_agent_py.wire.tasks import CHILD_AGENT, TaskNotificationMessage, Tas
 AGENT_TYPES: Final = frozenset({"local_agent", "remote_agent", "in_process_teammate", CHILD_AGENT})
 SHELL_TYPES: Final = frozenset({"local_bash", "monitor_mcp", "monitor_ws"})
 _AGENT_ID: Final = re.compile(r"a[0-9a-f]{16}")
+_RUN_ID: Final = re.compile(r"(0[0-9a-z]{8})-[0-9a-f]{8}\Z")
 _SHELL_ID: Final = re.compile(r"b[0-9a-z]{8}")
 
 
@@ -64,6 +65,18 @@ class Run:
         if self.status is TaskStatus.COMPLETED:
             return None
         return self.failure_reason or (self.stop_reason if self.status is TaskStatus.STOPPED else None)
+
+    def mend_start(self) -> None:
+        """Put right a start that is later than the end: a replay, whose starts are by our clock and ends by the CLI's.
+
+        Run ids begin with the time in milliseconds, to the base of 36 (measured; they are promised only to sort).
+        """
+        if self.ended_at is None or self.ended_at >= self.started_at:
+            return
+        named = _RUN_ID.match(self.run_id or "")
+        begun = int(named[1], 36) / 1000 if named else 0.0
+        used = self.usage.duration_ms / 1000 if self.usage else 0.0
+        self.started_at = begun if 0 < begun <= self.ended_at else self.ended_at - used
 
     def move(self, signal: Signal, by: Evidence | None = None) -> bool:
         """Take a signal; give whether the status changed."""

@@ -154,7 +154,7 @@ class Task:
 
     @property
     def started_at(self) -> float:
-        """When the current run began, in seconds since the epoch, by this side's clock."""
+        """When the current run began, in seconds since the epoch, by this side's clock (by the CLI's in a replay)."""
         return self._entry.run.started_at
 
     @property

@@ -56,6 +56,15 @@ def test_the_outcome_waits_for_the_report(desk: Desk) -> None:
     assert desk.run("a1").outcome.ended_at == 5.0
 
 
+def test_an_end_is_never_before_its_start(desk: Desk) -> None:
+    desk.clock.now = 9000.0  # a replay: the end is by the clock of the CLI
+    for task_id, usage in (("a1", {"duration_ms": 1500}), ("a2", None)):
+        desk.fold(frames.task_started(task_id), frames.task_updated(task_id, "completed", end_time=5_000_000))
+        desk.fold(frames.task_notification(task_id, usage=usage))
+        outcome = desk.run(task_id).outcome
+        assert (outcome.ended_at, outcome.duration) == (5000.0, 1.5 if usage else 0.0)
+
+
 def test_a_killed_task_may_end_with_an_update_alone(desk: Desk) -> None:
     desk.fold(frames.task_started("a1"), frames.task_updated("a1", "killed"))
     assert desk.status("a1") == "stopped"

@@ -1,10 +1,10 @@
 """Every recording of the real CLI, folded: what the ledger says is what the CLI's own last frames said."""
 
 import pytest
-from folding import fold_recording, kinds
-from recordings_loader import frames, names
+from folding import Clock, fold_recording, kinds, tracking
+from recordings_loader import frames, names, records
 
-from claude_agent_py.tasks import Evidence, TaskFinished, TaskReopened
+from claude_agent_py.tasks import Evidence, TaskFinished, TaskManager, TaskReopened
 from claude_agent_py.tasks.ledger import Ledger
 
 WITH_TASKS = [
@@ -17,6 +17,12 @@ def said_ends(name: str) -> dict[Run, str]:
     """Give the status of each notification, by task and run."""
     said = [frame for frame in frames(name) if frame.get("subtype") == "task_notification"]
     return {(frame["task_id"], frame.get("run_id")): frame["status"] for frame in said}
+
+
+def times_of(name: str, subtype: str) -> dict[str, float]:
+    """Give when each run was spoken of by a message of this kind, the last time."""
+    out = [record for record in records(name) if record.direction == "out"]
+    return {record.value["run_id"]: record.at for record in out if record.value.get("subtype") == subtype}
 
 
 def test_there_are_recordings_with_tasks() -> None:
@@ -125,3 +131,14 @@ def test_a_task_that_the_model_stopped_says_so() -> None:
     assert [(outcome.status, outcome.failure_reason) for outcome in outcomes if outcome] == [
         ("stopped", "stopped by the model (TaskStop)")
     ] * 2
+
+
+@pytest.mark.parametrize("name", ["tasks/s02_bg_bash_completed_failed_stopped", "tasks/s02_bg_stopped"])
+def test_a_replay_takes_as_long_as_the_session_did(name: str) -> None:
+    starts, ends = times_of(name, "task_started"), times_of(name, "task_updated")
+    manager = tracking(TaskManager(clock=Clock(4e9)), *frames(name))  # much later
+    outcomes = [outcome for task in manager for outcome in task.outcomes if outcome.run_id in ends]
+    assert outcomes
+    for outcome in outcomes:
+        assert outcome.run_id is not None
+        assert outcome.duration == pytest.approx(ends[outcome.run_id] - starts[outcome.run_id], abs=0.1)
