@@ -147,6 +147,9 @@ class SubprocessTransport(Transport):
         except (anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError):
             self._stdout_over.set()
             return b""
+        except BaseException:
+            self._stdout_over.set()  # the reader is cancelled, and will read no more
+            raise
 
     async def send(self, data: bytes) -> None:
         """Write to stdin."""

@@ -1,0 +1,294 @@
+"""Sessions that nobody closes: the process ends with the event loop, or with the run that nobody holds any more."""
+
+import asyncio
+import gc
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from leftovers import children, is_alive, pipes, until_gone
+
+from claude_agent_py import Client, ClientOptions, query, run, run_sync
+from claude_agent_py.testing import FakeCLI, frames, steps
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the installed fake is a shell script")
+
+BACKENDS = pytest.mark.parametrize("backend", ["asyncio", "trio", "bare asyncio", "bare trio"])
+
+
+def run_loop(backend: str, main: Callable[[], Awaitable[None]]) -> None:
+    """Run an event loop from its start to its end, as a user's program does."""
+    if backend == "bare asyncio":
+        asyncio.run(main())  # type: ignore[arg-type]
+    elif backend == "bare trio":
+        import trio
+
+        trio.run(main)
+    else:
+        anyio.run(main, backend=backend)
+
+
+@pytest.fixture
+def options(tmp_path: Path) -> Callable[..., ClientOptions]:
+    """Make options whose program is a fake; check at the end that no process and no pipe is left."""
+    return lambda fake, **more: ClientOptions(cli_path=fake.install(tmp_path), **more)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left() -> Any:
+    before = children(), pipes()
+    yield
+    gc.collect()
+    assert children() <= before[0], "a process is left"
+    assert pipes().items() <= before[1].items(), "a pipe is left"
+
+
+MakeOptions = Callable[..., ClientOptions]
+
+
+@BACKENDS
+def test_a_loop_that_ends_without_a_close_ends_the_process(backend: str, options: MakeOptions) -> None:
+    fake = FakeCLI(steps.turn("one"), steps.wait_for_prompt())
+    made = Client(options(fake))
+
+    async def main() -> None:
+        await made.connect()
+        assert (await made.query("hi")).text == "one"
+        made.query("and more")
+
+    run_loop(backend, main)
+    assert made.pid is not None
+    assert not is_alive(made.pid)
+    assert not made.is_open
+
+
+@BACKENDS
+def test_a_loop_that_fails_ends_the_process(backend: str, options: MakeOptions) -> None:
+    made = Client(options(FakeCLI(ignore_eof=True)))
+
+    async def main() -> None:
+        await made.connect()
+        raise LookupError
+
+    with pytest.raises(LookupError):
+        run_loop(backend, main)
+    assert made.pid is not None
+    assert not is_alive(made.pid)
+
+
+@BACKENDS
+def test_a_program_that_ignores_everything_ends_with_the_loop(backend: str, options: MakeOptions) -> None:
+    made = Client(options(FakeCLI(ignore_eof=True, ignore_sigterm=True)))
+    run_loop(backend, made.connect)
+    assert made.pid is not None
+    assert not is_alive(made.pid)
+
+
+@BACKENDS
+def test_a_session_that_was_left_alone_ends_with_the_loop(backend: str, options: MakeOptions) -> None:
+    made = Client(options(FakeCLI(steps.turn([frames.task_started("t1")]), ignore_eof=True)))
+
+    async def main() -> None:
+        await made.connect()
+        await made.query("hi")
+        await made.close(tasks="leave")
+
+    run_loop(backend, main)
+    assert made.pid is not None
+    assert not is_alive(made.pid)
+
+
+@BACKENDS
+def test_handlers_at_work_end_with_the_loop(backend: str, options: MakeOptions) -> None:
+    begun: list[bool] = []
+
+    async def can_use_tool(*args: Any) -> Any:
+        begun.append(True)
+        await anyio.sleep_forever()
+
+    made = Client(options(FakeCLI(frames.can_use_tool("r1")), can_use_tool=can_use_tool))
+
+    async def main() -> None:
+        await made.connect()
+        while not begun:
+            await anyio.sleep(0.005)
+
+    run_loop(backend, main)
+    assert made.pid is not None
+    assert not is_alive(made.pid)
+
+
+# Runs with a process of their own --------------------------------------------------------------------------------
+
+
+@BACKENDS
+def test_leaving_a_loop_over_a_run_ends_its_process(backend: str, options: MakeOptions) -> None:
+    fake = FakeCLI(steps.wait_for_prompt(), frames.of_prompt(frames.assistant("one")), steps.wait_for_prompt())
+    chosen = options(fake)
+
+    async def main() -> None:
+        with anyio.fail_after(10):
+            async for _ in query("hi", chosen):
+                break
+            await until_gone(fake.starts[0].pid)
+
+    run_loop(backend, main)
+    assert len(fake.starts) == 1
+
+
+@BACKENDS
+def test_dropping_a_run_ends_its_process(backend: str, options: MakeOptions) -> None:
+    fake = FakeCLI(steps.wait_for_prompt(), frames.of_prompt(frames.assistant("one")), steps.wait_for_prompt())
+    chosen = options(fake)
+
+    async def main() -> None:
+        with anyio.fail_after(10):
+            one = query("hi", chosen)
+            iterator = aiter(one)
+            await anext(iterator)
+            assert is_alive(fake.starts[0].pid)
+            del one, iterator
+            gc.collect()
+            await until_gone(fake.starts[0].pid)
+
+    run_loop(backend, main)
+
+
+@BACKENDS
+def test_a_run_that_is_never_begun_starts_nothing(backend: str, options: MakeOptions) -> None:
+    fake = FakeCLI()
+    chosen = options(fake)
+
+    async def main() -> None:
+        query("hi", chosen)
+
+    run_loop(backend, main)
+    assert fake.starts == []
+
+
+@BACKENDS
+def test_the_process_is_gone_when_the_run_is_over(backend: str, options: MakeOptions) -> None:
+    fake = FakeCLI(steps.turn("one"))
+    chosen = options(fake)
+
+    async def main() -> None:
+        with anyio.fail_after(10):
+            assert (await run("hi", chosen)).text == "one"
+            assert not is_alive(fake.starts[0].pid)
+            one = query("hi", chosen)
+            assert [type(message).__name__ async for message in one][-1] in ("ResultMessage", "CommandLifecycleMessage")
+            assert not is_alive(fake.starts[1].pid)
+            assert (await one).text == "one"
+            assert (await one).text == "one"
+
+    run_loop(backend, main)
+    assert len(fake.starts) == 2
+
+
+@BACKENDS
+def test_a_run_may_be_made_outside_of_the_loop_that_runs_it(backend: str, options: MakeOptions) -> None:
+    one = query("hi", options(FakeCLI(steps.turn("one"))))
+
+    async def main() -> None:
+        with anyio.fail_after(10):
+            assert (await one).text == "one"
+
+    run_loop(backend, main)
+
+
+@BACKENDS
+def test_a_client_may_be_made_outside_of_the_loop_that_runs_it(backend: str, options: MakeOptions) -> None:
+    made = Client(options(FakeCLI(steps.turn("one")), on_stderr=print, on_task_notification=print))
+
+    async def main() -> None:
+        with anyio.fail_after(10):
+            async with made:
+                assert (await made.query("hi")).text == "one"
+
+    run_loop(backend, main)
+
+
+def test_one_loop_after_the_other(options: MakeOptions) -> None:
+    chosen = options(FakeCLI(steps.turn("one")))
+    for _ in range(3):
+        assert run_sync("hi", chosen).text == "one"
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_run_sync_inside_a_running_loop(backend: str, options: MakeOptions) -> None:
+    chosen = options(FakeCLI(steps.turn("one")))
+
+    async def main() -> None:
+        assert run_sync("hi", chosen).text == "one"
+
+    run_loop(backend, main)
+
+
+def test_run_sync_raises_what_the_run_raises(options: MakeOptions, tmp_path: Path) -> None:
+    from claude_agent_py import CLINotFoundError
+
+    async def main() -> None:
+        run_sync("hi", ClientOptions(cli_path=tmp_path / "nothing"))
+
+    for call in (lambda: run_sync("hi", ClientOptions(cli_path=tmp_path / "nothing")), lambda: anyio.run(main)):
+        with pytest.raises(CLINotFoundError):
+            call()
+
+
+# Whole programs --------------------------------------------------------------------------------------------------
+
+PROGRAM = """
+    import sys
+    import anyio
+    from claude_agent_py import Client, ClientOptions, query
+
+    async def main():
+        client = Client(ClientOptions(cli_path=sys.argv[1]))
+        await client.connect()
+        print(client.pid, flush=True)
+        if sys.argv[3] == "interrupt":
+            await anyio.sleep(60)
+        if sys.argv[3] == "exit":
+            sys.exit(5)
+        if sys.argv[3] == "query":
+            async for _ in query("hi", ClientOptions(cli_path=sys.argv[1])):
+                break
+
+    anyio.run(main, backend=sys.argv[2])
+"""
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@pytest.mark.parametrize(("how", "code"), [("end", 0), ("exit", 5), ("interrupt", 130), ("query", 0)])
+def test_a_program_that_forgets_to_close_leaves_nothing_and_says_nothing(
+    backend: str, how: str, code: int, tmp_path: Path
+) -> None:
+    """With all warnings as errors and asyncio's debug mode: no unclosed transport, no pending worker, no traceback."""
+    fake = FakeCLI(steps.wait_for_prompt(), frames.of_prompt(frames.assistant("one")), steps.wait_for_prompt())
+    argv = [sys.executable, "-X", "dev", "-W", "error", "-c", textwrap.dedent(PROGRAM)]
+    process = subprocess.Popen(
+        [*argv, str(fake.install(tmp_path)), backend, how],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONASYNCIODEBUG": "1"},
+        text=True,
+    )
+    with process:
+        assert process.stdout is not None
+        pid = int(process.stdout.readline())
+        if how == "interrupt":
+            process.send_signal(signal.SIGINT)
+        _, stderr = process.communicate(timeout=30)
+    assert process.returncode in (code, -signal.SIGINT if how == "interrupt" else code)
+    assert all(not is_alive(start.pid) for start in fake.starts)
+    assert not is_alive(pid)
+    told = [line for line in stderr.splitlines() if not line.startswith("Executing <")]  # asyncio finds the import slow
+    assert told == [] or how == "interrupt"
+    assert not [line for line in told if "Warning" in line or "never" in line or "unclosed" in line]
