@@ -26,7 +26,7 @@
     │   └── RunTimeoutError             a limit of `Timeouts` ran out (also a TimeoutError)      .timeout .kind
     ├── TaskError                       a background task                                        .task_id
     │   ├── TaskNotFoundError           no such task (also a KeyError)
-    │   ├── TaskTimeoutError            it was not over in time (also a TimeoutError)            .timeout
+    │   ├── TaskTimeoutError            it was not over in time (also a TimeoutError)            .timeout .task_ids
     │   └── TaskOutputError             its output cannot be read                                .path .reason
     ├── ToolError                       what a tool says to the model on purpose
     │   ├── ToolInputError              the model's arguments do not fit                         .tool .problems
@@ -34,12 +34,15 @@
     ├── HandlerError                    a handler of yours failed (reported, never raised)       .handler
     └── SessionError                    a session on disk                                        .session_id
 
-Attributes come first and the text is built from them; every error can be pickled. Knows nothing of the other modules:
-`result` is a `RunResult`, but is not typed as one here.
+Attributes come first and the text is built from them; every error can be pickled. Knows nothing of the other modules
+but, for type checkers, what a `RunResult` is.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from claude_agent_py.runtime.result import RunResult
 
 
 def _restore(cls: type["ClaudeAgentError"], args: tuple[Any, ...], state: dict[str, Any]) -> Any:
@@ -231,9 +234,9 @@ class RunError(ClaudeAgentError):
     is_retryable: bool = False
     """Whether the same prompt may succeed later without a change."""
 
-    def __init__(self, message: str, *, result: Any = None) -> None:
-        self.result = result
-        """The `RunResult`, messages included."""
+    def __init__(self, message: str, *, result: "RunResult | None" = None) -> None:
+        self.result: RunResult = result  # type: ignore[assignment] # every error that a run raises has one
+        """What the run brought, messages included."""
         super().__init__(message)
 
 
@@ -250,7 +253,7 @@ class RateLimitedError(RunError):
 
     is_retryable = True
 
-    def __init__(self, message: str, *, result: Any = None, resets_at: float | None = None) -> None:
+    def __init__(self, message: str, *, result: "RunResult | None" = None, resets_at: float | None = None) -> None:
         self.resets_at = resets_at
         """When the limit resets, in seconds since the epoch; None where the CLI does not say."""
         super().__init__(message, result=result)
@@ -315,7 +318,7 @@ class HookStoppedError(RunError):
 class RunTimeoutError(RunError, TimeoutError):
     """A time limit of the run ran out; the run was interrupted."""
 
-    def __init__(self, kind: str, timeout: float, *, result: Any = None) -> None:
+    def __init__(self, kind: str, timeout: float, *, result: "RunResult | None" = None) -> None:
         self.kind = kind
         """Which limit: `run`, `first_message` or `silence`."""
         self.timeout = timeout
@@ -350,12 +353,16 @@ class TaskNotFoundError(TaskError, KeyError):
 
 
 class TaskTimeoutError(TaskError, TimeoutError):
-    """The task was not over in time. The task itself goes on."""
+    """A task was not over in time. The task itself goes on."""
 
-    def __init__(self, task_id: str, timeout: float) -> None:
+    def __init__(self, task_id: str, timeout: float, task_ids: Sequence[str] = ()) -> None:
         self.timeout = timeout
         """How long was waited, in seconds."""
-        super().__init__(f"task {task_id!r} was not over within {timeout:g} s", task_id=task_id)
+        self.task_ids = list(task_ids) or [task_id]
+        """Every task that was not over; `task_id` is the first of them."""
+        which = ", ".join(map(repr, self.task_ids))
+        what = f"task {which} was" if len(self.task_ids) == 1 else f"tasks {which} were"
+        super().__init__(f"{what} not over within {timeout:g} s", task_id=task_id)
 
 
 class TaskOutputError(TaskError):
