@@ -14,7 +14,7 @@ from claude_agent_py.protocol.ports import ControlPort
 from claude_agent_py.tasks.entry import Entry
 from claude_agent_py.tasks.intake import Intake
 from claude_agent_py.tasks.outcome import TaskOutcome
-from claude_agent_py.tasks.waits import Waits
+from claude_agent_py.tasks.waits import TaskOrId, Waits, check_timeout
 
 STOPPED_HERE: Final = "stopped by this program"
 """The reason of a task that was stopped with `stop` or `stop_all`, which closing a client does too."""
@@ -28,12 +28,13 @@ class Commands:
         self._waits = waits
         self._port = port
 
-    async def stop(self, task_id: str, timeout: float) -> TaskOutcome:
+    async def stop(self, task: TaskOrId, timeout: float) -> TaskOutcome:
         """Stop a task, and wait for its end."""
-        entry = self._waits.entry(task_id)
+        check_timeout(timeout)
+        entry = self._waits.entry(task)
         if not entry.run.status.is_terminal:
             await self._request_stop(entry)
-        return await self._waits.one(task_id, timeout)
+        return await self._waits.one(entry.id, timeout)
 
     async def _request_stop(self, entry: Entry) -> None:
         run = entry.run
@@ -55,6 +56,7 @@ class Commands:
 
     async def stop_all(self, timeout: float) -> list[TaskOutcome]:
         """Stop all tasks, subagents first: one that is stopped launches no more, and is not woken by its shells."""
+        check_timeout(timeout)
         outcomes: list[TaskOutcome] = []
         failures: list[Exception] = []
         for are_agents in (True, False):
@@ -81,11 +83,13 @@ class Commands:
         entries = self._intake.ledger.entries.values()
         return [entry for entry in entries if not entry.run.status.is_terminal and not entry.is_ambient]
 
-    async def move_to_background(self, task_id: str, timeout: float) -> bool:
+    async def move_to_background(self, task: TaskOrId, timeout: float) -> bool:
         """Move a foreground task to the background, and give whether it is there now."""
-        entry = self._waits.entry(task_id)
+        check_timeout(timeout)
+        entry = self._waits.entry(task)
+        task_id = entry.id
         if not self._is_waited_for(entry):
-            return bool(entry.is_backgrounded)
+            return self._is_in_background(entry)
         call = entry.run.tool_use_id
         if call is None:
             raise TaskError(f"the tool call that waits for task {task_id!r} is not known", task_id=task_id)
@@ -94,7 +98,7 @@ class Commands:
             return False
         with anyio.move_on_after(timeout):
             await self._waits.until(lambda: not self._is_waited_for(entry), self._intake.bell(task_id))
-        return bool(entry.is_backgrounded)
+        return self._is_in_background(entry)
 
     async def move_all_to_background(self) -> None:
         """Move all foreground tasks to the background."""
@@ -103,6 +107,10 @@ class Commands:
     @staticmethod
     def _is_waited_for(entry: Entry) -> bool:
         return not entry.is_backgrounded and not entry.run.status.is_terminal
+
+    @staticmethod
+    def _is_in_background(entry: Entry) -> bool:
+        return bool(entry.is_backgrounded) and not entry.run.status.is_terminal
 
     def _control(self, task_id: str) -> ControlPort:
         if self._port is None:

@@ -42,13 +42,13 @@ class Completions:
             task = self._next()
             if task is not None:
                 return task
-            live = self._live_ids()
-            if not live:
+            if not self._live_ids():
                 raise StopAsyncIteration
             with anyio.move_on_after(self._time_left()) as wait:
                 await self._manager.until(lambda: bool(self._ends.waiting) or not self._live_ids())
             if wait.cancelled_caught and not self._ends.waiting and self._live_ids():
-                raise TaskTimeoutError(live[0], self._timeout or 0.0)
+                late = [task.id for task in self._tasks() if task.outcome is None]
+                raise TaskTimeoutError(late[0], self._timeout or 0.0, late)
 
     def _time_left(self) -> float | None:
         return None if self._deadline is None else max(0.0, self._deadline - anyio.current_time())

@@ -33,7 +33,7 @@ from claude_agent_py.tasks.reconcile import Grace, Reconciler
 from claude_agent_py.tasks.task import Task
 from claude_agent_py.tasks.tree import TaskTree, build_tree
 from claude_agent_py.tasks.waiting import EventStream
-from claude_agent_py.tasks.waits import Waits
+from claude_agent_py.tasks.waits import TaskOrId, Waits, check_timeout
 from claude_agent_py.wire.tasks import TaskStartedMessage
 
 ListenerT = TypeVar("ListenerT", bound=Listener)
@@ -89,12 +89,12 @@ class TaskManager:
     def __len__(self) -> int:
         return len(self._ledger.entries)
 
-    def __contains__(self, task_id: object) -> bool:
-        return task_id in self._ledger.entries
+    def __contains__(self, task: object) -> bool:
+        return (task.id if isinstance(task, Task) else task) in self._ledger.entries
 
-    def __getitem__(self, task_id: str) -> Task:
+    def __getitem__(self, task: TaskOrId) -> Task:
         """Give a task. Raises TaskNotFoundError."""
-        return self._task(self._waits.entry(task_id))
+        return self._task(self._waits.entry(task))
 
     def get(self, task_id: str | None) -> Task | None:
         """Give a task; None where there is none with that id.
@@ -224,7 +224,7 @@ class TaskManager:
 
     # Waiting
 
-    async def wait(self, task_id: str, timeout: float | None = None) -> TaskOutcome:
+    async def wait(self, task_id: TaskOrId, timeout: float | None = None) -> TaskOutcome:
         """Wait for the end of a task's current run. See `Task.wait`.
 
         Raises:
@@ -234,7 +234,7 @@ class TaskManager:
         return await self._waits.one(task_id, timeout)
 
     async def wait_all(
-        self, task_ids: Iterable[str] | None = None, *, timeout: float | None = None
+        self, task_ids: Iterable[TaskOrId] | None = None, *, timeout: float | None = None
     ) -> list[TaskOutcome]:
         """Wait until these tasks are over, or (None) until no task runs, those that start meanwhile included.
 
@@ -242,11 +242,11 @@ class TaskManager:
 
         Raises:
             TaskNotFoundError: There is no such task.
-            TaskTimeoutError: Not all were over in time; it names the first of those.
+            TaskTimeoutError: Not all were over in time; `task_ids` names those that were not.
         """
         return await self._waits.all(task_ids, timeout)
 
-    async def wait_any(self, task_ids: Iterable[str] | None = None, *, timeout: float | None = None) -> Task:
+    async def wait_any(self, task_ids: Iterable[TaskOrId] | None = None, *, timeout: float | None = None) -> Task:
         """Wait until one of these tasks (None: of all) is over, and give it. One that is over already counts.
 
         Raises:
@@ -258,14 +258,15 @@ class TaskManager:
             return task
         raise TaskError("there is no task to wait for", task_id="")
 
-    def as_completed(self, task_ids: Iterable[str] | None = None, *, timeout: float | None = None) -> Completions:
+    def as_completed(self, task_ids: Iterable[TaskOrId] | None = None, *, timeout: float | None = None) -> Completions:
         """Iterate tasks as they end: first those that are over, then each when its run ends.
 
-        Without ids it goes on as long as a task runs, those that start meanwhile included. Iterating raises
+        Without tasks it goes on as long as a task runs, those that start meanwhile included. Iterating raises
         TaskTimeoutError when `timeout` seconds (from the first step on) were not enough.
         """
-        chosen = None if task_ids is None else [self[task_id] for task_id in task_ids]
-        return Completions(self, chosen, timeout)
+        check_timeout(timeout)
+        chosen = self._waits.chosen(task_ids)
+        return Completions(self, None if chosen is None else [self._task(entry) for entry in chosen], timeout)
 
     async def until(self, is_true: Callable[[], bool], task_id: str | None = None) -> None:
         """Wait until a condition holds. It is looked at whenever a task begins or ends, or anything happens to one."""
@@ -275,12 +276,12 @@ class TaskManager:
     # Reading
 
     async def output(
-        self, task_id: str, block: bool = True, timeout: float = 30.0, *, tail_bytes: int | None = None
+        self, task_id: TaskOrId, block: bool = True, timeout: float = 30.0, *, tail_bytes: int | None = None
     ) -> TaskOutput:
         """Give the output of a task and how it is, like the model's `TaskOutput` tool did.
 
         Args:
-            task_id: The task.
+            task_id: The task, or its id.
             block: Whether to wait for its end.
             timeout: How long to wait, in seconds. Running out of it is no error: `retrieval_status` says so.
             tail_bytes: Only about the last so many bytes.
@@ -289,43 +290,46 @@ class TaskManager:
             TaskNotFoundError: There is no such task.
             TaskOutputError: It is over, and its output cannot be read.
         """
+        check_timeout(timeout)
         entry = self._waits.entry(task_id)
         if block:
             with anyio.move_on_after(timeout):
-                await self.until(lambda: entry.run.status.is_terminal, task_id)
+                await self.until(lambda: entry.run.status.is_terminal, entry.id)
         if not entry.run.status.is_terminal:
             return await self.reader.output(entry, "timeout" if block else "not_ready", tail_bytes)
-        await self.wait(task_id)  # for the report, which is at most a moment behind
+        await self.wait(entry.id)  # for the report, which is at most a moment behind
         return await self.reader.output(entry, "success", tail_bytes)
 
-    def follow(self, task_id: str) -> Follow:
+    def follow(self, task_id: TaskOrId) -> Follow:
         """Follow the output of a task live. See `Task.follow`."""
-        entry, places, bell = self._waits.entry(task_id), self._intake.places, self._intake.bell(task_id)
+        entry, places = self._waits.entry(task_id), self._intake.places
+        bell = self._intake.bell(entry.id)
         return Follow(
-            task_id,
+            entry.id,
             lambda: places.transcript_of(entry) if entry.is_agent else places.output_of(entry),
             lambda: entry.run.status.is_terminal,
             lambda pause: self._waits.nap(bell, pause),
             AgentDecoder() if entry.is_agent else ShellDecoder(),
         )
 
-    def seen_messages(self, task_id: str) -> list[Any]:
+    def seen_messages(self, task_id: TaskOrId) -> list[Any]:
         """Give the messages of a subagent that came so far, as far as they are kept. See `Task.seen_messages`."""
         return self._intake.log.all_of(self._waits.entry(task_id).id)
 
-    def places_of(self, task_id: str) -> list[str]:
+    def places_of(self, task_id: TaskOrId) -> list[str]:
         """Give the files in which the output of a task may be (an agent's transcript), the likeliest first."""
         entry, places = self._waits.entry(task_id), self._intake.places
         return places.transcript_of(entry) if entry.is_agent else places.output_of(entry)
 
-    def messages_of(self, task_id: str) -> AsyncIterator[Any]:
+    def messages_of(self, task_id: TaskOrId) -> AsyncIterator[Any]:
         """Iterate the messages of a subagent. See `Task.messages`."""
-        entry, bell = self._waits.entry(task_id), self._intake.bell(task_id)
-        return Conversation(task_id, self._intake.log, lambda: not entry.is_live, lambda: self._waits.nap(bell))
+        entry = self._waits.entry(task_id)
+        bell = self._intake.bell(entry.id)
+        return Conversation(entry.id, self._intake.log, lambda: not entry.is_live, lambda: self._waits.nap(bell))
 
     # Acting
 
-    async def stop(self, task_id: str, timeout: float = 10.0) -> TaskOutcome:
+    async def stop(self, task_id: TaskOrId, timeout: float = 10.0) -> TaskOutcome:
         """Stop a task, and give its outcome once the stop took effect. One that is over is left alone.
 
         Raises:
@@ -344,7 +348,7 @@ class TaskManager:
         """
         return await self._commands.stop_all(timeout)
 
-    async def move_to_background(self, task_id: str, timeout: float = 10.0) -> bool:
+    async def move_to_background(self, task_id: TaskOrId, timeout: float = 10.0) -> bool:
         """Move a foreground task to the background, and give whether it is there now. See `Task.move_to_background`.
 
         Raises:

@@ -6,19 +6,28 @@ for a task that is over cannot hang, whatever message got lost.
 """
 
 from collections.abc import Callable, Collection, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import anyio
 
-from claude_agent_py.errors import TaskNotFoundError, TaskTimeoutError
+from claude_agent_py.errors import OptionsError, TaskNotFoundError, TaskTimeoutError
 from claude_agent_py.tasks.entry import Entry
 from claude_agent_py.tasks.intake import Intake
 from claude_agent_py.tasks.outcome import TaskOutcome
 from claude_agent_py.tasks.reconcile import Reconciler
+from claude_agent_py.tasks.task import Task
 from claude_agent_py.tasks.waiting import Bell
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+TaskOrId: TypeAlias = Task | str
+
+
+def check_timeout(timeout: object) -> None:
+    """Refuse what is no number of seconds. Raises OptionsError."""
+    if timeout is not None and not (isinstance(timeout, int | float) and timeout >= 0):
+        raise OptionsError(f"seconds, 0 or more, or None are expected, not {timeout!r}", option="timeout")
 
 
 class Waits:
@@ -33,16 +42,29 @@ class Waits:
     def _entries(self) -> "Mapping[str, Entry]":
         return self._intake.ledger.entries
 
-    def entry(self, task_id: str) -> Entry:
+    def entry(self, task: TaskOrId) -> Entry:
         """Give the entry of a task. Raises TaskNotFoundError."""
+        task_id = task.id if isinstance(task, Task) else task
+        if not isinstance(task_id, str):
+            raise OptionsError(f"a task or its id is expected, not {task_id!r}", option="task_id")
         entry = self._entries.get(task_id)
         if entry is None:
             raise TaskNotFoundError(task_id)
         return entry
 
-    async def one(self, task_id: str, timeout: float | None) -> TaskOutcome:
+    def chosen(self, tasks: Iterable[TaskOrId] | None) -> list[Entry] | None:
+        """Give the entries of several tasks; None for None, which stands for all."""
+        if tasks is None:
+            return None
+        if isinstance(tasks, str | bytes | Task) or not isinstance(tasks, Iterable):
+            raise OptionsError(f"several tasks or ids are expected, for example [{tasks!r}]", option="task_ids")
+        return [self.entry(task) for task in tasks]
+
+    async def one(self, task: TaskOrId, timeout: float | None) -> TaskOutcome:
         """Wait for the end of the current run of a task."""
-        intake, run = self._intake, self.entry(task_id).run
+        check_timeout(timeout)
+        entry = self.entry(task)
+        intake, task_id, run = self._intake, entry.id, entry.run
         with anyio.move_on_after(timeout):
             await self.until(lambda: run.outcome is not None, intake.bell(task_id))
         if run.outcome is None and run.status.is_terminal:  # it is over, only the report is late
@@ -51,9 +73,10 @@ class Waits:
             raise TaskTimeoutError(task_id, timeout or 0.0)
         return run.outcome
 
-    async def all(self, task_ids: Iterable[str] | None, timeout: float | None) -> list[TaskOutcome]:
+    async def all(self, tasks: Iterable[TaskOrId] | None, timeout: float | None) -> list[TaskOutcome]:
         """Wait for the end of several tasks, or of all."""
-        chosen = None if task_ids is None else [self.entry(task_id) for task_id in task_ids]
+        check_timeout(timeout)
+        chosen = self.chosen(tasks)
 
         def live_ids() -> Collection[str]:
             if chosen is None:
@@ -64,7 +87,8 @@ class Waits:
             await self.until(lambda: not live_ids(), self._intake.any_bell)
         late = {task_id for task_id in live_ids() if not self._entries[task_id].run.status.is_terminal}
         if late:
-            raise TaskTimeoutError(next(task_id for task_id in self._entries if task_id in late), timeout or 0.0)
+            in_order = [task_id for task_id in self._entries if task_id in late]
+            raise TaskTimeoutError(in_order[0], timeout or 0.0, in_order)
         over = self._entries.values() if chosen is None else chosen
         return [await self.one(entry.id, None) for entry in list(over) if entry.run.status.is_terminal]
 

@@ -44,6 +44,7 @@ async def test_a_task_that_is_over_is_left_alone() -> None:
     manager, port = session(frames.task_started("a1"), frames.task_notification("a1"), effect=stops)
     assert (await manager["a1"].stop()).status is TaskStatus.COMPLETED
     assert port.sent == []
+    assert await manager["a1"].move_to_background() is False  # it is nowhere any more
 
 
 async def test_a_stop_that_is_confirmed_without_an_end() -> None:

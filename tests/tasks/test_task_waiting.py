@@ -1,12 +1,15 @@
 """Waiting: many waiters, timeouts, cancellation, resumed tasks, all, any, as completed; on asyncio and trio."""
 
+import pickle
+from typing import Any
+
 import anyio
 import pytest
 from anyio import wait_all_tasks_blocked
 from anyio.lowlevel import checkpoint
 from folding import HASTY, Clock, child, level, message, tracking
 
-from claude_agent_py.errors import TaskError, TaskTimeoutError
+from claude_agent_py.errors import OptionsError, TaskError, TaskTimeoutError
 from claude_agent_py.tasks import Evidence, MessageGap, TaskManager, TaskOutcome, TaskStatus
 from claude_agent_py.testing import frames
 
@@ -50,6 +53,51 @@ async def test_a_timeout_of_a_wait_leaves_the_task_alone() -> None:
     assert manager["a1"].status is TaskStatus.RUNNING
     tracking(manager, frames.task_notification("a1"))
     assert (await manager["a1"]).is_success
+
+
+async def test_a_task_stands_for_its_id() -> None:
+    manager = running("a1", "a2")
+    first, second = manager
+    tracking(manager, frames.task_notification("a1"))
+    assert first in manager
+    assert manager[first] is first
+    assert (await manager.wait(first)).task_id == "a1"
+    assert [outcome.task_id for outcome in await manager.wait_all([first, "a1"])] == ["a1", "a1"]
+    assert await manager.wait_any([second, first]) is first
+    assert (await manager.stop(first)).task_id == "a1"
+    assert (await manager.output(second, block=False)).task_id == "a2"
+
+
+@pytest.mark.parametrize("wrong", ["a1", b"a1", 5, [5], [None], [["a1"]]])
+async def test_what_is_no_list_of_tasks_is_refused(wrong: Any) -> None:
+    manager = running("a1")
+    for wait in (manager.wait_all, manager.wait_any):
+        with pytest.raises(OptionsError, match="expected"):
+            await wait(wrong)
+    with pytest.raises(OptionsError, match="expected"):
+        await manager.wait_all(manager["a1"])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("timeout", ["x", -1, float("nan"), [1]])
+async def test_what_is_no_timeout_is_refused(timeout: Any) -> None:
+    manager = running("a1")
+    task = manager["a1"]
+    for use in (task.wait, task.stop, task.move_to_background, manager.wait_any, manager.stop_all, manager.wait_all):
+        with pytest.raises(OptionsError, match="timeout: seconds"):
+            await use(timeout=timeout)
+    with pytest.raises(OptionsError, match="timeout: seconds"):
+        await manager.output("a1", timeout=timeout)
+
+
+async def test_a_timeout_names_every_task_that_is_not_over() -> None:
+    manager = tracking(running("a1", "a2", "a3"), frames.task_notification("a2"))
+    for wait in (manager.wait_all, manager.wait_any):
+        with pytest.raises(TaskTimeoutError, match="tasks 'a1', 'a3' were not over") as caught:
+            await wait(["a1", "a3"], timeout=0.01)
+        assert (caught.value.task_id, caught.value.task_ids) == ("a1", ["a1", "a3"])
+    with pytest.raises(TaskTimeoutError) as caught:
+        await manager.wait_all(timeout=0.01)
+    assert pickle.loads(pickle.dumps(caught.value)).task_ids == ["a1", "a3"]
 
 
 async def test_cancelling_one_waiter_leaves_the_others_waiting() -> None:
