@@ -4,23 +4,27 @@ Owns the life of that process: started with the first message or await, gone whe
 run is stands in `runtime/run.py`. Twin: `client.py`, for a session that lives on.
 """
 
+from __future__ import annotations
+
 import threading
 import weakref
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 
 from claude_agent_py.client import Client
 from claude_agent_py.options import ClientOptions, options_or_defaults
-from claude_agent_py.protocol.turns import Until
 from claude_agent_py.runtime.detached import in_event_loop
-from claude_agent_py.runtime.feed import RunFeed
-from claude_agent_py.runtime.prompts import Prompt, check_run_arguments, is_stream, prompt_message
-from claude_agent_py.runtime.result import RunResult
+from claude_agent_py.runtime.prompts import Prompt, check_prompt, check_run_arguments, is_stream
 from claude_agent_py.runtime.run import InterruptReceipt, Run
-from claude_agent_py.runtime.subagents import Subagent
-from claude_agent_py.tasks import Task
+
+if TYPE_CHECKING:
+    from claude_agent_py.protocol.turns import Until
+    from claude_agent_py.runtime.feed import RunFeed
+    from claude_agent_py.runtime.result import RunResult
+    from claude_agent_py.runtime.subagents import Subagent
+    from claude_agent_py.tasks import Task
 
 T = TypeVar("T")
 
@@ -44,7 +48,7 @@ def query(
     options = options_or_defaults(options)
     check_run_arguments(until, timeout)
     if not is_stream(prompt):
-        prompt_message(prompt, verbatim=options.verbatim_prompts)  # a bad one is an error here and not later
+        check_prompt(prompt)  # a bad one is an error here and not later
     source = _OneShot(options, prompt, until, timeout)
     run = Run(source)
     weakref.finalize(run, source.drop)
@@ -157,4 +161,4 @@ class _OneShot:
             self._client._session.request_close()
 
 
-__all__ = ["InterruptReceipt", "Run", "RunResult", "query", "run", "run_sync"]
+__all__ = ["InterruptReceipt", "Run", "query", "run", "run_sync"]

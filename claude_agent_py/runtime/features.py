@@ -21,6 +21,7 @@ from claude_agent_py.tasks import TaskList, TaskManager
 from claude_agent_py.tools.host import Caller, MCPHost, is_hosted
 from claude_agent_py.tools.server import ToolServer
 from claude_agent_py.wire.messages import AssistantMessage, UserMessage
+from claude_agent_py.wire.stream import StreamEventMessage
 from claude_agent_py.wire.system import InitMessage
 
 CUSTOM_TOOLS_SERVER: Final = "tools"
@@ -135,6 +136,12 @@ class Features:
 
     def track(self, message: Any, /) -> None:
         """Take a message before anybody else does: the pump's way to the tasks and to listeners."""
+        if not _is_mere_text(message):
+            self._note(message)
+        if self._above is not None:
+            self._above.take(message)
+
+    def _note(self, message: Any) -> None:
         self._is_tracking = True
         self._tasks.track(message)
         self._is_tracking = False
@@ -147,8 +154,6 @@ class Features:
         elif kind is InitMessage:
             self.session_id = message.session_id
             self._task_list.track(message)
-        if self._above is not None:
-            self._above.take(message)
 
     def live_ids(self) -> frozenset[str]:
         """Give the ids of the live tasks."""
@@ -180,6 +185,14 @@ class Features:
         self._task_list.close()
         for queue in self._queues:
             queue.end()
+
+
+def _is_mere_text(message: Any) -> bool:
+    """Whether it is something that the main agent says and no call: nothing in it is about tasks. Most messages are."""
+    kind = type(message)
+    return kind is StreamEventMessage or (
+        kind is AssistantMessage and message.agent_id is None and not message.tool_uses
+    )
 
 
 def hosted_servers(options: ClientOptions) -> dict[str, Any]:

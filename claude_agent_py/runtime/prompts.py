@@ -6,11 +6,13 @@ others, so a bad prompt has to be an error here, before anything is sent.
 
 import uuid
 from collections.abc import AsyncIterable, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.wire.content import Block, ContentBlock, TextBlock, UnknownBlock
-from claude_agent_py.wire.messages import UserContent, UserMessage
+
+if TYPE_CHECKING:
+    from claude_agent_py.wire.messages import UserMessage
 
 PromptContent: TypeAlias = str | Sequence[ContentBlock]
 """One prompt: text, or a list of content blocks."""
@@ -37,18 +39,25 @@ def is_stream(prompt: Any) -> bool:
     return isinstance(prompt, AsyncIterable)
 
 
-def prompt_message(prompt: Any, *, verbatim: bool) -> UserMessage:
+def prompt_message(prompt: Any, *, verbatim: bool) -> "UserMessage":
     """Make the user message of one prompt, with a fresh uuid.
 
     Raises:
         OptionsError: It is empty, or neither text nor content blocks.
     """
-    content = UserContent(role="user", content=_checked(prompt))
+    from claude_agent_py.wire.messages import UserContent, UserMessage
+
+    content = UserContent(role="user", content=check_prompt(prompt))
     extra: dict[str, Any] = {"client_composed": True} if verbatim else {}
     return UserMessage(message=content, parent_tool_use_id=None, uuid=str(uuid.uuid4()), **extra)
 
 
-def _checked(prompt: Any) -> str | list[ContentBlock]:
+def check_prompt(prompt: Any) -> str | list[ContentBlock]:
+    """Give the content of one prompt.
+
+    Raises:
+        OptionsError: It is empty, or neither text nor content blocks.
+    """
     if isinstance(prompt, str):
         if not prompt.strip():
             raise OptionsError("it is empty; the model needs something to answer", option="prompt")
