@@ -23,7 +23,7 @@ async def main() -> None:
         try:
             await run
         except InterruptedRunError as error:
-            print("the run ended:", error.result.result.terminal_reason)
+            print("the run ended:", error.result.terminal_reason)
 
         await client.set_model("haiku")
         result = await client.query("Which model are you?")

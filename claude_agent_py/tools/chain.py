@@ -19,9 +19,9 @@ from claude_agent_py.formatting.sections import check_name
 from claude_agent_py.formatting.text_format import TextFormat
 from claude_agent_py.tools.calls import LooseCalls, ToolCall, read_calls
 from claude_agent_py.tools.context import ToolContext
+from claude_agent_py.tools.definition import Tool, as_tool
 from claude_agent_py.tools.results import WrittenResult
 from claude_agent_py.tools.running import ToolOutcome, failed, outcome_of
-from claude_agent_py.tools.tool import Tool, as_tool
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.content import ContentBlock, TextBlock, ToolResultBlock
 from claude_agent_py.wire.messages import UserContent, UserMessage

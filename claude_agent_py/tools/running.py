@@ -23,7 +23,7 @@ from claude_agent_py.tools.results import ToolResult, WrittenResult, as_result, 
 
 if TYPE_CHECKING:
     from claude_agent_py.tools.context import ToolContext
-    from claude_agent_py.tools.tool import Tool
+    from claude_agent_py.tools.definition import Tool
 
 Report: TypeAlias = Callable[[HandlerError], object]
 """Is told of a tool that failed and did not mean to; the exception is the error's `__cause__`."""

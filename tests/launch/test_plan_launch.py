@@ -77,7 +77,6 @@ def test_options_as_they_come_need_nothing() -> None:
         ({"disallowed_tools": ["Bash(rm *)"]}, ["--disallowedTools=Bash(rm *)"]),
         ({"setting_sources": []}, ["--setting-sources="]),
         ({"setting_sources": ["user", "local"]}, ["--setting-sources=user,local"]),
-        ({"additional_directories": ["a", "-b"]}, ["--add-dir=a", "--add-dir=-b"]),
         ({"debug": True}, ["--debug"]),
         ({"debug": "api"}, ["--debug=api"]),
         ({"persist_session": False}, ["--no-session-persistence"]),
@@ -124,6 +123,17 @@ def test_flags(given: dict[str, Any], expected: list[str]) -> None:
 )
 def test_fields_of_initialize(given: dict[str, Any], expected: dict[str, Any]) -> None:
     assert plan(**given).initialize == {"perTaskStopAffordance": True, **expected}
+
+
+def test_directories_are_seen_from_where_the_session_works(tmp_path: Path) -> None:
+    for name in ("a", "-b"):
+        (tmp_path / name).mkdir()
+    told = flags(additional_directories=["a", "-b", tmp_path], cwd=tmp_path)
+    assert told == ("--add-dir=a", "--add-dir=-b", f"--add-dir={tmp_path}")
+
+
+def test_a_debug_file_may_be_in_a_directory_that_is_to_be_made(tmp_path: Path) -> None:
+    assert flags(debug_file=tmp_path / "new/one/log") == (f"--debug-file={tmp_path / 'new/one/log'}",)
 
 
 def test_what_others_make_is_added() -> None:
@@ -208,7 +218,14 @@ def test_long_lists_stay_off_the_command_line() -> None:
         ({"settings": {"sandbox": 5}, "sandbox": {"enabled": True}}, "settings", "sandbox must be an object, not int"),
         ({"model": "x" * MAX_ARGUMENT_BYTES}, "model", "is too long for a command line"),
         ({"resume": "a\0b"}, "resume", "holds a NUL character"),
-        ({"additional_directories": ["x" * 100_000] * 11}, "additional_directories", "the command line would have"),
+        ({"extra_args": {f"x{n}": "y" * 100_000 for n in range(11)}}, "extra_args", "the command line would have"),
+        ({"additional_directories": ["/does/not/exist"]}, "additional_directories", "there is no directory"),
+        ({"additional_directories": ["x" * 100_000]}, "additional_directories", "there is no directory"),
+        ({"additional_directories": [__file__]}, "additional_directories", "there is no directory"),
+        ({"plugins": ["/does/not/exist"]}, "plugins", "there is no plugin"),
+        ({"project_config_root": "/does/not/exist"}, "project_config_root", "there is no directory"),
+        ({"debug_file": f"{__file__}/below/a/file"}, "debug_file", "there can be no file"),
+        ({"debug_file": Path(__file__).parent}, "debug_file", "there can be no file"),
         (
             {"extra_args": {"settings": "x"}, "sandbox": {"enabled": True}},
             "extra_args",

@@ -1,6 +1,7 @@
 """Options: every mistake is an error that names it, and what the official SDKs take is taken."""
 
 import dataclasses
+import re
 import uuid
 import warnings
 from collections.abc import Callable
@@ -29,6 +30,7 @@ from claude_agent_py.options import (
     Timeouts,
 )
 from claude_agent_py.options.checks import RENAMED
+from claude_agent_py.permissions import PendingInteractions
 from claude_agent_py.tools.server import ToolServer
 from claude_agent_py.wire.mcp import MCPHTTPServer, MCPStdioServer
 
@@ -80,7 +82,15 @@ def test_what_is_said_to_use_instead_exists() -> None:
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({"max_turns": "many"}, "max_turns: must be a valid integer, unable to parse string as an integer, not str"),
+        ({"max_turns": "many"}, "max_turns: must be a valid integer, not str"),
+        ({"max_turns": "3"}, "max_turns: must be a valid integer, not str"),
+        ({"max_turns": True}, "max_turns: must be a valid integer, not bool"),
+        ({"max_budget_usd": "1"}, "max_budget_usd: must be a valid number, not str"),
+        ({"include_partial_messages": "no"}, "include_partial_messages: must be a valid boolean, not str"),
+        ({"inherit_env": 0}, "inherit_env: must be a valid boolean, not int"),
+        ({"timeouts": {"run": "60"}}, "timeouts: run must be a valid number, not str"),
+        ({"timeouts": {"run": True}}, "timeouts: run must be a valid number, not bool"),
+        ({"limits": {"child_total": 1.0}}, "limits: child_total must be a valid integer, not float"),
         ({"max_turns": 0}, "max_turns: must be greater than or equal to 1"),
         ({"max_budget_usd": -1}, "max_budget_usd: must be greater than 0"),
         ({"permission_mode": "ask"}, "permission_mode: must be 'default', 'manual', 'acceptEdits'"),
@@ -93,7 +103,15 @@ def test_what_is_said_to_use_instead_exists() -> None:
         ({"user": True}, "user: must be text, not bool"),
         ({"debug": 1.5}, "debug: must be text, not float"),
         ({"can_use_tool": "ask"}, "can_use_tool: must be a function, not str"),
+        ({"can_use_tool": lambda: 1}, "<lambda> must take two arguments: (request, context)"),
+        ({"on_question": lambda questions: 1}, "<lambda> must take two arguments: (request, context)"),
         ({"on_stderr": 5}, "on_stderr: must be a function, not int"),
+        ({"on_stderr": lambda: 1}, "<lambda> must take one argument: (line)"),
+        ({"on_task_notification": lambda: 1}, "<lambda> must take one argument: (notification)"),
+        ({"on_task_event": lambda event, more: 1}, "<lambda> must take one argument: (event)"),
+        ({"interactions": "x"}, "interactions: must be True or an inbox, not str"),
+        ({"custom_tools": handler}, "custom_tools: must be a list, not function"),
+        ({"custom_tools": [5]}, "custom_tools: tool 'int': "),
         ({"env": {"A=B": "x"}}, "env: 'A=B' is no name for a variable"),
         ({"env": {"A": "x\0y"}}, "env: the value of A holds a NUL character"),
         ({"env": {"A": 5}}, "env: A must be a valid string, not int"),
@@ -139,6 +157,7 @@ def test_what_is_said_to_use_instead_exists() -> None:
         ({"mcp_servers": {"": MCPStdioServer(command="x")}}, "mcp_servers: '' is no name of a server"),
         ({"mcp_servers": [MCPStdioServer(command="x")]}, "give servers by name"),
         ({"mcp_servers": 5}, "mcp_servers: must map names to servers, or be the path of a file, not int"),
+        ({"hooks": {"PreToolUse": [lambda: 1]}}, "must take two arguments: the input and the context"),
         ({"hooks": {"PreToolUs": [handler]}}, "hooks: there is no hook event 'PreToolUs'; did you mean 'PreToolUse'?"),
         ({"output_type": 5}, "output_type: must be a type that pydantic can validate"),
         ({"output_type": handler}, "output_type: must be a type, not a function"),
@@ -166,6 +185,7 @@ def test_a_wrong_value_is_refused_by_name(given: dict[str, Any], says: str) -> N
         ({"resume": "x", "continue_conversation": True}, "continue_conversation", "does not go together with resume"),
         ({"resume": "x", "session_id": SESSION}, "session_id", "fork_session=True"),
         ({"resume_session_at": "x"}, "resume_session_at", "needs resume"),
+        ({"fork_session": True}, "fork_session", "needs resume or continue_conversation"),
         ({"resume": "x", "resume_drops_turn": "x"}, "resume_drops_turn", "needs resume_session_at"),
         ({"model": "a", "fallback_model": "b, a"}, "fallback_model", "another model"),
         ({"thinking": "adaptive", "max_thinking_tokens": 5}, "max_thinking_tokens", "older form"),
@@ -338,8 +358,34 @@ def test_a_handler_that_is_not_called_is_warned_about(given: dict[str, Any], say
 
 
 @pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (
+            {"tools": ["Reed"]},
+            "tools: the CLI may leave out 'Reed' in silence, which is no built-in tool that is known; did you mean 'Read'?",
+        ),
+        (
+            {"tools": ["Read", "bash"]},
+            "'bash' in silence, which is no built-in tool that is known; did you mean 'Bash'?",
+        ),
+        ({"tools": ["Frobnicate"]}, "'Frobnicate' in silence, which is no built-in tool that is known"),
+        (
+            {"disallowed_tools": ["bash(rm *)"]},
+            "disallowed_tools: 'bash' may take nothing away, which is no tool that is known; did you mean 'Bash'?",
+        ),
+    ],
+)
+def test_a_tool_that_is_not_known_is_warned_about(given: dict[str, Any], says: str) -> None:
+    with pytest.warns(OptionsWarning, match=re.escape(says)) as caught:
+        ClientOptions(**given)
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+
+
+@pytest.mark.parametrize(
     "given",
     [
+        {"tools": ["Read", "Task", "Agent", "mcp__a__b"], "disallowed_tools": ["Bash(rm *)", "mcp__a", "*", "Task(x)"]},
         {"permission_mode": "bypassPermissions", "allowed_tools": ["Bash"]},
         {"can_use_tool": handler, "permission_mode": "acceptEdits"},
         {"can_use_tool": handler, "allowed_tools": ["Read", "Grep", "Bash(git log *)"]},
@@ -359,7 +405,7 @@ def test_what_does_what_it_seems_to_is_not_warned_about(given: dict[str, Any]) -
         ({"on_question": handler}, True),
         ({"on_plan": handler}, True),
         ({"interactions": True}, True),
-        ({"interactions": []}, True),
+        ({"interactions": PendingInteractions()}, True),
         ({"interactions": False}, False),
         ({"on_elicitation": handler}, False),
         ({"permission_prompts": "host"}, True),
