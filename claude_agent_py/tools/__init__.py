@@ -1,8 +1,9 @@
 """Tools in this process, and the traffic of all tools.
 
 A tool does something and returns data; formatting the data is not its business. Start with `definition` (what a tool
-is) and `results` (what it returns). `server`, `session` and `host` bring tools to the CLI over MCP, `mcp_package` does so
-for servers built with the `mcp` package, `chain` runs calls without a CLI, `traffic` reads calls and results in messages.
+is) and `results` (what it returns). `server`, `session` and `host` bring tools to the CLI over MCP, `mcp_package` does
+so for servers built with the `mcp` package, `chain` runs calls without a CLI, `traffic` reads calls and results in
+messages.
 """
 
 from claude_agent_py.tools.calls import ToolCall
