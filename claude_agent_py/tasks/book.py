@@ -53,6 +53,12 @@ class Book:
         self._events: list[TaskEvent] = []
         self._agenda: list[str] = []
 
+    def take_over(self, entries: dict[str, Entry]) -> None:
+        """Have the entries of another book, as they are."""
+        self.entries.update(entries)
+        for entry in entries.values():
+            self.refile(entry)
+
     def take_events(self) -> list[TaskEvent]:
         """Give the events since the last call."""
         events, self._events = self._events, []

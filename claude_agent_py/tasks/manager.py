@@ -78,6 +78,10 @@ class TaskManager:
         self.reader: Final = OutputReader(places, log, control)
         """Reads outputs and transcripts by entry; users call the methods of `Task`."""
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle what is known of the tasks, without the session: nothing happens to the tasks of a copy any more."""
+        return _copy_of, (dict(self._ledger.entries), self._intake.places)
+
     def __repr__(self) -> str:
         return f"<TaskManager {len(self)} tasks, {len(self.live_ids())} live>"
 
@@ -307,7 +311,7 @@ class TaskManager:
         return Follow(
             entry.id,
             lambda: places.transcript_of(entry) if entry.is_agent else places.output_of(entry),
-            lambda: entry.run.status.is_terminal,
+            lambda: entry.run.status.is_terminal or self._waits.is_copy,
             lambda pause: self._waits.nap(bell, pause),
             AgentDecoder() if entry.is_agent else ShellDecoder(),
         )
@@ -364,3 +368,12 @@ class TaskManager:
             ControlError: The request did not succeed.
         """
         await self._commands.move_all_to_background()
+
+
+def _copy_of(entries: dict[str, Entry], places: Places) -> TaskManager:
+    """Make a manager from the pickle of one."""
+    manager = TaskManager()
+    manager._intake.places.take_over(places)
+    manager._ledger.book.take_over(entries)
+    manager._waits.is_copy = True
+    return manager

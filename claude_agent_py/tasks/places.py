@@ -30,6 +30,10 @@ class Places:
         self._outputs: str | None = None
         self._subagents: str | None = None
 
+    def take_over(self, other: "Places") -> None:
+        """Know what another one knows."""
+        self.__dict__.update(other.__dict__)
+
     def note_init(self, cwd: str | None, session_id: str | None) -> None:
         """Note what `system/init` says: where the session runs and what it is called."""
         self.session_id = session_id or self.session_id

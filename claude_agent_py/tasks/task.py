@@ -5,6 +5,7 @@ view: everything it says comes from the ledger's entry, and everything it does g
 its handle for life, also when it is resumed.
 """
 
+import operator
 from collections.abc import AsyncIterator, Generator
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,10 @@ class Task:
 
     def __repr__(self) -> str:
         return f"<Task {self.id} {self.type} {self.status.value} {self.description!r}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle it with all tasks of its session, which it may be asked for, but without the session."""
+        return operator.getitem, (self._manager, self.id)
 
     def __await__(self) -> Generator[Any, Any, TaskOutcome]:
         return self.wait().__await__()

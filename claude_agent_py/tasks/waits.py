@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import anyio
 
-from claude_agent_py.errors import OptionsError, TaskNotFoundError, TaskTimeoutError
+from claude_agent_py.errors import OptionsError, TaskError, TaskNotFoundError, TaskTimeoutError
 from claude_agent_py.tasks.entry import Entry
 from claude_agent_py.tasks.intake import Intake
 from claude_agent_py.tasks.outcome import TaskOutcome
@@ -37,6 +37,8 @@ class Waits:
         self._intake = intake
         self._reconciler = reconciler
         self._workers = 0
+        self.is_copy = False
+        """Whether the tasks came out of a pickle, so that nothing happens to them: a wait for one would never end."""
 
     @property
     def _entries(self) -> "Mapping[str, Entry]":
@@ -99,6 +101,8 @@ class Waits:
 
     async def nap(self, bell: Bell, timeout: float | None = None) -> None:
         """Sleep until the bell rings, at most for `timeout` seconds, and reconcile where nobody else does."""
+        if self.is_copy and timeout is None:
+            raise TaskError("the task is a copy, out of a pickle, and was not over when it was made", task_id="")
         if self._workers:
             await bell.wait(timeout)
             return

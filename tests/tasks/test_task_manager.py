@@ -1,7 +1,10 @@
 """The manager: looking tasks up, the handle, prompts, the end of the process, tasks of this side."""
 
+import pickle
+from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from folding import Clock, child, level, message, shell_started, tracking
 
@@ -20,6 +23,30 @@ def test_a_manager_without_a_session_and_without_a_loop() -> None:
     assert (task.id, task.description, task.status, task.summary) == ("a1", "review", TaskStatus.COMPLETED, "fine")
     assert task.done
     assert repr(task) == "<Task a1 local_agent completed 'review'>"
+
+
+async def test_a_task_that_was_pickled_says_what_it_said() -> None:
+    manager = tracking(TaskManager(), frames.task_started("a1", "review"), shell_started("b1", parent_task_id="a1"))
+    tracking(manager, *frames.task_end("a1", summary="fine", usage={"total_tokens": 7}), level())
+    task, shell = pickle.loads(pickle.dumps([manager["a1"], manager["b1"]]))
+    assert (task.status, task.summary, task.description) == (TaskStatus.COMPLETED, "fine", "review")
+    assert task.outcome == manager["a1"].outcome
+    assert task.children == [shell]
+    assert (await task).summary == await task.read_output() == "fine"
+    assert shell.status is TaskStatus.RUNNING
+    with anyio.fail_after(5):
+        with pytest.raises(TaskError, match="a copy"):  # it would never end
+            await shell.wait()
+        with pytest.raises(TaskError):
+            [chunk async for chunk in shell.follow()]
+
+
+async def test_the_output_of_a_pickled_shell_can_be_followed(tmp_path: Path) -> None:
+    path = tmp_path / "b1.output"
+    path.write_text("all\n\n[exited with code 0]\n")
+    manager = tracking(TaskManager(), shell_started("b1"), frames.task_notification("b1", output_file=str(path)))
+    copy = pickle.loads(pickle.dumps(manager["b1"]))
+    assert [chunk async for chunk in copy.follow()] == ["all\n"]
 
 
 def test_looking_up() -> None:

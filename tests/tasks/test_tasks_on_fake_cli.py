@@ -1,12 +1,13 @@
 """Whole sessions with a CLI that loses, repeats, reorders and invents what it says of tasks, or dies."""
 
+import pickle
 from typing import Any
 
 import anyio
 import pytest
 from folding import level
 
-from claude_agent_py import Client, TaskStatus
+from claude_agent_py import Client, RunError, TaskStatus
 from claude_agent_py.tasks import Evidence
 from claude_agent_py.testing import FakeCLI, Gate, frames, steps
 
@@ -33,6 +34,16 @@ async def outcomes_of(fake: FakeCLI, *, until: str = "idle") -> dict[str, tuple[
             await client.query("go", until=until)  # type: ignore[arg-type]
             found = {outcome.task_id: outcome for outcome in await client.tasks.wait_all(timeout=10)}
     return {task_id: (outcome.status, outcome.evidence) for task_id, outcome in found.items()}
+
+
+async def test_a_result_with_tasks_and_its_error_can_be_pickled() -> None:
+    fake = FakeCLI(launching("a1"), frames.task_notification("a1", summary="fine"), level(), follow_up("a1"))
+    with anyio.fail_after(20):
+        async with Client(transport=fake.transport()) as client:
+            result = await client.query("go", until="idle")
+    for copy in (pickle.loads(pickle.dumps(result)), pickle.loads(pickle.dumps(RunError("no", result=result))).result):
+        assert copy.text == result.text
+        assert [(task.id, task.summary) for task in copy.tasks] == [("a1", "fine")]
 
 
 async def test_a_notification_that_is_lost() -> None:
