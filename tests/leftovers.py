@@ -73,6 +73,13 @@ async def until_gone(*pids: int) -> None:
             await anyio.sleep(0.01)
 
 
+async def until_workers(count: int) -> None:
+    """Wait until no more than so many workers are left; TimeoutError if they stay."""
+    with anyio.fail_after(PATIENCE):
+        while workers() > count:
+            await anyio.sleep(0.01)
+
+
 @asynccontextmanager
 async def nothing_left() -> AsyncIterator[None]:
     """Check that what runs in the block leaves no worker, no process and no open pipe."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import anyio
 import pytest
-from leftovers import is_alive, until_gone
+from leftovers import is_alive, until_gone, until_workers, workers
 from peers import MakeClient, start_in_memory
 
 from claude_agent_py import Client, ClientOptions, ConnectionClosedError, ResultMessage, TaskStatus, Timeouts
@@ -307,7 +307,7 @@ async def test_a_task_that_cannot_be_stopped_does_not_hold_up_the_end(start: Mak
 
 
 async def test_tasks_may_be_left_to_the_program(start_process: MakeClient) -> None:
-    gate = Gate()
+    gate, before = Gate(), workers()
     fake = with_a_task(steps.wait_gate(gate), *frames.task_end("t1"))
     client = start_process(fake)
     with anyio.fail_after(10):
@@ -322,6 +322,7 @@ async def test_tasks_may_be_left_to_the_program(start_process: MakeClient) -> No
             client.query("more")
         gate.open()
         await until_gone(pid)
+        await until_workers(before)
     assert exit_code(client) == 0
 
 

@@ -1,0 +1,240 @@
+"""The contracts on the real CLI, with shells and subagents at work: whatever happens, nothing of them is left."""
+
+import os
+import signal
+import uuid
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from leftovers import is_alive, until_gone, until_workers, workers
+
+from claude_agent_py import Client, CLIExitError, ConnectionClosedError, TaskStatus, Timeouts, query, run
+from claude_agent_py.testing import Gate, Reply, ScriptedModel, text, tool_use
+
+pytestmark = [pytest.mark.anyio, pytest.mark.real_cli, pytest.mark.usefixtures("nothing_left")]
+
+
+class Shells:
+    """Shell commands that can be found among all processes, and told to end."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.tag = f"shell-{uuid.uuid4().hex}"
+
+    def command(self) -> str:
+        """Give a command that runs until `release`, with a child of its own that is told apart by its arguments."""
+        return f"(exec -a {self.tag} sleep 300) & while [ ! -e {self._done} ]; do sleep 0.05; done; kill $!; echo out"
+
+    @property
+    def _done(self) -> Path:
+        return self._folder / self.tag
+
+    def release(self) -> None:
+        """Let the commands end."""
+        self._done.touch()
+
+    def pids(self) -> list[int]:
+        """Give the processes of the commands that run."""
+        found = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                arguments = (folder / "cmdline").read_bytes()
+            except OSError:
+                continue
+            if self.tag.encode() in arguments and is_alive(int(folder.name)):
+                found.append(int(folder.name))
+        return found
+
+    async def wait_running(self) -> list[int]:
+        with anyio.fail_after(20):
+            while len(pids := self.pids()) < 2:
+                await anyio.sleep(0.02)
+        return pids
+
+
+@pytest.fixture
+def shells(tmp_path: Path) -> Any:
+    made = Shells(tmp_path)
+    yield made
+    made.release()
+
+
+def job(shells: Shells, agent: Gate) -> ScriptedModel:
+    """A shell command and a subagent in the background; the subagent's model answers when the gate opens."""
+    call = tool_use("Agent", {"description": "a", "prompt": "Think hard", "subagent_type": "general-purpose"})
+    shell = tool_use("Bash", {"command": shells.command(), "description": "b", "run_in_background": True})
+    return ScriptedModel(
+        [Reply([call, shell]), text("started")],
+        agents={"Think hard": [Reply("thought", after=agent)]},
+        on_exhausted=text("noted"),
+    )
+
+
+async def started(model: ScriptedModel, shells: Shells, **options: Any) -> tuple[Client, list[int]]:
+    """Connect a client and have it start the job."""
+    client = Client(model.options(**options))
+    await client.connect()
+    assert (await client.query("go")).text == "started"
+    assert len(client.tasks.running) == 2
+    return client, await shells.wait_running()
+
+
+async def test_stop_ends_shells_and_agents(shells: Shells) -> None:
+    agent = Gate()
+    with job(shells, agent) as model, anyio.fail_after(60):
+        client, pids = await started(model, shells)
+        await client.close()
+        agent.open()
+        assert client.pid is not None
+        await until_gone(client.pid, *pids)
+    assert {task.status for task in client.tasks} == {TaskStatus.STOPPED}
+
+
+async def test_wait_lets_them_finish(shells: Shells) -> None:
+    agent = Gate()
+    with job(shells, agent) as model, anyio.fail_after(60):
+        client, pids = await started(model, shells, timeouts=Timeouts(close=30))
+        async with anyio.create_task_group() as group:
+
+            async def close() -> None:
+                await client.close(tasks="wait")
+
+            group.start_soon(close)
+            await anyio.wait_all_tasks_blocked()
+            agent.open()
+            shells.release()
+        assert client.pid is not None
+        await until_gone(client.pid, *pids)
+    assert {task.status for task in client.tasks} == {TaskStatus.COMPLETED}
+
+
+async def test_wait_gives_up_at_its_bound(shells: Shells) -> None:
+    with job(shells, Gate()) as model, anyio.fail_after(60):
+        client, pids = await started(model, shells, timeouts=Timeouts(close=6))
+        with anyio.fail_after(12):
+            await client.close(tasks="wait")
+        assert client.pid is not None
+        await until_gone(client.pid, *pids)
+    assert all(task.done for task in client.tasks)
+
+
+async def test_leave_returns_at_once_and_they_finish(shells: Shells) -> None:
+    agent, before = Gate(), workers()
+    with job(shells, agent) as model, anyio.fail_after(60):
+        client, pids = await started(model, shells)
+        with anyio.fail_after(2):
+            await client.close(tasks="leave")
+            await client.close()
+        assert client.pid is not None
+        assert is_alive(client.pid)
+        assert all(is_alive(pid) for pid in pids)
+        with pytest.raises(ConnectionClosedError):
+            client.query("more")
+        agent.open()
+        shells.release()
+        with anyio.fail_after(30):
+            while is_alive(client.pid):
+                await anyio.sleep(0.02)
+        await until_gone(*pids)
+        await until_workers(before)
+        said = str([request.body for request in model.requests])
+    assert "thought" in said  # the answer of the subagent reached the main agent
+
+
+async def test_a_killed_cli_leaves_no_shell_behind(shells: Shells) -> None:
+    """SIGKILL, as of the kernel when memory is short: the shells are orphans in sessions of their own then."""
+    with job(shells, Gate()) as model, anyio.fail_after(60):
+        client, pids = await started(model, shells)
+        run = client.query("more", until="idle")
+        assert client.pid is not None
+        os.kill(client.pid, signal.SIGKILL)
+        with pytest.raises(CLIExitError) as caught:
+            await run
+        outcomes = await client.tasks.wait_all()
+        await client.close()
+        await until_gone(*pids)
+    assert caught.value.exit_code == -signal.SIGKILL
+    assert {outcome.status for outcome in outcomes} == {TaskStatus.FAILED}
+
+
+async def test_a_close_during_a_turn_ends_its_shell(shells: Shells) -> None:
+    script = [Reply(tool_use("Bash", {"command": shells.command(), "description": "b"}))]
+    with ScriptedModel(script) as model, anyio.fail_after(60):
+        async with Client(model.options()) as client:
+            one = client.query("go")
+            pids = await shells.wait_running()
+        await until_gone(*pids)
+        with pytest.raises(ConnectionClosedError):
+            await one
+
+
+async def test_a_cancelled_run_ends_its_shell(shells: Shells) -> None:
+    script = [Reply(tool_use("Bash", {"command": shells.command(), "description": "b"}))]
+    with ScriptedModel(script) as model, anyio.fail_after(60):
+        async with anyio.create_task_group() as group:
+
+            async def go() -> None:
+                await run("go", model.options())
+
+            group.start_soon(go)
+            pids = await shells.wait_running()
+            group.cancel_scope.cancel()
+        await until_gone(*pids)
+
+
+async def test_a_dropped_run_ends_its_shell(shells: Shells) -> None:
+    script = [Reply(tool_use("Bash", {"command": shells.command(), "description": "b"}))]
+    before = workers()
+    with ScriptedModel(script) as model, anyio.fail_after(60):
+        one = query("go", model.options())
+        iterator = aiter(one)
+        await anext(iterator)
+        pids = await shells.wait_running()
+        del one, iterator
+        await until_gone(*pids)
+        await until_workers(before)
+
+
+async def test_opened_prompted_read_and_closed_in_four_workers() -> None:
+    answers: list[str] = []
+    with ScriptedModel([text("one"), text("two")]) as model, anyio.fail_after(60):
+        client = Client(model.options())
+
+        async def in_a_worker(function: Any) -> Any:
+            async with anyio.create_task_group() as group:
+                outcome: list[Any] = []
+
+                async def work() -> None:
+                    outcome.append(await function())
+
+                group.start_soon(work)
+            return outcome[0]
+
+        async def ask() -> Any:
+            return client.query("hi")
+
+        async def read() -> None:
+            answers.extend([piece async for piece in one.text()])
+
+        await in_a_worker(client.connect)
+        one = await in_a_worker(ask)
+        await in_a_worker(read)
+        await in_a_worker(client.get_settings)
+        await in_a_worker(client.close)
+    assert answers == ["one"]
+
+
+async def test_several_sessions_at_once() -> None:
+    answers: dict[int, str] = {}
+    with ScriptedModel(lambda request: f"echo {request.last_user_text[-1]}") as model, anyio.fail_after(60):
+
+        async def use(number: int) -> None:
+            async with Client(model.options()) as client:
+                answers[number] = (await client.query(f"number {number}")).text
+
+        async with anyio.create_task_group() as group:
+            for number in range(4):
+                group.start_soon(use, number)
+    assert answers == {number: f"echo {number}" for number in range(4)}
