@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 from claude_agent_py.agents import AgentDefinition, DelegationGuide
 from claude_agent_py.children.family import membership_of
-from claude_agent_py.children.process_options import process_options, without_effect
+from claude_agent_py.children.process_options import answers_itself, process_options, without_effect
 from claude_agent_py.children.run import Assignment, ChildRun
 from claude_agent_py.client import Client
 from claude_agent_py.errors import OptionsError
@@ -98,6 +98,7 @@ class ChildAgent:
             prompt=prompt,
             title=title,
             is_awaited=is_awaited,
+            asks_parent=self.options is None or not answers_itself(self.options),
             parent_task_id=parent_task.id if parent_task is not None else None,
             tool_use_id=tool_use_id,
             timeout=self.timeout,

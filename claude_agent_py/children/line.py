@@ -13,7 +13,6 @@ from typing import Any, Final
 
 from claude_agent_py.children.account import Account
 from claude_agent_py.children.family import Membership
-from claude_agent_py.children.process_options import answers_itself
 from claude_agent_py.children.relay import Relay
 from claude_agent_py.client import Client
 from claude_agent_py.errors import ControlError, TaskError
@@ -63,6 +62,7 @@ class Line:
         signature: What marks its messages.
         account: Is told everything that the child's session says.
         elapsed: Gives the seconds that the child has worked.
+        asks_parent: Whether the parent answers for people, and not the child's own handlers.
     """
 
     def __init__(
@@ -72,6 +72,8 @@ class Line:
         signature: Signature,
         account: Account,
         elapsed: Callable[[], float],
+        *,
+        asks_parent: bool,
     ) -> None:
         options = client.options
         self._client = client
@@ -82,7 +84,7 @@ class Line:
         self._keeps_transcripts = options.persist_session
         self._config_dir = config_directory(environment(options, os.environ))
         self.permissions: PermissionAnswers | None = (
-            None if answers_itself(options) else Relay(parent.client, os.path.abspath(options.cwd or os.curdir))
+            Relay(parent.client, os.path.abspath(options.cwd or os.curdir)) if asks_parent else None
         )
         self._takers: Final[dict[type, Callable[[Any], None]]] = {
             AssistantMessage: self._take_assistant,

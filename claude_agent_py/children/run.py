@@ -42,6 +42,8 @@ class Assignment:
     title: str
     is_awaited: bool
     """Whether a tool call blocks until it is over."""
+    asks_parent: bool = True
+    """Whether the parent answers for people, and not handlers of its own."""
     parent_task_id: str | None = None
     tool_use_id: str | None = None
     timeout: float | None = None
@@ -139,7 +141,14 @@ class ChildRun:
     async def _talk(self) -> ClaudeAgentError | None:
         """Start the process, have it do its work, and end it; give the error that its result is."""
         client = Client(self._options)
-        line = Line(client, self._membership, self._signature, self._account, self._elapsed)
+        line = Line(
+            client,
+            self._membership,
+            self._signature,
+            self._account,
+            self._elapsed,
+            asks_parent=self._assignment.asks_parent,
+        )
         client._above = line
         client.tasks.observe(line.note_events)
         self._membership.child(client, self._assignment.agent_id)

@@ -1,0 +1,177 @@
+"""What a child's process is started with: its definition, its own options, and what it takes from its parent."""
+
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from claude_agent_py import AgentDefinition, ClientOptions, HookMatcher, MCPStdioServer, OptionsError
+from claude_agent_py.agents import AgentModel
+from claude_agent_py.children import ChildAgent, child_tool
+from claude_agent_py.children.process_options import process_options
+from claude_agent_py.children.tool import prompt_of
+from claude_agent_py.options import OptionsWarning, SystemPromptPreset
+from claude_agent_py.tools import ToolServer
+
+WORKER = AgentDefinition(description="Works", prompt="You work.")
+
+
+def options_of(
+    definition: AgentDefinition = WORKER,
+    own: ClientOptions | None = None,
+    parent: ClientOptions | None = None,
+    hooks: Any = (),
+) -> ClientOptions:
+    return process_options("worker", definition, own, parent or ClientOptions(), hooks)
+
+
+@pytest.fixture(autouse=True)
+def no_warnings() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield
+
+
+def test_the_session_is_the_agent_and_cannot_start_itself() -> None:
+    options = options_of()
+    assert (options.agent, options.agents) == ("worker", {"worker": WORKER})
+    assert options.disallowed_tools == ["Agent(worker)"]
+    assert options.verbatim_prompts
+    assert options.system_prompt is None
+
+
+def test_what_is_inherited_and_what_is_not() -> None:
+    parent = ClientOptions(
+        cwd="/tmp",
+        env={"A": "b"},
+        model="opus",
+        permission_mode="acceptEdits",
+        tools=["Read", "Bash"],
+        disallowed_tools=["WebFetch"],
+        managed_settings={"permissions": {"deny": ["Bash"]}},
+        system_prompt="You lead.",
+        custom_tools=[child_tool(ChildAgent(WORKER, id="worker"))],
+        agents={"other": WORKER},
+        resume="some session",
+        max_turns=3,
+        on_stderr=print,
+    )
+    options = options_of(parent=parent)
+    assert (options.cwd, options.env, options.model) == (parent.cwd, {"A": "b"}, "opus")
+    assert (options.permission_mode, list(options.tools or ())) == ("acceptEdits", ["Read", "Bash"])
+    assert list(options.disallowed_tools) == ["WebFetch", "Agent(worker)"]
+    assert options.managed_settings == parent.managed_settings
+    assert (options.system_prompt, options.resume, options.max_turns, options.on_stderr) == (None, None, None, None)
+    assert list(options.custom_tools) == []
+    assert list(options.agents or ()) == ["worker"]
+
+
+def test_own_options_take_the_place_of_the_parent_s() -> None:
+    own = ClientOptions(
+        model="sonnet",
+        agents={"helper": WORKER},
+        system_prompt=SystemPromptPreset(append="Be brief."),
+        verbatim_prompts=False,
+    )
+    options = options_of(own=own, parent=ClientOptions(model="opus", permission_mode="plan"))
+    assert (options.model, options.permission_mode) == ("sonnet", None)
+    assert list(options.agents or ()) == ["helper", "worker"]
+    assert options.system_prompt == SystemPromptPreset(append="Be brief.")
+    assert not options.verbatim_prompts
+
+
+def test_what_the_definition_says_wins() -> None:
+    definition = WORKER.replace(
+        model="haiku", effort="low", max_turns=4, permission_mode="plan", skills=["review"], tools=["Read"]
+    )
+    own = ClientOptions(
+        model="opus",
+        fallback_model=["haiku", "sonnet"],
+        max_turns=9,
+        permission_mode="acceptEdits",
+        system_prompt="You do something else.",
+    )
+    options = options_of(definition, own)
+    assert (options.model, options.effort, options.max_turns) == ("haiku", "low", 4)
+    assert (options.permission_mode, options.skills) == ("plan", ["review"])
+    assert list(options.fallback_model or ()) == ["sonnet"]
+    assert options.system_prompt is None
+    assert options_of(WORKER.replace(model=AgentModel.INHERIT), own).model == "opus"
+
+
+def test_servers_of_the_definition_by_name_and_in_full() -> None:
+    server, calc = ToolServer("mine", tools=[]), MCPStdioServer(command="calc")
+    definition = WORKER.replace(mcp_servers=["mine", "of the project", {"calc": calc}])
+    parent = ClientOptions(mcp_servers={"mine": server, "not asked for": {"command": "x"}})
+    own = ClientOptions(mcp_servers={"own": {"command": "own"}})
+    assert set(options_of(definition, own, parent).mcp_servers) == {"own", "mine", "calc"}
+    assert set(options_of(definition, None, parent).mcp_servers) == {"mine", "calc"}
+    with pytest.raises(OptionsError, match="mcp_servers"):
+        options_of(definition, ClientOptions(mcp_servers="servers.json"), parent)
+
+
+def test_who_answers() -> None:
+    def decide(*asked: Any) -> None:
+        raise AssertionError
+
+    parent = ClientOptions(can_use_tool=decide, on_elicitation=decide)
+    assert options_of(own=ClientOptions(permission_mode="dontAsk"), parent=parent).can_use_tool is decide
+    own = options_of(own=ClientOptions(interactions=True), parent=parent)
+    assert (own.can_use_tool, own.on_elicitation, own.interactions) == (None, None, True)
+    assert options_of(own=ClientOptions(permission_prompt_tool_name="mcp__a__b"), parent=parent).can_use_tool is None
+
+
+def test_hooks_about_tool_calls_are_inherited() -> None:
+    def guard(*asked: Any) -> None:
+        raise AssertionError
+
+    matcher, at_end = HookMatcher("Bash", guard), HookMatcher(None, guard)
+    hooks = [("PreToolUse", matcher), ("Stop", at_end), ("PreToolUse", at_end)]
+    inherited = [("PreToolUse", matcher), ("PreToolUse", at_end)]
+    assert list(options_of(hooks=hooks).hooks) == inherited
+    assert list(options_of(own=ClientOptions(model="opus"), hooks=hooks).hooks) == inherited
+    assert list(options_of(own=ClientOptions(hooks={}), hooks=hooks).hooks) == []
+    assert options_of().hooks is None
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"id": "two words"}, "ChildAgent.id"),
+        ({"id": "-x"}, "ChildAgent.id"),
+        ({"id": "x" * 65}, "ChildAgent.id"),
+        ({"timeout": 0}, "ChildAgent.timeout"),
+        ({"max_report_chars": -1}, "ChildAgent.max_report_chars"),
+    ],
+)
+def test_a_wrong_agent(given: dict[str, Any], problem: str) -> None:
+    with pytest.raises(OptionsError, match=problem):
+        ChildAgent(WORKER, **given)
+
+
+def test_an_id_is_made_of_the_description() -> None:
+    assert (
+        ChildAgent(WORKER.replace(description="Reviews code, carefully; and more")).id == "reviews_code_carefully_and"
+    )
+
+
+def test_fields_without_effect_are_warned_of() -> None:
+    with pytest.warns(OptionsWarning, match="isolation, omit_claude_md, effort"):
+        ChildAgent(WORKER.replace(isolation="worktree", omit_claude_md=True, effort=3), id="worker")
+    assert options_of(WORKER.replace(effort=3)).effort is None
+
+
+def test_the_tool_says_what_it_is_for() -> None:
+    tool = child_tool(ChildAgent(WORKER, id="worker"))
+    assert tool.name == "create_subtask_worker"
+    assert "Works" in tool.description
+    assert tool.input_schema["required"] == ["title"]
+    assert set(tool.input_schema["properties"]) == {"title", "intent", "artifact_refs", "priority"}
+
+
+def test_the_prompt_of_a_child() -> None:
+    assert prompt_of("Title", "", (), "normal") == "Title"
+    assert prompt_of("Title", "Why", ["a.txt", "b.txt"], "high") == (
+        "Title\n\nWhy\n\nArtifacts:\n- a.txt\n- b.txt\n\nPriority: high"
+    )

@@ -1,0 +1,192 @@
+"""Children that a model starts: what the tool gives, what cancels it, and who is asked."""
+
+import json
+from typing import Any
+
+import anyio
+import pytest
+from anyio.lowlevel import checkpoint
+from child_clis import WORKER, MakeAgent, child_cli
+from leftovers import until_gone
+
+from claude_agent_py import (
+    Client,
+    ClientOptions,
+    Limits,
+    TaskStatus,
+)
+from claude_agent_py.agents import DelegationGuide
+from claude_agent_py.children import ChildAgent, child_tool
+from claude_agent_py.testing import FakeCLI, Gate, frames, steps
+
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
+
+
+def call(request_id: str, title: str = "Do it.", agent: str = "worker", **meta: Any) -> dict[str, Any]:
+    """The CLI calls a child tool."""
+    arguments = {"name": f"create_subtask_{agent}", "arguments": {"title": title}}
+    return frames.mcp_message(
+        request_id, "tools", "tools/call", **arguments, _meta={"claudecode/toolUseId": f"toolu_{request_id}"} | meta
+    )
+
+
+def withdrawn(request_id: str) -> dict[str, Any]:
+    """The CLI takes a call back."""
+    message = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": request_id}}
+    return frames.control_request(f"{request_id}-off", "mcp_message", server_name="tools", message=message)
+
+
+def parent(fake: FakeCLI, *agents: ChildAgent, **options: Any) -> Client:
+    tools = [child_tool(agent) for agent in agents]
+    return Client(ClientOptions(custom_tools=tools, **options), transport=fake.transport())
+
+
+async def answer_to(fake: FakeCLI, request_id: str) -> dict[str, Any]:
+    """What a call was answered with."""
+    match = {"type": "control_response", "response": {"request_id": request_id}}
+    (reply,) = await fake.wait_received(match)
+    (block,) = reply["response"]["response"]["mcp_response"]["result"]["content"]
+    report: dict[str, Any] = json.loads(block["text"])
+    return report
+
+
+async def started(client: Client, count: int = 1) -> list[Any]:
+    await client.tasks.until(lambda: len(client.tasks) >= count)
+    return list(client.tasks)
+
+
+async def test_the_report_of_a_child(agent_of: MakeAgent) -> None:
+    fake = FakeCLI(call("r1"))
+    with anyio.fail_after(10):
+        async with parent(fake, agent_of(child_cli(steps.turn("It is done.")))) as client:
+            report = await answer_to(fake, "r1")
+            (task,) = client.tasks
+    assert report == {
+        "taskId": task.id,
+        "agentId": "worker",
+        "subTaskStatus": "Success",
+        "summary": "It is done.",
+        "failureReason": None,
+        "finalAssistantMessage": "It is done.",
+    }
+    assert (task.tool_use_id, task.is_backgrounded, task.status) == ("toolu_r1", False, TaskStatus.COMPLETED)
+    assert {message.parent_tool_use_id for message in task.seen_messages} == {"toolu_r1"}
+
+
+async def test_a_long_report_is_cut_for_the_model_and_whole_in_the_task(agent_of: MakeAgent) -> None:
+    said = "One sentence. " * 1000
+    fake = FakeCLI(call("r1"))
+    agents = [agent_of(child_cli(steps.turn(said)))]
+    with anyio.fail_after(10):
+        async with parent(
+            fake, *agents, agents={"general-purpose": WORKER}, delegation_guide=DelegationGuide(max_report_chars=600)
+        ) as client:
+            report = await answer_to(fake, "r1")
+            (task,) = client.tasks
+            assert await task.read_output() == said
+    assert len(report["finalAssistantMessage"]) <= 600
+    assert len(report["summary"]) <= 500
+    assert report["finalAssistantMessage"].endswith("[The report has 14,000 characters; this is its beginning.]")
+
+
+async def test_a_child_that_fails_and_what_it_said_before(agent_of: MakeAgent) -> None:
+    fake = FakeCLI(call("r1"))
+    crash = child_cli(
+        steps.wait_for_prompt(), frames.of_prompt(frames.assistant("half of it")), steps.stderr("bang\n"), steps.exit(1)
+    )
+    with anyio.fail_after(10):
+        async with parent(fake, agent_of(crash)):
+            report = await answer_to(fake, "r1")
+    assert (report["subTaskStatus"], report["finalAssistantMessage"]) == ("Error", "half of it")
+    assert "bang" in report["failureReason"]
+    assert report["summary"] == report["failureReason"]
+
+
+async def test_stopping_a_child_gives_its_caller_a_report(agent_of: MakeAgent) -> None:
+    fake = FakeCLI(call("r1"))
+    with anyio.fail_after(10):
+        async with parent(fake, agent_of(child_cli(steps.wait_for_prompt(), steps.hang()))) as client:
+            (task,) = await started(client)
+            await task.stop()
+            report = await answer_to(fake, "r1")
+    assert (report["subTaskStatus"], report["failureReason"]) == ("Cancel", "it was cancelled")
+
+
+async def test_taking_the_call_back_cancels_the_child(agent_of: MakeAgent) -> None:
+    gate, child = Gate(), child_cli(steps.wait_for_prompt(), steps.hang())
+    fake = FakeCLI(call("r1"), steps.wait_gate(gate), withdrawn("r1"))
+    with anyio.fail_after(10):
+        async with parent(fake, agent_of(child)) as client:
+            (task,) = await started(client)
+            await child.wait_received({"type": "user"})
+            gate.open()
+            assert (await task).status is TaskStatus.STOPPED
+            await until_gone(child.starts[0].pid)
+
+
+async def test_a_child_may_be_left_to_itself(agent_of: MakeAgent) -> None:
+    gate, go_on = Gate(), Gate()
+    child = child_cli(steps.wait_for_prompt(), steps.wait_gate(go_on), frames.of_prompt(frames.result("all the same")))
+    fake = FakeCLI(call("r1"), steps.wait_gate(gate), withdrawn("r1"))
+    with anyio.fail_after(10):
+        async with parent(fake, agent_of(child, on_parent_cancel="leave")) as client:
+            (task,) = await started(client)
+            await child.wait_received({"type": "user"})
+            gate.open()
+            await client.tasks.until(lambda: task.is_backgrounded, task.id)
+            assert task.status is TaskStatus.RUNNING
+            go_on.open()
+            assert (await task).summary == "all the same"
+
+
+async def test_the_end_of_the_parent_s_process_cancels_a_child_that_a_call_waits_for(agent_of: MakeAgent) -> None:
+    gate, child = Gate(), child_cli(steps.wait_for_prompt(), steps.hang())
+    fake = FakeCLI(call("r1"), steps.wait_gate(gate), steps.exit(1))
+    with anyio.fail_after(10):
+        async with parent(fake, agent_of(child)) as client:
+            (task,) = await started(client)
+            await child.wait_received({"type": "user"})
+            gate.open()
+            assert (await task).status is TaskStatus.STOPPED
+            assert not client.is_open
+
+
+async def test_a_child_that_is_left_ends_with_the_client(agent_of: MakeAgent) -> None:
+    gate, child = Gate(), child_cli(steps.wait_for_prompt(), steps.hang())
+    fake = FakeCLI(call("r1"), steps.wait_gate(gate), steps.exit(1))
+    with anyio.fail_after(10):
+        async with parent(fake, agent_of(child, on_parent_cancel="leave")) as client:
+            (task,) = await started(client)
+            await child.wait_received({"type": "user"})
+            gate.open()
+            while client.is_open:
+                await checkpoint()
+            assert task.status is TaskStatus.RUNNING
+        assert task.status is TaskStatus.STOPPED
+
+
+async def test_several_children_at_once_each_with_its_own_report(agent_of: MakeAgent) -> None:
+    fake = FakeCLI(call("r1", agent="one"), call("r2", agent="two"), call("r3", agent="three"))
+    agents = [
+        agent_of(child_cli(steps.turn("first"), name="one"), name="one"),
+        agent_of(child_cli(steps.exit(2), name="two"), name="two"),
+        agent_of(child_cli(steps.turn("third"), name="three"), name="three"),
+    ]
+    with anyio.fail_after(10):
+        async with parent(fake, *agents):
+            reports = [await answer_to(fake, f"r{n}") for n in (1, 2, 3)]
+    assert [(report["agentId"], report["subTaskStatus"]) for report in reports] == [
+        ("one", "Success"),
+        ("two", "Error"),
+        ("three", "Success"),
+    ]
+
+
+async def test_one_too_many_is_refused_with_a_report(agent_of: MakeAgent) -> None:
+    fake = FakeCLI(call("r1"))
+    with anyio.fail_after(10):
+        async with parent(fake, agent_of(child_cli()), limits=Limits(child_total=0)) as client:
+            report = await answer_to(fake, "r1")
+            assert len(client.tasks) == 0
+    assert (report["subTaskStatus"], report["taskId"]) == ("Error", "")
+    assert "child_total" in report["failureReason"]
