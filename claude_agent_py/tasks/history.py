@@ -11,13 +11,15 @@ import os
 import sqlite3
 import threading
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import astuple, fields, replace
 from typing import Any, Final, Self, TypeVar
 
 import anyio
 from anyio import to_thread
 
+from claude_agent_py.errors import OptionsError, SessionError
 from claude_agent_py.tasks.events import TaskEvent, TaskFinished, TaskRevised
 from claude_agent_py.tasks.manager import TaskManager
 from claude_agent_py.tasks.rebuild import RecordedTree, rebuild
@@ -56,7 +58,10 @@ _PUT_RECORD: Final = _insert("IGNORE", "records", ("key", *_RECORD))
 
 
 class TaskHistory:
-    """The tasks of many sessions. Use it as an async context manager, or call `open` and `close`."""
+    """The tasks of many sessions. Use it as an async context manager, or call `open` and `close`.
+
+    Every method raises SessionError where the file cannot be opened, read or written.
+    """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         """Make a history.
@@ -153,7 +158,7 @@ class TaskHistory:
         )
         if statuses is not None:
             where += f" AND status IN ({', '.join('?' * len(statuses))})"
-            values += [str(TaskStatus(one)) for one in statuses]
+            values += [_status(one).value for one in statuses]
         rows = await self._select(
             _FINISHED, f"finished WHERE {where} ORDER BY ended_at DESC, task_id LIMIT ?", *values, limit
         )
@@ -206,8 +211,9 @@ class TaskHistory:
     def _locked(self, work: Callable[[sqlite3.Connection], T]) -> T:
         with self._lock:
             if self._connection is None:
-                self._connection = _connect(self._path)
-            with self._connection:  # one transaction
+                with _typed_errors(self._path):
+                    self._connection = _connect(self._path)
+            with _typed_errors(self._path), self._connection:  # one transaction
                 return work(self._connection)
 
     def _close(self) -> None:
@@ -215,6 +221,21 @@ class TaskHistory:
             if self._connection is not None:
                 self._connection.close()
             self._connection = None
+
+
+@contextmanager
+def _typed_errors(path: str) -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise SessionError(f"the history {path} cannot be used: {error}") from error
+
+
+def _status(word: TaskStatus | str) -> TaskStatus:
+    status = TaskStatus.read(word)
+    if status is None:
+        raise OptionsError(f"there is no status {word!r}; there are {', '.join(TaskStatus)}", option="status")
+    return status
 
 
 def _connect(path: str) -> sqlite3.Connection:

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 import anyio
 
 from claude_agent_py.callbacks import call, callback_name
-from claude_agent_py.errors import HandlerError
+from claude_agent_py.errors import HandlerError, OptionsError
 from claude_agent_py.tasks.events import EVENT_TYPES, TaskEvent, TaskFinished
 from claude_agent_py.tasks.waiting import Bell, EventStream
 
@@ -28,7 +28,7 @@ _KINDS: Final = {kind.kind: kind for kind in EVENT_TYPES}
 class _Registered:
     """A listener with its queue."""
 
-    def __init__(self, listener: Listener, what: What) -> None:
+    def __init__(self, listener: Listener, what: object) -> None:
         self.listener = listener
         self.what = what
         self.is_for_notifications = what == NOTIFICATION
@@ -46,10 +46,12 @@ class _Registered:
         return event.notification() if self.is_for_notifications and isinstance(event, TaskFinished) else event
 
     def _failed(self, error: BaseException, report: Callable[[HandlerError], None] | None) -> None:
-        name = callback_name(self.listener)
-        logger.error("The task listener %s failed", name, exc_info=error)
-        if report is not None:
-            report(HandlerError(name, f"{type(error).__name__}: {error}"))
+        failure = HandlerError(callback_name(self.listener), f"{type(error).__name__}: {error}")
+        failure.__cause__ = error
+        if report is None:
+            logger.error("%s", failure, exc_info=error)
+        else:  # which logs it
+            report(failure)
 
 
 class Listeners:
@@ -60,8 +62,10 @@ class Listeners:
         self._added = Bell()
         self._is_closed = False
 
-    def add(self, listener: Listener, what: What = None) -> None:
-        """Add a listener; it hears of what happens from now on."""
+    def add(self, listener: Listener, what: object = None) -> None:
+        """Add a listener for `What`; it hears of what happens from now on. Raises OptionsError for what is none."""
+        if not callable(listener):
+            raise OptionsError(f"a function is expected, not {listener!r}", option="listener")
         self._registered.append(_Registered(listener, what))
         self._is_closed = False
         self._added.ring()
@@ -102,18 +106,21 @@ class Listeners:
                 await self._added.wait()
 
 
-def event_filter(what: What) -> Callable[[TaskEvent], bool]:
-    """Give the test for the events that are meant. Raises ValueError for a word that means none."""
+def event_filter(what: object) -> Callable[[TaskEvent], bool]:
+    """Give the test for the events that are meant. Raises OptionsError for what means none."""
     wanted = _event_type(what)
     return lambda event: isinstance(event, wanted)
 
 
-def _event_type(what: What) -> type[TaskEvent]:
+def _event_type(what: object) -> type[TaskEvent]:
     if what is None:
         return TaskEvent
     if isinstance(what, str):
         try:
             return _KINDS[what]
         except KeyError:
-            raise ValueError(f"there are no {what!r} events; there are {', '.join([NOTIFICATION, *_KINDS])}") from None
+            kinds = ", ".join([NOTIFICATION, *_KINDS])
+            raise OptionsError(f"there are no {what!r} events; there are {kinds}", option="what") from None
+    if not (isinstance(what, type) and issubclass(what, TaskEvent)):
+        raise OptionsError(f"an event class or its kind is expected, not {what!r}", option="what")
     return what

@@ -204,7 +204,7 @@ class TaskManager:
         worker of its own, a plain one in a thread. What it raises is logged and reported, and harms nobody.
         """
         if listener is not None:
-            self._intake.listeners.add(listener, what if what is None or isinstance(what, str | type) else None)
+            self._intake.listeners.add(listener, what)
             return listener
         if what is None or isinstance(what, str | type):
             return lambda function: self.on(what, function)

@@ -131,6 +131,8 @@ class OutputReader:
 
     async def transcript(self, entry: Entry, nested: Iterable[Entry] = ()) -> list[TranscriptMessage]:
         """Read the messages of a subagent and of others, in the order of their times. Raises TaskOutputError."""
+        if entry.is_shell:
+            raise TaskOutputError(entry.id, "", "a shell has no transcript, read_output() gives its text")
         messages = await self._own_transcript(entry)
         for other in nested:
             try:

@@ -270,7 +270,7 @@ class Task:
         cannot be read.
 
         Raises:
-            TaskOutputError: Neither is there.
+            TaskOutputError: Neither is there, or it is a shell, which has no messages.
         """
         below = [node.task._entry for node in self.tree().walk() if node.task.is_agent]
         others = [entry for entry in below if entry is not self._entry] if nested else []

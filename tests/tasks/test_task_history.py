@@ -1,6 +1,5 @@
 """The history: what is kept, what can be asked, replays, several writers, and that the loop never waits for it."""
 
-import sqlite3
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -8,6 +7,7 @@ import anyio
 import pytest
 from folding import Clock, shell_started, tracking
 
+from claude_agent_py.errors import OptionsError, SessionError
 from claude_agent_py.tasks import FinishedTask, RecordKind, TaskHistory, TaskManager, TaskRecord, TaskStatus
 from claude_agent_py.tasks.rebuild import rebuild
 from claude_agent_py.testing import frames
@@ -48,6 +48,17 @@ async def test_what_was_kept_comes_back(history: TaskHistory) -> None:
     )
     await history.add(kept)
     assert await history.finished() == [kept]
+
+
+async def test_a_file_that_cannot_be_opened_is_a_typed_error(tmp_path: Path) -> None:
+    path = tmp_path / "nonexistent" / "x"
+    with pytest.raises(SessionError, match=str(path)):
+        await TaskHistory(path).open()
+
+
+async def test_a_status_that_there_is_not_is_refused(history: TaskHistory) -> None:
+    with pytest.raises(OptionsError, match="status: there is no status 'bogus'; there are pending"):
+        await history.finished(status="bogus")
 
 
 async def test_questions(history: TaskHistory) -> None:
@@ -237,5 +248,5 @@ async def test_in_memory_and_used_without_opening() -> None:
 async def test_a_file_that_is_no_database(tmp_path: Path) -> None:
     path = tmp_path / "text"
     path.write_text("this is no database, and it is long enough to be looked at as one " * 20)
-    with pytest.raises(sqlite3.DatabaseError):
+    with pytest.raises(SessionError, match="not a database"):
         await TaskHistory(path).open()

@@ -8,7 +8,7 @@ import pytest
 from anyio import wait_all_tasks_blocked
 from folding import HASTY, kinds, level, message, tracking
 
-from claude_agent_py.errors import HandlerError
+from claude_agent_py.errors import HandlerError, OptionsError
 from claude_agent_py.tasks import TaskEvent, TaskFinished, TaskManager, TaskProgressed, TaskStarted
 from claude_agent_py.tasks.waiting import EventStream
 from claude_agent_py.testing import frames
@@ -72,7 +72,7 @@ async def test_a_stream_that_nobody_reads_leaves_out_progress_only() -> None:
 
 
 def test_an_unknown_kind_of_event_is_refused() -> None:
-    with pytest.raises(ValueError, match="'finnished' events; there are notification, started"):
+    with pytest.raises(OptionsError, match="'finnished' events; there are notification, started"):
         TaskManager().events("finnished")
 
 
@@ -141,6 +141,17 @@ async def test_a_notification_that_never_came_is_told_all_the_same() -> None:
     assert {one.uuid for one in told} == {""}
 
 
+@pytest.mark.parametrize("what", ["bogus", 5, str, int])
+def test_what_is_no_event_is_refused(what: Any) -> None:
+    manager = TaskManager()
+    with pytest.raises(OptionsError, match="what: "):
+        manager.events(what)
+    with pytest.raises(OptionsError, match="what: "):
+        manager.on(what, print)
+    with pytest.raises(OptionsError, match="listener: a function is expected, not 5"):
+        manager.on("finished", 5)  # type: ignore[type-var]
+
+
 async def test_a_listener_that_raises_is_reported_and_harms_nobody(caplog: pytest.LogCaptureFixture) -> None:
     manager = TaskManager()
     seen: list[str] = []
@@ -155,7 +166,22 @@ async def test_a_listener_that_raises_is_reported_and_harms_nobody(caplog: pytes
     assert len(reported) == 4  # it goes on being told
     assert isinstance(reported[0], HandlerError)
     assert "ValueError: broken on purpose" in str(reported[0])
-    assert "broken" in caplog.text
+    assert caplog.text == ""  # whom it is reported to logs it
+
+
+async def test_without_anyone_to_report_to_a_listener_that_raises_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    manager = TaskManager()
+
+    def broken(event: TaskEvent) -> None:
+        raise ValueError("broken on purpose")
+
+    manager.on("started", broken)
+    tracking(manager, *LIFE)
+    manager.process_exited("over")
+    with anyio.fail_after(5):
+        await manager.deliver_forever()
+    assert caplog.text.count("ValueError: broken on purpose\n") == 2  # the line, and the end of its traceback
+    assert len(caplog.records) == 1
 
 
 async def test_a_slow_listener_delays_only_itself() -> None:

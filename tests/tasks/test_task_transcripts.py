@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from folding import child, tracking
+from folding import child, shell_started, tracking
 
 from claude_agent_py.errors import TaskOutputError
 from claude_agent_py.tasks import TaskManager
@@ -199,6 +199,12 @@ async def test_neither_file_nor_messages_is_a_typed_error(tmp_path: Path) -> Non
         await manager["a1"].transcript()
     assert caught.value.path == missing
     assert await manager["a1"].read_output() == "no report"
+
+
+async def test_a_shell_has_no_transcript() -> None:
+    manager = tracking(TaskManager(), shell_started("b1"))
+    with pytest.raises(TaskOutputError, match="a shell has no transcript"):
+        await manager["b1"].transcript()
 
 
 async def test_the_output_file_of_a_subagent_is_a_link_to_its_transcript(tmp_path: Path) -> None:

@@ -46,6 +46,18 @@ async def test_a_result_with_tasks_and_its_error_can_be_pickled() -> None:
         assert [(task.id, task.summary) for task in copy.tasks] == [("a1", "fine")]
 
 
+async def test_a_listener_that_raises_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    def broken(event: object) -> None:
+        raise ValueError("broken on purpose")
+
+    fake = FakeCLI(launching("a1"), frames.task_notification("a1"), level(), follow_up("a1"))
+    with anyio.fail_after(20):
+        async with Client(transport=fake.transport()) as client:
+            client.tasks.on("finished", broken)
+            await client.query("go", until="idle")
+    assert [(record.levelname, record.exc_info is not None) for record in caplog.records] == [("ERROR", True)]
+
+
 async def test_a_notification_that_is_lost() -> None:
     fake = FakeCLI(launching("a1"), frames.task_updated("a1", "completed"), level(), follow_up("a1"))
     assert await outcomes_of(fake) == {"a1": (TaskStatus.COMPLETED, Evidence.UPDATE)}
