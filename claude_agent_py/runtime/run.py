@@ -1,8 +1,11 @@
 """`Run`: the user's end of a run. An object, not a generator: nothing hangs when a loop over it is left.
 
 Iterate it for the messages, await it for the result, or both. Knows nothing of the pipe: a `RunSource` gives the feed
-that the pump fills (`feed.py`) and does what needs the session.
+that the pump fills (`feed.py`) and does what needs the session. A run may be made before the parts of a session are
+loaded, so this module needs none of them.
 """
+
+from __future__ import annotations
 
 from collections import deque
 from collections.abc import AsyncIterator, Generator, Sequence
@@ -11,14 +14,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeAlias
 
 from claude_agent_py.errors import RunError, StructuredOutputError
-from claude_agent_py.protocol.text import TextFold
-from claude_agent_py.runtime.feed import RunFeed
-from claude_agent_py.runtime.result import RunResult
-from claude_agent_py.tasks import Task
-from claude_agent_py.tools.traffic import ToolCallRecord, ToolTraffic
 
 if TYPE_CHECKING:
+    from claude_agent_py.runtime.feed import RunFeed
+    from claude_agent_py.runtime.result import RunResult
     from claude_agent_py.runtime.subagents import Subagent
+    from claude_agent_py.tasks import Task
+    from claude_agent_py.tools.traffic import ToolCallRecord
     from claude_agent_py.wire.frames import Message
     from claude_agent_py.wire.unknown import MalformedFrame
 
@@ -53,7 +55,7 @@ class RunSource(Protocol):
         """Give the tasks of the run so far."""
         ...
 
-    def agents(self, feed: RunFeed) -> Sequence["Subagent"]:
+    def agents(self, feed: RunFeed) -> Sequence[Subagent]:
         """Give the subagents of the run so far."""
         ...
 
@@ -99,7 +101,7 @@ class Run:
         """The background tasks that were started in the run so far: follow them, await them, stop them."""
         return [] if self._feed is None else self._source.tasks(self._feed)
 
-    def agents(self) -> Sequence["Subagent"]:
+    def agents(self) -> Sequence[Subagent]:
         """Give the subagents that were started in the run so far, those of subagents and child agents included.
 
         Each has its definition, its status, its usage, its messages and its task. A message leads to its subagent by
@@ -114,7 +116,7 @@ class Run:
 
     # Messages ----------------------------------------------------------------------------------------------------
 
-    def __aiter__(self) -> AsyncIterator["RunMessage"]:
+    def __aiter__(self) -> AsyncIterator[RunMessage]:
         self._begin_again()
         return _Messages(self)
 
@@ -123,11 +125,11 @@ class Run:
         if self._is_exhausted:
             self._reads, self._position, self._is_exhausted = "record", 0, False
 
-    def _ready(self) -> "RunMessage | None":
+    def _ready(self) -> RunMessage | None:
         """Take the next message if it is at hand: `_next` without the detours, for a reader who is behind."""
         return self._feed.mailbox.ready() if self._feed is not None and self._reads == "mailbox" else None
 
-    async def _next(self) -> "RunMessage":
+    async def _next(self) -> RunMessage:
         feed = await self._started()
         self._reads = self._reads or "mailbox"
         try:
@@ -140,7 +142,7 @@ class Run:
             raise
         return message
 
-    async def _next_recorded(self, feed: RunFeed) -> "RunMessage":
+    async def _next_recorded(self, feed: RunFeed) -> RunMessage:
         await feed.wait()
         if self._position == len(feed.messages):
             raise StopAsyncIteration
@@ -248,7 +250,7 @@ class _Messages:
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> "RunMessage":
+    async def __anext__(self) -> RunMessage:
         message = self._run._ready()
         return await self._run._next() if message is None else message
 
@@ -257,6 +259,8 @@ class _Text:
     """The text of a run."""
 
     def __init__(self, run: Run) -> None:
+        from claude_agent_py.protocol.text import TextFold
+
         self._run = run
         self._fold = TextFold()
         self._ready: deque[str] = deque()
@@ -266,7 +270,8 @@ class _Text:
 
     async def __anext__(self) -> str:
         while not self._ready:
-            self._ready.extend(self._fold.feed(await self._run._next()))
+            message = self._run._ready()
+            self._ready.extend(self._fold.feed(await self._run._next() if message is None else message))
         return self._ready.popleft()
 
 
@@ -274,6 +279,8 @@ class _ToolCalls:
     """The tool calls of a run, each with its result."""
 
     def __init__(self, run: Run) -> None:
+        from claude_agent_py.tools.traffic import ToolTraffic
+
         self._run = run
         self._traffic = ToolTraffic()
         self._ready: deque[ToolCallRecord] = deque()
