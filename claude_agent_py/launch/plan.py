@@ -13,7 +13,7 @@ import shutil
 import sys
 import tempfile
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -22,7 +22,7 @@ from claude_agent_py.errors import OptionsError
 from claude_agent_py.launch.environment import environment
 from claude_agent_py.launch.settings import joined_settings
 from claude_agent_py.launch.table import ALWAYS_FLAGS, AWAITED, TABLE, Field, Flag
-from claude_agent_py.options import ClientOptions, SystemPromptFile
+from claude_agent_py.options import ClientOptions, PluginConfig, SystemPromptFile
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.rule_lists import split_rules
 
@@ -175,15 +175,35 @@ def _check_user(user: str | int | None) -> None:
 
 
 def _check_files(options: ClientOptions) -> None:
-    """Check the files that the CLI is to read itself."""
-    prompt, servers = options.system_prompt, options.mcp_servers
-    named = {
-        "system_prompt": prompt.path.expanduser() if isinstance(prompt, SystemPromptFile) else None,
-        "mcp_servers": servers if isinstance(servers, Path) else None,
-    }
-    for option, path in named.items():
-        if path is not None and not path.is_file():
-            raise OptionsError(f"there is no file {path.absolute()}", option=option)
+    """Check what the CLI is to read itself: most of what is not there it would do without, in silence."""
+    for option, path, is_there, problem in _named_paths(options):
+        if not is_there(path):
+            raise OptionsError(f"{problem} {path.absolute()}", option=option)
+
+
+def _named_paths(options: ClientOptions) -> Iterator[tuple[str, Path, Callable[[Path], bool], str]]:
+    prompt, servers, cwd = options.system_prompt, options.mcp_servers, Path(options.cwd or os.curdir)
+    if isinstance(prompt, SystemPromptFile):
+        yield "system_prompt", prompt.path.expanduser(), os.path.isfile, "there is no file"
+    if isinstance(servers, Path):
+        yield "mcp_servers", servers, os.path.isfile, "there is no file"
+    for plugin in options.plugins:
+        path = plugin.path if isinstance(plugin, PluginConfig) else Path(plugin)
+        yield "plugins", path.expanduser(), os.path.exists, "there is no plugin"
+    for directory in options.additional_directories:
+        yield "additional_directories", cwd / directory, os.path.isdir, "there is no directory"
+    if options.project_config_root is not None:
+        yield "project_config_root", Path(options.project_config_root), os.path.isdir, "there is no directory"
+    if options.debug_file is not None:
+        yield "debug_file", Path(options.debug_file), _can_be_written, "there can be no file"
+
+
+def _can_be_written(file: Path) -> bool:
+    """Tell whether a file can be made, together with the directories above it, which the CLI makes as well."""
+    if os.path.exists(file):
+        return os.path.isfile(file) and os.access(file, os.W_OK)
+    nearest = next(parent for parent in file.absolute().parents if os.path.exists(parent))
+    return os.path.isdir(nearest) and os.access(nearest, os.W_OK)
 
 
 def _told(options: ClientOptions, kind: type[Field] | type[Flag]) -> Iterator[tuple[Any, Any]]:

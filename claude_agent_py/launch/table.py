@@ -223,7 +223,7 @@ def _dialog_kinds(kinds: Sequence[str] | None, on_user_dialog: Any) -> list[str]
 
 
 def _path(path: Path) -> str:
-    return str(path.absolute())
+    return str(path.expanduser().absolute())
 
 
 def _paths(paths: Iterable[Path]) -> list[str]:

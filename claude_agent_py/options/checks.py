@@ -5,6 +5,7 @@ that become warnings, and what to use instead of a name from another SDK. Knows 
 themselves are in `options`.
 """
 
+import difflib
 import inspect
 import json
 import re
@@ -80,6 +81,20 @@ def function(value: Any) -> Any:
     if not callable(value):
         raise ValueError(f"must be a function, not {type(value).__name__}")
     return value
+
+
+def function_of(*arguments: str) -> Callable[[Any], Any]:
+    """Make a reading that refuses what cannot be called with these arguments."""
+    told = f"{'one argument' if len(arguments) == 1 else 'two arguments'}: ({', '.join(arguments)})"
+
+    def read(value: Any) -> Any:
+        from claude_agent_py.guarding import takes_arguments
+
+        if not takes_arguments(function(value), len(arguments)):
+            raise ValueError(f"{callback_name(value)} must take {told}")
+        return value
+
+    return read
 
 
 def flag_or_text(value: Any) -> bool | str:
@@ -212,6 +227,30 @@ def is_external(server: object) -> bool:
     return isinstance(server, MCPStdioServer | MCPHTTPServer | MCPSSEServer)
 
 
+def interactions(value: Any) -> Any:
+    """Read whether to keep an inbox, or the inbox."""
+    if isinstance(value, bool):
+        return value
+    from claude_agent_py.permissions.interactions import Inbox
+
+    if not isinstance(value, Inbox):
+        raise ValueError(f"must be True or an inbox, not {type(value).__name__}")
+    return value
+
+
+def custom_tools(value: Any) -> list[Any]:
+    """Read tools that run in this process; a function becomes one."""
+    if isinstance(value, str | Mapping) or not isinstance(value, Iterable):
+        raise ValueError(f"must be a list, not {type(value).__name__}")
+    from claude_agent_py.tools.server import ToolServer
+
+    try:
+        return list(ToolServer("tools", tools=value).tools)
+    except OptionsError as error:
+        problem = ValueError(str(error))
+    raise problem
+
+
 def hooks(value: Any) -> Any:
     """Read hooks by event."""
     from claude_agent_py.hooks.registry import Hooks
@@ -288,6 +327,11 @@ CONFLICTS: Final = (
         lambda o: o.session_id and (o.resume or o.continue_conversation) and not o.fork_session,
         "goes together with resume or continue_conversation only where fork_session=True makes a new session",
     ),
+    Conflict(
+        "fork_session",
+        lambda o: o.fork_session and not (o.resume or o.continue_conversation),
+        "needs resume or continue_conversation, which name the session to copy",
+    ),
     Conflict("resume_session_at", lambda o: o.resume_session_at and not o.resume, "needs resume"),
     Conflict("resume_drops_turn", lambda o: o.resume_drops_turn and not o.resume_session_at, "needs resume_session_at"),
     Conflict(
@@ -344,6 +388,7 @@ _NEVER_ASKS: Final = {
 
 def doubts(options: "ClientOptions") -> Iterator[str]:
     """Find what will not do what it seems to."""
+    yield from _unknown_tools(options)
     if options.can_use_tool is None:
         return
     if options.permission_mode in _NEVER_ASKS:
@@ -357,6 +402,29 @@ def doubts(options: "ClientOptions") -> Iterator[str]:
             f"can_use_tool will not be asked about {', '.join(shadowed)}: allowed_tools approves them beforehand "
             "(to restrict which tools there are, use tools)"
         )
+
+
+def _unknown_tools(options: "ClientOptions") -> Iterator[str]:
+    tools = () if isinstance(options.tools, str | None) else options.tools
+    for name in filter(_is_unknown_tool, tools):
+        yield f"tools: the CLI may leave out {name!r}, which is no built-in tool that is known{_right_tool(name)}"
+    for name in filter(_is_unknown_tool, map(tool_of, options.disallowed_tools)):
+        yield f"disallowed_tools: {name!r} may take nothing away, which is no tool that is known{_right_tool(name)}"
+
+
+def _is_unknown_tool(name: str) -> bool:
+    from claude_agent_py.wire.tools.registry import BUILTIN_TOOL_NAMES, LEGACY_TOOL_NAME_ALIASES
+
+    is_plain = re.fullmatch(r"\w+", name) is not None and not name.startswith("mcp__")
+    return is_plain and name not in BUILTIN_TOOL_NAMES and name not in LEGACY_TOOL_NAME_ALIASES
+
+
+def _right_tool(name: str) -> str:
+    from claude_agent_py.wire.tools.registry import BUILTIN_TOOL_NAMES
+
+    known = {one.lower(): one for one in BUILTIN_TOOL_NAMES}
+    near = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.7)
+    return f"; did you mean {known[near[0]]!r}?" if near else ""
 
 
 def _prompts(rule: str) -> bool:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 from uuid import UUID
 
-from pydantic import BeforeValidator, Field, PlainValidator
+from pydantic import BeforeValidator, Field, PlainValidator, StrictBool
 
 from claude_agent_py.agents import AgentDefinition, DelegationGuide, validate_agents
 from claude_agent_py.configuration import ConfigModel
@@ -49,12 +49,13 @@ def _needs(reader: Callable[[Any], Any]) -> PlainValidator:
     return PlainValidator(read.part_of_an_option(reader))
 
 
-Function: TypeAlias = Annotated[Callable[..., Any] | None, _reads(read.function)]
+Function: TypeAlias = Callable[..., Any] | None
+Handler: TypeAlias = Annotated[Function, _reads(read.function_of("request", "context"))]
 AnyPath: TypeAlias = Annotated[str | Path | None, _reads(read.path)]
 Text: TypeAlias = Annotated[str, _needs(read.text)]
 Names: TypeAlias = Annotated[Sequence[str], _needs(read.names)]
 Rules: TypeAlias = Annotated[Sequence[str], _needs(read.rules)]
-Count: TypeAlias = Annotated[int, Field(ge=1)]
+Count: TypeAlias = Annotated[int, Field(ge=1, strict=True)]
 DIALOG_KINDS: tuple[str, ...] = ("refusal_fallback_prompt",)
 """The dialogs that a CLI is known to ask for."""
 
@@ -78,7 +79,7 @@ class ClientOptions(ConfigModel):
         OptionsError: An option is unknown or wrong; `option` names it.
 
     Warns:
-        OptionsWarning: `can_use_tool` would not be called.
+        OptionsWarning: `can_use_tool` would not be called, or a tool is not known.
     """
 
     QUALIFIED: ClassVar[bool] = False
@@ -94,7 +95,7 @@ class ClientOptions(ConfigModel):
     exist. None is the directory of this process."""
     env: Annotated[dict[str, str | None], BeforeValidator(read.environment)] = Field(default_factory=dict)
     """Variables that are *added* to the environment which the CLI inherits from this process; None takes one away."""
-    inherit_env: bool = True
+    inherit_env: StrictBool = True
     """False: the CLI starts with the variables of `env` and nothing else. It then needs at least `PATH` and `HOME`."""
     user: Annotated[str | int | None, _reads(read.system_user)] = None
     """The *operating system's* user that the program runs as, where this process may change it. It does not name a user
@@ -121,13 +122,13 @@ class ClientOptions(ConfigModel):
     """Models to use, in order, while `model` is overloaded. The main one is tried again at every turn."""
     thinking: Annotated[ThinkingConfig | Literal["adaptive", "disabled"] | None, _reads(read_thinking)] = None
     """How the model thinks before it answers."""
-    max_thinking_tokens: Annotated[int, Field(ge=0)] | None = None
+    max_thinking_tokens: Annotated[int, Field(ge=0, strict=True)] | None = None
     """The older form of `thinking`: a budget in tokens, 0 for none."""
     effort: ChosenEffort | None = None
     """How much work the model puts into an answer."""
     max_turns: Count | None = None
     """A run ends with an error after so many turns of the model."""
-    max_budget_usd: Annotated[float, Field(gt=0)] | None = None
+    max_budget_usd: Annotated[float, Field(gt=0, strict=True)] | None = None
     """A run ends with an error when the session has cost so much. Checked between calls of the model, so it can be
     exceeded by one."""
     task_budget: Annotated[Count, BeforeValidator(read.token_budget)] | None = None
@@ -163,7 +164,7 @@ class ClientOptions(ConfigModel):
     """Tools to run in place of others: `{"Bash": "mcp__sandbox__bash"}`. Not followed further."""
     skills: Annotated[Sequence[str] | Literal["all"] | None, _reads(read.skills)] = None
     """Skills to have, and to use without asking. None leaves it to the CLI, which does *not* mean none."""
-    custom_tools: Sequence[Any] = ()
+    custom_tools: Annotated[Sequence[Any], _needs(read.custom_tools)] = ()
     """Functions or `Tool`s that run in this process: the short form of a `ToolServer` in `mcp_servers`."""
     mcp_servers: Annotated[Mapping[str, Any] | Iterable[Any] | str | Path, _needs(read.mcp_servers)] = Field(
         default_factory=dict
@@ -171,9 +172,9 @@ class ClientOptions(ConfigModel):
     """MCP servers by name: `MCPStdioServer`, `MCPHTTPServer`, `MCPSSEServer`, a server in this process (`ToolServer`,
     or one made with the `mcp` package), a dict as in `.mcp.json` (with its names, and milliseconds), or the path of
     such a file. Secrets in them never stand on a command line."""
-    strict_mcp_config: bool = False
+    strict_mcp_config: StrictBool = False
     """Use no other MCP servers than these: none of the project, the user or plugins."""
-    task_list_tools: bool = False
+    task_list_tools: StrictBool = False
     """Give the model its to-do list (TaskCreate, TaskUpdate, ...). It has nothing to do with background tasks."""
     question_preview_format: Literal["markdown", "html"] | None = None
     """The form of the previews that the model gives with the options of a question."""
@@ -186,27 +187,27 @@ class ClientOptions(ConfigModel):
     """What happens to calls that no rule decides. `default` asks; `acceptEdits` allows edits of files; `plan` changes
     nothing; `dontAsk` denies; `auto` lets a classifier decide; `bypassPermissions` allows everything. None is what
     settings say, which may be `auto`: give `default` to be sure that `can_use_tool` is asked."""
-    can_use_tool: Function = None
+    can_use_tool: Handler = None
     """Handler that is asked for permission: `(request, context) -> Allow | Deny`. Not called for what a rule, the
     permission mode or `allowed_tools` decides."""
-    on_question: Function = None
+    on_question: Handler = None
     """Handler for questions of the model: `(questions, context) -> answers`. Without it, the model cannot ask."""
-    on_plan: Function = None
+    on_plan: Handler = None
     """Handler for plans that want approval: `(plan, context) -> ...`. Without it, `can_use_tool` is asked; without
     both, there are no plans to approve."""
-    on_elicitation: Function = None
+    on_elicitation: Handler = None
     """Handler for MCP servers that ask for input. Without it, they are declined."""
-    on_user_dialog: Function = None
+    on_user_dialog: Handler = None
     """Handler for dialogs that the CLI wants shown."""
     supported_dialog_kinds: Annotated[Sequence[str] | None, _reads(read.names)] = None
     """The dialogs that `on_user_dialog` can show; the CLI asks for no other. None is all that are known."""
-    interactions: Any = None
+    interactions: Annotated[Any, _reads(read.interactions)] = None
     """True, or an inbox: prompts, questions and plans that no handler answers wait there for a person."""
     permission_prompts: Literal["host", "none"] | None = None
     """`none`: what would be asked is denied at once, and `can_use_tool` is never called."""
     permission_prompt_tool_name: Text | None = None
     """A tool of an MCP server that answers permission prompts, instead of a handler."""
-    allow_dangerously_skip_permissions: bool = False
+    allow_dangerously_skip_permissions: StrictBool = False
     """Allow to *switch* to `bypassPermissions` later. It does not switch by itself."""
     hooks: Annotated[Any, _reads(read.hooks)] = None
     """Handlers for events, by event: `{"PreToolUse": [HookMatcher("Bash", handler)]}`, or a `Hooks`."""
@@ -221,11 +222,11 @@ class ClientOptions(ConfigModel):
     """Subagents that the model can start, by name. The CLI's own ones stay; an agent of the same name replaces one."""
     agent: Text | None = None
     """The agent that the *whole session* is: its prompt, tools and model, by its name in `agents` or on disk."""
-    forward_subagent_text: bool = False
+    forward_subagent_text: StrictBool = False
     """Send what subagents in the foreground write, too. By default only their tool calls arrive."""
-    forward_nested_subagent_tool_calls: bool = False
+    forward_nested_subagent_tool_calls: StrictBool = False
     """Send the tool calls of subagents of subagents, too."""
-    agent_progress_summaries: bool = False
+    agent_progress_summaries: StrictBool = False
     """Have a summary made about every 30 s of what a subagent is doing (`task_progress`); costs tokens."""
     append_subagent_system_prompt: Text | None = None
     """Text at the end of every subagent's system prompt."""
@@ -233,16 +234,16 @@ class ClientOptions(ConfigModel):
     """How deep subagents may start subagents; 1 forbids it to them. None is the CLI's default, 3."""
     max_concurrent_subagents: Count | None = None
     """How many subagents may run at a time; one more is refused. None is the CLI's default."""
-    per_task_stop_affordance: bool = True
+    per_task_stop_affordance: StrictBool = True
     """Interrupting spares background tasks, which are then stopped one by one. False: it kills background agents."""
 
     # Listeners
 
-    on_task_notification: Function = None
+    on_task_notification: Annotated[Function, _reads(read.function_of("notification"))] = None
     """Told when a background task has ended: `(notification)`."""
-    on_task_event: Function = None
+    on_task_event: Annotated[Function, _reads(read.function_of("event"))] = None
     """Told about everything that happens to background tasks: `(event)`."""
-    on_stderr: Function = None
+    on_stderr: Annotated[Function, _reads(read.function_of("line"))] = None
     """Told every line that the CLI writes to stderr: `(line)`."""
 
     # What comes back
@@ -252,13 +253,13 @@ class ClientOptions(ConfigModel):
     it."""
     output_format: Annotated[Mapping[str, Any] | None, _reads(check_output_format)] = None
     """A JSON Schema that answers have. `RunResult.output` is plain JSON then."""
-    include_partial_messages: bool = False
+    include_partial_messages: StrictBool = False
     """Send text as it is written (`StreamEventMessage`)."""
-    include_hook_events: bool = False
+    include_hook_events: StrictBool = False
     """Send when hooks of the *settings* start and end. Hooks of yours do not show up there."""
-    prompt_suggestions: bool = False
+    prompt_suggestions: StrictBool = False
     """Send a guess at the next prompt after every result."""
-    verbatim_prompts: bool = False
+    verbatim_prompts: StrictBool = False
     """Take prompts as they are: no `/commands`, no `@files`. For text that users did not type for the CLI. The CLI also
     leaves out context that it otherwise adds at the start of a turn."""
 
@@ -266,23 +267,23 @@ class ClientOptions(ConfigModel):
 
     resume: Text | None = None
     """The session to go on with, by id or title."""
-    continue_conversation: bool = False
+    continue_conversation: StrictBool = False
     """Go on with the newest session of `cwd`."""
     session_id: Annotated[str | UUID | None, _reads(read.session_id)] = None
     """The id of the *new* session, a UUID that is not in use. It does not go on with a session: that is `resume`."""
-    fork_session: bool = False
+    fork_session: StrictBool = False
     """Go on in a copy with an id of its own, and leave the session as it is. With `resume` or
     `continue_conversation`."""
     resume_session_at: Text | None = None
     """Forget what came after the message with this uuid. With `resume`."""
     resume_drops_turn: Text | None = None
     """Refuse to resume if `resume_session_at` would forget more than the turn of the prompt with this uuid."""
-    persist_session: bool = True
+    persist_session: StrictBool = True
     """False: write the session to no disk; it cannot be resumed."""
-    session_mirror: bool = False
+    session_mirror: StrictBool = False
     """Send every entry that the CLI writes into the session's transcript, as `TranscriptMirrorMessage`, so that you can
     keep a copy elsewhere. Needs `persist_session`."""
-    enable_file_checkpointing: bool = False
+    enable_file_checkpointing: StrictBool = False
     """Keep what files were like at every prompt, so that `rewind_files` can bring it back."""
     setting_sources: Sequence[SettingSource] | None = None
     """Settings files to read. None is all of them; `[]` is none, which also leaves out CLAUDE.md. `project` has to be

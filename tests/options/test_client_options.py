@@ -362,13 +362,13 @@ def test_a_handler_that_is_not_called_is_warned_about(given: dict[str, Any], say
     [
         (
             {"tools": ["Reed"]},
-            "tools: the CLI may leave out 'Reed' in silence, which is no built-in tool that is known; did you mean 'Read'?",
+            "tools: the CLI may leave out 'Reed', which is no built-in tool that is known; did you mean 'Read'?",
         ),
         (
             {"tools": ["Read", "bash"]},
-            "'bash' in silence, which is no built-in tool that is known; did you mean 'Bash'?",
+            "'bash', which is no built-in tool that is known; did you mean 'Bash'?",
         ),
-        ({"tools": ["Frobnicate"]}, "'Frobnicate' in silence, which is no built-in tool that is known"),
+        ({"tools": ["Frobnicate"]}, "'Frobnicate', which is no built-in tool that is known"),
         (
             {"disallowed_tools": ["bash(rm *)"]},
             "disallowed_tools: 'bash' may take nothing away, which is no tool that is known; did you mean 'Bash'?",
