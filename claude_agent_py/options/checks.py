@@ -128,6 +128,8 @@ def environment(value: Any) -> Any:
 def rules(value: Any) -> list[str]:
     """Read permission rules, and refuse those that the CLI would read as something else."""
     for rule in (given := names(value)):
+        if not survives_splitting(rule) and survives_splitting(f"{rule})"):
+            raise ValueError(f"a parenthesis of the rule {rule!r} is not closed")
         if not survives_splitting(rule):
             raise ValueError(
                 f"the rule {rule!r} falls into pieces when the CLI reads the list: no comma or space may stand outside "

@@ -124,6 +124,8 @@ def test_what_is_said_to_use_instead_exists() -> None:
         ({"tools": "Read"}, "tools: must be a list, not str"),
         ({"tools": ["Bash(git *)"]}, "tools: 'Bash(git *)' is no name of a built-in tool"),
         ({"allowed_tools": "Read"}, "allowed_tools: must be a list, not str"),
+        ({"allowed_tools": ["Bash("]}, "allowed_tools: a parenthesis of the rule 'Bash(' is not closed"),
+        ({"disallowed_tools": ["Bash(rm *"]}, "disallowed_tools: a parenthesis of the rule 'Bash(rm *' is not closed"),
         ({"allowed_tools": ["Bash(a (b) c)"]}, "allowed_tools: the rule 'Bash(a (b) c)' falls into pieces"),
         ({"disallowed_tools": ["mcp__my server"]}, "disallowed_tools: the rule 'mcp__my server' falls into pieces"),
         ({"skills": "pdf"}, "skills: must be a list, not str"),
@@ -385,7 +387,10 @@ def test_a_tool_that_is_not_known_is_warned_about(given: dict[str, Any], says: s
 @pytest.mark.parametrize(
     "given",
     [
-        {"tools": ["Read", "Task", "Agent", "mcp__a__b"], "disallowed_tools": ["Bash(rm *)", "mcp__a", "*", "Task(x)"]},
+        {
+            "tools": ["Read", "Task", "Agent", "mcp__a__b"],
+            "disallowed_tools": ["Bash(echo ( *)", "mcp__a", "*", "Task(x)"],
+        },
         {"permission_mode": "bypassPermissions", "allowed_tools": ["Bash"]},
         {"can_use_tool": handler, "permission_mode": "acceptEdits"},
         {"can_use_tool": handler, "allowed_tools": ["Read", "Grep", "Bash(git log *)"]},
