@@ -54,7 +54,7 @@ class Intake:
         self.stoppers: dict[str, Callable[[], Awaitable[object]]] = {}
         """How to stop the tasks that are not the CLI's."""
         self._bells: dict[str, Bell] = {}
-        self._streams: weakref.WeakSet[EventStream] = weakref.WeakSet()
+        self._streams: weakref.WeakSet[EventStream[Any]] = weakref.WeakSet()
         self._is_over = False
         self._is_orphaned = False
         """The CLI is gone, and tasks that are not its own go on."""
@@ -167,9 +167,9 @@ class Intake:
             except Exception:
                 logger.exception("An observer of task events failed")
 
-    def stream(self, what: What) -> EventStream:
+    def stream(self, what: What) -> EventStream[Any]:
         """Give a stream of the events from now on."""
-        stream = EventStream(event_filter(what))
+        stream: EventStream[Any] = EventStream(event_filter(what))
         if self._is_over:
             stream.close()
         self._streams.add(stream)

@@ -5,14 +5,14 @@ Owns two asynchronous iterators. They are objects, not generators, so that leavi
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import anyio
 from anyio.lowlevel import checkpoint
 
 from claude_agent_py.errors import TaskTimeoutError
 from claude_agent_py.tasks.events import TaskFinished
-from claude_agent_py.tasks.message_log import MessageLog
+from claude_agent_py.tasks.message_log import MessageGap, MessageLog, SubagentMessage
 
 if TYPE_CHECKING:
     from claude_agent_py.tasks.manager import TaskManager
@@ -87,7 +87,7 @@ class Conversation:
     def __aiter__(self) -> "Conversation":
         return self
 
-    async def __anext__(self) -> Any:
+    async def __anext__(self) -> SubagentMessage | MessageGap:
         await checkpoint()
         while True:
             message, self._position = self._log.read(self._task_id, self._position)

@@ -32,7 +32,9 @@ class _Registered:
         self.listener = listener
         self.what = what
         self.is_for_notifications = what == NOTIFICATION
-        self.stream = EventStream(event_filter(TaskFinished if self.is_for_notifications else what))
+        self.stream: EventStream[TaskEvent] = EventStream(
+            event_filter(TaskFinished if self.is_for_notifications else what)
+        )
 
     async def deliver(self, report: Callable[[HandlerError], None] | None) -> None:
         """Tell the listener everything, one event after the other, until the session is over."""

@@ -11,7 +11,7 @@ All of it belongs to one thread, that of the event loop. Nothing is tied to a lo
 import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
-from typing import Any, Final, TypeVar, overload
+from typing import Any, Final, Literal, TypeVar, overload
 
 import anyio
 
@@ -19,20 +19,30 @@ from claude_agent_py.errors import HandlerError, TaskError
 from claude_agent_py.protocol.ports import ControlPort
 from claude_agent_py.tasks.commands import Commands
 from claude_agent_py.tasks.entry import Entry
-from claude_agent_py.tasks.events import TaskEvent
+from claude_agent_py.tasks.events import (
+    TaskBackgrounded,
+    TaskEvent,
+    TaskFinished,
+    TaskOutputAvailable,
+    TaskProgressed,
+    TaskReopened,
+    TaskRevised,
+    TaskStarted,
+    TaskStatusChanged,
+)
 from claude_agent_py.tasks.follow import AgentDecoder, Follow, ShellDecoder
 from claude_agent_py.tasks.intake import Intake
 from claude_agent_py.tasks.iteration import Completions, Conversation
 from claude_agent_py.tasks.ledger import Ledger
 from claude_agent_py.tasks.listeners import Listener, What
-from claude_agent_py.tasks.message_log import MESSAGE_LIMIT, MessageLog
+from claude_agent_py.tasks.message_log import MESSAGE_LIMIT, MessageGap, MessageLog, SubagentMessage
 from claude_agent_py.tasks.outcome import TaskOutcome
 from claude_agent_py.tasks.places import Places
 from claude_agent_py.tasks.reading import OutputReader, TaskOutput
 from claude_agent_py.tasks.reconcile import Grace, Reconciler
 from claude_agent_py.tasks.task import Task
 from claude_agent_py.tasks.tree import TaskTree, build_tree
-from claude_agent_py.tasks.waiting import EventStream
+from claude_agent_py.tasks.waiting import EventStream, EventT
 from claude_agent_py.tasks.waits import TaskOrId, Waits, check_timeout
 from claude_agent_py.wire.tasks import TaskStartedMessage
 
@@ -179,7 +189,40 @@ class TaskManager:
 
     # Events
 
-    def events(self, what: What = None) -> EventStream:
+    @overload
+    def events(self, what: None = None) -> EventStream[TaskEvent]: ...
+
+    @overload
+    def events(self, what: type[EventT]) -> EventStream[EventT]: ...
+
+    @overload
+    def events(self, what: Literal["started"]) -> EventStream[TaskStarted]: ...
+
+    @overload
+    def events(self, what: Literal["reopened"]) -> EventStream[TaskReopened]: ...
+
+    @overload
+    def events(self, what: Literal["progressed"]) -> EventStream[TaskProgressed]: ...
+
+    @overload
+    def events(self, what: Literal["backgrounded"]) -> EventStream[TaskBackgrounded]: ...
+
+    @overload
+    def events(self, what: Literal["status_changed"]) -> EventStream[TaskStatusChanged]: ...
+
+    @overload
+    def events(self, what: Literal["output_available"]) -> EventStream[TaskOutputAvailable]: ...
+
+    @overload
+    def events(self, what: Literal["finished"]) -> EventStream[TaskFinished]: ...
+
+    @overload
+    def events(self, what: Literal["revised"]) -> EventStream[TaskRevised]: ...
+
+    @overload
+    def events(self, what: What) -> EventStream[Any]: ...
+
+    def events(self, what: What = None) -> EventStream[Any]:
         """Give the events from now on, to be iterated with `async for`. It ends when the session is over.
 
         Args:
@@ -316,7 +359,7 @@ class TaskManager:
             AgentDecoder() if entry.is_agent else ShellDecoder(),
         )
 
-    def seen_messages(self, task_id: TaskOrId) -> list[Any]:
+    def seen_messages(self, task_id: TaskOrId) -> list[SubagentMessage]:
         """Give the messages of a subagent that came so far, as far as they are kept. See `Task.seen_messages`."""
         return self._intake.log.all_of(self._waits.entry(task_id).id)
 
@@ -325,7 +368,7 @@ class TaskManager:
         entry, places = self._waits.entry(task_id), self._intake.places
         return places.transcript_of(entry) if entry.is_agent else places.output_of(entry)
 
-    def messages_of(self, task_id: TaskOrId) -> AsyncIterator[Any]:
+    def messages_of(self, task_id: TaskOrId) -> AsyncIterator[SubagentMessage | MessageGap]:
         """Iterate the messages of a subagent. See `Task.messages`."""
         entry = self._waits.entry(task_id)
         bell = self._intake.bell(entry.id)

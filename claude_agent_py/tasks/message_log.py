@@ -6,9 +6,15 @@ tasks: the oldest go first. What is gone can still be read from the transcript o
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final, TypeAlias
+
+from claude_agent_py.wire.messages import AssistantMessage, UserMessage
+from claude_agent_py.wire.system import PermissionDeniedMessage
 
 MESSAGE_LIMIT: Final = 20_000
+
+SubagentMessage: TypeAlias = AssistantMessage | UserMessage | PermissionDeniedMessage
+"""What is kept of a subagent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +30,7 @@ class MessageGap:
 class _Kept:
     first: int = 0
     """The number of the oldest message that is still there, counted from the task's first."""
-    messages: deque[Any] = field(default_factory=deque)
+    messages: deque[SubagentMessage] = field(default_factory=deque)
 
 
 class MessageLog:
@@ -35,7 +41,7 @@ class MessageLog:
         self._by_task: dict[str, _Kept] = {}
         self._order: deque[_Kept] = deque()
 
-    def add(self, task_id: str, message: Any) -> None:
+    def add(self, task_id: str, message: SubagentMessage) -> None:
         """Keep a message."""
         if self._limit <= 0:
             return
@@ -49,12 +55,12 @@ class MessageLog:
             oldest.messages.popleft()
             oldest.first += 1
 
-    def all_of(self, task_id: str) -> list[Any]:
+    def all_of(self, task_id: str) -> list[SubagentMessage]:
         """Give the messages of a task that are still there."""
         kept = self._by_task.get(task_id)
         return list(kept.messages) if kept else []
 
-    def read(self, task_id: str, position: int) -> tuple[Any, int]:
+    def read(self, task_id: str, position: int) -> tuple[SubagentMessage | MessageGap | None, int]:
         """Give the message at a position (a gap where it is gone, None where it has not come yet), and the next one."""
         kept = self._by_task.get(task_id)
         if kept is None:

@@ -17,6 +17,7 @@ from claude_agent_py.tasks.message_log import MessageLog
 from claude_agent_py.tasks.output_file import ShellText, last_chars, read_shell, split_marker
 from claude_agent_py.tasks.places import Places
 from claude_agent_py.tasks.transcript import TranscriptMessage, last_messages, last_report, read_transcript
+from claude_agent_py.wire.messages import AssistantMessage, UserMessage
 from claude_agent_py.wire.tasks import TaskStatus
 
 Retrieval: TypeAlias = Literal["success", "timeout", "not_ready"]
@@ -124,10 +125,15 @@ class OutputReader:
         try:
             messages = await _first_readable(entry.id, paths, last_messages)
         except TaskOutputError:
-            messages = self._log.all_of(entry.id)
+            messages = self._seen(entry)
             if not messages and not entry.last_text and not entry.run.summary:
                 raise
         return last_report(messages) or entry.last_text or entry.run.summary
+
+    def _seen(self, entry: Entry) -> list[TranscriptMessage]:
+        """Give what was seen of a conversation, without what is not in a transcript either."""
+        seen = self._log.all_of(entry.id)
+        return [message for message in seen if isinstance(message, AssistantMessage | UserMessage)]
 
     async def transcript(self, entry: Entry, nested: Iterable[Entry] = ()) -> list[TranscriptMessage]:
         """Read the messages of a subagent and of others, in the order of their times. Raises TaskOutputError."""
@@ -149,7 +155,7 @@ class OutputReader:
                 entry.id, paths, lambda path: list(read_transcript(path, parent_tool_use_id=call))
             )
         except TaskOutputError:
-            seen = self._log.all_of(entry.id)
+            seen = self._seen(entry)
             if not seen:
                 raise
             return seen

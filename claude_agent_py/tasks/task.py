@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Generator
 from typing import TYPE_CHECKING, Any
 
 from claude_agent_py.tasks.entry import Entry
+from claude_agent_py.tasks.message_log import MessageGap, SubagentMessage
 from claude_agent_py.tasks.outcome import TaskOutcome
 from claude_agent_py.tasks.transcript import TranscriptMessage
 from claude_agent_py.tasks.tree import TaskNode, add_usage, build_tree
@@ -277,11 +278,11 @@ class Task:
         return await self._manager.reader.transcript(self._entry, others)
 
     @property
-    def seen_messages(self) -> list[Any]:
+    def seen_messages(self) -> list[SubagentMessage]:
         """The messages of a subagent that came so far, as far as they are kept. See `messages` for which come."""
         return self._manager.seen_messages(self.id)
 
-    def messages(self) -> AsyncIterator[Any]:
+    def messages(self) -> AsyncIterator[SubagentMessage | MessageGap]:
         """Iterate the messages of a subagent: those seen so far, then live until the current run is over.
 
         A foreground subagent sends only its tool calls and their results, unless `forward_subagent_text` is on. A

@@ -99,8 +99,11 @@ class Stream(Generic[T]):
         return self.take()
 
 
-class EventStream(Stream[TaskEvent]):
+EventT = TypeVar("EventT", bound=TaskEvent)
+
+
+class EventStream(Stream[EventT]):
     """The events of tasks. Where nobody reads for long, progress is left out; starts and ends never are."""
 
-    def __init__(self, wants: Callable[[TaskEvent], bool] | None = None, limit: int = QUEUE_LIMIT) -> None:
+    def __init__(self, wants: Callable[[EventT], bool] | None = None, limit: int = QUEUE_LIMIT) -> None:
         super().__init__(wants, lambda event: isinstance(event, TaskProgressed), limit)

@@ -10,6 +10,7 @@ from leftovers import until_gone
 
 from claude_agent_py import (
     AgentDefinition,
+    AssistantMessage,
     Client,
     ClientOptions,
     CLIExitError,
@@ -47,7 +48,9 @@ async def test_a_child_works_and_ends(agent_of: MakeAgent) -> None:
                 True,
             )
             assert await task.read_output() == "all is done"
-            assert [message.text for message in task.seen_messages] == ["all is done"]
+            assert [message.text for message in task.seen_messages if isinstance(message, AssistantMessage)] == [
+                "all is done"
+            ]
             assert {message.agent_id for message in task.seen_messages} == {task.id}
             await until_gone(fake.starts[0].pid)
     assert outcome.usage is not None

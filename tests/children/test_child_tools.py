@@ -10,6 +10,7 @@ from child_clis import WORKER, MakeAgent, child_cli
 from leftovers import until_gone
 
 from claude_agent_py import (
+    AssistantMessage,
     Client,
     ClientOptions,
     Limits,
@@ -70,7 +71,9 @@ async def test_the_report_of_a_child(agent_of: MakeAgent) -> None:
         "finalAssistantMessage": "It is done.",
     }
     assert (task.tool_use_id, task.is_backgrounded, task.status) == ("toolu_r1", False, TaskStatus.COMPLETED)
-    assert {message.parent_tool_use_id for message in task.seen_messages} == {"toolu_r1"}
+    assert {message.parent_tool_use_id for message in task.seen_messages if isinstance(message, AssistantMessage)} == {
+        "toolu_r1"
+    }
 
 
 async def test_a_long_report_is_cut_for_the_model_and_whole_in_the_task(agent_of: MakeAgent) -> None:

@@ -11,6 +11,7 @@ from claude_agent_py.tasks import Grace, TaskEvent, TaskManager
 from claude_agent_py.tasks.ledger import Ledger
 from claude_agent_py.testing import frames
 from claude_agent_py.wire.codec import decode
+from claude_agent_py.wire.messages import AssistantMessage, UserMessage
 
 Frame: TypeAlias = dict[str, Any]
 
@@ -103,6 +104,12 @@ def shell_started(task_id: str, **fields: Any) -> Frame:
 def child(agent_id: str, text: str = "working", call: str | None = None, **fields: Any) -> Frame:
     """A message of a subagent."""
     return frames.assistant(text, agent_id=agent_id, parent_tool_use_id=call or f"toolu_{agent_id}", **fields)
+
+
+def text_of(seen: Any) -> str:
+    """Give the text of a message of a subagent."""
+    assert isinstance(seen, AssistantMessage | UserMessage)
+    return seen.text
 
 
 def turn_over() -> Frame:

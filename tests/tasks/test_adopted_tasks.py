@@ -6,7 +6,7 @@ from pathlib import Path
 import anyio
 import pytest
 from anyio.lowlevel import checkpoint
-from folding import message
+from folding import message, text_of
 
 from claude_agent_py.tasks import Task, TaskEvent, TaskFinished, TaskManager, TaskOutputAvailable, TaskStatus
 from claude_agent_py.testing import frames
@@ -107,6 +107,6 @@ async def test_messages_that_came_are_at_hand() -> None:
     task = adopted(manager)
     manager.track(message(frames.assistant("one") | {"agent_id": "c1", "parent_tool_use_id": "t1"}))
     manager.track(message(frames.assistant("of the main agent")))
-    assert [one.text for one in task.seen_messages] == ["one"]
+    assert [text_of(one) for one in task.seen_messages] == ["one"]
     assert manager.get(task.seen_messages[0].agent_id) is task
     assert manager.get(None) is None

@@ -1,7 +1,7 @@
 """Events: streams and listeners, slow ones, raising ones, and what the end of the session does to them."""
 
 import threading
-from typing import Any
+from typing import Any, Literal, assert_type, get_args, get_origin, get_overloads, get_type_hints
 
 import anyio
 import pytest
@@ -10,6 +10,7 @@ from folding import HASTY, kinds, level, message, tracking
 
 from claude_agent_py.errors import HandlerError, OptionsError
 from claude_agent_py.tasks import TaskEvent, TaskFinished, TaskManager, TaskProgressed, TaskStarted
+from claude_agent_py.tasks.events import EVENT_TYPES
 from claude_agent_py.tasks.waiting import EventStream
 from claude_agent_py.testing import frames
 from claude_agent_py.wire.tasks import TaskNotificationMessage
@@ -43,11 +44,21 @@ async def test_a_stream_begins_when_it_is_asked_for() -> None:
     assert [event.task_id async for event in late] == ["a2"]
 
 
+def test_what_is_asked_for_is_what_a_type_checker_sees() -> None:
+    manager = TaskManager()
+    assert_type(manager.events(), EventStream[TaskEvent])
+    assert_type(manager.events("finished"), EventStream[TaskFinished])
+    assert_type(manager.events(TaskProgressed), EventStream[TaskProgressed])
+    with_kinds = [get_type_hints(overload)["what"] for overload in get_overloads(TaskManager.events)]
+    said = {kind for hint in with_kinds if get_origin(hint) is Literal for kind in get_args(hint)}
+    assert said == {kind.kind for kind in EVENT_TYPES}
+
+
 async def test_several_readers_each_get_everything() -> None:
     manager = TaskManager()
     seen: list[list[str]] = []
 
-    async def read(events: EventStream) -> None:
+    async def read(events: EventStream[TaskEvent]) -> None:
         seen.append(kinds([event async for event in events]))
 
     with anyio.fail_after(5):
@@ -62,7 +73,7 @@ async def test_several_readers_each_get_everything() -> None:
 
 
 async def test_a_stream_that_nobody_reads_leaves_out_progress_only() -> None:
-    stream = EventStream(limit=10)
+    stream: EventStream[TaskEvent] = EventStream(limit=10)
     for number in range(50):
         stream.put(TaskProgressed("a1", float(number)))
     stream.put(TaskStarted("a2", 0.0))
@@ -149,7 +160,7 @@ def test_what_is_no_event_is_refused(what: Any) -> None:
     with pytest.raises(OptionsError, match="what: "):
         manager.on(what, print)
     with pytest.raises(OptionsError, match="listener: a function is expected, not 5"):
-        manager.on("finished", 5)  # type: ignore[type-var]
+        manager.on("finished", 5)  # type: ignore[call-overload]
 
 
 async def test_a_listener_that_raises_is_reported_and_harms_nobody(caplog: pytest.LogCaptureFixture) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import anyio
 import pytest
-from folding import Clock, child, level, message, shell_started, tracking
+from folding import Clock, child, level, message, shell_started, text_of, tracking
 
 from claude_agent_py.errors import TaskError, TaskNotFoundError
 from claude_agent_py.tasks import Task, TaskFinished, TaskManager, TaskStatus
@@ -208,7 +208,7 @@ async def test_requests_need_a_session() -> None:
 async def test_the_messages_of_a_subagent() -> None:
     manager = tracking(TaskManager(), frames.task_started("a1"), child("a1", "one"), child("a2", "other"))
     tracking(manager, child("a1", "two"), frames.assistant("main"), *frames.task_end("a1"), child("a1", "straggler"))
-    assert [one.text async for one in manager["a1"].messages()] == ["one", "two", "straggler"]
+    assert [text_of(one) async for one in manager["a1"].messages()] == ["one", "two", "straggler"]
 
 
 def test_shells_are_shells_and_agents_are_agents() -> None:

@@ -185,6 +185,9 @@ async def test_following_a_subagent_gives_what_it_says(tmp_path: Path) -> None:
 
 async def test_without_a_file_the_messages_that_were_seen_have_to_do() -> None:
     manager = tracking(TaskManager(), frames.task_started("a1"), child("a1", "one"), child("a1", "two"))
+    denied = {"tool_name": "Bash", "tool_use_id": "toolu_2", "agent_id": "a1", "message": "no"}
+    tracking(manager, frames.system("permission_denied", **denied))
+    assert len(manager["a1"].seen_messages) == 3
     assert [message.text for message in await manager["a1"].transcript()] == ["one", "two"]
     assert await manager["a1"].read_output() == "two"
 

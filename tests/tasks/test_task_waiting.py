@@ -7,7 +7,7 @@ import anyio
 import pytest
 from anyio import wait_all_tasks_blocked
 from anyio.lowlevel import checkpoint
-from folding import HASTY, Clock, child, level, message, tracking
+from folding import HASTY, Clock, child, level, message, text_of, tracking
 
 from claude_agent_py.errors import OptionsError, TaskError, TaskTimeoutError
 from claude_agent_py.tasks import Evidence, MessageGap, TaskManager, TaskOutcome, TaskStatus
@@ -326,7 +326,7 @@ async def test_messages_are_live_until_the_end() -> None:
     seen: list[str] = []
 
     async def read() -> None:
-        seen.extend([one.text async for one in manager["a1"].messages()])
+        seen.extend([text_of(one) async for one in manager["a1"].messages()])
 
     with anyio.fail_after(5):
         async with anyio.create_task_group() as workers:
@@ -344,7 +344,7 @@ async def test_messages_that_are_no_longer_kept_are_a_gap() -> None:
     tracking(manager, *frames.task_end("a1"))
     seen = [one async for one in manager["a1"].messages()]
     assert seen[0] == MessageGap("a1", 7)
-    assert [one.text for one in seen[1:]] == ["7", "8", "9"]
+    assert [text_of(one) for one in seen[1:]] == ["7", "8", "9"]
 
 
 async def test_waits_work_on_one_loop_after_the_other() -> None:
