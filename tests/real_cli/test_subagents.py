@@ -1,0 +1,199 @@
+"""Subagents on the real CLI: where they come from, what the model is told of them, and how a run shows them."""
+
+from typing import Any, TypeAlias
+
+import anyio
+import pytest
+
+from claude_agent_py import AgentDefinition, AssistantMessage, Client, HookContext, TaskStatus, UserMessage
+from claude_agent_py.agents import load_agents
+from claude_agent_py.testing import Gate, RecordedRequest, Reply, ScriptedModel, text, tool_use
+
+pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
+
+Scripts: TypeAlias = dict[Any, Any]
+
+CODER = AgentDefinition(description="Writes code", prompt="You write code.", tools=["Read", "Write"])
+REVIEWER = AgentDefinition(description="Reviews code", prompt="You review code.", tools=["Read"])
+
+
+def launch(agent: str, prompt: str, *, background: bool = False) -> Any:
+    return tool_use(
+        "Agent",
+        {"description": prompt.lower(), "prompt": prompt, "subagent_type": agent, "run_in_background": background},
+    )
+
+
+def told(request: RecordedRequest) -> str:
+    return f"{request.system} {request.messages}"
+
+
+async def test_agents_from_code_and_from_files_are_offered_and_used() -> None:
+    scripts: Scripts = {"WRITE": text("written"), "REVIEW": text("reviewed")}
+    with ScriptedModel([launch("coder", "WRITE"), launch("reviewer", "REVIEW"), text("ok")], agents=scripts) as model:
+        folder = model.sandbox.cwd / ".claude" / "agents"
+        folder.mkdir(parents=True)
+        (folder / "reviewer.md").write_text(REVIEWER.to_markdown("reviewer"))
+        found = load_agents(folder)
+        async with Client(model.options(agents={"coder": CODER})) as client:
+            with anyio.fail_after(60):
+                offered = {agent.name: agent.description for agent in client.info.agents or ()}
+                run = client.query("go", until="idle")
+                result = await run
+                known = {agent.name: (agent.definition, agent.report()) for agent in run.agents()}
+        main, write, review = (model.requests_of(name)[0] for name in ("main", "WRITE", "REVIEW"))
+    assert (offered["coder"], offered["reviewer"]) == ("Writes code", "Reviews code")
+    assert "coder: Writes code" in told(main)
+    assert "reviewer: Reviews code" in told(main)
+    assert "You write code." in write.system
+    assert "You review code." in review.system
+    assert {tool["name"] for tool in review.body["tools"]} & {"Read", "Write", "Bash"} == {"Read"}
+    assert known == {"coder": (CODER, "written"), "reviewer": (None, "reviewed")}
+    assert result.agents == run.agents()
+    assert found == {"reviewer": REVIEWER}
+
+
+async def test_two_megabytes_of_agents_start_and_are_used() -> None:
+    agents = {
+        f"agent-{n}": AgentDefinition(description=f"Knows part {n}", prompt=f"You are number {n}. " + "x" * 20_000)
+        for n in range(100)
+    }
+    assert sum(len(agent.prompt) for agent in agents.values()) > 2_000_000
+    with ScriptedModel([launch("agent-77", "PART"), text("ok")], agents={"PART": text("known")}) as model:
+        async with Client(model.options(agents=agents)) as client:
+            with anyio.fail_after(60):
+                offered = {agent.name for agent in client.info.agents or ()}
+                await client.query("go", until="idle")
+        asked = model.requests_of("PART")[0]
+    assert set(agents) <= offered
+    assert asked.system.count("You are number 77.") == 1
+    assert len(asked.system) > 20_000
+
+
+async def test_what_a_subagent_reads_does_not_reach_the_main_conversation() -> None:
+    with ScriptedModel(
+        [launch("reader", "LOOK"), launch("reader", "LOOK AGAIN", background=True), text("ok"), text("ok")],
+        agents={
+            "LOOK AGAIN": lambda request: (
+                text("Nothing.") if request.tool_results else tool_use("Bash", {"command": "cat notes.txt"})
+            ),
+            "LOOK": lambda request: (
+                text("It is about birds.") if request.tool_results else tool_use("Bash", {"command": "cat notes.txt"})
+            ),
+        },
+    ) as model:
+        (model.sandbox.cwd / "notes.txt").write_text("the lapwing nests in March")
+        agents = {"reader": AgentDefinition(description="Reads", prompt="You read.")}
+        async with Client(model.options(agents=agents)) as client:
+            with anyio.fail_after(60):
+                run = client.query("go", until="idle")
+                await run
+                read = [str(message.message.content) for agent in run.agents() for message in agent.messages]
+        main = [told(request) for request in model.requests_of("main")]
+    assert "lapwing" in str(model.requests_of("LOOK")[-1].tool_results)
+    assert any("lapwing" in content for content in read)
+    assert [one for one in main if "lapwing" in one] == []
+    assert "about birds" in main[-1]
+
+
+# Following -------------------------------------------------------------------------------------------------------
+
+NESTED: Scripts = {
+    "OUTER": [[text("I delegate."), launch("general-purpose", "INNER")], text("outer report")],
+    "INNER": [[text("I look."), tool_use("Bash", {"command": "echo found"})], text("inner report")],
+}
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({}, {"outer": [], "inner": []}),
+        (
+            {"forward_subagent_text": True},
+            {"outer": ["I delegate.", "outer report"], "inner": ["I look.", "inner report"]},
+        ),
+        ({"forward_nested_subagent_tool_calls": True}, {"outer": [], "inner": []}),
+    ],
+)
+async def test_the_agents_of_a_run(options: dict[str, Any], said: dict[str, list[str]]) -> None:
+    with ScriptedModel([launch("general-purpose", "OUTER"), text("ok")], agents=NESTED) as model:
+        async with Client(model.options(**options)) as client:
+            with anyio.fail_after(60):
+                run = client.query("go", until="idle")
+                assert run.agents() == []
+                messages = [message async for message in run]
+                outer, inner = run.agents()
+                calls = [call.name for call in (await run).tool_calls if call.agent_id == inner.id]
+                assert client.agents() == run.agents()
+    assert (outer.name, outer.description, outer.prompt) == ("general-purpose", "outer", "OUTER")
+    assert (outer.parent, inner.parent) == (None, outer.task)
+    assert [agent.status for agent in (outer, inner)] == [TaskStatus.COMPLETED] * 2
+    assert [agent.usage.tool_uses for agent in (outer, inner) if agent.usage] == [1, 1]
+    assert [agent.report() for agent in (outer, inner)] == ["outer report", "inner report"]
+    assert not outer.is_child
+    of_agents = [one for one in messages if isinstance(one, AssistantMessage | UserMessage) and one.is_subagent]
+    assert {client.tasks.get(one.agent_id) for one in of_agents} <= {outer.task, inner.task}
+    assert [one for one in of_agents if one.agent_id == outer.id] == list(outer.messages)
+    spoken = {
+        agent.description: [m.text for m in agent.messages if isinstance(m, AssistantMessage) and m.text]
+        for agent in (outer, inner)
+    }
+    assert spoken == said
+    assert calls == (["Bash"] if options else [])
+
+
+async def test_subagent_hooks_are_about_the_same_task() -> None:
+    seen: list[tuple[str, Any, str | None]] = []
+
+    async def note(input: Any, context: HookContext) -> None:
+        seen.append((input.hook_event_name, context.task, context.agent_id))
+
+    with ScriptedModel([launch("general-purpose", "OUTER"), text("ok")], agents=NESTED) as model:
+        hooks = {"SubagentStart": [note], "SubagentStop": [note]}
+        async with Client(model.options(hooks=hooks)) as client:
+            with anyio.fail_after(60):
+                await client.query("go", until="idle")
+                outer, inner = client.agents()
+    assert seen == [
+        ("SubagentStart", outer.task, outer.id),
+        ("SubagentStart", inner.task, inner.id),
+        ("SubagentStop", inner.task, inner.id),
+        ("SubagentStop", outer.task, outer.id),
+    ]
+
+
+# Limits ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("depth", "agents"), [(1, ["outer"]), (2, ["outer", "inner"])])
+async def test_a_subagent_beyond_the_depth_is_refused_and_seen(depth: int, agents: list[str]) -> None:
+    with ScriptedModel([launch("general-purpose", "OUTER"), text("ok")], agents=NESTED) as model:
+        async with Client(model.options(max_subagent_depth=depth)) as client:
+            with anyio.fail_after(60):
+                result = await client.query("go", until="idle")
+        offered = {tool["name"] for tool in model.requests_of("OUTER")[0].body["tools"]}
+    assert [agent.description for agent in result.agents] == agents
+    assert ("Agent" in offered) is (depth == 2)
+    refused = [(call.agent_id, call.input["prompt"]) for call in result.refused_agents]
+    assert refused == ([] if depth == 2 else [(result.agents[0].id, "INNER")])
+    assert all("No such tool available: Agent" in call.text for call in result.refused_agents)
+
+
+async def test_one_subagent_too_many_at_a_time_is_refused_and_seen() -> None:
+    gate = Gate()
+    scripts: Scripts = {"FIRST": Reply("first report", after=gate)}
+    calls = Reply([launch("general-purpose", name, background=True) for name in ("FIRST", "SECOND")])
+    with ScriptedModel([calls, text("one is under way"), text("ok")], agents=scripts) as model:
+        async with Client(model.options(max_concurrent_subagents=1)) as client:
+            with anyio.fail_after(60):
+                result = await client.query("go")
+                gate.open()
+                await client.tasks.wait_all()
+    assert [agent.description for agent in result.agents] == ["first"]
+    (refused,) = result.refused_agents
+    assert refused.input["prompt"] == "SECOND"
+    assert "Concurrent subagent limit reached" in refused.text
+    assert result.result is not None
+    assert result.result.subagent_stats is not None
+    assert result.result.subagent_stats.refused is not None
+    assert result.result.subagent_stats.refused.concurrency_limit == 1
