@@ -5,9 +5,11 @@ through `task.Task`. Times are seconds since the epoch.
 """
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
+from claude_agent_py.tasks.events import TaskEvent, TaskFinished, TaskReopened, TaskStarted
 from claude_agent_py.tasks.outcome import TaskOutcome
 from claude_agent_py.tasks.state import Evidence, Signal, move
 from claude_agent_py.wire.tasks import CHILD_AGENT, TaskNotificationMessage, TaskStatus, TaskUsage
@@ -144,6 +146,19 @@ class Entry:
         if tool_use_id is None:
             return None
         return next((run for run in reversed(self.runs) if run.tool_use_id == tool_use_id), None)
+
+    def retold(self) -> Iterator[TaskEvent]:
+        """Give events for what happened so far: the start and the end of each run."""
+        for run in self.runs:
+            if not run.is_announced:
+                continue
+            if run is self.runs[0]:
+                yield TaskStarted(self.id, run.started_at, run.run_id, self.description, self.type, self.parent_id)
+            else:
+                yield TaskReopened(self.id, run.started_at, run.run_id, run.prompt)
+            if run.outcome is not None:
+                at = run.started_at if run.ended_at is None else run.ended_at
+                yield TaskFinished(self.id, at, run.run_id, outcome=run.outcome, message=run.notification)
 
     def outcome_of(self, run: Run) -> TaskOutcome:
         """Make the outcome of a run that is over."""

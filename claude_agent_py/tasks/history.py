@@ -102,7 +102,9 @@ class TaskHistory:
         await self._run(lambda connection: connection.executemany(_PUT_RECORD, rows))
 
     def attach(self, manager: TaskManager, session_id: Callable[[], str | None] | str) -> Callable[[TaskEvent], Any]:
-        """Keep everything that happens in a session from now on. Gives the listener, for `manager.off`.
+        """Keep everything that happens in a session, what was there before included. Gives the listener, for `off`.
+
+        Of the past it keeps the start and the end of each run. To be called while the session is open.
 
         Args:
             manager: The tasks of the session, `client.tasks`.
@@ -120,7 +122,9 @@ class TaskHistory:
             if isinstance(event, TaskFinished | TaskRevised):
                 await self.add(FinishedTask.of(task, event.outcome, session))
 
-        return manager.on(keep)
+        manager.on(keep)
+        manager.catch_up(keep)
+        return keep
 
     # Reading
 

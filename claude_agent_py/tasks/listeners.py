@@ -5,7 +5,7 @@ and what one raises is logged and reported. Nothing here runs in the pump. Knows
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeAlias
 
 import anyio
@@ -77,6 +77,12 @@ class Listeners:
         for registered in [registered for registered in self._registered if registered.listener == listener]:
             self._registered.remove(registered)
             registered.stream.close()
+
+    def tell(self, listener: Listener, events: Iterable[TaskEvent]) -> None:
+        """Queue events for one listener alone."""
+        for registered in [registered for registered in self._registered if registered.listener == listener]:
+            for event in events:
+                registered.stream.put(event)
 
     def put(self, event: TaskEvent) -> None:
         """Queue an event for those who want it."""

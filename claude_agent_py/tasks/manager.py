@@ -253,6 +253,11 @@ class TaskManager:
             return lambda function: self.on(what, function)
         return self.on(None, what)
 
+    def catch_up(self, listener: Listener) -> None:
+        """Tell a listener that `on` added what it missed: the start and the end of each run so far."""
+        missed = [event for entry in self._ledger.entries.values() for event in entry.retold()]
+        self._intake.listeners.tell(listener, missed)
+
     def off(self, listener: Listener) -> None:
         """Take a function away that `on` added. One that is not there is no error."""
         self._intake.listeners.remove(listener)

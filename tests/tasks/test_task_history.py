@@ -61,6 +61,28 @@ async def test_a_status_that_there_is_not_is_refused(history: TaskHistory) -> No
         await history.finished(status="bogus")
 
 
+async def test_what_was_over_before_is_kept_too(tmp_path: Path) -> None:
+    manager = TaskManager(clock=Clock())
+    tracking(manager, frames.task_started("a1"), frames.task_notification("a1", summary="one"))
+    tracking(manager, frames.task_started("a1", run_id="1-a1"), frames.task_notification("a1", run_id="1-a1"))
+    tracking(manager, frames.task_started("a2", parent_task_id="a1"))
+    heard: list[str] = []
+    manager.on("started", lambda event: heard.append(event.task_id))
+    async with TaskHistory(tmp_path / "history.sqlite") as history:
+        for _ in range(2):  # attached again: nothing is kept twice
+            history.attach(manager, "s1")
+        tracking(manager, frames.task_notification("a2"))
+        manager.process_exited("over")
+        with anyio.fail_after(10):
+            await manager.deliver_forever()
+        kept = await history.finished()
+        assert sorted((task.task_id, task.run_id) for task in kept) == [("a1", "0-a1"), ("a1", "1-a1"), ("a2", "0-a2")]
+        steps = [(record.task_id, record.kind.value) for record in await history.records("s1")]
+        ends = [("a1", "completed")] * 2 + [("a2", "completed")]
+        assert sorted(step for step in steps if step[1] == "completed") == ends
+    assert heard == []  # others are told nothing twice
+
+
 async def test_questions(history: TaskHistory) -> None:
     await history.add(
         run("a1", agent="reviewer", ended_at=100.0),
