@@ -39,6 +39,7 @@ class Mailbox:
         """How many of those on disk were read."""
         self._ended = False
         self._wakeup: anyio.Event | None = None
+        self._has_reader = False
         self._turn_ends = 0.0
 
     def __len__(self) -> int:
@@ -47,12 +48,14 @@ class Mailbox:
     def put(self, message: Any, size: int, line: bytes = b"") -> None:
         """Add a message whose line was `size` bytes long. Never waits. Dropped once the mailbox has ended.
 
-        `line` is given where decoding it gives the message again: where much waits already, it waits in its place.
+        `line` is given where decoding it gives the message again: it waits in its place where much waits already, or
+        nobody reads yet.
         """
         if self._ended:
             return
         if self._spill is None and self._held_bytes + size <= self._max_bytes:
-            self._held.append((line if line and self._held_bytes > DECODED_BYTES else message, size))
+            waits_long = not self._has_reader or self._held_bytes > DECODED_BYTES
+            self._held.append((line if line and waits_long else message, size))
             self._held_bytes += size
         else:
             if self._spill is None:
@@ -89,6 +92,7 @@ class Mailbox:
             StopAsyncIteration: The mailbox has ended.
             LocalProtocolError: Somebody else is reading.
         """
+        self._has_reader = True
         if monotonic() > self._turn_ends:
             await checkpoint()
             self._turn_ends = monotonic() + TURN

@@ -35,10 +35,10 @@ from claude_agent_py.runtime.features import Features
 from claude_agent_py.runtime.launching import Launched
 from claude_agent_py.runtime.listeners import FailureLog
 from claude_agent_py.runtime.prompting import Prompting, SessionMessages
+from claude_agent_py.runtime.prompts import prompt_message
 from claude_agent_py.tasks import TaskList, TaskManager
 from claude_agent_py.transport import Transport
-from claude_agent_py.wire.codec import prepare
-from claude_agent_py.wire.messages import UserMessage
+from claude_agent_py.wire.codec import encode, prepare
 from claude_agent_py.wire.replies import InitializeReply
 
 TasksAtClose: TypeAlias = Literal["stop", "wait", "leave"]
@@ -304,7 +304,7 @@ def _prepare() -> None:
     """Build, while the CLI starts, what its reply and the first prompt and message would have to wait for."""
     prepare()
     InitializeReply.model_rebuild()
-    UserMessage.model_rebuild()
+    encode(prompt_message("Hello", verbatim=False))
 
 
 def _version_of(cli: Path) -> str | None:
