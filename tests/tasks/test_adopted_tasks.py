@@ -34,10 +34,10 @@ async def test_the_end_of_the_process_is_not_the_end_of_an_adopted_task() -> Non
     manager = TaskManager()
     task = adopted(manager)
     manager.track(message(frames.task_started("a1", "of the CLI")))
-    events: list[TaskEvent] = []
+    stream, events = manager.events(), list[TaskEvent]()
 
     async def listen() -> None:
-        async for event in manager.events():
+        async for event in stream:
             events.append(event)  # noqa: PERF401 - so that those before a failure are there
 
     with anyio.fail_after(5):
