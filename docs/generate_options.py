@@ -19,6 +19,7 @@ PAGE = Path(__file__).with_name("options.md")
 BEGIN, END = "<!-- generated: {} -->\n", "<!-- end -->\n"
 
 TYPES = {
+    "AgentLike": "AgentDefinition or dict",
     "AnyPath": "path",
     "Bytes": "int",
     "Count": "int",

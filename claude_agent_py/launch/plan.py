@@ -187,9 +187,8 @@ def _named_paths(options: ClientOptions) -> Iterator[tuple[str, Path, Callable[[
         yield "system_prompt", prompt.path.expanduser(), os.path.isfile, "there is no file"
     if isinstance(servers, Path):
         yield "mcp_servers", servers, os.path.isfile, "there is no file"
-    for plugin in options.plugins:
-        path = plugin.path if isinstance(plugin, PluginConfig) else Path(plugin)
-        yield "plugins", path.expanduser(), os.path.exists, "there is no plugin"
+    for plugin in (one for one in options.plugins if isinstance(one, PluginConfig)):  # all are, once they are read
+        yield "plugins", plugin.path.expanduser(), os.path.exists, "there is no plugin"
     for directory in options.additional_directories:
         yield "additional_directories", cwd / directory, os.path.isdir, "there is no directory"
     if options.project_config_root is not None:

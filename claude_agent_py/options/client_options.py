@@ -13,7 +13,7 @@ from uuid import UUID
 
 from pydantic import BeforeValidator, Field, PlainValidator, StrictBool
 
-from claude_agent_py.agents import AgentDefinition, DelegationGuide, validate_agents
+from claude_agent_py.agents import AgentLike, DelegationGuide, validate_agents
 from claude_agent_py.configuration import ConfigModel
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.options import checks as read
@@ -120,7 +120,9 @@ class ClientOptions(ConfigModel):
     """A model's full name or a short one (`opus`, `sonnet`, `haiku`). None is what settings say, or the default."""
     fallback_model: Annotated[str | Sequence[str] | None, _reads(read.models)] = None
     """Models to use, in order, while `model` is overloaded. The main one is tried again at every turn."""
-    thinking: Annotated[ThinkingConfig | Literal["adaptive", "disabled"] | None, _reads(read_thinking)] = None
+    thinking: Annotated[
+        ThinkingConfig | Literal["adaptive", "disabled"] | Mapping[str, Any] | None, _reads(read_thinking)
+    ] = None
     """How the model thinks before it answers."""
     max_thinking_tokens: Annotated[int, Field(ge=0, strict=True)] | None = None
     """The older form of `thinking`: a budget in tokens, 0 for none."""
@@ -138,7 +140,9 @@ class ClientOptions(ConfigModel):
 
     # What the model is told
 
-    system_prompt: Annotated[SystemPrompt | str | Sequence[str] | None, _reads(read_system_prompt)] = None
+    system_prompt: Annotated[
+        SystemPrompt | str | Sequence[str] | Mapping[str, Any] | None, _reads(read_system_prompt)
+    ] = None
     """None leaves the CLI's own prompt as it is (the official SDKs send an empty one instead). Text or a list of blocks
     *replaces* it; `SystemPromptPreset(append=...)` adds to it; `SystemPromptFile(path)` is read by the CLI."""
     plan_mode_instructions: Text | None = None
@@ -151,7 +155,7 @@ class ClientOptions(ConfigModel):
 
     # Tools
 
-    tools: Annotated[Sequence[str] | Literal["default"] | None, _reads(read.built_in_tools)] = None
+    tools: Annotated[Sequence[str] | Literal["default"] | Mapping[str, Any] | None, _reads(read.built_in_tools)] = None
     """Which built-in tools *there are*: this is what restricts. `[]` is none, `"default"` and None are the usual ones.
     Tools of MCP servers are not affected."""
     allowed_tools: Rules = ()
@@ -178,7 +182,7 @@ class ClientOptions(ConfigModel):
     """Give the model its to-do list (TaskCreate, TaskUpdate, ...). It has nothing to do with background tasks."""
     question_preview_format: Literal["markdown", "html"] | None = None
     """The form of the previews that the model gives with the options of a question."""
-    plugins: Annotated[Sequence[PluginConfig | str | Path], _needs(read_plugins)] = ()
+    plugins: Annotated[Sequence[PluginConfig | str | Path | Mapping[str, Any]], _needs(read_plugins)] = ()
     """Plugins on this machine, by path."""
 
     # What is allowed, and who is asked
@@ -218,7 +222,7 @@ class ClientOptions(ConfigModel):
 
     # Subagents and background tasks
 
-    agents: Annotated[Mapping[str, AgentDefinition] | None, _reads(validate_agents)] = None
+    agents: Annotated[Mapping[str, AgentLike] | None, _reads(validate_agents)] = None
     """Subagents that the model can start, by name. The CLI's own ones stay; an agent of the same name replaces one."""
     agent: Text | None = None
     """The agent that the *whole session* is: its prompt, tools and model, by its name in `agents` or on disk."""

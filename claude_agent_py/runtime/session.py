@@ -15,7 +15,7 @@ from anyio import to_thread
 from anyio.abc import TaskGroup
 from pydantic import ValidationError
 
-from claude_agent_py.agents import AgentDefinition
+from claude_agent_py.agents import AgentDefinition, validate_agents
 from claude_agent_py.errors import (
     ClaudeAgentError,
     CLIExitError,
@@ -80,7 +80,7 @@ class Session:
         self.prompting = Prompting(self, options, self.tasks)
         self.info: InitializeReply | None = None
         """What the CLI answered to `initialize`."""
-        self.agents: dict[str, AgentDefinition] = dict(options.agents or {})
+        self.agents: dict[str, AgentDefinition] = validate_agents(options.agents or {})
         """The definitions of agents that are known, by name; those of child agents come in as they start."""
         self.dependents: set[Callable[[], None]] = set()
         """Cancel, each, something that must not outlive the session: a child agent."""
