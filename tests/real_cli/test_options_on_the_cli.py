@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from claude_agent_py import AgentDefinition, Client, OptionsError
-from claude_agent_py.testing import ScriptedModel
+from claude_agent_py import AgentDefinition, Client, InterruptedRunError, OptionsError
+from claude_agent_py.testing import Gate, Reply, ScriptedModel, tool_use
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
 
@@ -32,3 +32,24 @@ async def test_a_session_may_be_an_agent_of_the_project() -> None:
         async with Client(options) as client:
             await client.query("hi")
     assert "You are the auditor." in model.requests[-1].system
+
+
+async def test_an_answer_that_is_no_object_is_the_value_of_one() -> None:
+    script = [tool_use("StructuredOutput", {"value": [1, 2]}), "Done."]
+    async with ScriptedModel(script) as model, Client(model.options(output_type=list[int])) as client:
+        assert (await client.query("Count")).output == [1, 2]
+
+
+async def test_what_was_not_answered_stands_before_the_newest_prompt() -> None:
+    gate = Gate()
+    async with ScriptedModel([Reply("late", after=gate), "fine"]) as model, Client(model.options()) as client:
+        run = client.query("first")
+        await gate.wait_reached()
+        await run.interrupt()
+        gate.open()
+        with pytest.raises(InterruptedRunError):
+            await run
+        await client.query("second")
+    said = model.requests[-1].last_user_text
+    assert said.startswith("first")
+    assert said.endswith("second")
