@@ -153,8 +153,11 @@ class Line:
 
     def _take_start(self, message: TaskStartedMessage) -> None:
         """Take a task of the child as one of the parent's, below the child's."""
-        above = message.parent_task_id or self._signature.task_id
-        self._parent.adopt(message.model_copy(update={"parent_task_id": above}), lambda: self._stop(message.task_id))
+        place = {
+            "parent_task_id": message.parent_task_id or self._signature.task_id,
+            "spawn_depth": None,  # it is counted from the child
+        }
+        self._parent.adopt(message.model_copy(update=place), lambda: self._stop(message.task_id))
         if message.task_type != CHILD_AGENT:  # which says itself where it writes
             for path in self._client.tasks.places_of(message.task_id)[:1]:
                 self._parent.writes_to(message.task_id, path)

@@ -100,13 +100,17 @@ def test_what_the_definition_says_wins() -> None:
     assert options_of(WORKER.replace(model=AgentModel.INHERIT), own).model == "opus"
 
 
+def servers_of(options: ClientOptions) -> set[str]:
+    return set(options.external_mcp_servers) | set(options.hosted_mcp_servers)
+
+
 def test_servers_of_the_definition_by_name_and_in_full() -> None:
     server, calc = ToolServer("mine", tools=[]), MCPStdioServer(command="calc")
     definition = WORKER.replace(mcp_servers=["mine", "of the project", {"calc": calc}])
     parent = ClientOptions(mcp_servers={"mine": server, "not asked for": {"command": "x"}})
     own = ClientOptions(mcp_servers={"own": {"command": "own"}})
-    assert set(options_of(definition, own, parent).mcp_servers) == {"own", "mine", "calc"}
-    assert set(options_of(definition, None, parent).mcp_servers) == {"mine", "calc"}
+    assert servers_of(options_of(definition, own, parent)) == {"own", "mine", "calc"}
+    assert servers_of(options_of(definition, None, parent)) == {"mine", "calc"}
     with pytest.raises(OptionsError, match="mcp_servers"):
         options_of(definition, ClientOptions(mcp_servers="servers.json"), parent)
 

@@ -17,6 +17,7 @@ from claude_agent_py import (
     PermissionContext,
     PermissionRequest,
     PreToolUseOutput,
+    Task,
     TaskStatus,
     current_client,
 )
@@ -57,6 +58,10 @@ async def test_a_question_of_a_child_is_the_parent_s_with_the_child_s_task_and_d
     assert child.starts[0].argv.count("--permission-prompt-tool=stdio") == 1
 
 
+async def awaits_user(client: Client, task: Task) -> None:
+    await client.tasks.until(lambda: task.status is TaskStatus.AWAITING_USER, task.id)
+
+
 async def test_children_that_wait_for_people_and_the_same_request_id(agent_of: MakeAgent) -> None:
     inbox = PendingInteractions()
     children = [child_cli(*ASKS, name=name) for name in ("one", "two")]
@@ -67,7 +72,7 @@ async def test_children_that_wait_for_people_and_the_same_request_id(agent_of: M
                 for fake, name in zip(children, ("one", "two"), strict=True)
             ]
             for task in tasks:
-                await client.tasks.until(lambda task=task: task.status is TaskStatus.AWAITING_USER, task.id)
+                await awaits_user(client, task)
             waiting = {one.agent_id: one for one in inbox}
             assert {one.task for one in inbox} == set(tasks)
             assert await waiting[tasks[0].id].answer(Allow())

@@ -2,23 +2,58 @@
 
 import json
 import os
+import signal
+import sys
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
+from leftovers import until_gone
 
-from claude_agent_py import AgentDefinition, Allow, Client, OptionsError, PermissionRequest, TaskStatus
+from claude_agent_py import (
+    AgentDefinition,
+    Allow,
+    AssistantMessage,
+    Client,
+    OptionsError,
+    PendingInteractions,
+    PermissionContext,
+    PermissionRequest,
+    TaskHistory,
+    TaskStatus,
+)
 from claude_agent_py.children import ChildAgent, child_tool
-from claude_agent_py.testing import Gate, Reply, ScriptedModel, text, tool_use
+from claude_agent_py.testing import Failure, Gate, Reply, ScriptedModel, ToolCall, text, tool_use
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
 
 ADDER = AgentDefinition(description="Adds numbers", prompt="You add numbers.")
 
 
-def subtask(agent: str, title: str) -> object:
+def subtask(agent: str, title: str) -> ToolCall:
     return tool_use(f"mcp__tools__create_subtask_{agent}", {"title": title, "intent": f"Do it: {title}"})
+
+
+def shell(command: str, **given: Any) -> ToolCall:
+    return tool_use("Bash", {"command": command, "description": command, **given})
+
+
+def processes_of(model: ScriptedModel, argument: str = "") -> list[int]:
+    """The processes that were started in the home of a model, whoever started them; with this argument, if given."""
+    home = f"HOME={model.sandbox.home}".encode()
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            words, variables = (entry / "cmdline").read_bytes(), (entry / "environ").read_bytes()
+        except OSError:
+            continue
+        if home in variables.split(b"\0") and argument.encode() in words and int(entry.name) != os.getpid():
+            found.append(int(entry.name))
+    return found
+
+
+on_linux = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
 
 def reports_in(model: ScriptedModel) -> list[dict[str, Any]]:
@@ -135,26 +170,6 @@ async def test_spawn_stop_and_limits() -> None:
                 gate.open()
 
 
-async def test_closing_the_client_ends_its_children() -> None:
-    gate = Gate()
-    with ScriptedModel([], sessions={"wait": [Reply("late", after=gate)]}) as model:
-        async with Client(model.options()) as client:
-            with anyio.fail_after(60):
-                task = await client.spawn(ChildAgent(ADDER, id="one"), "wait")
-                await gate.wait_reached()
-        gate.open()
-        left = [p for p in Path("/proc").glob("[0-9]*") if model.sandbox.home.as_posix() in _environment(p)]
-    assert task.done
-    assert left == []
-
-
-def _environment(process: Path) -> str:
-    try:
-        return (process / "environ").read_text(errors="replace") if int(process.name) != os.getpid() else ""
-    except OSError:
-        return ""
-
-
 @pytest.mark.parametrize(("depth", "names"), [(2, {"outer", "inner"}), (1, {"outer"})])
 async def test_grandchildren_within_and_beyond_the_depth(depth: int, names: set[str]) -> None:
     leaf = ChildAgent(ADDER, id="leaf")
@@ -193,3 +208,264 @@ async def test_an_agent_that_would_start_itself_is_refused() -> None:
         told = [request for request in model.requests if "would start itself" in str(request.tool_results)]
     assert task.status is TaskStatus.COMPLETED
     assert told
+
+
+# The whole of it -------------------------------------------------------------------------------------------------
+
+
+@on_linux
+async def test_two_children_at_once_one_asks_a_person_and_one_fails() -> None:
+    asker = ChildAgent(AgentDefinition(description="Asks", prompt="You write files."), id="asker")
+    failer = ChildAgent(AgentDefinition(description="Fails", prompt="You fail."), id="failer")
+    inbox, history = PendingInteractions(), TaskHistory(":memory:")
+    statuses: list[TaskStatus] = []
+
+    async def person(client: Client) -> None:
+        async for waiting in inbox.arrivals():
+            if waiting.task is not None:
+                statuses.append(waiting.task.status)
+                assert waiting.task.description == "write"
+                assert "touch made" in waiting.summary
+            await waiting.answer(Allow())
+            if waiting.task is not None:
+                return
+
+    with ScriptedModel(
+        [Reply([subtask("asker", "write"), subtask("failer", "break")]), text("One is done, one failed.")],
+        sessions={
+            "Do it: write": [Reply(shell("touch made && echo LAPWING")), text("The file is there.")],
+            "Do it: break": lambda request: Failure(400, "no such luck"),
+        },
+    ) as model:
+        options = model.options(
+            custom_tools=[child_tool(asker), child_tool(failer)],
+            allowed_tools=["mcp__tools__create_subtask_asker", "mcp__tools__create_subtask_failer"],
+            interactions=inbox,
+            permission_mode="default",
+        )
+        async with Client(options) as client, history:
+            history.attach(client.tasks, "session")
+            with anyio.fail_after(60):
+                async with anyio.create_task_group() as workers:
+                    workers.start_soon(person, client)
+                    result = await client.query("go", until="idle")
+                tasks = {task.description: task for task in client.tasks}
+                live = str(client.tasks.tree())
+            assert processes_of(model, "--agent=") == []
+            await client.close()
+            rebuilt = await history.rebuild("session")
+            steps = {name: await history.records("session", task.id) for name, task in tasks.items()}
+        reports = {report["agentId"]: report for report in reports_in(model)}
+        asked = [str(request.body["messages"]) for request in model.requests_of("main")]
+        parallel = model.requests_of("main")[-1].tool_results
+        assert (model.sandbox.cwd / "made").exists()
+    assert result.text == "One is done, one failed."
+    assert statuses == [TaskStatus.AWAITING_USER]
+    assert [tasks[name].status for name in ("write", "break")] == [TaskStatus.COMPLETED, TaskStatus.FAILED]
+    assert reports["asker"] | {"taskId": ""} == {
+        "taskId": "",
+        "agentId": "asker",
+        "subTaskStatus": "Success",
+        "summary": "The file is there.",
+        "failureReason": None,
+        "finalAssistantMessage": "The file is there.",
+    }
+    assert reports["failer"]["subTaskStatus"] == "Error"
+    assert "no such luck" in reports["failer"]["failureReason"]
+    assert len(parallel) == 2  # both in one message
+    assert [one for one in asked if "LAPWING" in one or "touch made" in one] == []
+    assert str(rebuilt) == live
+    assert [record.kind.value for record in steps["write"]] == [
+        "created",
+        "started",
+        "awaiting_user",
+        "resumed",
+        "completed",
+    ]
+    assert [record.kind.value for record in steps["break"]] == ["created", "started", "failed"]
+    assert {record.author for record in steps["write"][1:]} == {"asker"}
+
+
+@on_linux
+async def test_cancelling_the_parent_leaves_no_process() -> None:
+    gate = Gate()
+    slow = ChildAgent(ADDER, id="slow")
+    scripts: dict[Any, Any] = {
+        "Do it: agent": [Reply([shell("sleep 1000", run_in_background=True), subtask("leaf", "deep")]), text("late")],
+        "Do it: deep": [Reply("late", after=gate)],
+    }
+    with ScriptedModel([Reply([subtask("slow", "agent")]), text("next")], sessions=scripts) as model:
+        middle = ChildAgent(
+            ADDER, id="slow", options=model.options(custom_tools=[child_tool(ChildAgent(ADDER, id="leaf"))])
+        )
+        assert slow.id == middle.id
+        with anyio.fail_after(60):
+            async with Client(model.options(custom_tools=[child_tool(middle)])) as client:
+                run = client.query("go")
+                await gate.wait_reached()
+                await client.tasks.until(lambda: len(client.tasks) == 3)
+                pids = processes_of(model, "--agent=")
+                assert len(pids) == 2
+                await run.interrupt()
+                for task in client.tasks:
+                    await task
+                await until_gone(*pids)
+                left = set(processes_of(model)) - {client.pid}
+                assert {Path(f"/proc/{pid}/comm").read_text() for pid in left} == set()
+                statuses = {task.description: task.status for task in client.tasks}
+            assert processes_of(model) == []
+            gate.open()
+    assert statuses["agent"] is statuses["deep"] is TaskStatus.STOPPED
+    assert statuses["sleep 1000"].is_terminal
+
+
+@on_linux
+async def test_closing_the_client_ends_its_children() -> None:
+    gate = Gate()
+    with ScriptedModel([], sessions={"wait": [Reply("late", after=gate)]}) as model:
+        async with Client(model.options()) as client:
+            with anyio.fail_after(60):
+                task = await client.spawn(ChildAgent(ADDER, id="one"), "wait")
+                await gate.wait_reached()
+        assert processes_of(model) == []
+        gate.open()
+    assert task.status is TaskStatus.STOPPED
+
+
+@on_linux
+async def test_a_child_that_is_killed_is_an_error_and_the_parent_goes_on() -> None:
+    gate = Gate()
+    agent = ChildAgent(ADDER, id="adder")
+    with ScriptedModel(
+        [Reply(subtask("adder", "one")), text("it was killed")],
+        sessions={
+            "Do it: one": [
+                Reply([text("I begin."), shell("sleep 1000", run_in_background=True)]),
+                Reply("late", after=gate),
+            ]
+        },
+    ) as model:
+        async with Client(model.options(custom_tools=[child_tool(agent)])) as client:
+            with anyio.fail_after(60):
+                run = client.query("go", until="idle")
+                await gate.wait_reached()
+                (pid,) = processes_of(model, "--agent=adder")
+                os.kill(pid, signal.SIGKILL)
+                result = await run
+                gate.open()
+                assert processes_of(model, "sleep") == []
+                assert [task.status for task in client.tasks] == [TaskStatus.FAILED, TaskStatus.FAILED]
+        (report,) = reports_in(model)
+    assert result.text == "it was killed"
+    assert (report["subTaskStatus"], report["finalAssistantMessage"]) == ("Error", "I begin.")
+    assert "signal 9" in report["failureReason"] or "-9" in report["failureReason"]
+
+
+# What a child is and brings --------------------------------------------------------------------------------------
+
+
+async def test_a_child_with_tasks_of_its_own_in_the_tree_of_its_parent() -> None:
+    inner = tool_use(
+        "Agent",
+        {"description": "inner", "prompt": "INNER", "subagent_type": "general-purpose", "run_in_background": False},
+    )
+    with ScriptedModel(
+        [Reply(subtask("adder", "outer")), text("ok")],
+        sessions={"Do it: outer": [Reply([text("I delegate."), inner]), Reply(text("outer report"))]},
+        agents={"INNER": [shell("echo found"), text("inner report")]},
+    ) as model:
+        adder = ChildAgent(ADDER, id="adder")
+        async with Client(model.options(custom_tools=[child_tool(adder)])) as client:
+            with anyio.fail_after(60):
+                run = client.query("go", until="idle")
+                await run
+                outer, below = run.agents()
+                transcript = await outer.task.transcript()
+                followed = [chunk async for chunk in outer.task.follow()]
+    assert (outer.name, outer.definition, outer.is_child) == ("adder", ADDER, True)
+    assert (below.name, below.is_child, below.parent) == ("general-purpose", False, outer.task)
+    assert [task.depth for task in (outer.task, below.task)] == [1, 2]
+    assert (outer.report(), below.report()) == ("outer report", "inner report")
+    assert [m.text for m in outer.messages if isinstance(m, AssistantMessage) and m.text] == [
+        "I delegate.",
+        "outer report",
+    ]
+    assert {message.agent_id for message in transcript} == {outer.id, below.id}
+    texts = [message.text for message in transcript if isinstance(message, AssistantMessage) and message.text]
+    assert texts == ["I delegate.", "inner report", "outer report"]
+    assert followed == ["I delegate.\n", "outer report\n"]
+    assert outer.usage is not None
+    assert below.usage is not None
+    assert (outer.usage.total_tokens, outer.usage.tool_uses) == (220, 1)
+    assert outer.usage.cost_usd
+    assert outer.task.total_usage.total_tokens == 220 + below.usage.total_tokens
+    assert outer.task.output_file is not None
+    assert outer.task.output_file.endswith(".jsonl")
+
+
+async def test_what_a_child_is(tmp_path: Path) -> None:
+    definition = AgentDefinition(
+        description="Reads", prompt="You read.", tools=["Read", "Bash"], disallowed_tools=["Bash"], model="haiku"
+    )
+    with ScriptedModel([], sessions={"/cost": text("that is no command")}) as model:
+        async with Client(model.options(system_prompt="You lead.", cwd=tmp_path)) as client:
+            with anyio.fail_after(60):
+                outcome = await (await client.spawn(ChildAgent(definition, id="reader"), "/cost"))
+        (request,) = model.requests_of("/cost")
+    assert outcome.summary == "that is no command"
+    assert "haiku" in request.body["model"]
+    assert {tool["name"] for tool in request.body["tools"]} & {"Read", "Bash", "Write", "Agent"} == {"Read"}
+    assert request.system.endswith("You read.")
+    assert "You lead." not in request.system
+
+
+async def test_a_child_of_a_subagent_ends_with_it() -> None:
+    gate = Gate()
+    call = tool_use(
+        "Agent",
+        {"description": "caller", "prompt": "CALL", "subagent_type": "general-purpose", "run_in_background": True},
+    )
+    with ScriptedModel(
+        [call, text("ok"), text("ok")],
+        agents={"CALL": [Reply(subtask("slow", "wait")), text("late")]},
+        sessions={"Do it: wait": [Reply("late", after=gate)]},
+    ) as model:
+        async with Client(model.options(custom_tools=[child_tool(ChildAgent(ADDER, id="slow"))])) as client:
+            with anyio.fail_after(60):
+                await client.query("go")
+                await gate.wait_reached()
+                caller, child = client.tasks
+                assert (child.parent, child.depth) == (caller, 2)
+                await caller.stop()
+                assert (await child).status is TaskStatus.STOPPED
+                gate.open()
+
+
+async def test_a_grandchild_asks_the_root() -> None:
+    asked: list[tuple[str, Any]] = []
+
+    def decide(request: PermissionRequest, context: PermissionContext) -> Allow:
+        asked.append((request.tool_name, context.task.description if context.task else None))
+        return Allow()
+
+    with ScriptedModel(
+        [Reply(subtask("middle", "outer")), text("done")],
+        sessions={
+            "Do it: outer": [Reply(subtask("leaf", "inner")), text("outer is done")],
+            "Do it: inner": [Reply(shell("touch made")), text("inner is done")],
+        },
+    ) as model:
+        leaf = ChildAgent(ADDER, id="leaf")
+        own = model.options(custom_tools=[child_tool(leaf)], permission_mode="default")
+        middle = ChildAgent(ADDER, id="middle", options=own)
+        options = model.options(custom_tools=[child_tool(middle)], permission_mode="default", can_use_tool=decide)
+        async with Client(options) as client:
+            with anyio.fail_after(60):
+                await client.query("go", until="idle")
+                tree = str(client.tasks.tree())
+    assert asked == [
+        ("mcp__tools__create_subtask_middle", None),
+        ("mcp__tools__create_subtask_leaf", "outer"),
+        ("Bash", "inner"),
+    ]
+    assert [line.split(" [")[0] for line in tree.splitlines()] == ["outer", "└── inner"]
