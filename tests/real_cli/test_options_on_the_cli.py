@@ -35,7 +35,7 @@ async def test_a_session_may_be_an_agent_of_the_project() -> None:
 
 
 async def test_an_answer_that_is_no_object_is_the_value_of_one() -> None:
-    script = [tool_use("StructuredOutput", {"value": [1, 2]}), "Done."]
+    script = [tool_use("StructuredOutput", {"value": [1, 2]})]
     async with ScriptedModel(script) as model, Client(model.options(output_type=list[int])) as client:
         assert (await client.query("Count")).output == [1, 2]
 
