@@ -1,0 +1,105 @@
+"""Transports of the user's own that fail: the session ends with an error that names the cause."""
+
+from typing import Any
+
+import anyio
+import pytest
+from anyio.lowlevel import checkpoint
+
+from claude_agent_py import AssistantMessage, Client, ClientOptions, CLIStartError, ConnectionClosedError, Limits
+from claude_agent_py.testing import FakeCLI, frames, steps
+from claude_agent_py.testing.fake_cli import FakeTransport
+from claude_agent_py.transport import Transport
+
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
+
+
+class Wrapped(Transport):
+    """Passes everything on, except that one method fails from its `fails_at`-th call on."""
+
+    def __init__(self, inner: FakeTransport, failing: str, fails_at: int = 1) -> None:
+        self._inner = inner
+        self._failing = failing
+        self._left = fails_at
+        self.is_closed = False
+
+    def _count(self, method: str) -> None:
+        if method == self._failing:
+            self._left -= 1
+            if self._left <= 0:
+                raise OSError(f"my {method} is broken")
+
+    async def start(self) -> None:
+        self._count("start")
+        await self._inner.start()
+
+    async def receive(self) -> bytes:
+        self._count("receive")
+        return await self._inner.receive()
+
+    async def send(self, data: bytes) -> None:
+        self._count("send")
+        await self._inner.send(data)
+
+    async def end_input(self) -> None:
+        self._count("end_input")
+        await self._inner.end_input()
+
+    async def run(self) -> None:
+        self._count("run")
+        await checkpoint()
+
+    async def wait(self) -> int | None:
+        self._count("wait")
+        return await self._inner.wait()
+
+    async def close(self, *, grace: float = 5.0) -> None:
+        self.is_closed = True
+        await self._inner.close(grace=grace)
+
+    @property
+    def exit_code(self) -> int | None:
+        return self._inner.exit_code
+
+
+@pytest.mark.parametrize("failing", ["start", "receive", "send", "run", "wait"])
+async def test_one_that_fails_at_the_start(failing: str, caplog: pytest.LogCaptureFixture) -> None:
+    transport = Wrapped(FakeCLI().transport(), failing)
+    with anyio.fail_after(10), pytest.raises((ConnectionClosedError, CLIStartError, OSError), match=f"my {failing}"):
+        await Client(transport=transport).connect()
+    assert transport.is_closed
+
+
+@pytest.mark.parametrize(("failing", "fails_at"), [("receive", 4), ("send", 2)])
+async def test_one_that_fails_in_use(failing: str, fails_at: int, caplog: pytest.LogCaptureFixture) -> None:
+    transport = Wrapped(FakeCLI(steps.turn("one"), steps.turn("two")).transport(), failing, fails_at)
+    client = Client(transport=transport)
+
+    async def use() -> None:
+        await client.connect()
+        for _ in range(5):
+            await client.query("hi")
+
+    with anyio.fail_after(10):
+        with pytest.raises(ConnectionClosedError, match=f"my {failing} is broken") as caught:
+            await use()
+        assert isinstance(caught.value.__cause__, OSError)
+        with pytest.raises(ConnectionClosedError, match=f"my {failing} is broken"):
+            client.query("more")
+        assert not client.is_open
+        await client.close()
+    assert transport.is_closed
+
+
+async def test_no_place_for_what_waits(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    """Without a directory for temporary files, what does not fit into the memory of a mailbox stays there."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nowhere"))
+    said = [frames.of_prompt(frames.assistant("x" * 1000)) for _ in range(50)]
+    fake = FakeCLI(steps.wait_for_prompt(), *said, frames.result("end"))
+    with anyio.fail_after(10):
+        async with Client(ClientOptions(limits=Limits(mailbox_bytes=5000)), transport=fake.transport()) as client:
+            messages = client.messages()
+            run = client.query("hi")
+            assert len((await run).messages) == 51
+            assert len([message async for message in run]) == 51
+            assert isinstance(await anext(messages), AssistantMessage)

@@ -1,0 +1,135 @@
+"""Prompts from an async iterable: its worker ends with the run, whatever ends the run."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import anyio
+import pytest
+from peers import MakeClient
+
+from claude_agent_py import CLIExitError, ConnectionClosedError, OptionsError, RunTimeoutError
+from claude_agent_py.testing import FakeCLI, frames, steps
+
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
+
+
+class Endless:
+    """Gives prompts for ever, and notes when it is closed."""
+
+    def __init__(self) -> None:
+        self.given = 0
+        self.closed = anyio.Event()
+
+    async def prompts(self) -> AsyncIterator[str]:
+        try:
+            while True:
+                self.given += 1
+                yield f"prompt {self.given}"
+                await anyio.sleep(0.01)
+        finally:
+            self.closed.set()
+
+
+async def test_it_is_closed_when_the_run_takes_too_long(start: MakeClient) -> None:
+    endless = Endless()
+    with anyio.fail_after(10):
+        async with start(FakeCLI()) as client:
+            with pytest.raises(RunTimeoutError):
+                await client.query(endless.prompts(), timeout=0.1)
+            await endless.closed.wait()
+
+
+async def test_it_is_closed_when_the_program_ends(start: MakeClient) -> None:
+    endless = Endless()
+    with anyio.fail_after(10):
+        async with start(FakeCLI(steps.wait_for_prompt(), steps.exit(1))) as client:
+            with pytest.raises(CLIExitError):
+                await client.query(endless.prompts())
+            await endless.closed.wait()
+
+
+async def test_it_is_closed_with_the_client(start: MakeClient) -> None:
+    endless = Endless()
+    with anyio.fail_after(10):
+        async with start(FakeCLI()) as client:
+            run = client.query(endless.prompts())
+            while not endless.given:
+                await anyio.sleep(0.01)
+        with pytest.raises(ConnectionClosedError):
+            await run
+        await endless.closed.wait()
+
+
+async def test_a_bad_prompt_in_it_fails_the_run(start: MakeClient) -> None:
+    async def prompts() -> AsyncIterator[Any]:
+        yield "fine"
+        yield ""
+
+    with anyio.fail_after(10):
+        async with start(FakeCLI(steps.wait_for_prompt(), steps.turn("next"))) as client:
+            with pytest.raises(OptionsError, match="prompt"):
+                await client.query(prompts())
+            assert (await client.query("next")).text == "next"
+
+
+async def test_one_that_gives_nothing_is_an_error(start: MakeClient) -> None:
+    async def prompts() -> AsyncIterator[str]:
+        nothing: list[str] = []
+        for prompt in nothing:
+            yield prompt
+
+    with anyio.fail_after(10):
+        async with start(FakeCLI(steps.turn("next"))) as client:
+            with pytest.raises(OptionsError, match="prompt"):
+                await client.query(prompts())
+            assert (await client.query("next")).text == "next"
+
+
+async def test_one_that_is_slower_than_the_answers(start: MakeClient) -> None:
+    """The run goes on until the iterable has ended and all is answered."""
+
+    async def prompts() -> AsyncIterator[str]:
+        for number in range(5):
+            await anyio.sleep(0.02)
+            yield f"prompt {number}"
+
+    fake = FakeCLI(*[steps.turn(f"answer {number}") for number in range(5)])
+    with anyio.fail_after(10):
+        async with start(fake) as client:
+            result = await client.query(prompts())
+    assert [one.result for one in result.results] == [f"answer {number}" for number in range(5)]
+
+
+async def test_two_streams_and_a_text_at_once(start: MakeClient) -> None:
+    async def prompts(name: str) -> AsyncIterator[str]:
+        for number in range(3):
+            yield f"{name} {number}"
+
+    said = [steps.turn(f"re: {name} {number}", prompt=f"{name} {number}") for name in "ab" for number in range(3)]
+    answers: dict[str, list[Any]] = {}
+    with anyio.fail_after(10):
+        async with start(FakeCLI(*said, steps.turn("re: c", prompt="c"))) as client:
+            runs = {"a": client.query(prompts("a")), "b": client.query(prompts("b")), "c": client.query("c")}
+            for name, one in runs.items():
+                answers[name] = [result.result for result in (await one).results]
+    expected = {name: [f"re: {name} {number}" for number in range(3)] for name in "ab"}
+    assert answers == {**expected, "c": ["re: c"]}
+
+
+async def test_a_result_that_is_malformed_does_not_hang_the_run(start: MakeClient) -> None:
+    """The CLI says that it is idle, so the answer will not come any more."""
+    broken = {**frames.result("hi"), "is_error": "perhaps"}
+    fake = FakeCLI(
+        steps.wait_for_prompt(),
+        frames.lifecycle("started"),
+        frames.init(),
+        broken,
+        frames.lifecycle("completed"),
+        frames.session_state("idle"),
+        steps.turn("next"),
+    )
+    with anyio.fail_after(10):
+        async with start(fake) as client:
+            with pytest.raises(Exception, match="answer"):
+                await client.query("hi")
+            assert (await client.query("next")).text == "next"
