@@ -13,6 +13,13 @@ from claude_agent_py.testing import ScriptedModel
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
 PRINTED: dict[str, list[str]] = {
+    "agents": [
+        "offered: ['Shell', 'reviewer', 'writer']\n",
+        "reviewer: Nothing is wrong with it.\n",
+        "Shell (in code): completed, 4 messages, '12 passed.'\n",
+        "refused: poet: Agent type 'poet' not found.",
+        "All is well.\n",
+    ],
     "approvals": [
         "asked: Which target? ['debug', 'release']\n",
         "waits: Bash: touch built; the task is awaiting_user\n",
@@ -25,6 +32,13 @@ PRINTED: dict[str, list[str]] = {
         "Review billing: completed\n  billing should use decimals.",
         "Run the tests: completed\n  test 1 ok\n  test 2 ok\n  test 3 ok\n",
         "auth is sound, billing should use decimals, the tests pass.",
+    ],
+    "child_agents": [
+        "Port the parser asks: Bash: touch parser.rs; it is awaiting_user\n",
+        "It is ported, and it leaks nothing.\nspawned: They leak nothing either.\n",
+        "Port the parser: completed, 1 tool calls\n",
+        "Port the parser [porter] completed, 220 tokens\nAudit the parser [auditor] completed, 110 tokens\n",
+        "ported: True\n",
     ],
     "controlling": ["haiku", "% full", "interrupt: interrupted", "the run ended: aborted_", "I am claude-haiku"],
     "errors": [

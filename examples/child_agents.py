@@ -1,0 +1,72 @@
+"""Child agents: subtasks with processes of their own. One writes into its own directory and asks a person first."""
+
+import anyio
+from offline import offline
+
+from claude_agent_py import AgentDefinition, Allow, Client, ClientOptions, PendingInteractions
+from claude_agent_py.children import ChildAgent, child_tool
+from claude_agent_py.tasks import TaskHistory
+from claude_agent_py.testing import Reply, ToolCall, text, tool_use
+
+PORTER = AgentDefinition(description="Ports code to another language.", prompt="You port code.", max_turns=50)
+AUDITOR = AgentDefinition(description="Audits code for leaks.", prompt="You audit code.", tools=["Read", "Grep"])
+
+
+async def person(inbox: PendingInteractions) -> None:
+    """Stand for somebody who answers, in a worker of their own."""
+    async for waiting in inbox.arrivals():
+        if waiting.task is not None:  # none for the main agent
+            print(f"{waiting.task.description} asks: {waiting.summary}; it is {waiting.task.status}")
+        await waiting.answer(Allow())
+
+
+async def main() -> None:
+    workshop = anyio.Path("workshop")
+    await workshop.mkdir()
+    porter = ChildAgent(PORTER, id="porter", options=ClientOptions(cwd="workshop", permission_mode="default"))
+    auditor = ChildAgent(AUDITOR, id="auditor", timeout=300)
+
+    inbox = PendingInteractions()
+    options = ClientOptions(
+        custom_tools=[child_tool(porter), child_tool(auditor)],
+        allowed_tools=["mcp__tools__create_subtask_porter", "mcp__tools__create_subtask_auditor"],
+        interactions=inbox,  # what a child asks waits here, too
+    )
+    async with TaskHistory(":memory:") as history:
+        async with Client(options) as client, anyio.create_task_group() as workers:
+            workers.start_soon(person, inbox)
+            history.attach(client.tasks, "session")
+
+            result = await client.query("Have the parser ported and audited, both at once.", until="idle")
+            print(result.text)
+
+            audit = await client.spawn(auditor, "Audit the tests as well.")  # from your own code
+            print("spawned:", (await audit).summary)
+
+            for agent in client.agents():
+                print(f"{agent.description}: {agent.status}, {agent.usage.tool_uses if agent.usage else 0} tool calls")
+            workers.cancel_scope.cancel()
+        print(await history.rebuild("session"))
+    print("ported:", await workshop.joinpath("parser.rs").exists())
+
+
+def subtask(agent: str, title: str) -> ToolCall:
+    return tool_use(f"mcp__tools__create_subtask_{agent}", {"title": title, "intent": f"{title}."})
+
+
+if __name__ == "__main__":
+    with offline(
+        [
+            Reply([subtask("porter", "Port the parser"), subtask("auditor", "Audit the parser")]),
+            "It is ported, and it leaks nothing.",
+        ],
+        sessions={
+            "Port the parser": [
+                [text("I write it."), tool_use("Bash", {"command": "touch parser.rs", "description": "Write it"})],
+                "parser.rs does what parser.c did.",
+            ],
+            "Audit the parser": "It leaks nothing.",
+            "Audit the tests": "They leak nothing either.",
+        },
+    ):
+        anyio.run(main)
