@@ -10,7 +10,7 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from claude_agent_py.callbacks import callback_name
 from claude_agent_py.errors import HandlerError
@@ -19,10 +19,11 @@ from claude_agent_py.hooks.context import HookContext
 from claude_agent_py.hooks.matcher import HookHandler, HookMatcher
 from claude_agent_py.hooks.registry import Hooks, check_hook
 from claude_agent_py.protocol.handlers import Cancellation, HandlerContext
+from claude_agent_py.wire import hooks as wire  # loads the inputs and outputs when they are first needed
 from claude_agent_py.wire.base import JSONObject
-from claude_agent_py.wire.hooks.events import HOOK_EVENT_FACTS
-from claude_agent_py.wire.hooks.inputs import HookInput, parse_hook_input
-from claude_agent_py.wire.hooks.outputs import HookOutput, blocking_output, parse_hook_output
+
+if TYPE_CHECKING:
+    from claude_agent_py.wire.hooks import HookInput, HookOutput
 
 GRACE: Final = 5.0
 """How much longer than we the CLI waits for a hook, in seconds, so that our answer to a slow handler comes first."""
@@ -136,6 +137,12 @@ class HookDispatcher:
             field.setdefault(event, []).append(group)
         return field
 
+    def prepare(self) -> None:
+        """Load and build what the hooks need; the first of each would have to wait for it."""
+        for event in {entry.event for entry in self._registered.values()}:
+            wire.HOOK_INPUTS[event].model_rebuild()
+            wire.HOOK_OUTPUTS.get(event, wire.HookOutput).model_rebuild()
+
     # Answering ---------------------------------------------------------------------------------------------------
 
     async def answer(
@@ -148,10 +155,10 @@ class HookDispatcher:
         entry = self._registered.get(callback_id)
         if entry is None:
             return self._answer_unknown(callback_id, str(data.get("hook_event_name")))
-        hook_input = parse_hook_input(data)
+        hook_input = wire.parse_hook_input(data)
         hook_context = _context(entry.event, tool_use_id, context)
         started = time.monotonic()
-        wire, error = await self._run(entry, hook_input, hook_context)
+        output, error = await self._run(entry, hook_input, hook_context)
         if self._on_run is not None:
             self._on_run(
                 HookRun(
@@ -161,34 +168,34 @@ class HookDispatcher:
                     request_id=context.request_id,
                     agent_id=context.agent_id,
                     duration=time.monotonic() - started,
-                    output=wire,
+                    output=output,
                     error=error,
                 )
             )
-        return wire
+        return output
 
     async def _run(
-        self, entry: _Registered, hook_input: HookInput, context: HookContext
+        self, entry: _Registered, hook_input: "HookInput", context: HookContext
     ) -> tuple[JSONObject, HandlerError | None]:
         try:
-            wire = await answer_of(
+            output = await answer_of(
                 entry.handler,
                 hook_input,
                 context,
-                read=lambda value: parse_hook_output(entry.event, value).to_wire(),
+                read=lambda value: wire.parse_hook_output(entry.event, value).to_wire(),
                 timeout=entry.matcher.timeout,
                 cancellation=context.cancellation,
             )
         except HandlerError as error:
             self._report(error)
             return _after_failure(entry, error).to_wire(), error
-        return wire, None
+        return output, None
 
     def _answer_unknown(self, callback_id: str, event: str) -> JSONObject:
         if callback_id in self._removed:
             return {}
         self._report(HandlerError(callback_id, f"the CLI asked for a {event} hook that was never registered"))
-        blocked = blocking_output(event, "Blocked: the hook for this is not there.")
+        blocked = wire.blocking_output(event, "Blocked: the hook for this is not there.")
         return {} if blocked is None else blocked.to_wire()
 
 
@@ -216,9 +223,9 @@ def _context(event: str, tool_use_id: str | None, context: HandlerContext) -> Ho
     )
 
 
-def _after_failure(entry: _Registered, error: HandlerError) -> HookOutput:
+def _after_failure(entry: _Registered, error: HandlerError) -> "HookOutput":
     """Decide what a failure answers: a refusal for a guard, no opinion otherwise."""
-    if not entry.matcher.blocks(entry.event) or HOOK_EVENT_FACTS[entry.event].block is None:
-        return HookOutput()
-    blocked = blocking_output(entry.event, f"Blocked: the hook {error.handler} failed: {error.reason}.")
-    return blocked if blocked is not None else HookOutput()
+    if not entry.matcher.blocks(entry.event) or wire.HOOK_EVENT_FACTS[entry.event].block is None:
+        return wire.HookOutput()
+    blocked = wire.blocking_output(entry.event, f"Blocked: the hook {error.handler} failed: {error.reason}.")
+    return blocked if blocked is not None else wire.HookOutput()

@@ -39,6 +39,7 @@ class Mailbox:
         """How many of those on disk were read."""
         self._ended = False
         self._wakeup: anyio.Event | None = None
+        self._is_waiting = False
         self._has_reader = False
         self._turn_ends = 0.0
 
@@ -103,18 +104,19 @@ class Mailbox:
         return self._take()
 
     async def _wait(self) -> None:
-        if self._wakeup is not None:
+        if self._is_waiting:
             raise LocalProtocolError("somebody is reading these messages already; one reader at a time")
-        self._wakeup = anyio.Event()
+        self._is_waiting, self._wakeup = True, anyio.Event()
         try:
             await self._wakeup.wait()
         finally:
-            self._wakeup = None
+            self._is_waiting, self._wakeup = False, None
             self._turn_ends = monotonic() + TURN
 
     def _wake(self) -> None:
         if self._wakeup is not None:
             self._wakeup.set()
+            self._wakeup = None  # once is enough
 
     def _take(self) -> Any:
         if self._held:

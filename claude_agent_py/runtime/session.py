@@ -182,7 +182,7 @@ class Session:
         fields = {**plan.initialize, **self.features.initialize_fields()}
         limit = self.options.timeouts.connect
         try:
-            payload = await connection.initialize(fields, timeout=limit, meanwhile=_prepare)
+            payload = await connection.initialize(fields, timeout=limit, meanwhile=self._prepare)
         except ControlTimeoutError as error:
             raise await self._start_error(f"the CLI did not initialize within {limit:g} s") from error
         except ControlRejectedError as error:
@@ -195,6 +195,13 @@ class Session:
             return InitializeReply.model_validate(payload)
         except ValidationError as error:
             raise await self._start_error(f"the CLI answered initialize with something else: {error}") from error
+
+    def _prepare(self) -> None:
+        """Build, while the CLI starts, what its reply, the first message, prompt and hook would have to wait for."""
+        prepare()
+        InitializeReply.model_rebuild()
+        encode(prompt_message("Hello", verbatim=False))
+        self.features.hooks.prepare()
 
     async def _start_error(self, message: str) -> CLIStartError:
         """Make the error of a failed start, with all the evidence there is."""
@@ -298,13 +305,6 @@ class Session:
         """End the session soon, by force; for finalizers: returns at once, from any thread."""
         if self._connection is not None:
             self._connection.request_close(grace=0.0)
-
-
-def _prepare() -> None:
-    """Build, while the CLI starts, what its reply and the first prompt and message would have to wait for."""
-    prepare()
-    InitializeReply.model_rebuild()
-    encode(prompt_message("Hello", verbatim=False))
 
 
 def _version_of(cli: Path) -> str | None:

@@ -142,7 +142,7 @@ class Intake:
         return events
 
     def _tell(self, events: list[TaskEvent]) -> None:
-        streams = list(self._streams)
+        streams = list(self._streams) if self._streams else []
         for event in events:
             if isinstance(event, TaskOutputAvailable):
                 self.places.note_output(event.task_id, event.path)
