@@ -231,7 +231,7 @@ async def test_added_context_reaches_the_model_and_a_message_the_user(tmp_path: 
     output = PreToolUseOutput(additional_context="the moon is full", system_message="look out")
     result, _, model = await pre_tool_use(output, tmp_path, permission_mode="bypassPermissions")
     assert "the moon is full" in heard(model.requests_of("main")[-1])
-    assert "look out" in str(result.messages)
+    assert "look out" in str(list(result.messages))
 
 
 async def test_stopping_ends_the_turn_after_the_tool(tmp_path: Path) -> None:
