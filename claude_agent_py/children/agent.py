@@ -21,6 +21,9 @@ from claude_agent_py.tasks import Task
 REPORT_CHARS: Final = 4000
 """How long a report is at most that goes to a model, where nothing else is said."""
 
+TITLE_CHARS: Final = 80
+"""How much of the first line of a title is the description of the task."""
+
 
 @dataclass(frozen=True)
 class ChildAgent:
@@ -80,8 +83,7 @@ class ChildAgent:
         """
         if not prompt.strip():
             raise OptionsError("it is empty; the agent needs something to do", option="prompt")
-        title = title or prompt.strip().splitlines()[0][:80]
-        return self.start(client, self.assignment(prompt, title, is_awaited=False)).task
+        return self.start(client, self.assignment(prompt, title or prompt, is_awaited=False)).task
 
     def assignment(
         self,
@@ -93,10 +95,11 @@ class ChildAgent:
         tool_use_id: str | None = None,
     ) -> Assignment:
         """Say what it is to be started for. `is_awaited`: a tool call blocks until it is over."""
+        first_line = next(iter(title.strip().splitlines()), "")
         return Assignment(
             agent_id=self.id,
             prompt=prompt,
-            title=title,
+            title=first_line[:TITLE_CHARS],
             is_awaited=is_awaited,
             asks_parent=self.options is None or not answers_itself(self.options),
             parent_task_id=parent_task.id if parent_task is not None else None,

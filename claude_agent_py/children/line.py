@@ -5,6 +5,7 @@ what became of them is told whatever happens to the child. The child's pump call
 and how it ends is the business of `run`.
 """
 
+import logging
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from claude_agent_py.children.account import Account
 from claude_agent_py.children.family import Membership
 from claude_agent_py.children.relay import Relay
 from claude_agent_py.client import Client
-from claude_agent_py.errors import ControlError, TaskError
+from claude_agent_py.errors import ControlError, HandlerError, TaskError
 from claude_agent_py.launch.environment import config_directory, environment
 from claude_agent_py.runtime.answering import PermissionAnswers
 from claude_agent_py.tasks import Evidence, TaskEvent, TaskFinished, TaskRevised
@@ -29,6 +30,8 @@ from claude_agent_py.wire.tasks import (
     TaskStartedMessage,
     TaskUpdatedMessage,
 )
+
+logger = logging.getLogger("claude_agent_py")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,6 +109,10 @@ class Line:
         """Give the task of an agent as it is known above."""
         return self._parent.find_task(agent_id)
 
+    def note_failure(self, error: HandlerError) -> None:
+        """Keep the failure of a handler where those of the parent's are kept."""
+        self._parent.client._session.failures.take(error)
+
     def note_waiting(self, prompt_id: str, agent_id: str, waiting: bool) -> None:
         """Let all above know that an agent waits for a person, or no longer."""
         self._parent.note_waiting(prompt_id, agent_id, waiting)
@@ -113,11 +120,15 @@ class Line:
     # Messages ----------------------------------------------------------------------------------------------------
 
     def take(self, message: Any) -> None:
-        """Pass on a message of the child's session that the parent is to hear of."""
+        """Pass on a message of the child's session that the parent is to hear of. Never raises."""
         self._account.take(message)
         taker = self._takers.get(type(message))
-        if taker is not None:
+        if taker is None:
+            return
+        try:
             taker(message)
+        except Exception:
+            logger.exception("a message of the child agent %s was not passed on", self._signature.agent_id)
 
     def _take_conversation(self, message: AssistantMessage | UserMessage) -> None:
         self._parent.tell(message if message.agent_id is not None else self._signature.on(message))

@@ -170,7 +170,9 @@ def answers_itself(options: ClientOptions) -> bool:
 
 def _answering(given: ClientOptions, parent: ClientOptions) -> dict[str, Any]:
     """Ask for what the parent can answer; the questions themselves go to it (`relay`)."""
-    return {} if answers_itself(given) else {name: getattr(parent, name) for name in ANSWERING}
+    if answers_itself(given):
+        return {}
+    return {name: getattr(parent, name) for name in (*ANSWERING, "supported_dialog_kinds", "question_preview_format")}
 
 
 def _hooks(given: ClientOptions, hooks: Iterable[tuple[str, HookMatcher]]) -> dict[str, Any]:

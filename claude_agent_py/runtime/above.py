@@ -6,6 +6,7 @@ Owns the interface and nothing else, so that a session knows nothing of child ag
 
 from typing import Any, Protocol
 
+from claude_agent_py.errors import HandlerError
 from claude_agent_py.runtime.answering import PermissionAnswers
 
 
@@ -28,6 +29,10 @@ class Above(Protocol):
 
     def take(self, message: Any) -> None:
         """Hear of a message of the child's session. The child's tasks know of it already."""
+        ...
+
+    def note_failure(self, error: HandlerError) -> None:
+        """Hear that a handler or listener of the child's session failed. It was logged already."""
         ...
 
     def note_waiting(self, prompt_id: str, agent_id: str, waiting: bool) -> None:

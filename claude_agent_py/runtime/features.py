@@ -148,9 +148,9 @@ class Features:
         kind = type(message)
         if kind is AssistantMessage:
             self._callers.note(message)
-            self._task_list.track(message)
-        elif kind is UserMessage:
-            self._task_list.track(message)
+        if kind is AssistantMessage or kind is UserMessage:
+            if message.session_id in ("", self.session_id):  # a child agent has a list of its own
+                self._task_list.track(message)
         elif kind is InitMessage:
             self.session_id = message.session_id
             self._task_list.track(message)

@@ -30,19 +30,29 @@ class HandlerFailed:
 
 
 class FailureLog:
-    """Where failures of handlers and listeners go: logged once, kept for `Client.handler_errors`, told to a sink."""
+    """Where failures of handlers and listeners go: logged once, kept for `Client.handler_errors`, told to a sink.
 
-    def __init__(self, kept: int = 1000) -> None:
+    Those of a child agent's session are kept in that of its parent, too (`above`).
+    """
+
+    def __init__(self, kept: int = 1000, *, above: Callable[[HandlerError], None] | None = None) -> None:
         self.errors: deque[HandlerError] = deque(maxlen=kept)
         self.sink: Callable[[HandlerError], None] | None = None
+        self._above = above
 
     def report(self, error: HandlerError) -> None:
         """Take a failure. Never raises."""
-        self.errors.append(error)
         cause = error.__cause__
         logger.error("%s", error, exc_info=cause if cause is not None else None)
+        self.take(error)
+
+    def take(self, error: HandlerError) -> None:
+        """Take a failure that was logged already. Never raises."""
+        self.errors.append(error)
         if self.sink is not None:
             self.sink(error)
+        if self._above is not None:
+            self._above(error)
 
 
 class ListenerQueue:

@@ -95,7 +95,8 @@ class RunResult:
     @property
     def session_id(self) -> str:
         """The session that the run belongs to; pass it as `resume` to go on later."""
-        named = (getattr(m, "session_id", "") for m in reversed(self.messages))
+        own = (m for m in reversed(self.messages) if getattr(m, "agent_id", None) is None)  # not of child agents
+        named = (getattr(m, "session_id", "") for m in own)
         return self.result.session_id if self.result else next(filter(None, named), "")
 
     @property

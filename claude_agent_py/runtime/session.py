@@ -71,7 +71,7 @@ class Session:
         above: Above | None = None,
     ) -> None:
         self.options = options
-        self.failures = FailureLog()
+        self.failures = FailureLog(above=above.note_failure if above is not None else None)
         env = environment(options, os.environ)
         kept_in = config_directory(env)
         self.tasks = TaskManager(control=self, config_dir=kept_in)

@@ -129,3 +129,53 @@ async def test_the_parent_s_guards_hold_for_its_children(agent_of: MakeAgent) ->
     assert [(context.agent_id, context.task) for context in contexts] == [(task.id, task)]
     (reply,) = child.received_like({"response": {"request_id": "r1"}})
     assert reply["response"]["response"]["hookSpecificOutput"]["permissionDecision"] == "deny"
+
+
+async def test_a_handler_may_close_the_client_that_asks_it(agent_of: MakeAgent) -> None:
+    over = anyio.Event()
+
+    async def decide(request: PermissionRequest, context: PermissionContext) -> Allow:
+        current = current_client()
+        assert current is not None
+        try:
+            await current.close()
+        finally:
+            over.set()
+        return Allow()
+
+    with anyio.fail_after(10):
+        async with parent(can_use_tool=decide, permission_mode="default") as client:
+            task = await client.spawn(agent_of(child_cli(*ASKS)), "Do it.")
+            await over.wait()
+    assert task.status is TaskStatus.STOPPED
+
+
+async def test_a_handler_may_stop_the_child_that_asks_it(agent_of: MakeAgent) -> None:
+    async def decide(request: PermissionRequest, context: PermissionContext) -> Allow:
+        await context.task.stop()
+        return Allow()
+
+    with anyio.fail_after(10):
+        async with parent(can_use_tool=decide, permission_mode="default") as client:
+            task = await client.spawn(agent_of(child_cli(*ASKS)), "Do it.")
+            assert (await task).status is TaskStatus.STOPPED
+
+
+async def test_a_guard_that_fails_in_a_child_denies_and_is_kept_with_the_parent_s_failures(agent_of: MakeAgent) -> None:
+    def guard(input: Any, context: HookContext) -> None:
+        raise RuntimeError("no luck")
+
+    event = {"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {"command": "ls"}, "tool_use_id": "t1"}
+    child = child_cli(
+        steps.wait_for_prompt(),
+        frames.hook_callback("r1", "hook_0", event),
+        steps.wait_for_reply("r1"),
+        frames.of_prompt(frames.result()),
+    )
+    with anyio.fail_after(10):
+        async with parent(hooks={"PreToolUse": [HookMatcher("Bash", guard)]}) as client:
+            assert (await (await client.spawn(agent_of(child), "Do it."))).is_success
+            (error,) = client.handler_errors
+    assert "guard" in error.handler
+    (reply,) = child.received_like({"response": {"request_id": "r1"}})
+    assert reply["response"]["response"]["hookSpecificOutput"]["permissionDecision"] == "deny"
