@@ -12,10 +12,8 @@ They live in a task group that belongs to the event loop and not to a caller (`d
 from any worker. Twin: `protocol/engine.py`, which decides everything that can be decided without I/O.
 """
 
-import itertools
 import logging
 import math
-from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -30,10 +28,8 @@ from claude_agent_py.errors import (
     CLIExitError,
     ConnectionClosedError,
     ControlRejectedError,
-    ControlTimeoutError,
     HandlerError,
     OptionsError,
-    RunTimeoutError,
 )
 from claude_agent_py.protocol.engine import Engine
 from claude_agent_py.protocol.events import (
@@ -50,14 +46,13 @@ from claude_agent_py.protocol.events import (
 from claude_agent_py.protocol.handlers import Cancellation
 from claude_agent_py.protocol.ports import TaskSink
 from claude_agent_py.protocol.state import State
-from claude_agent_py.protocol.turns import RunLimits, Until
 from claude_agent_py.runtime.answering import Answering, UnsupportedRequestError
 from claude_agent_py.runtime.detached import Wakeup, spawn_detached
-from claude_agent_py.runtime.feed import RunFeed
 from claude_agent_py.runtime.listeners import HandlerFailed
-from claude_agent_py.runtime.mailbox import Mailbox
+from claude_agent_py.runtime.open_runs import OpenRuns
+from claude_agent_py.runtime.readers import Readers
+from claude_agent_py.runtime.waiters import Waiter, Waiters
 from claude_agent_py.transport.base import Transport
-from claude_agent_py.wire.messages import UserMessage
 from claude_agent_py.wire.unknown import MalformedFrame
 
 logger = logging.getLogger("claude_agent_py")
@@ -74,23 +69,6 @@ time do not even set off the garbage collector."""
 
 SHOWN_GARBAGE_BYTES: Final = 200
 """How much of what a CLI printed instead of frames an error shows."""
-
-
-@dataclass(slots=True, eq=False)
-class _Waiter:
-    """Somebody who waits for a reply."""
-
-    done: anyio.Event = field(default_factory=anyio.Event)
-    payload: dict[str, Any] = field(default_factory=dict)
-    error: Callable[[], ClaudeAgentError] | None = None
-
-    def resolve(self, payload: dict[str, Any]) -> None:
-        self.payload = payload
-        self.done.set()
-
-    def fail(self, error: Callable[[], ClaudeAgentError]) -> None:
-        self.error = error
-        self.done.set()
 
 
 @dataclass(slots=True, eq=False)
@@ -138,7 +116,6 @@ class Connection:
         self._transport = transport
         self._engine = Engine(tasks, max_line_bytes=max_line_bytes)
         self._answering = answering
-        self._mailbox_bytes = mailbox_bytes
         self._control_timeout = control_timeout
         self._on_live = on_live
         self._background = background
@@ -151,17 +128,13 @@ class Connection:
         self._grace = 0.0
         self._leave = False
         self._settle = False
-        self._initialize: _Waiter | None = _Waiter()
+        self._initialize: Waiter | None = Waiter()
         """Who waits for the session to be up, until it is."""
         self._group: TaskGroup | None = None
-        self._waiters: dict[str, _Waiter] = {}
+        self._waiters = Waiters()
         self._answers: dict[str, _Answer] = {}
-        self._feeds: dict[int, RunFeed] = {}
-        self._run_ids = itertools.count(1)
-        self._subscribers: list[Mailbox] = []
-        self._unclaimed: deque[MessageReceived] = deque()
-        self._unclaimed_bytes = 0
-        self._most_unclaimed = unclaimed_messages
+        self.readers = Readers(mailbox_bytes, unclaimed_messages)
+        self.runs = OpenRuns(self._engine, self, mailbox_bytes)
         self._to_write = anyio.Event()
         self._timer = anyio.Event()
         self._timer_at = math.inf
@@ -176,9 +149,9 @@ class Connection:
             MessageReceived: self._on_message,
             RequestReceived: self._on_request,
             RequestCancelled: self._on_cancelled,
-            ReplyReceived: self._on_reply,
-            RequestTimedOut: self._on_timed_out,
-            RunEnded: self._on_run_ended,
+            ReplyReceived: self._waiters.on_reply,
+            RequestTimedOut: self._waiters.on_timed_out,
+            RunEnded: self.runs.on_ended,
             StrayReply: lambda event: logger.debug("stray reply: %r", event),
             StreamEnded: self._on_stream_ended,
         }
@@ -262,6 +235,16 @@ class Connection:
         """Whether frames can be sent."""
         return self._group is not None and not self._closing and self._engine.state is State.OPEN
 
+    def check_open(self) -> None:
+        """Raise where nothing can be sent.
+
+        Raises:
+            ConnectionClosedError: The session is not open.
+            CLIExitError: The CLI has ended.
+        """
+        if not self.is_open:
+            raise self.failure()
+
     @property
     def has_turn(self) -> bool:
         """Whether the CLI is at work on a prompt, as far as it said."""
@@ -292,7 +275,7 @@ class Connection:
     # Workers -----------------------------------------------------------------------------------------------------
 
     async def _pump(self) -> None:
-        receive, engine, act = self._transport.receive, self._engine, self._act
+        receive, engine, act = self._transport.receive, self._engine, self.act
         while data := await receive():
             act(engine.receive_data(data[:PIECE_BYTES], anyio.current_time()))
             for start in range(PIECE_BYTES, len(data), PIECE_BYTES):
@@ -327,10 +310,10 @@ class Connection:
             with anyio.CancelScope(deadline=self._timer_at):
                 await self._timer.wait()
             now = anyio.current_time()
-            self._act(self._engine.tick(now))
+            self.act(self._engine.tick(now))
             if self._settle:
                 self._settle = False
-                self._act(self._engine.settle(now))
+                self.act(self._engine.settle(now))
 
     async def _watch_process(self) -> None:
         """Notice an end that the pipe does not show: a grandchild may keep it open."""
@@ -339,7 +322,7 @@ class Connection:
         with anyio.move_on_after(DRAIN_GRACE):
             await self._stream_over.wait()
         if not self._stream_over.is_set() and self._engine.state is not State.CLOSED:
-            self._act(self._engine.receive_eof(anyio.current_time()))
+            self.act(self._engine.receive_eof(anyio.current_time()))
 
     async def _run_transport(self) -> None:
         try:
@@ -361,7 +344,8 @@ class Connection:
 
     # What the engine reports -------------------------------------------------------------------------------------
 
-    def _act(self, events: Iterable[Event]) -> None:
+    def act(self, events: Iterable[Event]) -> None:
+        """Act on what the engine reports, and have written what it wants to send."""
         handlers = self._handlers
         for event in events:
             handlers[type(event)](event)
@@ -376,26 +360,12 @@ class Connection:
             self._timer.set()
 
     def _on_message(self, event: MessageReceived) -> None:
-        message, runs, size, line = event
-        if self._initialize is not None and type(message) is MalformedFrame:
-            self._refuse_garbage(self._initialize, message)
-        for run_id in runs:
-            feed = self._feeds.get(run_id)
-            if feed is not None:
-                feed.put(message, size, line)
-        for mailbox in self._subscribers:
-            mailbox.put(message, size, line)
-        if not runs and not self._subscribers:
-            self._keep_unclaimed(event)
+        if self._initialize is not None and type(event.message) is MalformedFrame:
+            self._refuse_garbage(self._initialize, event.message)
+        self.runs.put(event)
+        self.readers.put(event)
 
-    def _keep_unclaimed(self, event: MessageReceived) -> None:
-        """Keep a message for the first reader; the oldest are forgotten when they are too many or too big."""
-        self._unclaimed.append(event)
-        self._unclaimed_bytes += event.size
-        while len(self._unclaimed) > self._most_unclaimed or self._unclaimed_bytes > self._mailbox_bytes:
-            self._unclaimed_bytes -= self._unclaimed.popleft().size
-
-    def _refuse_garbage(self, starting: _Waiter, frame: MalformedFrame) -> None:
+    def _refuse_garbage(self, starting: Waiter, frame: MalformedFrame) -> None:
         """Fail the start at once: what says something else than frames now will hardly answer later."""
         if not isinstance(frame.raw, dict):
             line = frame.line if isinstance(frame.line, bytes) else frame.line.encode(errors="replace")
@@ -404,11 +374,7 @@ class Connection:
 
     def announce_failure(self, error: HandlerError) -> None:
         """Show the failure of a handler to who reads all messages of the session."""
-        event = HandlerFailed(error.handler, error.reason)
-        for mailbox in self._subscribers:
-            mailbox.put_local(event)
-        if not self._subscribers:
-            self._keep_unclaimed(MessageReceived(event, (), 0))
+        self.readers.announce(HandlerFailed(error.handler, error.reason))
 
     def _on_request(self, event: RequestReceived) -> None:
         if self._group is not None:
@@ -421,35 +387,6 @@ class Connection:
             answer.cancellation.set()
             answer.scope.cancel()
 
-    def _on_reply(self, event: ReplyReceived) -> None:
-        waiter = self._waiters.pop(event.request_id, None)
-        if waiter is None:
-            return
-        if event.error is None:
-            waiter.resolve(event.payload)
-        else:
-            error = (event.subtype, event.error, event.error_code, event.request_id)
-            waiter.fail(lambda: ControlRejectedError(*error))
-
-    def _on_timed_out(self, event: RequestTimedOut) -> None:
-        waiter = self._waiters.pop(event.request_id, None)
-        if waiter is not None:
-            waiter.fail(lambda: ControlTimeoutError(event.subtype, event.timeout, event.request_id))
-
-    def _on_run_ended(self, event: RunEnded) -> None:
-        end = event.end
-        feed = self._feeds.pop(end.run_id, None)
-        if feed is None:
-            return
-        feed.tasks = end.tasks
-        if end.reason == "timeout":
-            kind, limit = end.kind or "run", end.limit or 0.0
-            feed.close(end, lambda: RunTimeoutError(kind, limit))
-            if self._group is not None:
-                self._group.start_soon(self._give_up, feed.prompts, end.was_in_turn)
-        else:
-            feed.close(end, self.failure if end.reason == "closed" else None)
-
     def _on_stream_ended(self, event: StreamEnded) -> None:
         self._end_everything()
         self._stream_over.set()
@@ -459,17 +396,12 @@ class Connection:
         if self._ended:
             return
         self._ended = True
-        for waiter in self._waiters.values():
-            waiter.fail(self.failure)
-        self._waiters.clear()
-        for feed in self._feeds.values():
-            feed.close(None, self.failure)
-        self._feeds.clear()
+        self._waiters.fail_all(self.failure)
+        self.runs.end_all()
         for answer in self._answers.values():
             answer.cancellation.set()
             answer.scope.cancel()
-        for mailbox in self._subscribers:
-            mailbox.end()
+        self.readers.end()
         self._on_over(self.failure())
 
     # Answering ---------------------------------------------------------------------------------------------------
@@ -492,10 +424,9 @@ class Connection:
 
     async def control(self, subtype: str, /, *, timeout: float | None = None, **fields: Any) -> dict[str, Any]:
         """Send a control request and give the payload of its reply. See `ControlPort.control`."""
-        if not self.is_open:
-            raise self.failure()
+        self.check_open()
         limit = self._control_timeout if timeout is None else timeout
-        waiter = _Waiter()
+        waiter = Waiter()
         return await self._reply(self._ask(subtype, fields, limit, waiter), waiter)
 
     async def initialize(
@@ -505,9 +436,8 @@ class Connection:
 
         `meanwhile` is called once it is on its way: the CLI needs some time to answer.
         """
-        if not self.is_open:
-            raise self.failure()
-        starting = self._initialize or _Waiter()
+        self.check_open()
+        starting = self._initialize or Waiter()
         try:
             request_id = self._ask("initialize", fields, timeout, starting)
             for _ in range(2):  # the writer's turn
@@ -517,92 +447,33 @@ class Connection:
         finally:
             self._initialize = None
 
-    def _ask(self, subtype: str, fields: dict[str, Any], timeout: float | None, waiter: _Waiter) -> str:
+    def _ask(self, subtype: str, fields: dict[str, Any], timeout: float | None, waiter: Waiter) -> str:
         try:
             request = self._engine.request(subtype, fields, now=anyio.current_time(), timeout=timeout)
         except (ValueError, TypeError) as error:
             raise OptionsError(f"the fields of the control request {subtype!r} are no JSON: {error}") from error
-        self._waiters[request.request_id] = waiter
+        self._waiters.add(request.request_id, waiter)
         self._flush()
         return request.request_id
 
-    async def _reply(self, request_id: str, waiter: _Waiter) -> dict[str, Any]:
+    async def _reply(self, request_id: str, waiter: Waiter) -> dict[str, Any]:
         try:
-            await waiter.done.wait()
+            return await waiter.wait()
         finally:
-            if self._waiters.pop(request_id, None) is not None:
+            if self._waiters.remove(request_id):
                 self._engine.forget_request(request_id)
-        if waiter.error is not None:
-            raise waiter.error()
-        return waiter.payload
 
     def send(self, frame: Any) -> None:
         """Send any frame; returns before it is written."""
-        if not self.is_open:
-            raise self.failure()
+        self.check_open()
         self._engine.send(frame)
         self._flush()
 
-    def open_run(self, until: Until, limits: RunLimits) -> RunFeed:
-        """Begin a run; `send_prompt` and `seal_run` follow.
-
-        Raises:
-            ConnectionClosedError: The session is not open.
-            CLIExitError: The CLI has ended.
-        """
-        if not self.is_open:
-            raise self.failure()
-        run_id = next(self._run_ids)
-        feed = self._feeds[run_id] = RunFeed(run_id, self._mailbox_bytes)
-        self._engine.open_run(run_id, until, limits, anyio.current_time())
-        return feed
-
-    def send_prompt(self, feed: RunFeed, prompt: UserMessage) -> None:
-        """Send a prompt of a run; returns before it is written.
-
-        Raises:
-            OptionsError: The prompt is no JSON. The run is over then.
-        """
-        if not self.is_open:
-            raise self.failure()
-        try:
-            is_sent = self._engine.send_prompt(feed.run_id, prompt, anyio.current_time())
-        except (ValueError, TypeError) as error:
-            failure = OptionsError(f"it is no JSON: {error}", option="prompt")
-            self.fail_run(feed, lambda: failure)
-            raise failure from error
-        if is_sent:
-            feed.prompts.append(prompt.uuid)
-            self._flush()
-
-    def seal_run(self, feed: RunFeed) -> None:
-        """Say that the run has all its prompts."""
-        self._act(self._engine.seal_run(feed.run_id, anyio.current_time()))
-
-    def fail_run(self, feed: RunFeed, failure: Callable[[], BaseException]) -> None:
-        """End a run from this side (its prompts could not be had, say)."""
-        self._feeds.pop(feed.run_id, None)
-        feed.tasks = self.tasks_of(feed)
-        self._engine.drop_run(feed.run_id)
-        feed.close(None, failure)
-
     def start_soon(self, function: Callable[..., Awaitable[None]], *args: Any) -> None:
         """Run an async function as a worker of the session; a failure is logged."""
-        if self._group is None or not self.is_open:
-            raise self.failure()
+        self.check_open()
+        assert self._group is not None  # noqa: S101 - it is open
         self._group.start_soon(self._run_background, _bound(function, args))
-
-    def tasks_of(self, feed: RunFeed) -> frozenset[str]:
-        """Give the ids of the tasks that belong to a run."""
-        return feed.tasks if feed.is_over else self._engine.turns.tasks_of(feed.run_id)
-
-    def waits_for_idle(self, feed: RunFeed) -> bool:
-        """Tell whether a run has all its answers and only waits for the session to be idle."""
-        return self._engine.turns.waits_for_idle(feed.run_id)
-
-    def queued_prompts(self, feed: RunFeed) -> tuple[str, ...]:
-        """Give the prompts of a run that the CLI has not started on, as far as it said."""
-        return self._engine.turns.queued_prompts(feed.run_id)
 
     def post(self, subtype: str, /, **fields: Any) -> None:
         """Send a control request whose reply nobody waits for; does nothing once the session is closed."""
@@ -614,43 +485,12 @@ class Connection:
     def inject(self, message: Any) -> None:
         """Take a message that this side made up (about a child agent) as if the CLI had sent it."""
         if not self._ended:
-            self._act(self._engine.inject(message, anyio.current_time()))
+            self.act(self._engine.inject(message, anyio.current_time()))
 
     def settle_soon(self) -> None:
         """Look, once the present message is dealt with, for runs that are over because tasks ended."""
         self._settle = True
         self._timer.set()
-
-    def subscribe(self) -> Mailbox:
-        """Give a mailbox that receives every message from now on; the first one also what nobody has claimed."""
-        mailbox = Mailbox(self._mailbox_bytes)
-        for message, _, size, line in self._unclaimed:
-            mailbox.put(message, size, line)
-        self._unclaimed.clear()
-        self._unclaimed_bytes = 0
-        self._subscribers.append(mailbox)
-        if self._ended:
-            mailbox.end()
-        return mailbox
-
-    def unsubscribe(self, mailbox: Mailbox) -> None:
-        """Stop filling a mailbox, and drop what it holds."""
-        if mailbox in self._subscribers:
-            self._subscribers.remove(mailbox)
-        mailbox.discard()
-
-    async def _give_up(self, prompts: Sequence[str], was_in_turn: bool) -> None:
-        """Stop the work on a run that took too long: nobody waits for it any more."""
-        for prompt in prompts:
-            await self._quietly("cancel_async_message", message_uuid=prompt)
-        if was_in_turn:
-            await self._quietly("interrupt")
-
-    async def _quietly(self, subtype: str, **fields: Any) -> None:
-        try:
-            await self.control(subtype, **fields)
-        except ClaudeAgentError as error:
-            logger.debug("%s after a timeout: %s", subtype, error)
 
 
 def _broken(error: BaseException) -> ConnectionClosedError:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from anyio.abc import TaskGroup
 
-from claude_agent_py.errors import HandlerError, OptionsError
+from claude_agent_py.errors import AuthenticationError, HandlerError, OptionsError
 from claude_agent_py.hooks import HookDispatcher
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.permissions import PermissionDispatcher
@@ -22,12 +22,16 @@ from claude_agent_py.tools.host import Caller, MCPHost, is_hosted
 from claude_agent_py.tools.server import ToolServer
 from claude_agent_py.wire.messages import AssistantMessage, UserMessage
 from claude_agent_py.wire.stream import StreamEventMessage
-from claude_agent_py.wire.system import InitMessage
+from claude_agent_py.wire.system import APIRetryMessage, InitMessage
 
 CUSTOM_TOOLS_SERVER: Final = "tools"
 """The name of the server that `custom_tools` are offered under: the model sees `mcp__tools__<tool>`."""
 
 CALLERS_KEPT: Final = 10_000
+
+UNAUTHORIZED: Final = 401
+PATIENCE: Final = 3
+"""How often the API may refuse the key before a run fails: the CLI renews a login after the first time."""
 
 
 class Callers:
@@ -70,6 +74,8 @@ class Features:
         """The id of the conversation; None before the first turn."""
         self._callers = Callers(tasks)
         self._is_tracking = False
+        self._give_up: Callable[[str], None] | None = None
+        """Ends the turn under way with an `AuthenticationError`."""
         self.has_ended = False
         """Whether nothing more comes from the CLI."""
         self._queues: list[ListenerQueue] = []
@@ -154,6 +160,13 @@ class Features:
         elif kind is InitMessage:
             self.session_id = message.session_id
             self._task_list.track(message)
+        elif kind is APIRetryMessage:
+            self._note_retry(message)
+
+    def _note_retry(self, message: APIRetryMessage) -> None:
+        """Give up on a key that the API refuses: the CLI asks ten times, for more than a minute."""
+        if message.error_status == UNAUTHORIZED and message.attempt >= PATIENCE and self._give_up is not None:
+            self._give_up(f"the API refuses the key or login (HTTP {UNAUTHORIZED}), asked {message.attempt} times")
 
     def live_ids(self) -> frozenset[str]:
         """Give the ids of the live tasks."""
@@ -176,6 +189,7 @@ class Features:
             connection.post("mcp_message", server_name=server_name, message=message)
 
         self.mcp.attach(send, workers, find_caller=self._callers.find)
+        self._give_up = lambda why: connection.start_soon(_fail_turn, connection, why)
         self._tasks.observe(lambda events: None if self._is_tracking else connection.settle_soon())
 
     def end(self) -> None:
@@ -193,6 +207,10 @@ def _is_mere_text(message: Any) -> bool:
     return kind is StreamEventMessage or (
         kind is AssistantMessage and message.agent_id is None and not message.tool_uses
     )
+
+
+async def _fail_turn(connection: Connection, why: str) -> None:
+    connection.runs.fail_turn(lambda: AuthenticationError(why))
 
 
 def hosted_servers(options: ClientOptions) -> dict[str, Any]:

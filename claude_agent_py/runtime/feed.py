@@ -34,6 +34,8 @@ class RunFeed:
         self.failure: Callable[[], BaseException] | None = None
         """What became of the run, where it is not over by the CLI's word: called for each who is to be told."""
         self.was_interrupted = False
+        self.sending = anyio.CancelScope()
+        """Where the prompts are sent that come one by one; cancelled when the run is over, which wants no more."""
         self.mailbox = Mailbox(max_bytes)
         self._over = anyio.Event()
 
@@ -52,6 +54,7 @@ class RunFeed:
             self.end = end
             self.failure = failure
             self.mailbox.end()
+            self.sending.cancel()
             self._over.set()
 
     @property

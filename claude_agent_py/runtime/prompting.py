@@ -4,11 +4,13 @@ Owns the meaning of `Client.query`. The user's end of a run is `run.py`, the pum
 to which run is the router's business (`protocol/turns.py`).
 """
 
+import inspect
 import logging
-from collections.abc import AsyncIterable, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeAlias
 
+import anyio
 from pydantic import TypeAdapter
 
 from claude_agent_py.agents import AgentDefinition
@@ -32,6 +34,9 @@ if TYPE_CHECKING:
     SessionMessage: TypeAlias = Message | MalformedFrame | HandlerFailed
 
 logger = logging.getLogger("claude_agent_py")
+
+GENERATOR_GRACE: Final = 1.0
+"""How long a generator of prompts may take to end when no more are wanted, in seconds."""
 
 
 class PromptedSession(ControlPort, Protocol):
@@ -63,13 +68,13 @@ class Prompting:
         check_run_arguments(until, timeout)
         messages = [] if is_stream(prompt) else [prompt_message(prompt, verbatim=self._options.verbatim_prompts)]
         connection = self._session.connection
-        feed = connection.open_run(until, self._limits(timeout))
+        feed = connection.runs.open(until, self._limits(timeout))
         if isinstance(prompt, AsyncIterable):
             connection.start_soon(self._send_each, feed, prompt)
         else:
             for message in messages:
-                connection.send_prompt(feed, message)
-            connection.seal_run(feed)
+                connection.runs.send_prompt(feed, message)
+            connection.runs.seal(feed)
         return Run(OpenRun(self, feed), feed)
 
     def _limits(self, timeout: float | None) -> RunLimits:
@@ -83,16 +88,20 @@ class Prompting:
     async def _send_each(self, feed: RunFeed, prompts: AsyncIterable[Any]) -> None:
         """Send what an async iterable gives, as it gives it; its failure is the run's."""
         connection = self._session.connection
+        iterator: AsyncIterator[Any] | None = None
         try:
-            async for prompt in prompts:
-                connection.send_prompt(feed, prompt_message(prompt, verbatim=self._options.verbatim_prompts))
-            if not feed.prompts:
-                raise OptionsError("the iterable ended without giving one", option="prompt")
+            with feed.sending:
+                iterator = aiter(prompts)
+                async for prompt in iterator:
+                    connection.runs.send_prompt(feed, prompt_message(prompt, verbatim=self._options.verbatim_prompts))
+                if not feed.prompts:
+                    raise OptionsError("the iterable ended without giving one", option="prompt")
+                connection.runs.seal(feed)
         except Exception as exception:
             failure = exception
-            connection.fail_run(feed, lambda: failure)
-        else:
-            connection.seal_run(feed)
+            connection.runs.fail(feed, lambda: failure)
+        finally:
+            await _close(iterator)
 
     def result_of(self, feed: RunFeed) -> RunResult:
         """Put the result of a run together.
@@ -110,11 +119,7 @@ class Prompting:
             was_interrupted=feed.was_interrupted,
         )
         if result.unfinished_tasks:
-            logger.warning(
-                "a run ended while background tasks of it go on: %s; await them through client.tasks, or run "
-                'until="idle"',
-                ", ".join(repr(task.description) for task in result.unfinished_tasks),
-            )
+            logger.info("a run ended while background tasks of it go on: %s", _named(result.unfinished_tasks))
         if result.is_error:
             return result
         try:
@@ -126,7 +131,7 @@ class Prompting:
 
     def tasks_of(self, feed: RunFeed) -> tuple[Task, ...]:
         """Give the tasks of a run so far."""
-        ids = self._session.connection.tasks_of(feed)
+        ids = self._session.connection.runs.tasks_of(feed)
         return tuple(task for task in self._tasks if task.id in ids)
 
     def agents_of(self, feed: RunFeed) -> list["Subagent"]:
@@ -141,15 +146,15 @@ class Prompting:
             if stop_tasks:
                 await self._stop_tasks(feed)
             return InterruptReceipt(outcome="too_late")
-        queued = self._session.connection.queued_prompts(feed)
+        queued = self._session.connection.runs.queued_prompts(feed)
         dequeued = tuple([prompt for prompt in queued if await self._dequeue(prompt)])
         if queued and len(dequeued) == len(feed.prompts):
             return InterruptReceipt(outcome="dequeued", cancelled=dequeued)
         feed.was_interrupted = True
         flags = {"cancel_queued": True} if cancel_queued else {}
         reply = await self._session.control("interrupt", **flags)
-        if self._session.connection.waits_for_idle(feed):
-            self._session.connection.fail_run(feed, lambda: InterruptedRunError("the run was interrupted"))
+        if self._session.connection.runs.waits_for_idle(feed):
+            self._session.connection.runs.fail(feed, lambda: InterruptedRunError("the run was interrupted"))
         if stop_tasks:
             await self._stop_tasks(feed)
         return InterruptReceipt(
@@ -163,11 +168,25 @@ class Prompting:
         return reply.get("cancelled") is True
 
     async def _stop_tasks(self, feed: RunFeed) -> None:
-        for task_id in self._session.connection.tasks_of(feed) & self._tasks.live_ids():
+        for task_id in self._session.connection.runs.tasks_of(feed) & self._tasks.live_ids():
             try:
                 await self._tasks.stop(task_id)
             except (TaskError, ControlError):
                 continue  # it ended by itself meanwhile
+
+
+async def _close(iterator: AsyncIterator[Any] | None) -> None:
+    """Close a generator of prompts, as Python would only do some time later, and trio not without a warning."""
+    if inspect.isasyncgen(iterator):
+        with anyio.move_on_after(GENERATOR_GRACE, shield=True):
+            try:
+                await iterator.aclose()
+            except Exception:
+                logger.exception("closing the prompts failed")
+
+
+def _named(tasks: Sequence[Task]) -> str:
+    return ", ".join(repr(task.description) for task in tasks)
 
 
 class OpenRun:
@@ -206,7 +225,7 @@ class SessionMessages:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._mailbox = connection.subscribe()
+        self._mailbox = connection.readers.add()
 
     def __aiter__(self) -> Self:
         return self
@@ -216,4 +235,4 @@ class SessionMessages:
         return await self._mailbox.get() if message is None else message
 
     def __del__(self) -> None:
-        self._connection.unsubscribe(self._mailbox)
+        self._connection.readers.remove(self._mailbox)

@@ -5,6 +5,7 @@ and the order of an end. The CLI is started by `launching.py`; how frames move i
 answers the CLI is put together in `features.py`.
 """
 
+import logging
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -40,6 +41,8 @@ from claude_agent_py.tasks import TaskList, TaskManager
 from claude_agent_py.transport import Transport
 from claude_agent_py.wire.codec import encode, prepare
 from claude_agent_py.wire.replies import InitializeReply
+
+logger = logging.getLogger("claude_agent_py")
 
 TasksAtClose: TypeAlias = Literal["stop", "wait", "leave"]
 
@@ -285,11 +288,20 @@ class Session:
         with anyio.move_on_after(limit):
             try:
                 if tasks == "stop":
+                    self._warn_of_unfinished()
                     await self.tasks.stop_all()
                 elif tasks == "wait":
                     await self.tasks.wait_all()
             except ClaudeAgentError:
                 return  # what cannot be stopped politely is ended with the process
+
+    def _warn_of_unfinished(self) -> None:
+        """Say that a run left tasks behind, now that nobody can wait for them any more."""
+        names = ", ".join(repr(self.tasks[task_id].description) for task_id in sorted(self.tasks.live_ids()))
+        logger.warning(
+            'closing ends background tasks that run: %s; await them before, run until="idle", or close(tasks="wait")',
+            names,
+        )
 
     def _grace(self, connection: Connection, left: float) -> float:
         is_idle = not connection.has_turn and not self.tasks.live_ids()

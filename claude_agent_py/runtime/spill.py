@@ -4,7 +4,9 @@ Owns the temporary file and how a message is written to it: as its line, and whe
 note before it. Gives every message by its number, and forgets none before it is closed.
 """
 
+import io
 import json
+import logging
 import tempfile
 import weakref
 from array import array
@@ -13,6 +15,8 @@ from typing import IO, Any, Final
 from claude_agent_py.wire.codec import decode, encode, encode_json
 from claude_agent_py.wire.unknown import MalformedFrame
 
+logger = logging.getLogger("claude_agent_py")
+
 BUFFER_BYTES: Final = 1024 * 1024
 
 
@@ -20,7 +24,7 @@ class Spill:
     """Messages in a temporary file, which is gone when it is closed or forgotten."""
 
     def __init__(self) -> None:
-        self._file: IO[bytes] = tempfile.TemporaryFile(prefix="claude-agent-py-", buffering=BUFFER_BYTES)  # noqa: SIM115
+        self._file = _temporary_file()
         self._starts = array("Q")
         self._size = 0
         self.close = weakref.finalize(self, self._file.close)
@@ -48,3 +52,11 @@ class Spill:
         line = self._file.readline().removesuffix(b"\n")
         frame = decode(line)
         return frame if isinstance(frame, MalformedFrame) and frame.error == error else MalformedFrame(line, error)
+
+
+def _temporary_file() -> IO[bytes]:
+    try:
+        return tempfile.TemporaryFile(prefix="claude-agent-py-", buffering=BUFFER_BYTES)
+    except OSError as error:
+        logger.warning("messages that wait are kept in memory, however many: no temporary file can be made (%s)", error)
+        return io.BytesIO()

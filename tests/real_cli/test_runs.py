@@ -388,3 +388,11 @@ async def test_the_model_s_silence_is_noticed_although_the_cli_talks() -> None:
                 await client.query("slow")
             gate.open()
     assert caught.value.kind == "first_message"
+
+
+async def test_a_refused_key_is_an_error_within_seconds() -> None:
+    with ScriptedModel([], on_exhausted=Failure(status=401)) as model:
+        async with Client(model.options()) as client:
+            with anyio.fail_after(30), pytest.raises(AuthenticationError, match="key") as caught:
+                await client.query("hi")
+    assert caught.value.result.messages
