@@ -5,6 +5,7 @@ from typing import Any, TypeAlias
 
 import anyio
 
+from claude_agent_py.errors import ConnectionClosedError
 from claude_agent_py.runtime.controls import SessionControls
 from claude_agent_py.wire.replies import InitializeReply
 
@@ -22,7 +23,9 @@ class FakeSession(SessionControls):
         self._info = info
 
     @property
-    def info(self) -> InitializeReply | None:
+    def info(self) -> InitializeReply:
+        if self._info is None:
+            raise ConnectionClosedError("the client is not connected; call connect() first")
         return self._info
 
     async def control(self, subtype: str, /, *, timeout: float | None = None, **fields: Any) -> Body:
