@@ -1,6 +1,7 @@
 """Fixtures that every test may use. Async tests run on both backends that the package supports."""
 
 import pytest
+from child_clis import agent_of as agent_of
 from peers import nothing_left as nothing_left
 from peers import start as start
 from peers import start_process as start_process

@@ -20,7 +20,7 @@ SAMPLES: list[errors.ClaudeAgentError] = [
     errors.ControlRejectedError("set_model", "bad model", "invalid", "req_2"),
     errors.MCPNotReadyError(["github", "files"], 2.5),
     errors.ConnectionClosedError("closed", subtype="interrupt"),
-    errors.RateLimitedError("limit", result={"text": "x"}, resets_at=12.0),
+    errors.RateLimitedError("limit", resets_at=12.0),
     errors.RunTimeoutError("silence", 3.0, result=None),
     errors.MaxTurnsError("too many turns"),
     errors.TaskNotFoundError("a1"),

@@ -1,12 +1,11 @@
 """Child agents of scripted CLIs: a parent in memory, children that are programs."""
 
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
-from leftovers import nothing_left
 
 from claude_agent_py import AgentDefinition, ClientOptions
 from claude_agent_py.children import ChildAgent
@@ -15,13 +14,6 @@ from claude_agent_py.testing import FakeCLI, frames
 MakeAgent: TypeAlias = Callable[..., ChildAgent]
 
 WORKER = AgentDefinition(description="Works", prompt="You work.")
-
-
-@pytest.fixture(name="nothing_left")
-async def clean() -> AsyncIterator[None]:
-    """Check that the test leaves no worker, no process and no pipe."""
-    async with nothing_left():
-        yield
 
 
 def child_cli(*script: Any, name: str = "worker", **fields: Any) -> FakeCLI:

@@ -15,14 +15,15 @@ from claude_agent_py import (
     TaskStatus,
     UnknownMessage,
 )
-from claude_agent_py.testing import Reply, ScriptedModel, text, tool_use
+from claude_agent_py.testing import Reply, ScriptedModel, ToolCall, text, tool_use
+from claude_agent_py.testing.script import LooseAnswer
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
 
 AGENTS = {"reviewer": AgentDefinition(description="Reviews code", prompt="You review code.")}
 
 
-def agent(name: str) -> object:
+def agent(name: str) -> ToolCall:
     return tool_use("Agent", {"description": f"Review {name}", "prompt": f"Review {name}", "subagent_type": "reviewer"})
 
 
@@ -79,7 +80,7 @@ async def test_the_main_job_shows_every_task_from_start_to_output() -> None:
 async def test_two_prompts_with_a_notification_between_them_get_their_own_results() -> None:
     """What the peers get wrong: the turn that a finished task causes is taken for the answer to the next prompt."""
     shell = tool_use("Bash", {"command": "sleep 0.4", "description": "Wait", "run_in_background": True})
-    script = [Reply(shell), text("first answer"), text("the task is done"), text("second answer")]
+    script: list[LooseAnswer] = [Reply(shell), text("first answer"), text("the task is done"), text("second answer")]
     with ScriptedModel(script) as model:
         async with Client(model.options()) as client:
             with anyio.fail_after(60):
@@ -97,7 +98,12 @@ async def test_two_prompts_with_a_notification_between_them_get_their_own_result
 
 async def test_a_prompt_sent_while_an_injected_turn_runs_waits_for_its_own_answer() -> None:
     shell = tool_use("Bash", {"command": "sleep 0.2", "description": "Wait", "run_in_background": True})
-    script = [Reply(shell), text("first answer"), Reply(text("the task is done"), delay=0.5), text("second answer")]
+    script: list[LooseAnswer] = [
+        Reply(shell),
+        text("first answer"),
+        Reply(text("the task is done"), delay=0.5),
+        text("second answer"),
+    ]
     with ScriptedModel(script) as model:
         async with Client(model.options()) as client:
             with anyio.fail_after(60):

@@ -32,6 +32,7 @@ from claude_agent_py import (
     run_sync,
 )
 from claude_agent_py.testing import CutStream, Failure, Gate, RecordedRequest, Reply, ScriptedModel, text, tool_use
+from claude_agent_py.testing.script import LooseAnswer
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
 
@@ -116,7 +117,10 @@ async def test_a_bad_prompt_is_an_error_before_anything_is_sent(prompt: Any) -> 
 
 @pytest.mark.parametrize("partial", [False, True])
 async def test_text_arrives_once(partial: bool) -> None:
-    script = [Reply([text("Hello, "), text("world"), tool_use("Bash", {"command": "true"})], chunk_chars=3), text("!")]
+    script: list[LooseAnswer] = [
+        Reply([text("Hello, "), text("world"), tool_use("Bash", {"command": "true"})], chunk_chars=3),
+        text("!"),
+    ]
     with ScriptedModel(script) as model:
         async with Client(model.options(include_partial_messages=partial)) as client:
             with anyio.fail_after(30):
@@ -128,7 +132,7 @@ async def test_text_arrives_once(partial: bool) -> None:
 
 async def test_text_arrives_once_when_the_stream_breaks() -> None:
     answer = "The answer is forty-two, as everybody knows."
-    script = [CutStream(Reply(answer, chunk_chars=5), after_chars=20), Reply(answer, chunk_chars=7)]
+    script: list[LooseAnswer] = [CutStream(Reply(answer, chunk_chars=5), after_chars=20), Reply(answer, chunk_chars=7)]
     with ScriptedModel(script) as model:
         async with Client(model.options(include_partial_messages=True)) as client:
             with anyio.fail_after(60):
@@ -342,7 +346,8 @@ async def test_wrong_arguments_touch_nothing(wrong: dict[str, Any]) -> None:
 
 async def test_a_prompt_iterator_that_gives_nothing_is_an_error() -> None:
     async def nothing() -> AsyncIterator[str]:
-        for prompt in ():
+        prompts: tuple[str, ...] = ()
+        for prompt in prompts:
             yield prompt
 
     with ScriptedModel([text("fine")]) as model:
@@ -369,7 +374,7 @@ async def test_interrupting_a_run_that_waits_for_its_tasks_ends_it_and_spares_th
                 await task.wait(timeout=10)
     assert receipt.outcome == "interrupted"
     assert late.outcome == "too_late"
-    assert caught.value.result.result.result == "started"
+    assert caught.value.result.text == "started"
 
 
 async def test_an_empty_account_is_a_billing_error() -> None:

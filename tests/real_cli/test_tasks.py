@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import anyio
 import pytest
 
-from claude_agent_py import Client, InterruptedRunError, TaskStatus
+from claude_agent_py import AssistantMessage, Client, InterruptedRunError, TaskStatus
 from claude_agent_py.tasks import Evidence, Task, TaskFinished, TaskHistory, TaskList
 from claude_agent_py.tasks.task_list import TASK_LIST_ENVIRONMENT
 from claude_agent_py.testing import Failure, Gate, RecordedRequest, Reply, ScriptedModel, text, tool_use
@@ -275,8 +275,10 @@ async def test_the_messages_of_a_subagent_belong_to_its_task() -> None:
             with anyio.fail_after(60):
                 await client.query("go", until="idle")
                 said = {task.description: [m async for m in task.messages()] for task in client.tasks}
-    assert [message.text for message in said["b"]] == ["report b"]
+    assert [message.text for message in said["b"] if isinstance(message, AssistantMessage)] == ["report b"]
+    assert isinstance(said["a"][-1], AssistantMessage)
     assert said["a"][-1].text == "report a"
+    assert len(said["b"]) == 1
     assert len(said["a"]) == 3
 
 

@@ -8,7 +8,7 @@ from claude_agent_py import wire
 from claude_agent_py.tools import ToolCallRecord, ToolTraffic
 from claude_agent_py.wire.messages import AssistantMessage, UserMessage
 from claude_agent_py.wire.tools.bash import BashInput
-from tests.recordings_loader import lines, names
+from recordings_loader import lines, names
 
 
 def folded(name: str) -> tuple[ToolTraffic, list[ToolCallRecord]]:
