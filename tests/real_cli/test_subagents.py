@@ -5,7 +5,7 @@ from typing import Any, TypeAlias
 import anyio
 import pytest
 
-from claude_agent_py import AgentDefinition, AssistantMessage, Client, HookContext, TaskStatus, UserMessage
+from claude_agent_py import AgentDefinition, AssistantMessage, Client, HookContext, TaskStatus, UserMessage, query
 from claude_agent_py.agents import load_agents
 from claude_agent_py.testing import Gate, RecordedRequest, Reply, ScriptedModel, text, tool_use
 
@@ -197,3 +197,14 @@ async def test_one_subagent_too_many_at_a_time_is_refused_and_seen() -> None:
     assert result.result.subagent_stats is not None
     assert result.result.subagent_stats.refused is not None
     assert result.result.subagent_stats.refused.concurrency_limit == 1
+
+
+async def test_the_agents_of_a_run_with_a_process_of_its_own() -> None:
+    with ScriptedModel([launch("coder", "WRITE"), text("ok")], agents={"WRITE": text("written")}) as model:
+        run = query("go", model.options(agents={"coder": CODER}))
+        assert run.agents() == []
+        with anyio.fail_after(60):
+            result = await run
+    assert [(agent.name, agent.definition, agent.report()) for agent in run.agents()] == [("coder", CODER, "written")]
+    assert result.agents == run.agents()
+    assert result.agents[0].report(4) == "writ"

@@ -38,7 +38,7 @@ async def test_the_end_of_the_process_is_not_the_end_of_an_adopted_task() -> Non
 
     async def listen() -> None:
         async for event in stream:
-            events.append(event)  # noqa: PERF401 - so that those before a failure are there
+            events.append(event)
 
     with anyio.fail_after(5):
         async with anyio.create_task_group() as workers:

@@ -3,12 +3,12 @@
 from typing import Any
 
 import pytest
+from recordings_loader import lines, names
 
 from claude_agent_py import wire
 from claude_agent_py.tools import ToolCallRecord, ToolTraffic
 from claude_agent_py.wire.messages import AssistantMessage, UserMessage
 from claude_agent_py.wire.tools.bash import BashInput
-from recordings_loader import lines, names
 
 
 def folded(name: str) -> tuple[ToolTraffic, list[ToolCallRecord]]:
