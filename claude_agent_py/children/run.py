@@ -196,7 +196,6 @@ class ChildRun:
 
     def _started(self) -> TaskStartedMessage:
         assignment = self._assignment
-        call = {"tool_use_id": assignment.tool_use_id} if assignment.tool_use_id else {}
         return TaskStartedMessage(
             task_id=self._signature.task_id,
             run_id=self._signature.run_id,
@@ -206,7 +205,7 @@ class ChildRun:
             subagent_type=assignment.agent_id,
             is_backgrounded=not assignment.is_awaited,
             parent_task_id=assignment.parent_task_id,
-            **call,
+            tool_use_id=assignment.tool_use_id,
         )
 
     def _tell_status(self, status: TaskStatus) -> None:
