@@ -4,16 +4,19 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import connecting, imports, messages, task_ledger
+from benchmarks import connecting, engine_throughput, imports, messages, task_ledger
 from benchmarks.measuring import OFFICIAL, describe_machine, has_official
 from benchmarks.messages import PACE
+from claude_agent_py.launch.locate import find_cli
 
 BENCHMARKS: dict[str, Callable[[argparse.Namespace], None]] = {
     "imports": lambda given: imports.run(given.rounds or 15),
-    "connect": lambda given: connecting.run(given.rounds or 15, given.cli),
+    "connect": lambda given: connecting.run(given.rounds or 15, given.cli or find_cli()),
+    "instant": lambda given: connecting.run_instantly(given.rounds or 15),
     "messages": lambda given: messages.run(given.messages or 20_000, given.rounds or 5),
     "paced": lambda given: messages.run(given.messages or 3_000, given.rounds or 3, pause=PACE),
     "memory": lambda given: messages.run_memory(given.messages or 20_000, given.rounds or 3),
+    "engine": lambda given: engine_throughput.run(given.messages or 20_000),
     "tasks": lambda given: task_ledger.main(given.tasks, 20),
 }
 

@@ -18,8 +18,8 @@ from typing import Any, Final
 import anyio
 
 from benchmarks.measuring import contestants, in_turns, over, ratio, show, worker
+from benchmarks.messages import program
 from benchmarks.starting import CONNECT, Span
-from claude_agent_py.launch.locate import find_cli
 from claude_agent_py.launch.plan import plan_launch
 from claude_agent_py.testing import ScriptedModel
 
@@ -71,9 +71,14 @@ def surroundings(cli: Path) -> Iterator[tuple[list[str], dict[str, str], str]]:
         yield list(plan.argv), dict(plan.env), str(options.cwd)
 
 
-def run(rounds: int, cli: Path | None = None) -> None:
+def run_instantly(rounds: int) -> None:
+    """Measure with a program that answers as soon as its interpreter has started: little time to hide anything in."""
+    with program() as folder:
+        run(rounds, folder / "cli")
+
+
+def run(rounds: int, cli: Path) -> None:
     """Measure and print."""
-    cli = cli or find_cli()
     spans: dict[str, Span] = {}
     with surroundings(cli) as (argv, env, cwd):
         arguments = [str(cli), env, cwd]

@@ -1,26 +1,26 @@
 """The conversations to replay: what a CLI would write, as lines.
 
-Owns their shape. `mixed` goes through recordings of the real CLI again and again, with new task ids every time;
-`assistant` and `deltas` are many messages of one kind. All begin like a turn and end with its result.
+Owns their shape. `assistant` and `deltas` are many messages of one kind. `streamed` goes through a recording of the
+real CLI again and again, a turn with partial messages, thinking and a tool; `mixed` through that and two with many
+subagents, with new task ids every time. All begin like a turn and end with its result.
 """
 
 import itertools
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
+from benchmarks.replaying_cli import PROMPT
 from claude_agent_py.testing import frames
 
 JSONObject: TypeAlias = dict[str, Any]
 
 RECORDINGS: Final = Path(__file__).parent.parent / "tests" / "recordings"
-SESSIONS: Final = ("turns/stream_with_thinking_and_tool", "tasks/s03_parallel_fg", "tasks/s04_nested_bg")
+STREAMED: Final = ("turns/stream_with_thinking_and_tool",)
+MIXED: Final = (*STREAMED, "tasks/s03_parallel_fg", "tasks/s04_nested_bg")
 NOT_REPLAYED: Final = ("control_request", "control_response", "control_cancel_request", "command_lifecycle", "result")
 """They belong to the process that was recorded, or end a run."""
-
-PROMPT: Final = "9a09f7f7-0000-4000-8000-000000000000"
-"""Stands for the uuid of the prompt, in what the replaying program sends."""
 
 TEXT: Final = "The parser reads a line, finds the frame in it and hands it on; what it does not know it keeps. " * 2
 
@@ -38,9 +38,9 @@ def deltas() -> Iterator[JSONObject]:
         yield frames.stream_event({"type": "content_block_delta", "index": 0, "delta": delta})
 
 
-def mixed() -> Iterator[JSONObject]:
-    """All that recorded sessions consist of: streaming, tools, subagents, tasks."""
-    recorded = [frame for name in SESSIONS for frame in _recorded(name)]
+def replayed(names: Sequence[str]) -> Iterator[JSONObject]:
+    """Give what recorded sessions consist of, over and over."""
+    recorded = [frame for name in names for frame in _recorded(name)]
     ids = [frame["task_id"] for frame in recorded if frame.get("subtype") == "task_started"]
     text = json.dumps(recorded)
     for cycle in itertools.count():
@@ -62,7 +62,8 @@ def _recorded(name: str) -> Iterator[JSONObject]:
 KINDS: Final[dict[str, Callable[[], Iterator[JSONObject]]]] = {
     "assistant": assistant,
     "deltas": deltas,
-    "mixed": mixed,
+    "streamed": lambda: replayed(STREAMED),
+    "mixed": lambda: replayed(MIXED),
 }
 
 

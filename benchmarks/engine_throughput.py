@@ -94,17 +94,22 @@ def main() -> None:
     parser.add_argument("messages", nargs="?", type=int, default=20_000)
     parser.add_argument("--profile", action="store_true", help="show where the time goes")
     given = parser.parse_args()
+    run(given.messages, profile=given.profile)
+
+
+def run(messages: int, *, profile: bool = False) -> None:
+    """Measure and print."""
     print(f"{'us a message':20} {'bytes':>6} {'engine':>8} {'decode':>8} {'json.loads':>11}")
     for kind in KINDS:
-        lines = lines_of(kind, given.messages)
+        lines = lines_of(kind, messages)
         size = sum(map(len, lines)) / len(lines)
         costs = [cost(work, lines) for work in (through_engine, through_codec, through_json)]
         print(f"{kind:20} {size:6.0f} {costs[0]:8.2f} {costs[1]:8.2f} {costs[2]:11.2f}")
-    if given.profile:
-        lines = lines_of("deltas", given.messages)
-        with cProfile.Profile() as profile:
+    if profile:
+        lines = lines_of("deltas", messages)
+        with cProfile.Profile() as profiler:
             through_engine(lines)
-        pstats.Stats(profile).sort_stats("tottime").print_stats(15)
+        pstats.Stats(profiler).sort_stats("tottime").print_stats(15)
 
 
 if __name__ == "__main__":

@@ -52,9 +52,11 @@ def _bytecode() -> "tempfile.TemporaryDirectory[str]":
 
 
 def environment() -> dict[str, str]:
-    """Give the environment for an interpreter that finds bytecode from its second start on, as installed packages do."""
-    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    return {**inherited, "PYTHONPYCACHEPREFIX": _bytecode().name}
+    """Give the environment for interpreters that find bytecode from their second start on, as is usual."""
+    inherited = dict(os.environ)
+    if inherited.pop("PYTHONDONTWRITEBYTECODE", None):
+        inherited["PYTHONPYCACHEPREFIX"] = _bytecode().name
+    return inherited
 
 
 def python(*arguments: str, env: Mapping[str, str] | None = None) -> "subprocess.CompletedProcess[str]":

@@ -3,6 +3,7 @@
 In bursts, as fast as the pipe gives them, and paced, one a millisecond: there waking up is what costs.
 """
 
+import json
 import shlex
 import sys
 import tempfile
@@ -12,9 +13,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks import conversations
-from benchmarks.measuring import OFFICIAL, ROOT, has_official, ratio, show, worker
+from benchmarks import conversations, replaying_cli
+from benchmarks.measuring import OFFICIAL, has_official, ratio, show, worker
 from benchmarks.reading import READERS
+from claude_agent_py.testing import frames
 
 PACE = 0.001
 """Seconds between two messages that do not come in a burst."""
@@ -22,13 +24,15 @@ PACE = 0.001
 
 @contextmanager
 def program() -> Iterator[Path]:
-    """Give a folder with `cli`, a program that plays the CLI."""
-    with tempfile.TemporaryDirectory(prefix="claude-agent-py-bench-") as folder:
-        cli = Path(folder) / "cli"
-        run = shlex.join([sys.executable, "-m", "benchmarks.replaying_cli"])
-        cli.write_text(f"#!/bin/sh\nPYTHONPATH={shlex.quote(str(ROOT))} exec {run}\n", encoding="utf-8")
+    """Give a folder with `cli`, a program that plays the CLI and answers a prompt with `turn.jsonl` there."""
+    with tempfile.TemporaryDirectory(prefix="claude-agent-py-bench-") as name:
+        folder = Path(name)
+        (folder / "initialize.json").write_text(json.dumps(frames.initialize_response()), encoding="utf-8")
+        command = shlex.join([sys.executable, "-I", "-S", replaying_cli.__file__, name])
+        cli = folder / "cli"
+        cli.write_text(f"#!/bin/sh\nexec {command}\n", encoding="utf-8")
         cli.chmod(0o755)
-        yield Path(folder)
+        yield folder
 
 
 def readers() -> list[str]:
@@ -38,7 +42,7 @@ def readers() -> list[str]:
 
 def replay(folder: Path, rounds: int, pause: float = 0.0) -> dict[str, list[Any]]:
     """Let every reader read the file in the folder, in turns; give what each measured."""
-    env = {"REPLAY_FILE": str(folder / "turn.jsonl"), "REPLAY_PAUSE": str(pause)}
+    env = {"REPLAY_PAUSE": str(pause)}
     found: dict[str, list[Any]] = {name: [] for name in readers()}
     for _ in range(rounds):
         for name, samples in found.items():
@@ -47,7 +51,8 @@ def replay(folder: Path, rounds: int, pause: float = 0.0) -> dict[str, list[Any]
 
 
 def middle(samples: list[Any], field: str) -> float:
-    return median(float(sample[field]) for sample in samples)
+    """Give the median of what was measured; 0 where nothing was."""
+    return median([float(sample[field]) for sample in samples] or [0.0])
 
 
 def run(messages: int, rounds: int, *, pause: float = 0.0) -> None:
@@ -64,15 +69,12 @@ def run(messages: int, rounds: int, *, pause: float = 0.0) -> None:
 
 
 def _rows(what: str, found: dict[str, list[Any]]) -> Iterator[tuple[object, ...]]:
-    official = next((samples for name, samples in found.items() if name.startswith(OFFICIAL)), None)
+    official: list[Any] = next((samples for name, samples in found.items() if name.startswith(OFFICIAL)), [])
     for name, samples in found.items():
         count = middle(samples, "messages")
-        cpu, wall = middle(samples, "cpu"), middle(samples, "wall")
-        ratios = (
-            ratio(cpu, official and middle(official, "cpu")),
-            ratio(wall, official and middle(official, "wall")),
-        )
-        yield (what, name, cpu / count * 1e6, wall / count * 1e6, *ratios)
+        costs = [middle(samples, clock) for clock in ("cpu", "wall")]
+        ratios = [ratio(cost, middle(official, clock)) for cost, clock in zip(costs, ("cpu", "wall"), strict=True)]
+        yield (what, name, *(cost / count * 1e6 for cost in costs), *ratios)
 
 
 def run_memory(messages: int, rounds: int) -> None:

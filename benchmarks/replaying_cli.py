@@ -1,39 +1,40 @@
-"""A program that plays the CLI: it answers `initialize`, and a prompt with a prepared file.
+"""A program that plays the CLI: it answers control requests, and a prompt with a prepared conversation.
 
-Knows as little as possible, so that the reader is what is measured: the file is written as it is, but for the uuid of
-the prompt. `REPLAY_FILE` names it; with `REPLAY_PAUSE` (seconds) it comes one line at a time.
+    python -I benchmarks/replaying_cli.py <folder>
+
+Knows as little as possible and starts at once, so that the reader is what is measured: `initialize.json` in the folder
+is the answer to the first request, `turn.jsonl` that to a prompt, written as it is but for the prompt's uuid. With
+`REPLAY_PAUSE` in the environment (seconds) it comes one line at a time.
 """
 
 import json
 import os
 import sys
 import time
-from pathlib import Path
-from typing import Any
 
-from benchmarks.conversations import PROMPT
-from claude_agent_py.testing import frames
+PROMPT = "9a09f7f7-0000-4000-8000-000000000000"
+"""Stands for the uuid of the prompt in the conversation."""
 
 
-def main() -> None:
-    data = Path(os.environ["REPLAY_FILE"]).read_bytes()
-    pause = float(os.environ.get("REPLAY_PAUSE", "0"))
+def main(folder: str) -> None:
     for line in sys.stdin.buffer:
         frame = json.loads(line)
         if frame["type"] == "control_request":
-            send(reply(frame))
+            first = frame["request"]["subtype"] == "initialize"
+            response = json.loads(read(folder, "initialize.json")) if first else {}
+            body = {"subtype": "success", "request_id": frame["request_id"], "response": response}
+            send(json.dumps({"type": "control_response", "response": body}).encode() + b"\n")
         elif frame["type"] == "user":
-            answer(data.replace(PROMPT.encode(), frame.get("uuid", PROMPT).encode()), pause)
+            answer(read(folder, "turn.jsonl").replace(PROMPT.encode(), frame.get("uuid", PROMPT).encode()))
 
 
-def reply(frame: dict[str, Any]) -> bytes:
-    is_first = frame["request"]["subtype"] == "initialize"
-    response = frames.initialize_response() if is_first else {}
-    body = {"subtype": "success", "request_id": frame["request_id"], "response": response}
-    return frames.encode({"type": "control_response", "response": body})
+def read(folder: str, name: str) -> bytes:
+    with open(os.path.join(folder, name), "rb") as file:
+        return file.read()
 
 
-def answer(data: bytes, pause: float) -> None:
+def answer(data: bytes) -> None:
+    pause = float(os.environ.get("REPLAY_PAUSE", "0"))
     if not pause:
         send(data)
         return
@@ -48,4 +49,4 @@ def send(data: bytes) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1])
