@@ -282,7 +282,9 @@ def test_a_program_that_forgets_to_close_leaves_nothing_and_says_nothing(
     )
     with process:
         assert process.stdout is not None
-        pid = int(process.stdout.readline())
+        printed = process.stdout.readline()
+        assert printed.strip().isdigit(), process.communicate(timeout=30)
+        pid = int(printed)
         if how == "interrupt":
             process.send_signal(signal.SIGINT)
         _, stderr = process.communicate(timeout=30)
