@@ -126,8 +126,15 @@ class ChildAgent:
         Raises:
             OptionsError: They do not go together.
         """
-        hooks = client._session.features.hooks.registered
-        return process_options(self.id, self.definition, self.options, client.options, hooks)
+        features = client._session.features
+        return process_options(
+            self.id,
+            self.definition,
+            self.options,
+            client.options,
+            mode=features.permission_mode,
+            hooks=features.hooks.registered,
+        )
 
     def report_chars_under(self, client: Client) -> int:
         """Give how long a report to the model of a client may be."""

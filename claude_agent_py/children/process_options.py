@@ -6,12 +6,13 @@ so: restrictions, guards and who is asked are inherited, the conversation, the t
 
 import warnings
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from claude_agent_py.agents import AgentDefinition
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.hooks import HookMatcher
 from claude_agent_py.options import ClientOptions, OptionsWarning, SystemPromptPreset
+from claude_agent_py.wire.choices import ChosenPermissionMode
 
 INHERITED: Final = (
     "cli_path",
@@ -95,6 +96,8 @@ def process_options(
     definition: AgentDefinition,
     own: ClientOptions | None,
     parent: ClientOptions,
+    *,
+    mode: str | None = None,
     hooks: Iterable[tuple[str, HookMatcher]] = (),
 ) -> ClientOptions:
     """Put the options of a child together.
@@ -104,6 +107,7 @@ def process_options(
         definition: What it is; what it says wins.
         own: What it was given; None takes what `INHERITED` names from the parent.
         parent: The options of its parent.
+        mode: The permission mode that the parent is in now, where that is known.
         hooks: The hooks that the parent has now.
 
     Raises:
@@ -111,7 +115,7 @@ def process_options(
     """
     with warnings.catch_warnings():  # what is doubtful about the parent's options was said when they were made
         warnings.simplefilter("ignore", OptionsWarning)
-        given = own or _inherited(parent)
+        given = own or _inherited(parent, mode)
         changes = {
             **_of_definition(name, definition, given),
             **_servers(definition, given, parent),
@@ -123,8 +127,11 @@ def process_options(
         return given.replace(**changes)
 
 
-def _inherited(parent: ClientOptions) -> ClientOptions:
-    return ClientOptions(**{name: getattr(parent, name) for name in INHERITED if name in parent.model_fields_set})
+def _inherited(parent: ClientOptions, mode: str | None) -> ClientOptions:
+    taken = {name: getattr(parent, name) for name in INHERITED if name in parent.model_fields_set}
+    if mode in get_args(ChosenPermissionMode):  # it may have changed since the start
+        taken["permission_mode"] = mode
+    return ClientOptions(**taken)
 
 
 def _of_definition(name: str, definition: AgentDefinition, given: ClientOptions) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from claude_agent_py.tools.host import Caller, MCPHost, is_hosted
 from claude_agent_py.tools.server import ToolServer
 from claude_agent_py.wire.messages import AssistantMessage, UserMessage
 from claude_agent_py.wire.stream import StreamEventMessage
-from claude_agent_py.wire.system import APIRetryMessage, InitMessage
+from claude_agent_py.wire.system import APIRetryMessage, InitMessage, StatusMessage
 
 CUSTOM_TOOLS_SERVER: Final = "tools"
 """The name of the server that `custom_tools` are offered under: the model sees `mcp__tools__<tool>`."""
@@ -72,6 +72,8 @@ class Features:
         self._report = report
         self.session_id: str | None = None
         """The id of the conversation; None before the first turn."""
+        self.permission_mode: str | None = None
+        """The permission mode as the CLI said last; None before the first turn."""
         self._callers = Callers(tasks)
         self._is_tracking = False
         self._give_up: Callable[[str], None] | None = None
@@ -159,7 +161,10 @@ class Features:
                 self._task_list.track(message)
         elif kind is InitMessage:
             self.session_id = message.session_id
+            self.permission_mode = message.permission_mode
             self._task_list.track(message)
+        elif kind is StatusMessage:
+            self.permission_mode = message.permission_mode or self.permission_mode
         elif kind is APIRetryMessage:
             self._note_retry(message)
 

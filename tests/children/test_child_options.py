@@ -21,9 +21,9 @@ def options_of(
     definition: AgentDefinition = WORKER,
     own: ClientOptions | None = None,
     parent: ClientOptions | None = None,
-    hooks: Any = (),
+    **more: Any,
 ) -> ClientOptions:
-    return process_options("worker", definition, own, parent or ClientOptions(), hooks)
+    return process_options("worker", definition, own, parent or ClientOptions(), **more)
 
 
 @pytest.fixture(autouse=True)
@@ -65,6 +65,12 @@ def test_what_is_inherited_and_what_is_not() -> None:
     assert (options.system_prompt, options.resume, options.max_turns, options.on_stderr) == (None, None, None, None)
     assert list(options.custom_tools) == []
     assert list(options.agents or ()) == ["worker"]
+
+
+@pytest.mark.parametrize(("mode", "taken"), [(None, "default"), ("plan", "plan"), ("of a newer CLI", "default")])
+def test_the_permission_mode_is_the_one_that_the_parent_is_in(mode: str | None, taken: str) -> None:
+    assert options_of(parent=ClientOptions(permission_mode="default"), mode=mode).permission_mode == taken
+    assert options_of(own=ClientOptions(permission_mode="acceptEdits"), mode="plan").permission_mode == "acceptEdits"
 
 
 def test_own_options_take_the_place_of_the_parent_s() -> None:

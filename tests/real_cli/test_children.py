@@ -20,6 +20,7 @@ from claude_agent_py import (
     PendingInteractions,
     PermissionContext,
     PermissionRequest,
+    StatusMessage,
     TaskHistory,
     TaskStatus,
 )
@@ -469,3 +470,21 @@ async def test_a_grandchild_asks_the_root() -> None:
         ("Bash", "inner"),
     ]
     assert [line.split(" [")[0] for line in tree.splitlines()] == ["outer", "└── inner"]
+
+
+async def test_a_child_is_in_the_permission_mode_that_its_parent_is_in() -> None:
+    with ScriptedModel([text("ok")], sessions={"CHILD": text("fine")}) as model:
+        async with Client(model.options(permission_mode="bypassPermissions")) as client:
+            with anyio.fail_after(60):
+                await client.query("go")
+                agent = ChildAgent(ADDER, id="adder")
+                modes = [agent.options_under(client).permission_mode]
+                await client.set_permission_mode("plan")
+                await client.query("go")
+                modes.append(agent.options_under(client).permission_mode)
+                await client.set_permission_mode("acceptEdits")
+                async for message in client.messages():
+                    if isinstance(message, StatusMessage) and message.permission_mode == "acceptEdits":
+                        break
+                modes.append(agent.options_under(client).permission_mode)
+    assert modes == ["bypassPermissions", "plan", "acceptEdits"]
