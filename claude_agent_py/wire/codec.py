@@ -2,9 +2,9 @@
 
 Owns the one place where JSON becomes models. Knows nothing of reading or splitting lines.
 
-Decoding has a fast path, one validation against the union of all known frames, straight from the bytes; only what
-fails there is looked at again, to tell a newer frame from a broken one. `decode` never raises for what a line holds.
-The fast path is built at its first use, or by `prepare`; importing this module loads no model.
+Decoding has a fast path, one validation against the union of the usual frames, straight from the bytes; only what
+fails there is looked at again, to tell an internal or newer frame from a broken one. `decode` never raises for what a
+line holds. The fast path is built at its first use, or by `prepare`; importing this module loads no model.
 
 JSON text is strict here: no field is converted on the way in, so that `encode(decode(line))` is the same JSON value.
 The one exception are lone surrogates (half an emoji, which JavaScript can write and Unicode text cannot hold): they
@@ -39,7 +39,7 @@ def decode(line: bytes | str) -> "Frame":
         TypeError: It is no line at all, but a dict, say.
     """
     try:
-        return _validate()(line)
+        return _read_usual()(line)
     except ValueError as problem:  # a ValidationError, or text that is no Unicode
         return _decode_carefully(line, problem)
 
@@ -76,14 +76,25 @@ def encode_json(value: Any) -> bytes:
 
 def prepare() -> None:
     """Build the fast path now (it takes some tens of milliseconds), for example while the CLI starts."""
-    _validate()
+    _read_usual()
 
 
 @cache
-def _validate() -> Callable[[bytes | str], "Frame"]:
+def _read_usual() -> Callable[[bytes | str], "Frame"]:
+    from claude_agent_py.wire.usual import UsualFrame
+
+    return _reader(UsualFrame)
+
+
+@cache
+def _read_any() -> Callable[[bytes | str], "Frame"]:
     from claude_agent_py.wire.frames import KnownFrame
 
-    adapter: TypeAdapter[Frame] = TypeAdapter(KnownFrame)
+    return _reader(KnownFrame)
+
+
+def _reader(union: Any) -> Callable[[bytes | str], "Frame"]:
+    adapter: TypeAdapter[Frame] = TypeAdapter(union)
     return partial(adapter.validator.validate_json, strict=True)
 
 
@@ -115,9 +126,7 @@ def _decode_value(line: bytes | str, raw: Any, problem: ValueError) -> "Frame":
             return MalformedFrame(line, f"{field}: {what}", raw, (field,))
         if tag not in known:
             return UnknownMessage(raw)
-    if _is_about_text(problem):
-        return _decode_repaired(line, raw)
-    return _malformed(line, raw, problem)
+    return _decode_known(line, raw, is_repaired=_is_about_text(problem))
 
 
 def _needed_tags(raw: dict[str, Any]) -> Iterable[tuple[str, frozenset[str]]]:
@@ -133,10 +142,11 @@ def _is_about_text(problem: ValueError) -> bool:
     return not isinstance(problem, ValidationError) or problem.errors(include_url=False)[0]["type"] == "json_invalid"
 
 
-def _decode_repaired(line: bytes | str, raw: dict[str, Any]) -> "Frame":
+def _decode_known(line: bytes | str, raw: dict[str, Any], *, is_repaired: bool) -> "Frame":
+    """Decode a frame that has a model: an internal message, one whose text had to be repaired, or a malformed one."""
     try:
-        return _validate()(encode_json(raw))
-    except ValidationError as problem:
+        return _read_any()(encode_json(raw) if is_repaired else line)
+    except ValueError as problem:
         return _malformed(line, raw, problem)
     except RecursionError as problem:
         return MalformedFrame(line, f"nested too deeply: {problem}", raw)

@@ -83,7 +83,7 @@ def test_decoding_loads_no_models_of_tools_and_hooks() -> None:
         'import json, sys; from claude_agent_py.wire import decode; decode(b\'{"type":"keep_alive"}\');'
         "print(json.dumps(list(sys.modules)))"
     )
-    assert "claude_agent_py.wire.frames" in loaded
+    assert "claude_agent_py.wire.usual" in loaded
     assert not [
         name for name in loaded if name.startswith(("claude_agent_py.wire.tools", "claude_agent_py.wire.hooks"))
     ]
