@@ -127,8 +127,8 @@ class Client(SessionControls):
 
         Args:
             tasks: What becomes of background tasks that still run: `stop` ends them; `wait` waits for them, at most as
-                long as the bound; `leave` lets the CLI finish them by itself, for as long as the event loop runs, and
-                returns at once.
+                long as the bound; `leave` returns at once and lets them finish, for as long as the event loop runs:
+                hooks, permissions and tools still answer, listeners are still told, tasks can still be awaited.
 
         Cancelling stops the waiting; the session ends all the same. Open runs end with `ConnectionClosedError`.
         """

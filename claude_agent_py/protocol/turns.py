@@ -10,7 +10,7 @@ folds several prompts into one turn, and it answers queued prompts together. So 
   idle, and those of a turn on somebody else's prompts to nobody;
 * a task belongs to the runs in whose turn it started, and its children to the same; what a subagent says goes there.
 
-A run is over at its own result, or (`until="idle"`) once no task is live and no follow-up turn is due: see `_is_idle`.
+A run is over at its own result, or (`until="idle"`) once no task is live and no follow-up turn is due: see `is_idle`.
 
 Pure: no I/O, and time is an argument (seconds of any monotonic clock). Twin: `tasks/ledger.py` knows the tasks
 themselves; here they are only ids.
@@ -423,12 +423,12 @@ class TurnRouter:
             return self._end(run, "cancelled")
         if run.until == "result":
             return self._end(run, "result")
-        return self._end(run, "idle") if self._is_idle(now) else None
+        return self._end(run, "idle") if self.is_idle(now) else None
 
     def _end(self, run: _Run, reason: EndReason, kind: TimeoutKind | None = None, limit: float | None = None) -> RunEnd:
         return RunEnd(run.run_id, reason, kind, limit, frozenset(run.tasks), run.run_id in self.turn_runs)
 
-    def _is_idle(self, now: float) -> bool:
+    def is_idle(self, now: float) -> bool:
         """Tell whether the session is: no turn, no live task, no question open, and no follow-up turn due.
 
         `session_state_changed` is believed where the CLI sends it. It withholds `idle` while a background agent or

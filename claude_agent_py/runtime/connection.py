@@ -57,6 +57,9 @@ from claude_agent_py.wire.unknown import MalformedFrame
 
 logger = logging.getLogger("claude_agent_py")
 
+LOOK_EVERY: Final = 0.1
+"""How often to look whether a CLI that was left alone has nothing more to do, in seconds."""
+
 LISTENER_GRACE: Final = 2.0
 """How long listeners may take at the end to hear what came before it, in seconds."""
 
@@ -197,9 +200,10 @@ class Connection:
             self._over.set()
 
     async def _end(self) -> None:
-        """Bring the program to its end, or (`leave`) let it come to its own."""
+        """Bring the program to its end; with `leave`, once it has nothing more to do."""
         if self._leave:
-            self._end_everything()
+            self._dismiss()
+            await self._wait_until_idle()
             await self._transport.end_input()
             await self._stream_over.wait()
         await self._transport.close(grace=self._grace)
@@ -210,10 +214,17 @@ class Connection:
             with anyio.move_on_after(LISTENER_GRACE):
                 await self._delivered.wait()
 
+    async def _wait_until_idle(self) -> None:
+        """Wait until the CLI has nothing more to do, or has ended. Whatever it asks meanwhile is answered as ever."""
+        while not self._stream_over.is_set() and not self._engine.turns.is_idle(anyio.current_time()):
+            with anyio.move_on_after(LOOK_EVERY):
+                await self._stream_over.wait()
+
     def request_close(self, *, grace: float, leave: bool = False) -> None:
         """Ask for the end; returns at once. May be called from any thread; the first call counts.
 
-        `grace` is how long the CLI may take to end by itself, in seconds; with `leave`, as long as it wants.
+        `grace` is how long the CLI may take to end by itself, in seconds. With `leave` it first finishes what it has to
+        do, however long that takes.
         """
         if not self._closing:
             self._grace, self._leave = grace, leave
@@ -396,13 +407,17 @@ class Connection:
         if self._ended:
             return
         self._ended = True
-        self._waiters.fail_all(self.failure)
-        self.runs.end_all()
+        self._dismiss()
         for answer in self._answers.values():
             answer.cancellation.set()
             answer.scope.cancel()
-        self.readers.end()
         self._on_over(self.failure())
+
+    def _dismiss(self) -> None:
+        """Tell everybody who uses the session that it is over for them. Idempotent."""
+        self._waiters.fail_all(self.failure)
+        self.runs.end_all()
+        self.readers.end()
 
     # Answering ---------------------------------------------------------------------------------------------------
 

@@ -266,8 +266,9 @@ class Session:
         """End the session. Idempotent, and bounded by `Timeouts.close`; after it no process and no worker is left.
 
         `tasks` says what becomes of the background tasks that still run: `stop` ends them, `wait` waits for them (at
-        most as long as the bound), `leave` lets the CLI finish them by itself, as long as the event loop runs, and
-        returns at once; closing again changes nothing then. Cancelling stops the waiting, not the end of the session.
+        most as long as the bound), `leave` returns at once and lets them finish, as long as the event loop runs: the
+        session ends when nothing is at work any more, and what the CLI asks meanwhile is answered as ever. To close
+        again changes nothing then. Cancelling stops the waiting, not the end of the session.
         """
         if self._connection is None or self._is_left:
             return

@@ -324,6 +324,7 @@ async def test_tasks_may_be_left_to_the_program(start_process: MakeClient) -> No
         await until_gone(pid)
         await until_workers(before)
     assert exit_code(client) == 0
+    assert client.tasks["t1"].status is TaskStatus.COMPLETED
 
 
 # After the end ---------------------------------------------------------------------------------------------------

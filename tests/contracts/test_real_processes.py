@@ -10,7 +10,18 @@ import anyio
 import pytest
 from leftovers import is_alive, until_gone, until_workers, workers
 
-from claude_agent_py import Client, CLIExitError, ConnectionClosedError, TaskStatus, Timeouts, query, run
+from claude_agent_py import (
+    Allow,
+    Client,
+    CLIExitError,
+    ConnectionClosedError,
+    PermissionRequest,
+    TaskNotificationMessage,
+    TaskStatus,
+    Timeouts,
+    query,
+    run,
+)
 from claude_agent_py.testing import Gate, Reply, ScriptedModel, text, tool_use
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli, pytest.mark.usefixtures("nothing_left")]
@@ -139,8 +150,40 @@ async def test_leave_returns_at_once_and_they_finish(shells: Shells) -> None:
                 await anyio.sleep(0.02)
         await until_gone(*pids)
         await until_workers(before)
+        assert {task.status for task in client.tasks} == {TaskStatus.COMPLETED}
         said = str([request.body for request in model.requests])
     assert "thought" in said  # the answer of the subagent reached the main agent
+
+
+async def test_what_is_left_alone_still_asks_and_is_answered(tmp_path: Path) -> None:
+    asked: list[str] = []
+    told: list[str] = []
+
+    async def can_use_tool(request: PermissionRequest, context: Any) -> Allow:
+        asked.append(request.tool_name)
+        return Allow()
+
+    def on_notification(message: TaskNotificationMessage) -> None:
+        told.append(message.status)
+
+    gate, before = Gate(), workers()
+    call = tool_use("Agent", {"description": "a", "prompt": "Write", "subagent_type": "general-purpose"})
+    write = tool_use("Bash", {"command": f"touch {tmp_path}/written", "description": "b"})
+    script: list[Any] = [Reply(call), text("started"), text("noted")]
+    with ScriptedModel(script, agents={"Write": [Reply(write, after=gate), "done"]}) as model, anyio.fail_after(60):
+        options = model.options(
+            permission_mode="default", can_use_tool=can_use_tool, on_task_notification=on_notification
+        )
+        async with Client(options) as client:
+            await client.query("go")
+            await client.close(tasks="leave")
+        gate.open()
+        outcome = await next(iter(client.tasks)).wait()
+        await until_workers(before)
+    assert outcome.status is TaskStatus.COMPLETED
+    assert asked == ["Bash"]
+    assert told == ["completed"]
+    assert (tmp_path / "written").exists()
 
 
 async def test_a_killed_cli_leaves_no_shell_behind(shells: Shells) -> None:
