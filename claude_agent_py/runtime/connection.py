@@ -159,6 +159,10 @@ class Connection:
             StreamEnded: self._on_stream_ended,
         }
 
+    def __repr__(self) -> str:
+        state = "open" if self.is_open else "closing" if not self._over.is_set() else "closed"
+        return f"<Connection {state} over {self._transport!r}>"
+
     # Life --------------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:

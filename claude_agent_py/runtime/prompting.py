@@ -227,6 +227,9 @@ class SessionMessages:
         self._connection = connection
         self._mailbox = connection.readers.add()
 
+    def __repr__(self) -> str:
+        return f"<messages of a session, {len(self._mailbox)} waiting>"
+
     def __aiter__(self) -> Self:
         return self
 

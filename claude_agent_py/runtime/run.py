@@ -247,6 +247,9 @@ class _Messages:
     def __init__(self, run: Run) -> None:
         self._run = run
 
+    def __repr__(self) -> str:
+        return f"<messages of {self._run!r}>"
+
     def __aiter__(self) -> Self:
         return self
 
@@ -264,6 +267,9 @@ class _Text:
         self._run = run
         self._fold = TextFold()
         self._ready: deque[str] = deque()
+
+    def __repr__(self) -> str:
+        return f"<text of {self._run!r}>"
 
     def __aiter__(self) -> Self:
         return self
@@ -284,6 +290,9 @@ class _ToolCalls:
         self._run = run
         self._traffic = ToolTraffic()
         self._ready: deque[ToolCallRecord] = deque()
+
+    def __repr__(self) -> str:
+        return f"<tool calls of {self._run!r}>"
 
     def __aiter__(self) -> Self:
         return self

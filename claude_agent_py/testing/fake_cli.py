@@ -77,6 +77,9 @@ class FakeCLI:
         self._transports: list[FakeTransport] = []
         self._folders: list[Path] = []
 
+    def __repr__(self) -> str:
+        return f"<FakeCLI {len(self._steps)} steps>"
+
     def transport(self) -> "FakeTransport":
         """Give a new transport, for `Client(transport=...)`."""
         made = FakeTransport(self.scenario, lambda gate: self._gates[gate].is_open)
@@ -165,6 +168,12 @@ class FakeTransport(Transport):
         self._closed = False
         self._exit_code: int | None = None
         self._changed = anyio.Event()
+
+    def __repr__(self) -> str:
+        state = (
+            "not started" if not self._started else "open" if self._exit_code is None else f"exited {self._exit_code}"
+        )
+        return f"<FakeTransport {state}>"
 
     @property
     def received(self) -> list[JSONObject]:
