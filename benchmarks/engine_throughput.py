@@ -30,7 +30,7 @@ REPETITIONS = 7
 class NoTasks:
     """Takes note of nothing."""
 
-    def track(self, message: Any) -> None:
+    def track(self, message: Any, line: bytes = b"", /) -> None:
         pass
 
     def live_ids(self) -> frozenset[str]:

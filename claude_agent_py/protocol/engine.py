@@ -107,7 +107,7 @@ class Engine:
             handler(frame, events, now)
 
     def _on_message(self, message: Any, size: int, events: list[Event], now: float, line: bytes = b"") -> None:
-        self._tasks.track(message)  # first, so that the router sees which tasks are live now
+        self._tasks.track(message, line)  # first, so that the router sees which tasks are live now
         runs, ended = self._turns.route(message, now)
         events.append(MessageReceived(message, runs, size, line))
         if ended:

@@ -34,6 +34,6 @@ class LiveTasks(Protocol):
 class TaskSink(LiveTasks, Protocol):
     """Is told every message of the session, so that it knows the tasks."""
 
-    def track(self, message: Any, /) -> object:
-        """Fold one message. Must be quick and must not raise."""
+    def track(self, message: Any, line: bytes = b"", /) -> object:
+        """Fold one message; `line` is its line, where decoding that gives it again. Quick, and raises nothing."""
         ...

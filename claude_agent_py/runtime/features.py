@@ -142,16 +142,16 @@ class Features:
 
     # For the connection ------------------------------------------------------------------------------------------
 
-    def track(self, message: Any, /) -> None:
+    def track(self, message: Any, line: bytes = b"", /) -> None:
         """Take a message before anybody else does: the pump's way to the tasks and to listeners."""
         if not _is_mere_text(message):
-            self._note(message)
+            self._note(message, line)
         if self._above is not None:
             self._above.take(message)
 
-    def _note(self, message: Any) -> None:
+    def _note(self, message: Any, line: bytes) -> None:
         self._is_tracking = True
-        self._tasks.track(message)
+        self._tasks.track(message, line)
         self._is_tracking = False
         kind = type(message)
         if kind is AssistantMessage:

@@ -61,17 +61,17 @@ class Intake:
 
     # From the session
 
-    def track(self, message: Any) -> list[TaskEvent]:
-        """Take in a message."""
+    def track(self, message: Any, line: bytes = b"") -> list[TaskEvent]:
+        """Take in a message; its line, where decoding that gives it again."""
         if type(message) not in self._kinds:
             return []
         try:
-            return self._track(message)
+            return self._track(message, line)
         except Exception:
             logger.exception("The task ledger failed; the session goes on")
             return []
 
-    def _track(self, message: Any) -> list[TaskEvent]:
+    def _track(self, message: Any, line: bytes) -> list[TaskEvent]:
         if self._is_over:
             self._reopen()
         events = self.publish(self.ledger.fold(message, self.clock()))
@@ -79,7 +79,7 @@ class Intake:
         if kind in _OF_AGENTS:
             agent_id = message.agent_id
             if agent_id is not None and agent_id in self.ledger.entries:
-                self.log.add(agent_id, message)
+                self.log.add(agent_id, message, line)
                 self._ring(agent_id)
         elif kind is InitMessage:
             self._is_orphaned = False

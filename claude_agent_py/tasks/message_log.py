@@ -1,13 +1,15 @@
 """The messages of subagents, kept by task.
 
 Owns which messages are still there, and the gap that a reader sees where some are not. Bounded by their number over all
-tasks: the oldest go first. What is gone can still be read from the transcript on disk (`Task.transcript`).
+tasks: the oldest go first. What is gone can still be read from the transcript on disk (`Task.transcript`). Where a
+message has a line, that is kept, and decoded for whoever looks: it takes a tenth of the memory.
 """
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, cast
 
+from claude_agent_py.wire.codec import decode
 from claude_agent_py.wire.messages import AssistantMessage, UserMessage
 from claude_agent_py.wire.system import PermissionDeniedMessage
 
@@ -30,7 +32,7 @@ class MessageGap:
 class _Kept:
     first: int = 0
     """The number of the oldest message that is still there, counted from the task's first."""
-    messages: deque[SubagentMessage] = field(default_factory=deque)
+    messages: deque[SubagentMessage | bytes] = field(default_factory=deque)
 
 
 class MessageLog:
@@ -41,14 +43,14 @@ class MessageLog:
         self._by_task: dict[str, _Kept] = {}
         self._order: deque[_Kept] = deque()
 
-    def add(self, task_id: str, message: SubagentMessage) -> None:
-        """Keep a message."""
+    def add(self, task_id: str, message: SubagentMessage, line: bytes = b"") -> None:
+        """Keep a message, or its line where decoding that gives it again."""
         if self._limit <= 0:
             return
         kept = self._by_task.get(task_id)
         if kept is None:
             kept = self._by_task[task_id] = _Kept()
-        kept.messages.append(message)
+        kept.messages.append(line or message)
         self._order.append(kept)
         if len(self._order) > self._limit:
             oldest = self._order.popleft()
@@ -58,7 +60,7 @@ class MessageLog:
     def all_of(self, task_id: str) -> list[SubagentMessage]:
         """Give the messages of a task that are still there."""
         kept = self._by_task.get(task_id)
-        return list(kept.messages) if kept else []
+        return [_message(each) for each in kept.messages] if kept else []
 
     def read(self, task_id: str, position: int) -> tuple[SubagentMessage | MessageGap | None, int]:
         """Give the message at a position (a gap where it is gone, None where it has not come yet), and the next one."""
@@ -68,4 +70,8 @@ class MessageLog:
         if position < kept.first:
             return MessageGap(task_id, kept.first - position), kept.first
         index = position - kept.first
-        return (kept.messages[index], position + 1) if index < len(kept.messages) else (None, position)
+        return (_message(kept.messages[index]), position + 1) if index < len(kept.messages) else (None, position)
+
+
+def _message(kept: SubagentMessage | bytes) -> SubagentMessage:
+    return cast(SubagentMessage, decode(kept)) if isinstance(kept, bytes) else kept

@@ -39,7 +39,7 @@ class Tasks:
         self.ledger = Ledger()
         self.tracked: list[Any] = []
 
-    def track(self, message: Any) -> None:
+    def track(self, message: Any, line: bytes = b"", /) -> None:
         self.tracked.append(message)
         self.ledger.fold(message, 0.0)
 
