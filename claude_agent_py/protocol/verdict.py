@@ -12,7 +12,7 @@ from claude_agent_py import errors
 from claude_agent_py.errors import RunError
 from claude_agent_py.wire.messages import AssistantMessage, ResultMessage
 from claude_agent_py.wire.notices import RateLimitMessage
-from claude_agent_py.wire.system import ModelRefusalNoFallbackMessage
+from claude_agent_py.wire.system import InformationalMessage, ModelRefusalNoFallbackMessage
 
 BY_SUBTYPE: Final[dict[str, type[RunError]]] = {
     "error_max_turns": errors.MaxTurnsError,
@@ -80,10 +80,12 @@ def error_of(result: ResultMessage, messages: Iterable[Any]) -> RunError | None:
     `messages` are those of the run: the last assistant message of the turn tells what the API said, a rate limit
     message when the limit resets.
     """
-    if not result.is_error:
+    if is_fine(result):
         return None
     history = list(messages)
     turn = _turn_of(result, history)
+    if not result.is_error:
+        return _stopped_by_hook(result, turn)
     spoken = _last_error_message(turn)
     cls = _classify(result, spoken, turn)
     text = _text(result, spoken)
@@ -92,6 +94,26 @@ def error_of(result: ResultMessage, messages: Iterable[Any]) -> RunError | None:
     if cls is errors.RateLimitedError:
         return errors.RateLimitedError(text, resets_at=_resets_at(history))
     return cls(text)
+
+
+def is_fine(result: ResultMessage) -> bool:
+    """Tell whether a result needs no closer look: the model answered, and nothing ended the turn before its end."""
+    return not result.is_error and bool(result.num_turns) and result.terminal_reason not in BY_TERMINAL_REASON
+
+
+def _stopped_by_hook(result: ResultMessage, turn: list[Any]) -> RunError | None:
+    """Give the error of a turn that a hook ended, or whose prompt a hook kept from the model.
+
+    The CLI calls both a success: nothing failed. But there is no answer, and nobody should take it for one.
+    """
+    outcomes = [m.prompt_submit_outcome for m in turn if isinstance(m, InformationalMessage)]
+    kept = next((outcome for outcome in outcomes if outcome is not None and outcome.kind), None)
+    if kept is not None:
+        reason = f": {kept.reason}" if kept.reason else ""
+        return errors.HookStoppedError(f"a hook kept the prompt from the model ({kept.kind}){reason}")
+    if BY_TERMINAL_REASON.get(result.terminal_reason or "") is errors.HookStoppedError:
+        return errors.HookStoppedError(f"a hook ended the run ({result.terminal_reason})")
+    return None
 
 
 def _turn_of(result: ResultMessage, history: list[Any]) -> list[Any]:

@@ -67,10 +67,13 @@ class RunResult:
         spoken = (m.text for m in reversed(self.messages) if isinstance(m, AssistantMessage) and not m.is_subagent)
         return next((text for text in spoken if text), "")
 
-    @property
+    @cached_property
     def is_error(self) -> bool:
-        """Whether the prompt's own result is an error, or none came, or the last follow-up turn failed."""
-        return self.result is None or self.result.is_error or self.results[-1].is_error
+        """Whether the prompt's own result is an error, or none came, or the last follow-up turn failed.
+
+        A run that a hook ended, or whose prompt a hook kept from the model, is one, too.
+        """
+        return self.error() is not None
 
     @property
     def is_shared(self) -> bool:
@@ -162,11 +165,12 @@ class RunResult:
             return InterruptedRunError("the run was interrupted", result=self)
         if self.result is None:
             return PromptCancelledError("the prompt was taken back before it was answered", result=self)
-        failed = self.result if self.result.is_error else self.results[-1]
-        error = error_of(failed, self.messages)
-        if error is not None:
-            error.result = self
-        return error
+        for result in (self.result, self.results[-1]):
+            error = error_of(result, self.messages)
+            if error is not None:
+                error.result = self
+                return error
+        return None
 
 
 def structured_output(results: Sequence[ResultMessage], adapter: TypeAdapter[Any] | None) -> Any:

@@ -84,7 +84,6 @@ def test_the_first_bad_result_of_a_recording(name: str, expected: type[RunError]
         "control/05_sse_error_event",
         "control/05_stop_pause_turn",
         "control/04_queue_now",  # aborted, but because the next prompt was urgent
-        "turns/prompt_blocked",
         "turns/two_shells",
     ],
 )
@@ -93,6 +92,12 @@ def test_recordings_of_what_went_well_in_the_end(name: str) -> None:
     results = [message for message in heard if isinstance(message, ResultMessage)]
     assert results
     assert [error_of(one, heard) for one in results] == [None] * len(results)
+
+
+def test_a_prompt_that_a_hook_blocked_is_no_success() -> None:
+    heard = [decode(line) for line in lines("turns/prompt_blocked")]
+    found = [error_of(message, heard) for message in heard if isinstance(message, ResultMessage)]
+    assert [type(error) for error in found if error is not None] == [errors.HookStoppedError]
 
 
 def test_a_rate_limit_says_when_it_resets() -> None:

@@ -16,6 +16,7 @@ from claude_agent_py import (
     HookMatcher,
     HookOutput,
     Hooks,
+    HookStoppedError,
     PermissionRequestOutput,
     PostToolBatchOutput,
     PostToolUseInput,
@@ -95,10 +96,19 @@ def returns_the_answer_of_another_event(input: HookInput, context: HookContext) 
     return StopOutput(decision="block")
 
 
+class TheEnd(BaseException):
+    """Not an Exception, and nothing that a program ends by."""
+
+
+async def ends_it_all(input: HookInput, context: HookContext) -> None:
+    raise TheEnd
+
+
 @pytest.mark.parametrize(
     "guard",
     [
         raises,
+        ends_it_all,
         raises_in_a_thread,
         is_too_slow,
         returns_rubbish,
@@ -130,7 +140,8 @@ async def test_a_dangerous_command_does_not_run_when_its_guard_fails(tmp_path: P
 
 async def test_a_prompt_is_not_sent_when_its_guard_fails() -> None:
     with ScriptedModel([text("answered")]) as model:
-        await go(model.options(hooks={"UserPromptSubmit": [raises]}))
+        with pytest.raises(HookStoppedError):
+            await go(model.options(hooks={"UserPromptSubmit": [raises]}))
     assert model.requests_of("main") == []
 
 
@@ -234,7 +245,7 @@ async def test_added_context_reaches_the_model_and_a_message_the_user(tmp_path: 
     assert "look out" in str(list(result.messages))
 
 
-async def test_stopping_ends_the_turn_after_the_tool(tmp_path: Path) -> None:
+async def test_stopping_ends_the_turn_before_the_tool(tmp_path: Path) -> None:
     seen: list[str] = []
 
     def hook(input: HookInput, context: HookContext) -> HookOutput:
@@ -249,7 +260,7 @@ async def test_stopping_ends_the_turn_after_the_tool(tmp_path: Path) -> None:
                 async for _ in run:
                     pass
     assert seen == ["PreToolUse"]
-    assert (tmp_path / "ran").exists()
+    assert list(tmp_path.iterdir()) == []
     assert len(model.requests_of("main")) == 1
 
 
@@ -273,11 +284,11 @@ async def test_a_matcher_selects_the_tool(tmp_path: Path) -> None:
     def counting(name: str) -> Any:
         return lambda input, context: counts.update([name])
 
-    patterns = ["Bash", "Bash|Read", "^Ba.*", "*", "", None, "Read", "Ba"]
+    patterns = ["Bash", "Bash|Read", "^Ba.*", "*", "", None, "Read", "Write , Bash"]
     hooks = {"PreToolUse": [HookMatcher(pattern, counting(str(pattern))) for pattern in patterns]}
     with ScriptedModel([shell("true"), text("done")]) as model:
         await go(model.options(cwd=tmp_path, permission_mode="bypassPermissions", hooks=hooks))
-    assert set(counts) == {"Bash", "Bash|Read", "^Ba.*", "*", "", "None"}
+    assert set(counts) == {"Bash", "Bash|Read", "^Ba.*", "*", "", "None", "Write , Bash"}
 
 
 async def test_a_hook_in_the_shape_of_the_official_sdk_works(tmp_path: Path) -> None:

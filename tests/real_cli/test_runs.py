@@ -13,12 +13,16 @@ from claude_agent_py import (
     BillingError,
     BudgetExceededError,
     Client,
+    HookContext,
+    HookStoppedError,
     InterruptedRunError,
     InvalidRequestError,
     MaxTurnsError,
     ModelNotFoundError,
     OptionsError,
     OverloadedError,
+    PostToolUseInput,
+    PostToolUseOutput,
     PromptCancelledError,
     RateLimitedError,
     ResultMessage,
@@ -27,6 +31,8 @@ from claude_agent_py import (
     ServerError,
     StructuredOutputError,
     TextBlock,
+    UserPromptSubmitInput,
+    UserPromptSubmitOutput,
     query,
     run,
     run_sync,
@@ -401,3 +407,22 @@ async def test_a_refused_key_is_an_error_within_seconds() -> None:
             with anyio.fail_after(30), pytest.raises(AuthenticationError, match="key") as caught:
                 await client.query("hi")
     assert caught.value.result.messages
+
+
+async def test_a_prompt_that_a_hook_blocks_is_no_success() -> None:
+    def block(data: UserPromptSubmitInput, context: HookContext) -> UserPromptSubmitOutput:
+        return UserPromptSubmitOutput(decision="block", reason="not today")
+
+    with ScriptedModel([text("hello")]) as model:
+        with anyio.fail_after(30), pytest.raises(HookStoppedError, match="not today"):
+            await run("hi", model.options(hooks={"UserPromptSubmit": [block]}))
+        assert model.requests == []
+
+
+async def test_a_run_that_a_hook_ends_is_no_success() -> None:
+    def halt(data: PostToolUseInput, context: HookContext) -> PostToolUseOutput:
+        return PostToolUseOutput(continue_=False)
+
+    with ScriptedModel([Reply(tool_use("Bash", {"command": "true"})), text("never")]) as model:
+        with anyio.fail_after(30), pytest.raises(HookStoppedError):
+            await run("hi", model.options(hooks={"PostToolUse": [halt]}))
