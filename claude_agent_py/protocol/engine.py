@@ -8,7 +8,7 @@ A driver feeds `receive_data` / `receive_eof` / `tick` and acts on the events th
 and nothing raises for what the CLI sends. Twin: `runtime/connection.py`, the driver.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from claude_agent_py.protocol.events import (
@@ -79,8 +79,7 @@ class Engine:
     def receive_data(self, data: bytes, now: float) -> list[Event]:
         """Take bytes of the CLI, cut anywhere, and give what they mean."""
         events: list[Event] = []
-        for line in self._lines.feed(data):
-            self._receive_line(line, events, now)
+        self._receive(self._lines.feed(data), events, now)
         return events
 
     def receive_eof(self, now: float) -> list[Event]:
@@ -88,23 +87,25 @@ class Engine:
         events: list[Event] = []
         rest = self._lines.end()
         if rest is not None:
-            self._receive_line(rest, events, now)
+            self._receive([rest], events, now)
         self._state = advance(self._state, Step.END_OF_STREAM)
         events += [RunEnded(end) for end in self._turns.close()]
         events.append(StreamEnded())
         return events
 
-    def _receive_line(self, line: bytes | OversizeLine, events: list[Event], now: float) -> None:
-        if isinstance(line, OversizeLine):
-            problem = f"the line is {line.length} bytes long, more than limits.max_line_bytes; it was dropped"
-            self._on_message(MalformedFrame(line=line.head, error=problem), line.length, events, now)
-            return
-        frame = decode(line)
-        handler = self._handlers.get(type(frame))
-        if handler is None:
-            self._on_message(frame, len(line), events, now, line)
-        else:
-            handler(frame, events, now)
+    def _receive(self, lines: Iterable[bytes | OversizeLine], events: list[Event], now: float) -> None:
+        handlers, on_message = self._handlers, self._on_message
+        for line in lines:
+            if isinstance(line, OversizeLine):
+                problem = f"the line is {line.length} bytes long, more than limits.max_line_bytes; it was dropped"
+                on_message(MalformedFrame(line=line.head, error=problem), line.length, events, now)
+                continue
+            frame = decode(line)
+            handler = handlers.get(type(frame))
+            if handler is None:
+                on_message(frame, len(line), events, now, line)
+            else:
+                handler(frame, events, now)
 
     def _on_message(self, message: Any, size: int, events: list[Event], now: float, line: bytes = b"") -> None:
         self._tasks.track(message, line)  # first, so that the router sees which tasks are live now
