@@ -13,7 +13,7 @@ from claude_agent_py.callbacks import call, callback_name
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.guarding import takes_arguments
 from claude_agent_py.hooks.context import HookContext
-from claude_agent_py.hooks.patterns import problem_of
+from claude_agent_py.hooks.patterns import problem_for, problem_of
 from claude_agent_py.wire.base import dump
 from claude_agent_py.wire.hooks.events import HOOK_EVENT_FACTS
 
@@ -94,8 +94,9 @@ def check_event(event: str, matcher: HookMatcher) -> None:
     """Check what depends on the event.
 
     Raises:
-        OptionsError: `on_failure="block"` for an event that guards nothing.
+        OptionsError: `on_failure="block"` for an event that guards nothing, or a pattern that can match no tool.
     """
+    _refuse(matcher.pattern, problem_for(event, matcher.pattern or ""))
     if matcher.on_failure == "block" and HOOK_EVENT_FACTS[event].block is None:
         guards = ", ".join(name for name, facts in HOOK_EVENT_FACTS.items() if facts.block)
         raise OptionsError(
@@ -121,10 +122,13 @@ def _check_pattern(pattern: Any) -> str | None:
             "write HookMatcher(None, handler) for a hook without one",
             option=OPTION,
         )
-    problem = problem_of(pattern)
+    _refuse(pattern, problem_of(pattern))
+    return pattern
+
+
+def _refuse(pattern: str | None, problem: str | None) -> None:
     if problem is not None:
         raise OptionsError(f"the pattern {pattern!r} would match nothing: {problem}", option=OPTION)
-    return pattern
 
 
 def _check_handler(handler: Any) -> HookHandler:

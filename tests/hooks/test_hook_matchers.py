@@ -29,7 +29,7 @@ def handler(input: HookInput, context: HookContext) -> None: ...
         "mcp__.*",
         r"(?<name>B)ash",
         "(?<!a+)B",
-        r"\p{L}x",
+        r"(a\*+|B)ash",
     ],
 )
 def test_patterns_that_the_cli_can_read(pattern: str) -> None:
@@ -45,6 +45,11 @@ def test_patterns_that_the_cli_can_read(pattern: str) -> None:
         (r"(?P<n>Bash)", r"\(\?<name>"),
         (r"\ABash\Z", r"write \^ and \$"),
         ("a*+b", "possessive"),
+        ("a{2}+b", "possessive"),
+        (r"\p{L}+", "the flag u"),
+        ("|", "names nothing"),
+        (" ", "names nothing"),
+        ("Bash(*)", "permission rule"),
         ("(?>a)b", "Python's"),
         ("(a)?(?(1)b|c)", "Python's"),
         ("(?#x)Bash", "Python's"),
@@ -58,8 +63,39 @@ def test_a_pattern_that_would_match_nothing_is_refused(pattern: str, says: str) 
 
 
 @pytest.mark.parametrize(
+    ("pattern", "says"),
+    [
+        ("Bash(rm *)", "permission rule"),
+        ("Bash(rm)", "permission rule"),
+        ("Read(.env)", "permission rule"),
+        ("Bash;Write", "no tool has ';'"),
+        ("Bash Write", "no tool has ' '"),
+        ("Bash, Wri.*", "no tool has ','"),
+        ("/Bash/", "no tool has '/'"),
+        ("!Bash", "no tool has '!'"),
+        ("Bash\n", r"no tool has '\\n'"),
+    ],
+)
+def test_a_pattern_that_fits_no_tool_is_refused(pattern: str, says: str) -> None:
+    matcher = HookMatcher(pattern, handler)
+    with pytest.raises(OptionsError, match=says):
+        check_event("PreToolUse", matcher)
+    check_event("FileChanged", matcher)
+
+
+@pytest.mark.parametrize(
+    "pattern", ["Task(Output|Create)", "mcp__(a|b)__.*", "[^ ]+", r"\w{2,3}", "(?!Bash)^.*$", "(?<x>B)ash", r"Ba\x73h"]
+)
+def test_a_pattern_that_may_fit_a_tool_is_not_refused(pattern: str) -> None:
+    check_event("PreToolUse", HookMatcher(pattern, handler))
+
+
+@pytest.mark.parametrize(
     ("event", "pattern", "says"),
     [
+        ("PreToolUse", "Bsah", "did you mean 'Bash'"),
+        ("PreToolUse", "Bash|MyTool", "no built-in tool is named 'MyTool'"),
+        ("PreToolUse", "mcp__github", r"write 'mcp__github__\.\*'"),
         ("PreToolUse", "bash", "'Bash' is"),
         ("PreToolUse", "Read| write", "'Write' is"),
         ("PermissionRequest", "todowrite", "'TodoWrite' is"),
@@ -78,7 +114,7 @@ def test_a_pattern_that_means_something_else_is_doubted(event: str, pattern: str
     ("event", "pattern"),
     [
         ("PreToolUse", ""),
-        ("PreToolUse", "Bash|Task|mcp__a__b|MyTool"),
+        ("PreToolUse", "Bash|Task|mcp__a__b|TaskOutput"),
         ("PreToolUse", "^bash$"),
         ("Stop", "*"),
         ("SubagentStop", "reviewer"),

@@ -124,6 +124,13 @@ def test_doubtful_hooks_warn() -> None:
         Hooks({"PreToolUse": [HookMatcher("bash", handler)]})
 
 
+def test_a_guard_that_fits_no_tool_is_refused_where_it_is_registered() -> None:
+    with pytest.raises(OptionsError, match="permission rule"):
+        Hooks({"PreToolUse": [HookMatcher("Bash(rm *)", handler)]})
+    with pytest.raises(OptionsError, match="permission rule"):
+        Hooks().pre_tool_use("Bash(rm *)")(handler)
+
+
 def test_what_is_always_sent_warns_not() -> None:
     always = [event for event, facts in HOOK_EVENT_FACTS.items() if facts.delivery == "always"]
     assert len(Hooks({event: [handler] for event in always})) == len(always) >= 22

@@ -161,6 +161,11 @@ def canonical_name(name: str) -> str:
     return LEGACY_TOOL_NAME_ALIASES.get(name, name)
 
 
+def has_models(name: str) -> bool:
+    """Tell whether a tool, by today's or a legacy name, is one whose input is known here."""
+    return canonical_name(name) in _TABLE
+
+
 def typed_input(name: str, data: dict[str, Any]) -> BaseModel | dict[str, Any]:
     """Give the typed input of a call of the tool `name`; the data itself where there is no model that it fits."""
     models = _TABLE.get(canonical_name(name))
