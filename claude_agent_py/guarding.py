@@ -56,13 +56,28 @@ async def answer_of(
 async def _outcome(handler: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     try:
         return await call(handler, *args)
-    except (Exception, SystemExit) as error:  # who asks must get an answer, even where the handler wants to end it all
-        raise HandlerError(callback_name(handler), f"it raised {type(error).__name__}") from error
     except anyio.get_cancelled_exc_class() as error:
         if is_cancelled():
             raise
         # asyncio raises the same when something that the handler awaited was cancelled by someone else
-        raise HandlerError(callback_name(handler), f"it raised {type(error).__name__}") from error
+        raise _raised(handler, error) from error
+    except (KeyboardInterrupt, GeneratorExit):
+        raise
+    except BaseException as error:  # who asks must get an answer, even where the handler wants to end it all
+        if isinstance(error, BaseExceptionGroup) and error.subgroup(_not_the_handlers):
+            raise
+        raise _raised(handler, error) from error
+
+
+def _raised(handler: Callable[..., Any], error: BaseException) -> HandlerError:
+    return HandlerError(callback_name(handler), f"it raised {type(error).__name__}")
+
+
+def _not_the_handlers(error: BaseException) -> bool:
+    """Tell whether an exception is the program's own end, or the cancellation of whoever asked."""
+    if isinstance(error, anyio.get_cancelled_exc_class()):
+        return is_cancelled()
+    return isinstance(error, KeyboardInterrupt | GeneratorExit)
 
 
 def is_cancelled() -> bool:

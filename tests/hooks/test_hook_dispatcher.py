@@ -13,6 +13,7 @@ from claude_agent_py.protocol.handlers import HandlerContext
 from claude_agent_py.wire.hooks import (
     AsyncHookOutput,
     HookInput,
+    HookOutput,
     PreToolUseInput,
     PreToolUseOutput,
     StopOutput,
@@ -174,6 +175,20 @@ async def test_several_hooks_run_at_the_same_time() -> None:
                 group.start_soon(dispatcher.answer, callback_id, {"hook_event_name": "Stop"}, None, CONTEXT)
 
 
+@pytest.mark.anyio
+@pytest.mark.parametrize("stop", [HookOutput(continue_=False, stop_reason="enough"), {"continue": False}])
+async def test_a_call_that_is_to_be_stopped_is_denied(stop: Any) -> None:
+    answer = await Session("PreToolUse", lambda input, context: stop).ask(PRE)
+    assert answer["continue"] is False
+    assert denied(answer) == answer.get("stopReason", "Stopped by a hook.")
+
+
+@pytest.mark.anyio
+async def test_a_call_that_is_allowed_before_the_stop_stays_allowed() -> None:
+    output = PreToolUseOutput(continue_=False, permission_decision="allow")
+    assert await Session("PreToolUse", lambda input, context: output).ask(PRE) == output.to_wire()
+
+
 # Failing ---------------------------------------------------------------------------------------------------------
 
 
@@ -205,9 +220,28 @@ def returns_the_answer_of_another_event(input: HookInput, context: HookContext) 
     return StopOutput()
 
 
+class TheEnd(BaseException):
+    """Not an Exception, and nothing that a program ends by."""
+
+
+async def ends_it_all(input: HookInput, context: HookContext) -> None:
+    raise TheEnd("sk-secret")
+
+
+async def ends_it_all_in_a_group(input: HookInput, context: HookContext) -> None:
+    raise BaseExceptionGroup("sk-secret", [TheEnd()])
+
+
+def ends_it_all_in_a_thread(input: HookInput, context: HookContext) -> None:
+    raise TheEnd("sk-secret")
+
+
 FAILURES: list[tuple[Callable[..., Any], str]] = [
     (raises, "RuntimeError"),
     (raises_in_a_thread, "RuntimeError"),
+    (ends_it_all, "TheEnd"),
+    (ends_it_all_in_a_group, "BaseExceptionGroup"),
+    (ends_it_all_in_a_thread, "TheEnd"),
     (never_returns, "did not answer within 0.05 s"),
     (returns_rubbish, "not bool"),
     (returns_a_misspelt_denial, "permissionDecison"),
@@ -216,10 +250,15 @@ FAILURES: list[tuple[Callable[..., Any], str]] = [
 ]
 
 
+def limit(failing: Callable[..., Any]) -> float:
+    """Give the time limit that only the slow one exceeds, also on a busy machine."""
+    return 0.05 if failing is never_returns else 30
+
+
 @pytest.mark.anyio
 @pytest.mark.parametrize(("failing", "reason"), FAILURES)
 async def test_a_guard_that_fails_denies_and_reports_once(failing: Any, reason: str) -> None:
-    session = Session("PreToolUse", failing, timeout=0.05)
+    session = Session("PreToolUse", failing, timeout=limit(failing))
     text = denied(await session.ask(PRE))
     assert failing.__name__ in text
     assert reason in text
@@ -232,7 +271,7 @@ async def test_a_guard_that_fails_denies_and_reports_once(failing: Any, reason: 
 @pytest.mark.anyio
 @pytest.mark.parametrize(("failing", "reason"), FAILURES)
 async def test_a_hook_that_may_fail_reports_and_goes_on(failing: Any, reason: str) -> None:
-    session = Session("PreToolUse", failing, timeout=0.05, on_failure="continue")
+    session = Session("PreToolUse", failing, timeout=limit(failing), on_failure="continue")
     assert await session.ask(PRE) == {}
     assert [reason in error.reason for error in session.errors] == [True]
 

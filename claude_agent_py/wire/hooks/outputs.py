@@ -36,7 +36,8 @@ class HookOutput(BaseModel):
     """The event it belongs to; None fits every event."""
 
     continue_: bool | None = Field(default=None, validation_alias="continue", serialization_alias="continue")
-    """False ends the turn, after what is under way. It does not keep a tool from running: deny that."""
+    """False ends the turn, after what is under way. The CLI alone would still run the tool that PreToolUse is about: an
+    answer that decides nothing else is sent as a denial, too."""
     stop_reason: str | None = None
     suppress_output: bool | None = None
     system_message: str | None = None
@@ -335,9 +336,9 @@ def parse_hook_output(event: str, value: Any) -> HookOutput | AsyncHookOutput:
     if isinstance(value, AsyncHookOutput):
         return value
     if isinstance(value, HookOutput):
-        return _for_event(event, value)
+        return _stopping(event, _for_event(event, value))
     if isinstance(value, Mapping):
-        return _from_mapping(event, value)
+        return _stopping(event, _from_mapping(event, value))
     raise ValueError(f"a hook returns its output model, a dict or None, not {type(value).__name__}")
 
 
@@ -345,6 +346,18 @@ def _for_event(event: str, value: HookOutput) -> HookOutput:
     if value.EVENT not in (None, event):
         raise ValueError(f"{type(value).__name__} answers {value.EVENT}, not {event}")
     return value
+
+
+def _stopping(event: str, value: HookOutput | AsyncHookOutput) -> HookOutput | AsyncHookOutput:
+    """Make a tool call that is to be stopped a denied one; the CLI would run it first, and stop then."""
+    if event != "PreToolUse" or not isinstance(value, HookOutput) or value.continue_ is not False or value.decision:
+        return value
+    if isinstance(value, PreToolUseOutput) and value.permission_decision is not None:
+        return value
+    fields = value.model_dump(exclude_unset=True)
+    reason = fields.get("permission_decision_reason") or value.stop_reason or "Stopped by a hook."
+    denial = {"permission_decision": "deny", "permission_decision_reason": reason}
+    return PreToolUseOutput.model_validate({**fields, **denial})
 
 
 def _from_mapping(event: str, value: Mapping[str, Any]) -> HookOutput | AsyncHookOutput:
