@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 CANDIDATES := python3 python3.13 python3.12 python3.11 python
 PYTHON ?= $(firstword $(foreach p,$(CANDIDATES),$(shell $(p) -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo $(p))))
 ARGS ?=
+# Most tests wait for processes, so more workers than processors pay.
+WORKERS ?= 4
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check format format-check lint types imports coverage clean
@@ -18,7 +20,7 @@ demo: $(VENV)/.demo  ## The main job, offline against a scripted model; LIVE=1 o
 
 test: $(VENV)/.dev  ## All tests (ARGS="-k name" for some)
 	@$(BIN)/claude-agent-py install-cli
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
 
 check: format-check lint types imports test  ## Everything that has to pass
 
