@@ -1,0 +1,96 @@
+"""`guard`: a permission policy that sees every tool call, as a hook.
+
+Owns the step from a policy's opinion to a hook's answer. `can_use_tool` is asked only about what nothing else decided,
+and the CLI approves a good deal by itself; a `PreToolUse` hook runs before each call, whatever approves it later. Knows
+no policy by name.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from claude_agent_py.callbacks import call, callback_name
+from claude_agent_py.errors import OptionsError
+from claude_agent_py.guarding import takes_arguments
+from claude_agent_py.hooks.context import HookContext
+from claude_agent_py.hooks.matcher import HookMatcher
+from claude_agent_py.permissions.decisions import NO_REASON, Allow, Deny, describe, reply_of
+from claude_agent_py.permissions.policies import Policy
+from claude_agent_py.permissions.prompts import check_input
+from claude_agent_py.permissions.requests import PermissionContext, PermissionRequest
+from claude_agent_py.wire.asks import CanUseToolRequest
+
+if TYPE_CHECKING:
+    from claude_agent_py.wire.hooks import PreToolUseInput, PreToolUseOutput
+
+
+def guard(policy: Policy, *, timeout: float | None = None) -> HookMatcher:
+    """Ask a policy about every tool call, also about those that the CLI approves by itself.
+
+    ::
+
+        ClientOptions(hooks={"PreToolUse": [guard(within("/work/repo"))]})
+
+    What it denies does not run, whatever else would allow it; `interrupt=True` also ends the turn. `Allow` and None
+    leave the call to the usual permission check: a guard approves nothing. Of an `Allow`, `updated_input` is used (the
+    check follows, on the new input), `updated_permissions` is not. A policy that raises, is too slow, or answers
+    something else denies. Unlike a request of `can_use_tool` this one has no `suggestions` and no `decision_reason`:
+    nobody has looked at the call yet.
+
+    Args:
+        policy: `(PermissionRequest, PermissionContext) -> Allow | Deny | None`, async or plain.
+        timeout: How long it may take, in seconds, then the call is denied; None means as long as the CLI waits.
+
+    Raises:
+        OptionsError: It is no such function.
+    """
+    if not callable(policy):
+        raise OptionsError(f"a policy is a function, not {type(policy).__name__}", option="hooks")
+    if not takes_arguments(policy, 2):
+        raise OptionsError(
+            f"{callback_name(policy)} must take two arguments: the request and the context", option="hooks"
+        )
+
+    async def guarded(input: "PreToolUseInput", context: HookContext) -> "PreToolUseOutput | None":  # noqa: A002
+        request = _request(input, context)
+        return _answer(request.wire, await call(policy, request, request.context))
+
+    return HookMatcher(None, guarded, timeout=timeout, on_failure="block")
+
+
+def _request(input: "PreToolUseInput", context: HookContext) -> PermissionRequest:  # noqa: A002 - what it is
+    wire = CanUseToolRequest(
+        tool_name=input.tool_name,
+        tool_use_id=input.tool_use_id,
+        input=input.tool_input or {},
+        mcp_server=input.mcp_server,
+        agent_id=context.agent_id,
+    )
+    own = PermissionContext(
+        request_id=context.request_id,
+        agent_id=context.agent_id,
+        task=context.task,
+        cancellation=context.cancellation,
+        tool_use_id=input.tool_use_id,
+        cwd=input.cwd or None,
+    )
+    return PermissionRequest(wire, own)
+
+
+def _answer(wire: CanUseToolRequest, opinion: Any) -> "PreToolUseOutput | None":
+    """Make the hook's answer of an opinion.
+
+    Raises:
+        ValueError: It is none; the call is denied then.
+    """
+    from claude_agent_py.wire.hooks import PreToolUseOutput
+
+    if opinion is None:
+        return None
+    if not isinstance(opinion, Allow | Deny):
+        raise ValueError(f"expected Allow(...), Deny(...) or None, not {describe(opinion)}")
+    reply = check_input(wire, reply_of(opinion))
+    if isinstance(opinion, Deny):
+        ends = {"continue_": False, "stop_reason": reply["message"]} if opinion.interrupt else {}
+        return PreToolUseOutput(
+            permission_decision="deny", permission_decision_reason=reply["message"] or NO_REASON, **ends
+        )
+    return PreToolUseOutput(updated_input=reply["updatedInput"]) if "updatedInput" in reply else None
