@@ -10,6 +10,7 @@ import json
 import os
 import sqlite3
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -27,6 +28,13 @@ from claude_agent_py.tasks.record import FinishedTask, RecordKind, TaskRecord, r
 from claude_agent_py.wire.tasks import TaskStatus
 
 T = TypeVar("T")
+
+BUSY_SECONDS: Final = 30.0
+"""How long to wait for somebody else who uses the file."""
+
+BUSY_PAUSE: Final = 0.02
+_PASSING: Final = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_MISUSE})
+"""How opening fails while somebody else is making the file; seen under load with SQLite 3.40."""
 
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS finished (
@@ -243,7 +251,19 @@ def _status(word: TaskStatus | str) -> TaskStatus:
 
 
 def _connect(path: str) -> sqlite3.Connection:
-    connection = sqlite3.connect(path, timeout=30.0, check_same_thread=False)
+    """Open the file. Blocks while somebody else is making it: for a change of the mode SQLite itself does not wait."""
+    deadline = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            return _opened(path)
+        except sqlite3.Error as error:
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF not in _PASSING or time.monotonic() > deadline:
+                raise
+            time.sleep(BUSY_PAUSE)
+
+
+def _opened(path: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, timeout=BUSY_SECONDS, check_same_thread=False)
     try:
         connection.execute("PRAGMA journal_mode = WAL")  # readers do not wait for a writer in another process
         connection.executescript(_SCHEMA)
