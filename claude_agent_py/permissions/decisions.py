@@ -23,7 +23,8 @@ class Allow:
     """Let the tool run."""
 
     updated_input: BaseModel | Mapping[str, Any] | None = None
-    """Run it with this input instead: a dict, or the tool's model. None keeps the input as it is."""
+    """Run it with this input instead: a dict, or the tool's model. None keeps the input as it is. The CLI compares it
+    with no rule any more: a deny rule does not hold for it. An empty dict is no answer, unless the input was empty."""
     updated_permissions: Sequence[PermissionUpdate | Mapping[str, Any]] = ()
     """Change the rules, so that the next such call is not asked about. Pick from the request's `suggestions`; giving
     all of them back may change the permission mode, too."""

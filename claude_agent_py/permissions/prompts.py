@@ -56,11 +56,22 @@ _BY_TOOL: Final[Mapping[str, Kind]] = {ASK_USER_QUESTION: "question", EXIT_PLAN_
 def _read_decision(request: CanUseToolRequest, value: Any) -> JSONObject:
     if value is None:
         return denial("No policy allows this.")
-    return reply_of(value, request.permission_suggestions or ())
+    return check_input(request, reply_of(value, request.permission_suggestions or ()))
+
+
+def check_input(request: CanUseToolRequest, reply: JSONObject) -> JSONObject:
+    """Refuse an empty input in place of one that is not: the CLI would run the original.
+
+    Raises:
+        ValueError: It is one.
+    """
+    if reply.get("updatedInput") == {} and request.input:
+        raise ValueError("updated_input is empty, and the CLI would run the call as it was")
+    return reply
 
 
 def _read_questions(request: CanUseToolRequest, value: Any) -> JSONObject:
-    return reply_of(value) if isinstance(value, Allow) else read_answers(request, value)
+    return check_input(request, reply_of(value)) if isinstance(value, Allow) else read_answers(request, value)
 
 
 def decision_of(reply: JSONObject) -> Decision:

@@ -1,0 +1,101 @@
+"""A policy as a hook."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from claude_agent_py.errors import HandlerError, OptionsError
+from claude_agent_py.guards import guard
+from claude_agent_py.hooks import HookDispatcher
+from claude_agent_py.permissions import Allow, Deny, PermissionContext, PermissionRequest, deny_tools, within
+from claude_agent_py.protocol.handlers import HandlerContext
+from claude_agent_py.wire.tools import BashInput
+
+pytestmark = pytest.mark.anyio
+
+
+async def answer(policy: Any, **more: Any) -> dict[str, Any]:
+    """Give what the hook answers on the wire about one call."""
+    failures: list[HandlerError] = []
+    dispatcher = HookDispatcher({"PreToolUse": [guard(policy)]}, report=failures.append)
+    data = {
+        "hook_event_name": "PreToolUse",
+        "tool_name": "Bash",
+        "tool_input": {"command": "ls"},
+        "tool_use_id": "t",
+        "cwd": "/somewhere",
+        **more,
+    }
+    (group,) = dispatcher.initialize_field()["PreToolUse"]
+    assert "matcher" not in group
+    return await dispatcher.answer(group["hookCallbackIds"][0], data, "t", HandlerContext(request_id="r", agent_id="a"))
+
+
+def decision(reply: dict[str, Any]) -> Any:
+    return reply.get("hookSpecificOutput", {}).get("permissionDecision")
+
+
+async def test_what_a_policy_denies_is_denied() -> None:
+    reply = await answer(deny_tools("Bash", message="not here"))
+    assert reply["hookSpecificOutput"]["permissionDecision"] == "deny"
+    assert reply["hookSpecificOutput"]["permissionDecisionReason"] == "not here"
+    assert "continue" not in reply
+
+
+async def test_a_denial_that_interrupts_ends_the_turn() -> None:
+    reply = await answer(lambda request, context: Deny("stop", interrupt=True))
+    assert (decision(reply), reply["continue"], reply["stopReason"]) == ("deny", False, "stop")
+
+
+@pytest.mark.parametrize("opinion", [None, Allow()])
+async def test_a_guard_approves_nothing(opinion: Any) -> None:
+    assert await answer(lambda request, context: opinion) == {}
+
+
+async def test_a_changed_input_is_checked_as_usual() -> None:
+    reply = await answer(lambda request, context: Allow(updated_input=BashInput(command="pwd")))
+    assert reply["hookSpecificOutput"]["updatedInput"] == {"command": "pwd"}
+    assert decision(reply) is None
+
+
+def raises(request: Any, context: Any) -> Any:
+    raise RuntimeError("sk-secret")
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [raises, lambda request, context: True, lambda request, context: {}, lambda r, c: Allow(updated_input={})],
+)
+async def test_a_policy_that_fails_denies(policy: Any) -> None:
+    reply = await answer(policy)
+    assert decision(reply) == "deny"
+    assert "sk-secret" not in str(reply)
+
+
+async def test_a_call_of_another_shape_is_denied() -> None:
+    assert decision(await answer(lambda request, context: None, tool_input=["x"])) == "deny"
+    assert decision(await answer(lambda request, context: None, tool_name=3)) == "deny"
+
+
+async def test_the_policy_sees_the_call() -> None:
+    seen: list[Any] = []
+
+    def policy(request: PermissionRequest, context: PermissionContext) -> None:
+        seen.append((request.tool_name, request.input, request.agent_id, context.tool_use_id, context.cwd))
+
+    await answer(policy)
+    assert seen == [("Bash", BashInput(command="ls"), "a", "t", "/somewhere")]
+
+
+async def test_reading_outside_is_denied(tmp_path: Path) -> None:
+    data = {"tool_name": "Read", "tool_input": {"file_path": "/etc/passwd"}}
+    assert decision(await answer(within(tmp_path), **data)) == "deny"
+    data = {"tool_name": "Read", "tool_input": {"file_path": str(tmp_path / "a")}}
+    assert await answer(within(tmp_path), **data) == {}
+
+
+@pytest.mark.parametrize("policy", [None, Deny(), lambda request: None])
+def test_what_is_no_policy(policy: Any) -> None:
+    with pytest.raises(OptionsError):
+        guard(policy)
