@@ -10,8 +10,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 
 from claude_agent_py.errors import OptionsError
-from claude_agent_py.permissions.decisions import Allow
-from claude_agent_py.permissions.policies import Opinion, Policy
+from claude_agent_py.permissions.policies import Opinion, Policy, approved
 from claude_agent_py.permissions.requests import PermissionContext, PermissionRequest
 
 _ALWAYS_REFUSED = frozenset("$`\n\r\0")
@@ -33,7 +32,7 @@ def bash_commands(allow: Iterable[str]) -> Policy:
         if request.tool_name != "Bash" or request.raw_input.get("dangerouslyDisableSandbox"):
             return None
         words = plain_words(request.raw_input.get("command"))
-        return Allow() if words and any(_matches(words, pattern) for pattern in allowed) else None
+        return approved(request) if words and any(_matches(words, pattern) for pattern in allowed) else None
 
     return policy
 

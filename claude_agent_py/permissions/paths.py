@@ -1,18 +1,20 @@
 """The policy `within`: file tools may work in some directories and nowhere else.
 
 Owns the question which path a call really means: links are followed and `..` is taken out before anything is compared.
-It decides before the tool runs, so a link that is made in between is not seen; this is a fence, no sandbox.
+It decides before the tool runs, so a link that is made in between is not seen; this is a fence, no sandbox. What leads
+through `/proc` or `/dev` means another file in each process, and is refused.
 """
 
 import os
 import re
+from collections import deque
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from claude_agent_py.errors import OptionsError
-from claude_agent_py.permissions.decisions import Allow, Deny
-from claude_agent_py.permissions.policies import Opinion, Policy
+from claude_agent_py.permissions.decisions import Deny
+from claude_agent_py.permissions.policies import Opinion, Policy, approved
 from claude_agent_py.permissions.requests import PermissionContext, PermissionRequest
 from claude_agent_py.wire.tools.registry import canonical_name
 
@@ -37,7 +39,7 @@ def within(directory: str | os.PathLike[str], *more: str | os.PathLike[str]) -> 
         except (ValueError, TypeError, KeyError) as problem:
             return Deny(f"This path is not allowed: {problem}.")
         if any(path.is_relative_to(root) for root in roots):
-            return Allow()
+            return approved(request)
         return Deny(f"Only files in {', '.join(map(str, roots))} are allowed.")
 
     return policy
@@ -53,7 +55,35 @@ def _root(directory: str | os.PathLike[str]) -> Path:
 def _resolved(path: Any) -> Path:
     if not isinstance(path, str) or not os.path.isabs(path):
         raise ValueError("give an absolute one")
-    return Path(path).resolve()
+    _check_steps(path)
+    resolved = Path(path).resolve()
+    if Path(os.path.normpath(path)).resolve() != resolved:
+        raise ValueError("'..' must not follow a link")  # programs differ in what that means
+    return resolved
+
+
+_PER_PROCESS = (Path("/proc"), Path("/dev"))
+_MOST_LINKS = 40
+
+
+def _check_steps(path: str) -> None:
+    """Refuse a path that leads through `/proc` or `/dev`, by links, too: it may mean another file in the CLI.
+
+    Raises:
+        ValueError: It does, or there are too many links.
+    """
+    reached, steps, links = Path("/"), deque(Path(path).parts), 0
+    while steps:
+        step = steps.popleft()
+        reached = reached.parent if step == ".." else reached / step.replace("//", "/")  # two make the same root
+        if any(reached.is_relative_to(root) for root in _PER_PROCESS):
+            raise ValueError("it leads through /proc or /dev")
+        if reached.is_symlink():
+            links += 1
+            steps.extendleft(reversed(Path(os.readlink(reached)).parts))
+            reached = reached.parent
+        if links > _MOST_LINKS:
+            raise ValueError("it leads through too many links")
 
 
 def _named(field: str) -> Callable[[Mapping[str, Any], str | None], Path]:

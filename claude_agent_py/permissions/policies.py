@@ -12,6 +12,8 @@ from typing import Any, TypeAlias
 from claude_agent_py.callbacks import call, callback_name
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.permissions.decisions import Allow, Decision, Deny, describe
+from claude_agent_py.permissions.plans import EXIT_PLAN_MODE
+from claude_agent_py.permissions.questions import ASK_USER_QUESTION
 from claude_agent_py.permissions.requests import PermissionContext, PermissionRequest
 from claude_agent_py.wire.tools.registry import canonical_name
 
@@ -39,11 +41,16 @@ READING_TOOLS = frozenset(
 
 
 def allow_tools(*names: str) -> Policy:
-    """Allow these tools; no opinion on others. `*` in a name stands for anything: `mcp__files__*`."""
+    """Allow these tools; no opinion on others. `*` in a name stands for anything: `mcp__files__*`.
+
+    A star does not stand for what asks a person (plans, questions). A call that the user's own ask rule wants asked is
+    not allowed either, here and in all other ready-made policies.
+    """
     matches = _matcher(names)
 
     async def policy(request: PermissionRequest, context: PermissionContext) -> Opinion:
-        return Allow() if matches(request.tool_name) else None
+        by_name = request.tool_name in names  # a star is not meant for what only a person may answer
+        return approved(request) if matches(request.tool_name) and (by_name or not _needs_person(request)) else None
 
     return policy
 
@@ -61,6 +68,16 @@ def deny_tools(*names: str, message: str = "This tool is not allowed here.") -> 
 def read_only() -> Policy:
     """Allow the built-in tools that only read (`READING_TOOLS`), everywhere; no opinion on others."""
     return allow_tools(*READING_TOOLS)
+
+
+def approved(request: PermissionRequest) -> Opinion:
+    """Give `Allow`; no opinion where a rule of the user's own says that a person is to be asked."""
+    asked_by_rule = request.matched_ask_rule is not None or request.decision_reason_type == "rule"
+    return None if asked_by_rule else Allow()
+
+
+def _needs_person(request: PermissionRequest) -> bool:
+    return request.requires_user_interaction or request.tool_name in (ASK_USER_QUESTION, EXIT_PLAN_MODE)
 
 
 def ask(handler: Callable[[PermissionRequest, PermissionContext], Any]) -> Policy:

@@ -328,3 +328,53 @@ def test_a_real_shell_runs_nothing_but_the_words_that_were_judged(rest: str) -> 
     # a comment is the one thing that the shell leaves out
     assert words[: len(seen)] == seen
     assert len(seen) == len(words) or words[len(seen)].startswith("#")
+
+
+# What is left to a person ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "why", [{"decision_reason_type": "rule"}, {"matched_ask_rule": {"source": "userSettings", "tool_name": "Bash"}}]
+)
+async def test_what_a_rule_of_the_user_wants_asked_is_not_approved(tmp_path: Path, why: dict[str, Any]) -> None:
+    calls = [
+        (allow_tools("*"), "Bash", {"command": "ls"}),
+        (read_only(), "Read", {"file_path": "/x"}),
+        (bash_commands(["ls"]), "Bash", {"command": "ls"}),
+        (within(tmp_path), "Write", {"file_path": str(tmp_path / "x")}),
+    ]
+    for policy, tool, data in calls:
+        assert await opinion(policy, tool, data) == Allow()
+        wire = CanUseToolRequest.model_validate({"tool_name": tool, "input": data, "tool_use_id": "t", **why})
+        answer: Any = policy(PermissionRequest(wire), PermissionContext(request_id="r"))
+        assert (await answer if hasattr(answer, "__await__") else answer) is None
+
+
+async def test_a_star_does_not_stand_for_what_asks_a_person() -> None:
+    for tool in ("ExitPlanMode", "AskUserQuestion"):
+        assert await opinion(allow_tools("*"), tool) is None
+        assert await opinion(allow_tools(tool), tool) == Allow()
+    wire = CanUseToolRequest(tool_name="mcp__a__b", tool_use_id="t", requires_user_interaction=True)
+    answer: Any = allow_tools("mcp__*")(PermissionRequest(wire), PermissionContext(request_id="r"))
+    assert await answer is None
+
+
+# Paths that mean another file elsewhere --------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="there is no /proc")
+async def test_a_path_through_proc_is_denied(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(repo)
+    (repo / "me").symlink_to("/proc/self")
+    (repo / "here").symlink_to("me/cwd")
+    (repo / "loop").symlink_to("loop")
+    written = ["/proc/self/cwd/x", "/proc/self/root/x", "/dev/fd/3", "/dev/stdin", "//proc/self/cwd/x", "/./proc/x"]
+    written += [str(repo / "me" / "cwd" / "x"), str(repo / "here" / "x"), str(repo / "loop")]
+    for path in written:
+        assert isinstance(await opinion(within(repo), "Write", {"file_path": path}), Deny), path
+
+
+async def test_two_dots_after_a_link_are_denied(tmp_path: Path, repo: Path) -> None:
+    (tmp_path / "link").symlink_to(repo / "src")
+    answer = await opinion(within(repo), "Write", {"file_path": path_in(tmp_path, "link", "..", "x")})
+    assert isinstance(answer, Deny)
