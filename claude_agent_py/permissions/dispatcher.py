@@ -90,6 +90,13 @@ class PermissionDispatcher:
         self._report = report
         self._on_waiting = on_waiting
 
+        self._owns_inbox = interactions is True
+
+    def close(self) -> None:
+        """End the inbox that was made here; one that was given is left as it is."""
+        if self._owns_inbox and isinstance(self.interactions, PendingInteractions):
+            self.interactions.close()
+
     @property
     def disallowed_tools(self) -> Sequence[str]:
         """The tools that must be off, because nobody could answer them."""

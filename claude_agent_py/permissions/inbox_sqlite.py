@@ -10,8 +10,9 @@ import json
 import os
 import secrets
 import sqlite3
+import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -59,7 +60,7 @@ class SQLiteInbox(Inbox):
         poll: How often the session looks for answers, in seconds.
 
     Raises:
-        OptionsError: The file can be written by other users, or is none of this kind.
+        OptionsError: The file can be written or replaced by other users, or is none of this kind.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, timeout: float | None = None, poll: float = 0.2) -> None:
@@ -81,6 +82,10 @@ class SQLiteInbox(Inbox):
             ).fetchall()
         )
         return iter([StoredInteraction(self, row) for row in rows])
+
+    def arrivals(self) -> AsyncIterator[Interaction]:
+        """Iterate what waits and then what comes, without end. Looks into the file every `poll` seconds."""
+        return _Arrivals(self, self._poll)
 
     async def ask(self, kind: Kind, wire: Any, context: PermissionContext) -> JSONObject:
         """Wait until somebody answers, and give the wire reply. Cancelling withdraws the question."""
@@ -179,6 +184,25 @@ class SQLiteInbox(Inbox):
             return work(database)
 
 
+class _Arrivals(AsyncIterator[Interaction]):
+    """What arrives in a file. No generator: whoever stops iterating just drops it."""
+
+    def __init__(self, inbox: SQLiteInbox, poll: float) -> None:
+        self._inbox = inbox
+        self._poll = poll
+        self._seen: set[str] = set()
+
+    async def __anext__(self) -> Interaction:
+        while True:
+            waiting = await to_thread.run_sync(list, self._inbox)
+            self._seen.intersection_update(interaction.id for interaction in waiting)
+            for interaction in waiting:
+                if interaction.id not in self._seen:
+                    self._seen.add(interaction.id)
+                    return interaction
+            await anyio.sleep(self._poll)
+
+
 class StoredInteraction(Interaction):
     """A question in a file."""
 
@@ -228,12 +252,27 @@ def _make_private(path: Path) -> None:
         OptionsError: Others may write it, or it cannot be made.
     """
     try:
-        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
-        status = path.stat()
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR | getattr(os, "O_NOFOLLOW", 0), 0o600))
+        status, directory = path.lstat(), path.parent.stat()
     except OSError as error:
         raise OptionsError(f"the inbox {path} cannot be opened: {error.strerror}", option="interactions") from error
+    if os.name == "posix":
+        _check_directory(path.parent, directory)
     if os.name == "posix" and (status.st_mode & 0o022 or status.st_uid != os.geteuid()):
         raise OptionsError(
             f"the inbox {path} could be answered by other users; make it yours alone (chmod 600)",
+            option="interactions",
+        )
+
+
+def _check_directory(path: Path, status: os.stat_result) -> None:
+    """Refuse a directory in which others may put another file in the place of the inbox.
+
+    In one with the sticky bit, such as `/tmp`, nobody can replace the file of another user.
+    """
+    is_open = status.st_mode & 0o022 and not status.st_mode & stat.S_ISVTX
+    if is_open or status.st_uid not in (0, os.geteuid()):
+        raise OptionsError(
+            f"the inbox could be replaced by other users, who may write in {path}; take a directory of yours alone",
             option="interactions",
         )

@@ -115,6 +115,10 @@ class Inbox(ABC):
     async def ask(self, kind: Kind, wire: Any, context: PermissionContext) -> JSONObject:
         """Wait until somebody answers, and give the wire reply. Cancelling withdraws the question."""
 
+    @abstractmethod
+    def arrivals(self) -> AsyncIterator[Interaction]:
+        """Iterate what waits and then what comes."""
+
     def get(self, interaction_id: str) -> Interaction | None:
         """Give what waits under this id; None where nothing does."""
         return next((one for one in self if one.id == interaction_id), None)
@@ -141,6 +145,7 @@ class PendingInteractions(Inbox):
     def __init__(self, *, timeout: float | None = None) -> None:
         self.timeout = timeout
         self._lock = threading.Lock()
+        self._is_closed = False
         self._waiting: dict[str, _Waiting] = {}
         self._arrivals: WeakSet[_Arrivals] = WeakSet()
 
@@ -155,12 +160,25 @@ class PendingInteractions(Inbox):
         return True  # an inbox is something, also when it is empty
 
     def arrivals(self) -> AsyncIterator[Interaction]:
-        """Iterate what waits and then what comes, without end. May run in another event loop or thread."""
+        """Iterate what waits and then what comes, until `close`. May run in another event loop or thread."""
         arrivals = _Arrivals()
         with self._lock:
             self._arrivals.add(arrivals)
             arrivals.put(*self._waiting.values())
+            if self._is_closed:
+                arrivals.end()
         return arrivals
+
+    def close(self) -> None:
+        """Say that nothing more will come: `arrivals` ends after what waits. May be called from any thread.
+
+        A session closes the inbox that it made itself (`interactions=True`) when it ends; one that was given to it may
+        serve further sessions, and is yours to close.
+        """
+        with self._lock:
+            self._is_closed = True
+            for arrivals in self._arrivals:
+                arrivals.end()
 
     async def ask(self, kind: Kind, wire: Any, context: PermissionContext) -> JSONObject:
         """Wait until somebody answers, and give the wire reply. Cancelling withdraws the question."""
@@ -221,12 +239,17 @@ class _Arrivals(AsyncIterator[Interaction]):
 
     def __init__(self) -> None:
         self._queue: deque[Interaction] = deque()
+        self._has_ended = False
         self._wakeup: Wakeup | None = None
 
     def put(self, *interactions: Interaction) -> None:
         self._queue.extend(interactions)
         if self._wakeup is not None:
             self._wakeup.set()
+
+    def end(self) -> None:
+        self._has_ended = True
+        self.put()
 
     async def __anext__(self) -> Interaction:
         while True:
@@ -235,6 +258,8 @@ class _Arrivals(AsyncIterator[Interaction]):
                 interaction = self._queue.popleft()
                 if interaction.is_pending:
                     return interaction
+            if self._has_ended:
+                raise StopAsyncIteration
             await self._wakeup.wait()
 
 

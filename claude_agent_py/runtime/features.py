@@ -201,6 +201,7 @@ class Features:
         """Nothing more will come: listeners hear what is left, tools are cancelled."""
         self.has_ended = True
         self.mcp.close()
+        self.permissions.close()
         self._task_list.close()
         for queue in self._queues:
             queue.end()

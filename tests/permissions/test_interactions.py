@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 from anyio import to_thread
 
@@ -425,3 +426,58 @@ def test_the_names_of_the_package_exist() -> None:
     code += "print([m for m in sys.modules if 'permissions.' in m and 'wire' not in m])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert json.loads(done.stdout) == []
+
+
+# Ends and directories ----------------------------------------------------------------------------------------------
+
+
+async def test_arrivals_end_when_the_inbox_is_closed() -> None:
+    inbox = PendingInteractions()
+    seen: list[str] = []
+
+    async def watch() -> None:
+        seen.extend([interaction.id async for interaction in inbox.arrivals()])
+
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as group:
+            group.start_soon(watch)
+            await anyio.lowlevel.checkpoint()
+            inbox.close()
+        assert [one async for one in inbox.arrivals()] == []
+    assert seen == []
+
+
+async def test_a_file_gives_what_arrives_once(tmp_path: Path) -> None:
+    inbox = SQLiteInbox(tmp_path / "inbox.db", poll=0.01)
+    kinds: list[str] = []
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as group:
+            group.start_soon(inbox.ask, "permission", BASH, context())
+            group.start_soon(inbox.ask, "dialog", DIALOG, context())
+            async for interaction in inbox.arrivals():
+                kinds.append(interaction.kind)
+                assert await interaction.deny()
+                if len(kinds) == 2:
+                    break
+    assert sorted(kinds) == ["dialog", "permission"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions of files are POSIX's")
+@pytest.mark.parametrize("mode", [0o777, 0o770])
+def test_a_directory_that_others_may_write_is_refused(tmp_path: Path, mode: int) -> None:
+    directory = tmp_path / "shared"
+    directory.mkdir()
+    directory.chmod(mode)
+    with pytest.raises(OptionsError, match="replaced by other users"):
+        SQLiteInbox(directory / "inbox.db")
+    directory.chmod(mode | 0o1000)
+    SQLiteInbox(directory / "inbox.db")
+    directory.chmod(0o700)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links are made otherwise")
+def test_an_inbox_that_is_a_link_is_refused(tmp_path: Path) -> None:
+    SQLiteInbox(tmp_path / "inbox.db")
+    (tmp_path / "link.db").symlink_to(tmp_path / "inbox.db")
+    with pytest.raises(OptionsError, match="cannot be opened"):
+        SQLiteInbox(tmp_path / "link.db")

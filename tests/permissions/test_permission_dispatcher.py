@@ -291,6 +291,9 @@ async def test_what_no_policy_decides_waits_in_the_inbox() -> None:
 
 async def test_an_inbox_that_fails_refuses() -> None:
     class Broken(Inbox):
+        def arrivals(self) -> Any:
+            raise OSError
+
         def __iter__(self) -> Any:
             return iter(())
 

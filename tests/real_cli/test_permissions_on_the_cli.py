@@ -21,6 +21,7 @@ from claude_agent_py import (
     SetMode,
     TaskStatus,
 )
+from claude_agent_py.guards import guard
 from claude_agent_py.permissions import (
     Accept,
     Allow,
@@ -36,6 +37,7 @@ from claude_agent_py.permissions import (
     SQLiteInbox,
     allow_tools,
     bash_commands,
+    deny_tools,
     first_of,
     within,
 )
@@ -201,6 +203,50 @@ async def test_policies_compose(tmp_path: Path) -> None:
     assert list(outside.iterdir()) == []
 
 
+@pytest.mark.parametrize("guarded", [False, True])
+async def test_a_guard_binds_what_the_cli_approves_by_itself(tmp_path: Path, guarded: bool) -> None:
+    (tmp_path / ".env").write_text("KEY=sk-secret")
+    with ScriptedModel(
+        [
+            shell("cat .env"),
+            Reply(tool_use("Read", {"file_path": str(tmp_path / ".env")})),
+            agent("Do it"),
+            text("done"),
+        ],
+        agents={"Do it": [text("ran")]},
+    ) as model:
+        policy = deny_tools("*", message="none of this")
+        hooks = {"PreToolUse": [guard(policy)]} if guarded else {}
+        await go(asking(model, tmp_path, agents=AGENTS, can_use_tool=policy, hooks=hooks))
+        sent = "".join(str(request.tool_results) for request in model.requests_of("main"))
+    assert ("sk-secret" in sent) != guarded
+    assert ("none of this" in sent) == guarded
+    assert bool(model.requests_of("Do it")) != guarded
+
+
+async def test_a_guard_fences_reading(tmp_path: Path) -> None:
+    inside, outside = tmp_path / "in", tmp_path / "out"
+    for directory in (inside, outside):
+        directory.mkdir()
+        (directory / "file").write_text(f"content of {directory.name}")
+
+    def read(path: Path) -> Any:
+        return Reply(tool_use("Read", {"file_path": str(path)}))
+
+    with ScriptedModel([read(inside / "file"), read(outside / "file"), text("done")]) as model:
+        await go(asking(model, tmp_path, hooks={"PreToolUse": [guard(within(inside))]}))
+        sent = "".join(str(request.tool_results) for request in model.requests_of("main"))
+    assert "content of in" in sent
+    assert "content of out" not in sent
+
+
+async def test_an_empty_input_is_no_answer(tmp_path: Path) -> None:
+    with ScriptedModel([shell("touch ran"), text("done")]) as model:
+        allow = Allow(updated_input={})
+        await go(asking(model, tmp_path, can_use_tool=lambda request, context: allow))
+    assert list(tmp_path.iterdir()) == []
+
+
 # Questions and plans ---------------------------------------------------------------------------------------------
 
 QUESTIONS = {
@@ -332,8 +378,7 @@ async def test_a_prompt_waits_for_a_person_while_its_task_says_so(tmp_path: Path
     seen: list[Any] = []
 
     async def person(client: Client) -> None:
-        interactions: Any = client.interactions
-        async for interaction in interactions.arrivals():
+        async for interaction in client.interactions.arrivals():
             (task,) = client.tasks
             seen.append((interaction.kind, interaction.summary, interaction.task is task, task.status))
             assert await interaction.answer(Allow())
@@ -384,11 +429,25 @@ async def test_an_interrupt_withdraws_what_waits(tmp_path: Path) -> None:
         with anyio.fail_after(60):
             async with Client(asking(model, tmp_path, interactions=True)) as client:
                 run = client.query("go")
-                interactions: Any = client.interactions
-                interaction = await anext(interactions.arrivals())
+                interaction = await anext(client.interactions.arrivals())
                 await run.interrupt()
                 async for _ in run:
                     pass
                 assert list(client.interactions) == []
     assert not await interaction.answer(Allow())
     assert list(tmp_path.iterdir()) == []
+
+
+async def test_arrivals_end_with_the_session(tmp_path: Path) -> None:
+    seen: list[str] = []
+
+    async def watch(client: Client) -> None:
+        seen.extend([interaction.id async for interaction in client.interactions.arrivals()])
+
+    with ScriptedModel([text("done")]) as model:
+        with anyio.fail_after(60):
+            async with anyio.create_task_group() as group:
+                async with Client(asking(model, tmp_path, interactions=True)) as client:
+                    group.start_soon(watch, client)
+                    await client.query("go")
+    assert seen == []
