@@ -20,11 +20,17 @@ VARIABLE: Final = "CLAUDE_AGENT_INBOX"
 """The environment variable that names the inbox where `--inbox` does not."""
 
 
-def list_interactions(inbox: str | None) -> int:
-    """Print what waits, the oldest first."""
+SHOWN_CHARS: Final = 2000
+"""How many characters of a value are shown without `--full`."""
+_CONTINUED: Final = "      | "
+"""Begins a further line of a value, so that none looks like a field of its own."""
+
+
+def list_interactions(inbox: str | None, *, full: bool = False) -> int:
+    """Print what waits, the oldest first; `full` cuts nothing."""
     waiting = list(_opened(inbox))
     for interaction in waiting:
-        print("\n".join(_lines(interaction)))
+        print("\n".join(_lines(interaction, full)))
     if not waiting:
         print("nothing waits")
     return 0
@@ -53,15 +59,22 @@ def _opened(inbox: str | None) -> SQLiteInbox:
     return SQLiteInbox(inbox)
 
 
-def _lines(interaction: Interaction) -> Iterator[str]:
+def _lines(interaction: Interaction, full: bool) -> Iterator[str]:
     who = "the main agent" if interaction.agent_id is None else f"agent {interaction.agent_id}"
     if interaction.task_description:
         who += f" ({displayable(interaction.task_description, 60)})"
     waits = f"{time.time() - interaction.created_at:.0f} s"
     yield f"{interaction.id}  {interaction.kind} of {who}, waits for {waits}"
     for line in _DETAILS[interaction.kind](interaction.subject):
-        yield from (f"    {part}" for part in displayable(line).splitlines())
+        first, *rest = (displayable(line, len(line)) if full else _cut(line)).splitlines() or [""]
+        yield f"    {first}"
+        yield from (f"    {_CONTINUED}{part}" for part in rest)
     yield f"    answer with: {HELP[interaction.kind]}"
+
+
+def _cut(line: str) -> str:
+    """Cut a long text, and say how to see all of it."""
+    return displayable(line, SHOWN_CHARS) + ("\n(cut: --full shows all of it)" if len(line) > SHOWN_CHARS else "")
 
 
 def _permission(request: Any) -> Iterator[str]:

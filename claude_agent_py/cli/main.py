@@ -119,6 +119,11 @@ def _inbox_argument(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _interactions_arguments(parser: argparse.ArgumentParser) -> None:
+    _inbox_argument(parser)
+    parser.add_argument("--full", action="store_true", help="cut no long values")
+
+
 def _answer_arguments(parser: argparse.ArgumentParser) -> None:
     _inbox_argument(parser)
     parser.add_argument("id", help="which question, as `interactions` shows it")
@@ -128,7 +133,7 @@ def _answer_arguments(parser: argparse.ArgumentParser) -> None:
 def _interactions(arguments: argparse.Namespace) -> int:
     from claude_agent_py.cli.interactions import list_interactions
 
-    return list_interactions(arguments.inbox)
+    return list_interactions(arguments.inbox, full=arguments.full)
 
 
 def _answer(arguments: argparse.Namespace) -> int:
@@ -141,6 +146,6 @@ COMMANDS = (
     Command("install-cli", "Fetch the Claude Code CLI into the cache folder.", _install_arguments, _install),
     Command("doctor", "Show what is installed, where the CLI was found, and what is missing.", _no_arguments, _doctor),
     Command("demo", "Watch two subagents and a shell command in the background, offline.", _demo_arguments, _demo),
-    Command("interactions", "List what waits for a person in an inbox file.", _inbox_argument, _interactions),
+    Command("interactions", "List what waits for a person in an inbox file.", _interactions_arguments, _interactions),
     Command("answer", "Answer one thing that waits in an inbox file.", _answer_arguments, _answer),
 )

@@ -117,3 +117,24 @@ def test_no_inbox(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatc
     assert main(["interactions", "--inbox", str(tmp_path / "none.db")]) == 1
     assert "there is no inbox" in capsys.readouterr().err
     assert not (tmp_path / "none.db").exists()
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("more", [[], ["--full"]])
+async def test_long_values_and_further_lines(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], more: list[str]
+) -> None:
+    command = "a\n    because: nothing\nfile_path: /x\n" + "b" * 3000 + "rm"
+    inbox = SQLiteInbox(tmp_path / "inbox.db", poll=0.01)
+    wire = CanUseToolRequest(tool_name="Bash", input={"command": command}, tool_use_id="t")
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as group:
+            group.start_soon(inbox.ask, "permission", wire, PermissionContext(request_id="r"))
+            interaction = await anext(inbox.arrivals())
+            assert await to_thread.run_sync(main, ["interactions", "--inbox", str(inbox.path), *more]) == 0
+            await interaction.deny()
+    shown = capsys.readouterr().out
+    assert ("bbbrm" in shown) == bool(more)
+    assert ("--full shows all of it" in shown) != bool(more)
+    lines = shown.splitlines()
+    assert [line.lstrip()[0] for line in lines if "because" in line or "file_path" in line] == ["|", "|"]
