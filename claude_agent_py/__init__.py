@@ -49,6 +49,9 @@ if TYPE_CHECKING:
         MarkdownFormat as MarkdownFormat, ResourceLink as ResourceLink, TextFormat as TextFormat,
         XMLFormat as XMLFormat, YAMLEncoder as YAMLEncoder,
     )
+    from claude_agent_py.guards import (
+        guard as guard,
+    )
     from claude_agent_py.hooks import (
         HookContext as HookContext, HookMatcher as HookMatcher, HookRun as HookRun, HookWarning as HookWarning,
         Hooks as Hooks, LiveHooks as LiveHooks,
@@ -87,15 +90,18 @@ if TYPE_CHECKING:
     from claude_agent_py.runtime.run import (
         InterruptReceipt as InterruptReceipt, Run as Run,
     )
+    from claude_agent_py.runtime.subagents import (
+        Subagent as Subagent,
+    )
     from claude_agent_py.tasks import (
         Evidence as Evidence, FinishedTask as FinishedTask, Grace as Grace, MessageGap as MessageGap,
-        RecordKind as RecordKind, Task as Task, TaskBackgrounded as TaskBackgrounded, TaskEvent as TaskEvent,
-        TaskFinished as TaskFinished, TaskHistory as TaskHistory, TaskList as TaskList,
-        TaskListChange as TaskListChange, TaskListItem as TaskListItem, TaskManager as TaskManager,
-        TaskNode as TaskNode, TaskOutcome as TaskOutcome, TaskOutput as TaskOutput,
-        TaskOutputAvailable as TaskOutputAvailable, TaskProgressed as TaskProgressed, TaskRecord as TaskRecord,
-        TaskReopened as TaskReopened, TaskRevised as TaskRevised, TaskStarted as TaskStarted,
-        TaskStatusChanged as TaskStatusChanged, TaskTree as TaskTree,
+        RecordKind as RecordKind, RecordedTask as RecordedTask, RecordedTree as RecordedTree, Task as Task,
+        TaskBackgrounded as TaskBackgrounded, TaskEvent as TaskEvent, TaskFinished as TaskFinished,
+        TaskHistory as TaskHistory, TaskList as TaskList, TaskListChange as TaskListChange,
+        TaskListItem as TaskListItem, TaskManager as TaskManager, TaskNode as TaskNode, TaskOutcome as TaskOutcome,
+        TaskOutput as TaskOutput, TaskOutputAvailable as TaskOutputAvailable, TaskProgressed as TaskProgressed,
+        TaskRecord as TaskRecord, TaskReopened as TaskReopened, TaskRevised as TaskRevised,
+        TaskStarted as TaskStarted, TaskStatusChanged as TaskStatusChanged, TaskTree as TaskTree,
     )
     from claude_agent_py.tools import (
         Resource as Resource, Tool as Tool, ToolAnnotations as ToolAnnotations, ToolCallRecord as ToolCallRecord,
@@ -319,6 +325,9 @@ _NAMES = {
     "runtime.prompts": """
         Prompt PromptContent
     """,
+    "runtime.subagents": """
+        Subagent
+    """,
     "runtime.listeners": """
         HandlerFailed
     """,
@@ -342,10 +351,10 @@ _NAMES = {
     """,
     # Background tasks
     "tasks": """
-        Evidence FinishedTask Grace MessageGap RecordKind Task TaskBackgrounded TaskEvent
-        TaskFinished TaskHistory TaskList TaskListChange TaskListItem TaskManager TaskNode
-        TaskOutcome TaskOutput TaskOutputAvailable TaskProgressed TaskRecord TaskReopened
-        TaskRevised TaskStarted TaskStatusChanged TaskTree
+        Evidence FinishedTask Grace MessageGap RecordKind RecordedTask RecordedTree Task
+        TaskBackgrounded TaskEvent TaskFinished TaskHistory TaskList TaskListChange TaskListItem
+        TaskManager TaskNode TaskOutcome TaskOutput TaskOutputAvailable TaskProgressed TaskRecord
+        TaskReopened TaskRevised TaskStarted TaskStatusChanged TaskTree
     """,
     # Hooks
     "hooks": """
@@ -376,6 +385,10 @@ _NAMES = {
         Form FormError FormField Inbox Interaction Option PendingInteractions PermissionContext
         PermissionRequest Plan Policy Question SQLiteInbox allow_tools ask bash_commands deny_tools
         first_of read_only within
+    """,
+    # Guards
+    "guards": """
+        guard
     """,
     # Child agents
     "children": """
