@@ -17,8 +17,9 @@ from typing import Final
 import anyio
 from anyio.abc import Process
 
-LOOK_EVERY: Final = 0.2
-"""How often to look whether a process is gone, in seconds, where its end may not be told."""
+LOOK_FIRST: Final = 0.1
+LOOK_EVERY: Final = 1.0
+"""How often to look whether a process is gone, in seconds, where its end may not be told; soon at first, then less."""
 
 KILL_ROUNDS: Final = 20
 KILL_PAUSE: Final = 0.01
@@ -33,21 +34,15 @@ _PROC = Path("/proc")
 async def wait_for_exit(process: Process) -> int:
     """Wait until a process is gone, whatever it started; give its exit status.
 
-    On asyncio, anyio before 4.15 tells the end of a process only once its pipes are closed, too, and what it started
-    may hold them open: so the status is looked at now and then.
+    Before anyio 4.16, asyncio tells the end of a process only once its pipes are closed, too, and what it started may
+    hold them open: so the status is looked at now and then.
     """
-    async with anyio.create_task_group() as group:
-        group.start_soon(_look_now_and_then, process, group.cancel_scope)
-        await process.wait()
-        group.cancel_scope.cancel()
-    assert process.returncode is not None  # noqa: S101 - one of the two saw it
+    pause = LOOK_FIRST
+    while process.returncode is None:
+        with anyio.move_on_after(pause):
+            await process.wait()
+        pause = min(2 * pause, LOOK_EVERY)
     return process.returncode
-
-
-async def _look_now_and_then(process: Process, waiting: anyio.CancelScope) -> None:
-    while process.returncode is None:  # noqa: ASYNC110 - nobody tells
-        await anyio.sleep(LOOK_EVERY)
-    waiting.cancel()
 
 
 @dataclass(frozen=True, slots=True)

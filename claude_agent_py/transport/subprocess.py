@@ -107,7 +107,9 @@ class SubprocessTransport(Transport):
         self._stderr = StderrTail(stderr_bytes, on_stderr)
         self._process: Process | None = None
         self._input_ended = False
-        self._closed: anyio.Event | None = None
+        self._is_closed = False
+        self._closing: anyio.Event | None = None
+        """Set when the worker that closes is done, well or not."""
         self._stdout_over: anyio.Event | None = None
         """Made by whoever reads first; set when there is no more to read."""
 
@@ -186,17 +188,18 @@ class SubprocessTransport(Transport):
 
     async def close(self, *, grace: float = 5.0) -> None:
         """End the program: end of input, `grace` seconds, SIGTERM, 3 s, SIGKILL. Shielded from cancellation."""
-        if self._process is None:
+        while self._closing is not None:
+            await self._closing.wait()
+        if self._process is None or self._is_closed:
             return
-        if self._closed is not None:
-            await self._closed.wait()
-            return
-        self._closed = anyio.Event()
-        with anyio.CancelScope(shield=True):
-            try:
+        self._closing = closing = anyio.Event()
+        try:
+            with anyio.CancelScope(shield=True):  # asyncio's own cancellation gets through: then the next one goes on
                 await self._end(self._process, grace)
-            finally:
-                self._closed.set()
+            self._is_closed = True
+        finally:
+            self._closing = None
+            closing.set()
 
     async def _end(self, process: Process, grace: float) -> None:
         died = process.returncode is not None and not self._input_ended  # and ended nothing of what it had started

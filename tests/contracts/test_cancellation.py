@@ -12,7 +12,7 @@ from anyio.lowlevel import checkpoint
 from leftovers import is_alive, until_gone
 from peers import MakeClient
 
-from claude_agent_py import Client, ClientOptions, run
+from claude_agent_py import Client, ClientOptions, query, run
 from claude_agent_py.testing import FakeCLI, frames, steps
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
@@ -165,6 +165,24 @@ async def test_a_run_with_a_process_of_its_own(start_process: MakeClient, turns:
     options = start_process(fake).options
     if await cancelled_after(turns, lambda: run("hi", options)):
         await until_gone(*[one.pid for one in fake.starts])
+
+
+@pytest.mark.parametrize("turns", MOMENTS)
+async def test_who_also_waits_for_a_run_takes_over_its_start(start_process: MakeClient, turns: int) -> None:
+    fake = FakeCLI(steps.turn("one"))
+    one = query("hi", start_process(fake).options)
+    texts: list[str] = []
+
+    async def wait() -> None:
+        texts.append((await one).text)
+
+    with anyio.fail_after(15):
+        async with anyio.create_task_group() as group:
+            group.start_soon(cancelled_after, turns, one.result)
+            await checkpoint()
+            group.start_soon(wait)
+    assert texts == ["one"]
+    await until_gone(*[each.pid for each in fake.starts])
 
 
 @pytest.mark.parametrize("turns", MOMENTS)

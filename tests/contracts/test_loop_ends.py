@@ -13,9 +13,10 @@ from typing import Any
 
 import anyio
 import pytest
+from anyio.lowlevel import checkpoint
 from leftovers import children, is_alive, pipes, until_gone
 
-from claude_agent_py import Client, ClientOptions, query, run, run_sync
+from claude_agent_py import Client, ClientOptions, Timeouts, query, run, run_sync
 from claude_agent_py.testing import FakeCLI, frames, steps
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the installed fake is a shell script")
@@ -103,6 +104,27 @@ def test_a_session_that_was_left_alone_ends_with_the_loop(backend: str, options:
     run_loop(backend, main)
     assert made.pid is not None
     assert not is_alive(made.pid)
+
+
+@BACKENDS
+@pytest.mark.parametrize("turns", [0, 1, 2, 3, 5, 10, 30])
+def test_a_loop_that_ends_during_a_connect_or_a_close(backend: str, turns: int, options: MakeOptions) -> None:
+    fake = FakeCLI(ignore_eof=True)
+    made = Client(options(fake, timeouts=Timeouts(close=6)))
+
+    async def main() -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(made.connect)
+            for _ in range(turns):
+                await checkpoint()
+            group.cancel_scope.cancel()
+        if made.is_open:
+            with anyio.move_on_after(0):
+                await made.close()
+
+    run_loop(backend, main)
+    assert made.pid is None or not is_alive(made.pid)
+    assert all(not is_alive(start.pid) for start in fake.starts)
 
 
 @BACKENDS
