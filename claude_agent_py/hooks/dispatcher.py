@@ -16,8 +16,9 @@ from claude_agent_py.callbacks import callback_name
 from claude_agent_py.errors import HandlerError
 from claude_agent_py.guarding import answer_of
 from claude_agent_py.hooks.context import HookContext
-from claude_agent_py.hooks.matcher import HookHandler, HookMatcher
+from claude_agent_py.hooks.matcher import WITHHOLDING, HookHandler, HookMatcher
 from claude_agent_py.hooks.registry import Hooks, check_hook
+from claude_agent_py.hooks.withholding import WrongShapeError, fitting, withheld
 from claude_agent_py.protocol.handlers import Cancellation, HandlerContext
 from claude_agent_py.wire import hooks as wire  # loads the inputs and outputs when they are first needed
 from claude_agent_py.wire.base import JSONObject
@@ -82,7 +83,7 @@ class HookDispatcher:
         self._ids = itertools.count()
         self._registered: dict[str, _Registered] = {}
         self._removed: set[str] = set()
-        for event, matcher in Hooks.of(hooks):
+        for event, matcher in Hooks.of(hooks).take():
             self._register(event, matcher)
 
     def __bool__(self) -> bool:
@@ -158,7 +159,7 @@ class HookDispatcher:
         hook_input = wire.parse_hook_input(data)
         hook_context = _context(entry.event, tool_use_id, context)
         started = time.monotonic()
-        output, error = await self._run(entry, hook_input, hook_context)
+        output, error = await self._run(entry, data, hook_input, hook_context)
         if self._on_run is not None:
             self._on_run(
                 HookRun(
@@ -175,20 +176,20 @@ class HookDispatcher:
         return output
 
     async def _run(
-        self, entry: _Registered, hook_input: "HookInput", context: HookContext
+        self, entry: _Registered, data: Mapping[str, Any], hook_input: "HookInput", context: HookContext
     ) -> tuple[JSONObject, HandlerError | None]:
         try:
             output = await answer_of(
                 entry.handler,
                 hook_input,
                 context,
-                read=lambda value: wire.parse_hook_output(entry.event, value).to_wire(),
+                read=lambda value: _read(entry.event, data, value),
                 timeout=entry.matcher.timeout,
                 cancellation=context.cancellation,
             )
         except HandlerError as error:
             self._report(error)
-            return _after_failure(entry, error).to_wire(), error
+            return _after_failure(entry, data, error).to_wire(), error
         return output, None
 
     def _answer_unknown(self, callback_id: str, event: str) -> JSONObject:
@@ -205,7 +206,7 @@ def _group(entry: _Registered) -> JSONObject:
         group["matcher"] = entry.matcher.pattern
     if entry.matcher.timeout is not None:
         group["timeout"] = math.ceil(entry.matcher.timeout + GRACE)
-    if entry.matcher.blocks(entry.event):
+    if entry.matcher.blocks(entry.event) and entry.event not in WITHHOLDING:
         group["onFailure"] = "block"
     return group
 
@@ -223,9 +224,24 @@ def _context(event: str, tool_use_id: str | None, context: HandlerContext) -> Ho
     )
 
 
-def _after_failure(entry: _Registered, error: HandlerError) -> "HookOutput":
+def _read(event: str, data: Mapping[str, Any], value: Any) -> JSONObject:
+    output = wire.parse_hook_output(event, value)
+    return (fitting(data, output) if isinstance(output, wire.PostToolUseOutput) else output).to_wire()
+
+
+def _after_failure(entry: _Registered, data: Mapping[str, Any], error: HandlerError) -> "HookOutput":
     """Decide what a failure answers: a refusal for a guard, no opinion otherwise."""
-    if not entry.matcher.blocks(entry.event) or wire.HOOK_EVENT_FACTS[entry.event].block is None:
+    if _withholds(entry, error):
+        return withheld(data, f"Output withheld: the hook {error.handler} failed: {error.reason}.")
+    if not entry.matcher.blocks(entry.event):
         return wire.HookOutput()
     blocked = wire.blocking_output(entry.event, f"Blocked: the hook {error.handler} failed: {error.reason}.")
     return blocked if blocked is not None else wire.HookOutput()
+
+
+def _withholds(entry: _Registered, error: HandlerError) -> bool:
+    """Tell whether the output of a tool is to be withheld: a replacement that is wrong was meant to hide something."""
+    if entry.event not in WITHHOLDING:
+        return False
+    meant_to = isinstance(error.__cause__, WrongShapeError) and entry.matcher.on_failure is None
+    return meant_to or entry.matcher.blocks(entry.event)

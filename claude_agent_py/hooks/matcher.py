@@ -24,6 +24,9 @@ HookHandler: TypeAlias = Callable[..., Any]
 BLOCKS_BY_DEFAULT = frozenset({"PreToolUse", "PermissionRequest", "UserPromptSubmit"})
 """The guards: where their handler fails, what they guard does not happen, unless the matcher says otherwise."""
 
+WITHHOLDING = frozenset({"PostToolUse"})
+"""Events that guard what the model reads: a failure that blocks replaces it by a notice."""
+
 OPTION = "hooks"
 _OFFICIAL_KEYS = frozenset({"matcher", "hooks", "timeout", "on_failure", "onFailure"})
 
@@ -38,7 +41,8 @@ class HookMatcher:
         handler: One handler or several; several run at the same time.
         timeout: How long a handler may take, in seconds; None means for ever (the turn waits).
         on_failure: What happens when a handler raises, is too slow, or returns what is no answer: `"block"` stops what
-            the event guards, `"continue"` reports it and goes on. None means `"block"` for PreToolUse,
+            the event guards (for PostToolUse: the model reads a notice in place of the output), `"continue"` reports
+            it and goes on. None means `"block"` for PreToolUse,
             PermissionRequest and UserPromptSubmit, and `"continue"` for all others.
 
     Raises:
@@ -97,8 +101,9 @@ def check_event(event: str, matcher: HookMatcher) -> None:
         OptionsError: `on_failure="block"` for an event that guards nothing, or a pattern that can match no tool.
     """
     _refuse(matcher.pattern, problem_for(event, matcher.pattern or ""))
-    if matcher.on_failure == "block" and HOOK_EVENT_FACTS[event].block is None:
-        guards = ", ".join(name for name, facts in HOOK_EVENT_FACTS.items() if facts.block)
+    guarding = [name for name, facts in HOOK_EVENT_FACTS.items() if facts.block or name in WITHHOLDING]
+    if matcher.on_failure == "block" and event not in guarding:
+        guards = ", ".join(guarding)
         raise OptionsError(
             f"on_failure='block' has no meaning for {event}, which guards nothing; it has for {guards}", option=OPTION
         )

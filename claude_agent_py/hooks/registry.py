@@ -40,11 +40,13 @@ class Hooks(EventDecorators):
         client = Client(ClientOptions(hooks=hooks))
 
     There is a decorator for every event (`pre_tool_use`, `subagent_stop`, ...), which checks the types of the handler,
-    and `on` for an event by its name. A session takes the hooks that are there when it starts.
+    and `on` for an event by its name. A session takes the hooks that are there when it starts: one that is added later
+    warns (`HookWarning`), since `client.hooks.add` is what reaches a running session.
     """
 
     def __init__(self, hooks: Mapping[str, Any] | None = None) -> None:
         self._entries: list[tuple[str, HookMatcher]] = []
+        self._was_taken = False
         for event, matchers in (hooks or {}).items():
             for matcher in _listed(event, matchers):
                 self.add(event, matcher)
@@ -80,7 +82,14 @@ class Hooks(EventDecorators):
         """
         checked = check_hook(event, matcher)
         self._entries.append((event, checked))
+        if self._was_taken:
+            _warn(event, "a session that has started already does not run this hook: use client.hooks.add for it")
         return checked
+
+    def take(self) -> list[tuple[str, HookMatcher]]:
+        """Give the events with their matchers to a session that starts. Later additions warn."""
+        self._was_taken = True
+        return list(self)
 
     def on(
         self,
@@ -114,8 +123,12 @@ def check_hook(event: str, matcher: Any) -> HookMatcher:
     checked = read_matcher(matcher)
     check_event(event, checked)
     for doubt in _doubts(event, checked):
-        warnings.warn(f"hooks[{event!r}]: {doubt}", HookWarning, stacklevel=_depth_of_caller())
+        _warn(event, doubt)
     return checked
+
+
+def _warn(event: str, doubt: str) -> None:
+    warnings.warn(f"hooks[{event!r}]: {doubt}", HookWarning, stacklevel=_depth_of_caller())
 
 
 def known_event(event: str) -> None:

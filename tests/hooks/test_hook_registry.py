@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from claude_agent_py.errors import OptionsError
-from claude_agent_py.hooks import HookContext, HookMatcher, Hooks, HookWarning
+from claude_agent_py.hooks import HookContext, HookDispatcher, HookMatcher, Hooks, HookWarning
 from claude_agent_py.hooks.registry import known_event
 from claude_agent_py.hooks.shorthands import EventDecorators, Shorthand
 from claude_agent_py.wire.hooks import HOOK_EVENT_FACTS, HOOK_EVENTS, HookInput, PreToolUseInput, StopInput
@@ -129,6 +129,15 @@ def test_a_guard_that_fits_no_tool_is_refused_where_it_is_registered() -> None:
         Hooks({"PreToolUse": [HookMatcher("Bash(rm *)", handler)]})
     with pytest.raises(OptionsError, match="permission rule"):
         Hooks().pre_tool_use("Bash(rm *)")(handler)
+
+
+def test_a_hook_that_comes_too_late_for_a_session_warns() -> None:
+    hooks = Hooks({"Stop": [handler]})
+    HookDispatcher(hooks, report=print)
+    with pytest.warns(HookWarning, match=r"client\.hooks\.add") as caught:
+        hooks.stop(handler)
+    assert caught[0].filename == __file__
+    assert len(HookDispatcher(hooks, report=print).registered) == 2
 
 
 def test_what_is_always_sent_warns_not() -> None:

@@ -336,6 +336,27 @@ async def test_after_a_tool_its_output_can_be_changed_and_commented(tmp_path: Pa
     assert "it was long" in heard(last)
 
 
+def no_text(input: HookInput, context: HookContext) -> PostToolUseOutput:
+    return PostToolUseOutput(updated_tool_output={"stdout": ""})
+
+
+def a_text(input: HookInput, context: HookContext) -> PostToolUseOutput:
+    return PostToolUseOutput(updated_tool_output="[removed]")
+
+
+@pytest.mark.parametrize(("redact", "read"), [(raises, "withheld"), (no_text, "withheld"), (a_text, "[removed]")])
+async def test_the_model_does_not_read_what_a_redaction_was_to_hide(tmp_path: Path, redact: Any, read: str) -> None:
+    (tmp_path / "key").write_text("secret-key")
+    how: Any = {"on_failure": "block"} if redact is raises else {}
+    hooks = {"PostToolUse": [HookMatcher(None, redact, **how)]}
+    look = Reply(tool_use("Read", {"file_path": str(tmp_path / "key")}))
+    with ScriptedModel([shell("cat key"), look, text("done")]) as model:
+        await go(model.options(cwd=tmp_path, permission_mode="bypassPermissions", hooks=hooks))
+    requests = model.requests_of("main")
+    assert all(read in str(request.tool_results[-1]) for request in requests[1:])
+    assert "secret-key" not in heard(requests[-1])
+
+
 async def test_a_batch_can_end_the_turn(tmp_path: Path) -> None:
     def stop(input: HookInput, context: HookContext) -> PostToolBatchOutput:
         return PostToolBatchOutput(decision="block", reason="that will do")

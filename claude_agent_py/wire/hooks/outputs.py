@@ -98,7 +98,8 @@ class PostToolUseOutput(_ContextOutput):
     EVENT: ClassVar[str | None] = "PostToolUse"
     classifier_context: str | None = None
     updated_tool_output: Any = None
-    """Must have the shape of the tool's own output; anything else is ignored by the CLI."""
+    """Must have the shape of the tool's own output (text will do for Bash and Read): the CLI would ignore anything
+    else, so then the output is withheld, and the failure reported."""
     updated_mcp_tool_output: Any = Field(
         default=None, validation_alias="updatedMCPToolOutput", serialization_alias="updatedMCPToolOutput"
     )

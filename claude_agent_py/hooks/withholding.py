@@ -1,0 +1,117 @@
+"""The output of a tool that a PostToolUse hook replaces: whether the CLI takes the new one, and what to say instead.
+
+The CLI drops a replacement that has not the shape of the tool's own output, and lets the model read the original: a
+redaction that is slightly wrong redacts nothing. So the shape is checked here, by the tool's model where there is one,
+and by the output that it replaces otherwise. Does not know who asks, nor what failed.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pydantic import BaseModel
+
+from claude_agent_py.wire.base import JSONObject
+from claude_agent_py.wire.hooks.outputs import PostToolUseOutput
+from claude_agent_py.wire.tools.registry import typed_output
+
+_SHELLS: Final = frozenset({"Bash", "PowerShell"})
+_KEPT: Final = frozenset({"type", "filePath"})
+"""Texts that say what kind of output it is, or what the model wrote itself."""
+
+
+class WrongShapeError(ValueError):
+    """A replacement has not the shape of the output that it replaces."""
+
+
+def fitting(data: Mapping[str, Any], output: PostToolUseOutput) -> PostToolUseOutput:
+    """Give an answer whose replacement the CLI takes; text becomes the output of a shell or of `Read`.
+
+    Args:
+        data: The input of the hook.
+        output: What the handler answered.
+
+    Raises:
+        WrongShapeError: The CLI would ignore the replacement.
+    """
+    name, old, new = _name(data), data.get("tool_response"), output.updated_tool_output
+    if new is None:
+        return output
+    if isinstance(new, BaseModel):
+        new = _dumped(old, new)
+    if isinstance(new, str) and not isinstance(old, str):
+        new = _said(name, old, new)
+    if not _fits(name, old, new):
+        raise WrongShapeError(
+            f"updated_tool_output must have the shape of the output of {name} (input.tool_response), "
+            "or the CLI ignores it"
+        )
+    return output.model_copy(update={"updated_tool_output": new})
+
+
+def withheld(data: Mapping[str, Any], notice: str) -> PostToolUseOutput:
+    """Replace the output of a tool by a notice. Where the CLI may not take it, the turn ends, too."""
+    name, old = _name(data), data.get("tool_response")
+    if name.startswith("mcp__"):
+        return PostToolUseOutput(updated_mcp_tool_output=notice)
+    said = _said(name, old, notice)
+    new = said if said is not notice else _masked(old, notice)
+    is_sure = isinstance(new, str) or isinstance(typed_output(name, new), BaseModel)
+    return PostToolUseOutput(
+        updated_tool_output=new, continue_=None if is_sure else False, stop_reason=None if is_sure else notice
+    )
+
+
+def _name(data: Mapping[str, Any]) -> str:
+    return str(data.get("tool_name"))
+
+
+def _dumped(old: Any, new: BaseModel) -> JSONObject:
+    empty = {key: None for key, value in old.items() if value is None} if isinstance(old, Mapping) else {}
+    return {**empty, **new.model_dump(mode="json", by_alias=True, exclude_none=True)}
+
+
+def _fits(name: str, old: Any, new: Any) -> bool:
+    """Tell whether the CLI takes a replacement. Where it may not, no: its own rules are stricter than our models."""
+    if name.startswith("mcp__"):
+        return isinstance(new, str | list)
+    if not isinstance(old, Mapping):
+        return type(old) is type(new)
+    if not isinstance(new, Mapping) or any(
+        value is None and old.get(key, "") is not None for key, value in new.items()
+    ):
+        return False
+    if name not in _SHELLS and not old.keys() <= new.keys():
+        return False
+    return isinstance(typed_output(name, new), BaseModel) or not isinstance(typed_output(name, old), BaseModel)
+
+
+def _said(name: str, old: Any, text: str) -> Any:
+    """Make text the output of a tool that gives text; give the text itself for the others."""
+    if not isinstance(old, Mapping):
+        return text
+    if name in _SHELLS:
+        return _shell_output(old, text)
+    return _file_output(old, text) if name == "Read" else text
+
+
+def _shell_output(old: Mapping[str, Any], text: str) -> JSONObject:
+    kept = {key: old[key] for key in ("interrupted", "backgroundTaskId") if key in old}  # no path to the whole output
+    return {"stdout": text, "stderr": "", "interrupted": False, "isImage": False, **kept}
+
+
+def _file_output(old: Mapping[str, Any], text: str) -> JSONObject:
+    file = old.get("file")
+    path = file.get("filePath", "") if isinstance(file, Mapping) else ""
+    lines = text.count("\n") + 1
+    content = {"filePath": path, "content": text, "numLines": lines, "startLine": 1, "totalLines": lines}
+    return {"type": "text", "file": content}
+
+
+def _masked(value: Any, notice: str) -> Any:
+    if isinstance(value, str):
+        return notice
+    if isinstance(value, list):
+        return [_masked(one, notice) for one in value]
+    if isinstance(value, Mapping):
+        return {key: one if key in _KEPT else _masked(one, notice) for key, one in value.items()}
+    return value

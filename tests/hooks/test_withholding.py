@@ -1,0 +1,116 @@
+"""Replacing the output of a tool, and withholding it when that fails."""
+
+from typing import Any
+
+import anyio
+import pytest
+
+from claude_agent_py.errors import HandlerError
+from claude_agent_py.hooks import HookDispatcher, HookMatcher
+from claude_agent_py.protocol.handlers import HandlerContext
+from claude_agent_py.wire.hooks import PostToolUseOutput
+from claude_agent_py.wire.tools import BashOutput
+
+pytestmark = pytest.mark.anyio
+
+SHELL = {"stdout": "sk-secret", "stderr": "sk-secret", "interrupted": False, "isImage": False}
+FILE: dict[str, Any] = {
+    "type": "text",
+    "file": {"filePath": "/f", "content": "sk-secret", "numLines": 1, "startLine": 1, "totalLines": 1},
+}
+WRITTEN: dict[str, Any] = {
+    "type": "create",
+    "filePath": "/f",
+    "content": "sk-secret",
+    "structuredPatch": [],
+    "originalFile": None,
+}
+MCP = [{"type": "text", "text": "sk-secret"}]
+
+
+def raises(input: Any, context: Any) -> None:
+    raise RuntimeError
+
+
+def replaces(value: Any) -> Any:
+    return lambda input, context: PostToolUseOutput(updated_tool_output=value)
+
+
+async def answer(tool: str, response: Any, handler: Any, **how: Any) -> tuple[dict[str, Any], list[HandlerError]]:
+    errors: list[HandlerError] = []
+    dispatcher = HookDispatcher({"PostToolUse": [HookMatcher(None, handler, **how)]}, report=errors.append)
+    [group] = dispatcher.initialize_field()["PostToolUse"]
+    assert "onFailure" not in group
+    data = {"hook_event_name": "PostToolUse", "tool_name": tool, "tool_input": {}, "tool_response": response}
+    with anyio.fail_after(30):
+        reply = await dispatcher.answer(group["hookCallbackIds"][0], data, "t1", HandlerContext(request_id="r1"))
+    return reply, errors
+
+
+@pytest.mark.parametrize(
+    ("tool", "response", "value", "sent"),
+    [
+        ("Bash", SHELL, "gone", {**SHELL, "stdout": "gone", "stderr": ""}),
+        ("Bash", {**SHELL, "persistedOutputPath": "/p"}, "gone", {**SHELL, "stdout": "gone", "stderr": ""}),
+        (
+            "Bash",
+            SHELL,
+            BashOutput(stdout="x", stderr="", interrupted=False, is_image=False),
+            {**SHELL, "stdout": "x", "stderr": ""},
+        ),
+        ("Read", FILE, "gone", {**FILE, "file": {**FILE["file"], "content": "gone"}}),
+        ("mcp__s__t", MCP, "gone", "gone"),
+        ("Odd", {"a": 1}, {"a": 2, "b": 3}, {"a": 2, "b": 3}),
+    ],
+)
+async def test_a_replacement_is_sent_in_the_shape_of_the_tool(tool: str, response: Any, value: Any, sent: Any) -> None:
+    reply, errors = await answer(tool, response, replaces(value))
+    assert errors == []
+    new = reply["hookSpecificOutput"]["updatedToolOutput"]
+    assert new == sent
+
+
+@pytest.mark.parametrize(
+    ("tool", "response", "value"),
+    [
+        ("Bash", SHELL, {"stdout": "gone"}),
+        ("Bash", SHELL, ["gone"]),
+        ("Read", FILE, {"type": "text"}),
+        ("Bash", {**SHELL, "rawOutputPath": "sk-secret"}, {**SHELL, "stdout": "", "stderr": "", "rawOutputPath": None}),
+        ("Write", WRITTEN, "gone"),
+        ("Write", WRITTEN, {"type": "create", "filePath": "/f", "content": "gone", "structuredPatch": []}),
+        ("mcp__s__t", MCP, {"text": "gone"}),
+        ("Odd", {"a": "sk-secret"}, {"b": 3}),
+    ],
+)
+async def test_a_replacement_that_the_cli_would_ignore_withholds_the_output(
+    tool: str, response: Any, value: Any
+) -> None:
+    reply, [error] = await answer(tool, response, replaces(value))
+    assert "must have the shape" in error.reason
+    assert "Output withheld" in str(reply["hookSpecificOutput"])
+    assert "sk-secret" not in str(reply)
+
+
+@pytest.mark.parametrize(
+    ("tool", "response", "ends_the_turn"),
+    [
+        ("Bash", SHELL, False),
+        ("Read", FILE, False),
+        ("Write", WRITTEN, False),
+        ("mcp__s__t", MCP, False),
+        ("Odd", {"a": ["sk-secret"], "n": 1}, True),
+        ("Odd", "sk-secret", False),
+    ],
+)
+async def test_a_redaction_that_fails_withholds_the_output(tool: str, response: Any, ends_the_turn: bool) -> None:
+    reply, [error] = await answer(tool, response, raises, on_failure="block")
+    assert "RuntimeError" in error.reason
+    assert "Output withheld" in str(reply["hookSpecificOutput"])
+    assert "sk-secret" not in str(reply)
+    assert (reply.get("continue") is False) == ends_the_turn
+
+
+async def test_a_hook_that_may_fail_leaves_the_output() -> None:
+    assert (await answer("Bash", SHELL, raises))[0] == {}
+    assert (await answer("Bash", SHELL, replaces({"stdout": ""}), on_failure="continue"))[0] == {}
