@@ -38,7 +38,7 @@ REVIEWER = AgentDefinition(description="Reviews code", prompt="You review code."
 DIGGER = AgentDefinition(description="d", prompt="p", max_turns=3)
 QUIET_PLUGIN = PluginConfig(path=Path("p"), skip_mcp_discovery=True)
 SANDBOX = SandboxSettings.model_validate({"enabled": True, "network": {"allowed_domains": ["a"]}})
-SESSION = str(uuid.uuid4())
+SESSION = "5f0d2c6e-8f7a-4c1b-9a55-1d3a0f6a7b21"
 
 
 def handler(*_: object) -> None:
@@ -158,6 +158,11 @@ def test_what_is_said_to_use_instead_exists() -> None:
         ({"mcp_servers": {"a": "x"}}, "mcp_servers: server 'a' must be an MCP server, not str"),
         ({"mcp_servers": {"": MCPStdioServer(command="x")}}, "mcp_servers: '' is no name of a server"),
         ({"mcp_servers": [MCPStdioServer(command="x")]}, "give servers by name"),
+        ({"mcp_servers": [ToolServer("s"), ToolServer("s")]}, "mcp_servers: two servers are named 's'"),
+        (
+            {"mcp_servers": {"a.b": ToolServer("x"), "a_b": ToolServer("y")}},
+            "'a.b' and 'a_b' would have the same names",
+        ),
         ({"mcp_servers": 5}, "mcp_servers: must map names to servers, or be the path of a file, not int"),
         ({"hooks": {"PreToolUse": [lambda: 1]}}, "must take two arguments: the input and the context"),
         ({"hooks": {"PreToolUs": [handler]}}, "hooks: there is no hook event 'PreToolUs'; did you mean 'PreToolUse'?"),
