@@ -202,10 +202,34 @@ def mcp_servers(value: Any) -> dict[str, Any] | Path:
         inner = value.get("mcpServers")
         servers = inner if len(value) == 1 and isinstance(inner, Mapping) and "command" not in inner else value
     elif isinstance(value, Iterable):
-        servers = {getattr(server, "name", ""): server for server in value}
+        servers = _by_name(value)
     else:
         raise ValueError(f"must map names to servers, or be the path of a file, not {type(value).__name__}")
-    return {_server_name(name): _mcp_server(name, server) for name, server in servers.items()}
+    _check_prefixes([_server_name(name) for name in servers])
+    return {name: _mcp_server(name, server) for name, server in servers.items()}
+
+
+def _by_name(servers: Iterable[Any]) -> dict[str, Any]:
+    named: dict[str, Any] = {}
+    for server in servers:
+        name = getattr(server, "name", "")
+        if name and name in named:
+            raise ValueError(f"two servers are named {name!r}")
+        named[name] = server
+    return named
+
+
+def _check_prefixes(names: list[str]) -> None:
+    """Refuse names that are different here and one for the CLI: rules for one would hold for the other."""
+    if len(names) < 2:
+        return
+    from claude_agent_py.tools.names import mcp_server_name
+
+    prefixes: dict[str, str] = {}
+    for name in names:
+        other = prefixes.setdefault(mcp_server_name(name), name)
+        if other != name:
+            raise ValueError(f"the tools of the servers {other!r} and {name!r} would have the same names")
 
 
 def _server_name(name: Any) -> str:
