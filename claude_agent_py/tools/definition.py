@@ -115,7 +115,8 @@ class Tool(Generic[P, R]):
     search_hint: str | None = None
     """A few words by which a search finds it."""
     max_result_chars: int = INLINE_CHARS
-    """How much text a result may have, counted in UTF-16 code units. More than the CLI's 50 000 is asked of it."""
+    """How much text a result may have, counted in UTF-16 code units. More than the CLI's 50 000 is asked of it. The
+    note that something was cut always stands, also where it alone is longer than this."""
     overflow: OverflowPolicy = "truncate"
     overflow_directory: Path | None = None
     encoder: Encoder = field(default_factory=JSONEncoder)

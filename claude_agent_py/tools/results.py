@@ -6,7 +6,7 @@ that an encoder writes later. And it owns cutting down what is too long. A tool 
 
 import json
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -16,7 +16,7 @@ from anyio import to_thread
 from claude_agent_py.errors import ToolError
 from claude_agent_py.formatting.encoders import Encoder, clean_text, plain
 from claude_agent_py.formatting.media import File, Media, from_bytes, is_media, mcp_block
-from claude_agent_py.formatting.truncation import text_length, truncate
+from claude_agent_py.formatting.truncation import text_length, truncate, truncation_note
 from claude_agent_py.wire.base import JSONObject
 
 OverflowPolicy: TypeAlias = Literal["truncate", "file", "error"]
@@ -148,13 +148,19 @@ async def fitting(text: str, limit: SizeLimit) -> str:
     if limit.policy == "error":
         raise ToolError(f"the result has {total:,} characters, more than the {limit.chars:,} allowed; ask for less")
     if limit.policy == "truncate":
-        return truncate(text, limit.chars)
+        return _cut(text, limit.chars, truncation_note)
     path = await to_thread.run_sync(_spill, text, limit.directory)
-    return truncate(
+    return _cut(
         text,
         limit.chars,
-        note=lambda kept, total: f"\n\n[the first {kept:,} of {total:,} characters; all of it is in {path}]",
+        lambda kept, total: f"\n\n[the first {kept:,} of {total:,} characters; all of it is in {path}]",
     )
+
+
+def _cut(text: str, chars: int, note: Callable[[int, int], str]) -> str:
+    """Cut a text, with a note. Where the limit has no room for the note, it stands alone: a cut is never silent."""
+    alone = note(0, text_length(text))
+    return truncate(text, chars, note=note) if text_length(alone) < chars else alone.strip()
 
 
 async def _fitting_file(medium: Media, limit: SizeLimit) -> Media:

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from claude_agent_py.tools.context import ToolContext
     from claude_agent_py.tools.definition import Tool
 
+_NO_FAILURES = (KeyboardInterrupt, GeneratorExit, BaseExceptionGroup)
+"""What a tool may raise beside cancellation that is not about the tool. (A group that is no `Exception` may hold
+any of these.)"""
+
 Report: TypeAlias = Callable[[HandlerError], object]
 """Is told of a tool that failed and did not mean to; the exception is the error's `__cause__`."""
 
@@ -95,9 +99,13 @@ async def outcome_of(
         told = await written(result, encoder or tool.encoder, tool.size_limit)
     except ToolError as error:
         return failed(tool.name, error)
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
+        if not isinstance(error, Exception) and isinstance(error, (*_NO_FAILURES, get_cancelled_exc_class())):
+            raise
         (report or log_failure)(_reported(tool, error))
-        return failed(tool.name, error if isinstance(error, Exception) else ToolError(f"{tool.name} tried to exit"))
+        return failed(
+            tool.name, error if isinstance(error, Exception) else ToolError(f"{tool.name} tried to end the program")
+        )
     return ToolOutcome(told=told, value=value)
 
 

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from types import SimpleNamespace
+from types import SimpleNamespace, new_class
 from typing import Annotated, Any, TypeAlias, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
@@ -87,7 +87,9 @@ class Parameters:
         known = {**(namespace or {}), **_closure(_target(function))}
         hints = _hints(function, specs, known, tool)
         self.context_name = next((name for name, hint in hints.items() if _is_context(hint)), None)
-        self._open = any(spec.kind is spec.VAR_KEYWORD for spec in specs)
+        further = [spec.name for spec in specs if spec.kind is spec.VAR_KEYWORD]
+        self._open = bool(further)
+        self._further: Any = hints.get(further[0], Any) if further else Any
         self._parameters = [
             _Parameter(spec, hints.get(spec.name, Any), f"p{index}")
             for index, spec in enumerate(specs)
@@ -101,13 +103,21 @@ class Parameters:
 
     def _built(self, namespace: Mapping[str, Any]) -> type[BaseModel]:
         fields: dict[str, Any] = {item.field: self._definition(item) for item in self._parameters}
-        config = ConfigDict(extra="allow" if self._open else "forbid", protected_namespaces=())
         try:
-            model = create_model(f"{self.tool}_input", __config__=config, **fields)
+            model = create_model(f"{self.tool}_input", __base__=self._base(), **fields)
             model.model_rebuild(raise_errors=False, _types_namespace=namespace)
         except PydanticUserError as error:
             raise OptionsError(f"{self._culprit()}: {error.message}", option=f"tool {self.tool!r}") from error
         return model
+
+    def _base(self) -> type[BaseModel]:
+        """Give an empty model that says what fields there may be beside the parameters: those of `**name: type`."""
+        body: dict[str, Any] = {
+            "model_config": ConfigDict(extra="allow" if self._open else "forbid", protected_namespaces=())
+        }
+        if self._open:
+            body["__annotations__"] = {"__pydantic_extra__": dict[str, self._further]}  # type: ignore[name-defined]
+        return new_class("Base", (BaseModel,), exec_body=lambda namespace: namespace.update(body))
 
     def _definition(self, item: _Parameter) -> tuple[Any, Any]:
         own = Field(alias=item.spec.name, description=self._descriptions.get(item.spec.name))

@@ -138,3 +138,10 @@ async def test_a_text_file_is_cut_too() -> None:
     [file] = told.media
     assert isinstance(file, File)
     assert len(file.data) <= 100
+
+
+@pytest.mark.parametrize(("policy", "note"), [("file", "all of it is in"), ("truncate", "truncated")])
+async def test_a_cut_is_never_silent(tmp_path: Path, policy: Any, note: str) -> None:
+    told = await written(as_result("x" * 1000), JSONEncoder(), SizeLimit(chars=20, policy=policy, directory=tmp_path))
+    assert note in told.text
+    assert "xxx" not in told.text

@@ -206,14 +206,19 @@ async def test_wrong_arguments_are_told_field_by_field(caplog: pytest.LogCapture
     assert not caplog.records
 
 
-async def test_a_tool_that_exits_fails() -> None:
+class Leaving(BaseException):
+    """What is no `Exception`, as some libraries raise."""
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), Leaving()])
+async def test_a_tool_that_exits_fails(error: BaseException) -> None:
     @tool
     def leave() -> None:
-        raise SystemExit(3)
+        raise error
 
     outcome = await outcome_of(leave, {}, ToolContext())
 
-    assert outcome.told.text == "leave tried to exit"
+    assert outcome.told.text == "leave tried to end the program"
 
 
 async def test_a_value_without_a_json_form_is_a_failure() -> None:

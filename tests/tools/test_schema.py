@@ -425,3 +425,14 @@ def test_a_schema_written_by_hand() -> None:
     assert bound(made, {"a": "anything"}) == {"a": "anything"}
     with pytest.raises(OptionsError, match="object"):
         Tool.from_schema("add", "Adds.", {"type": "array"}, print)
+
+
+def test_further_arguments_are_checked_where_they_have_a_type() -> None:
+    def f(a: int, **more: int) -> Any:
+        return more
+
+    made = tool(f)
+    assert made.input_schema["additionalProperties"] == {"type": "integer"}
+    assert made.parameters.bind({"a": 1, "b": 2}, None) == ([], {"a": 1, "b": 2})
+    with pytest.raises(ToolInputError, match="b: Input should be a valid integer"):
+        made.parameters.bind({"a": 1, "b": "x"}, None)
