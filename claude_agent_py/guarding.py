@@ -33,7 +33,7 @@ async def answer_of(
         handler: An async function, or a plain one, which runs in a worker thread.
         args: What it is called with.
         read: Makes the answer of the returned value, or raises ValueError where it is none.
-        timeout: In seconds; None waits for ever. A plain function that is too slow runs on, and its result is dropped.
+        timeout: In seconds; None sets no limit. A plain function that is too slow runs on; its result is dropped.
         cancellation: Set when the time is over, so that a plain function can notice.
 
     Raises:

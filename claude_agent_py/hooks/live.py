@@ -2,7 +2,8 @@
 
 Owns the order of things: a new hook can answer before the CLI knows of it, and one that goes answers until the CLI
 knows that it is gone, so that a guard is never asked in vain. The CLI takes the whole set anew each time; hooks that
-are pending at that moment it withdraws, and it does not run the tool calls that they guard.
+are pending at that moment it withdraws, of whatever event. It does not run the tool calls that they guard, nor send the
+prompts; for other events a withdrawn hook had no opinion.
 """
 
 from collections.abc import Mapping

@@ -39,7 +39,8 @@ class HookMatcher:
             which): exact names (`"Bash"`, `"Write|Edit"`) or a JavaScript regular expression (`"mcp__.*"`); None
             matches all.
         handler: One handler or several; several run at the same time.
-        timeout: How long a handler may take, in seconds; None means for ever (the turn waits).
+        timeout: How long a handler may take, in seconds; None sets no limit here (the turn waits, until the CLI
+            gives up by itself after 600 s).
         on_failure: What happens when a handler raises, is too slow, or returns what is no answer: `"block"` stops what
             the event guards (for PostToolUse: the model reads a notice in place of the output), `"continue"` reports
             it and goes on. None means `"block"` for PreToolUse,

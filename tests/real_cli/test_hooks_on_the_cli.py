@@ -278,6 +278,52 @@ async def test_the_strictest_of_several_wins(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+async def test_a_guard_sees_the_input_before_another_hook_changed_it(tmp_path: Path) -> None:
+    commands: list[str] = []
+
+    def guard(input: PreToolUseInput, context: HookContext) -> PreToolUseOutput | None:
+        commands.append(input.tool_input["command"])
+        return PreToolUseOutput(permission_decision="deny") if "new" in commands[-1] else None
+
+    def change(input: PreToolUseInput, context: HookContext) -> PreToolUseOutput:
+        return PreToolUseOutput(updated_input={"command": "touch new"})
+
+    with ScriptedModel([shell("touch old"), text("done")]) as model:
+        hooks = {"PreToolUse": [change, guard]}
+        await go(model.options(cwd=tmp_path, permission_mode="bypassPermissions", hooks=hooks))
+    assert commands == ["touch old"]
+    assert [path.name for path in tmp_path.iterdir()] == ["new"]  # as docs/hooks.md warns
+
+
+@pytest.mark.parametrize(
+    ("event", "output", "lets"),
+    [("PreToolUse", {"permission_decision": "deny"}, False), ("PostToolUse", {"updated_tool_output": "gone"}, True)],
+)
+async def test_changing_the_hooks_withdraws_those_that_are_pending(
+    tmp_path: Path, event: str, output: Any, lets: bool
+) -> None:
+    asked, changed = anyio.Event(), anyio.Event()
+
+    async def hook(input: HookInput, context: HookContext) -> Any:
+        asked.set()
+        await changed.wait()
+        return output
+
+    async def change(client: Client) -> None:
+        await asked.wait()
+        await client.hooks.add("Notification", lambda input, context: None)
+        changed.set()
+
+    with ScriptedModel([shell("touch ran; echo the-output"), text("done")]) as model:
+        options = model.options(cwd=tmp_path, permission_mode="bypassPermissions", hooks={event: [hook]})
+        with anyio.fail_after(60):
+            async with Client(options) as client, anyio.create_task_group() as group:
+                group.start_soon(change, client)
+                await client.query("go", until="idle")
+    assert (tmp_path / "ran").exists() == lets
+    assert ("the-output" in result_of(model)) == lets
+
+
 async def test_a_matcher_selects_the_tool(tmp_path: Path) -> None:
     counts: Counter[str] = Counter()
 
