@@ -75,6 +75,8 @@ class MCPControls(ControlsBase):
         Raises:
             OptionsError: A configuration is wrong; nothing was sent.
         """
+        if not isinstance(servers, Mapping):
+            raise OptionsError("give servers by name: {name: server}", option="mcp_servers")
         configs = {name: self._server_config(name, server) for name, server in servers.items()}
         fresh = self._not_hosted_yet(servers)
         replaced = {name: server for name, server in self._hosted.items() if name in fresh}
@@ -191,6 +193,11 @@ class MCPControls(ControlsBase):
         if isinstance(server, MCPHTTPServer | MCPSSEServer):
             return server.to_wire()
         raise OptionsError(f"server {name!r}: {type(server).__name__} is no MCP server", option="mcp_servers")
+
+    @property
+    def hosted_names(self) -> set[str]:
+        """The names of the servers in this process."""
+        return set(self._hosted)
 
     @property
     def _hosted(self) -> Mapping[str, Any]:

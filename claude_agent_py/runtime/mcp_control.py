@@ -6,6 +6,7 @@ Owns the waiting. The requests themselves, and their documentation, are in `cont
 from __future__ import annotations
 
 from collections.abc import Mapping
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 FIRST_PAUSE: Final = 0.05
 LONGEST_PAUSE: Final = 0.5
 """Between two looks at the servers, in seconds: the CLI does not tell when one is up."""
+
+LISTED_WITHIN: Final = 5.0
+"""How long a server of this process may be missing in the list, in seconds; then the CLI does not want it."""
 
 
 class MCPControl:
@@ -45,11 +49,13 @@ class MCPControl:
             MCPNotReadyError: Some are still being connected; `servers` names them. They go on.
         """
         pending: list[str] = []
-        pause = FIRST_PAUSE
+        pause, listed_by = FIRST_PAUSE, monotonic() + LISTED_WITHIN
         with anyio.move_on_after(timeout):
             while True:
                 servers = await self.status()
                 pending = [server.name for server in servers if server.status == "pending"]
+                if monotonic() < listed_by:  # at first the CLI does not list those in this process
+                    pending += sorted(self._controls.hosted_names - {server.name for server in servers})
                 if not pending:
                     return servers
                 await anyio.sleep(pause)

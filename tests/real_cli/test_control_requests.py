@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import anyio
 import pytest
 
-from claude_agent_py import Client, ControlRejectedError, MCPNotReadyError
+from claude_agent_py import Client, ControlRejectedError, MCPNotReadyError, OptionsError
 from claude_agent_py.permissions import Allow
 from claude_agent_py.runtime.controls import SessionControls
 from claude_agent_py.runtime.controls_base import ControlsBase
@@ -394,3 +394,11 @@ async def test_servers_in_this_process_are_set_and_replaced_while_the_session_ru
     assert "Hello, Ann!" in told[0]
     assert "Farewell, Ann!" in told[1]
     assert "No such tool" in told[2]
+
+
+async def test_servers_are_set_by_name() -> None:
+    with ScriptedModel([]) as model, anyio.fail_after(30):
+        async with Client(model.options()) as client:
+            servers: Any = [SERVER]
+            with pytest.raises(OptionsError, match="by name"):
+                await client.mcp.set_servers(servers)

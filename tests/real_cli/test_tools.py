@@ -441,9 +441,11 @@ async def test_a_server_of_the_mcp_package() -> None:
     script: list[Any] = [Reply(tool_use(name_of("add"), {"a": 1, "b": 2}, id="toolu_add")), text("3, it says")]
     with ScriptedModel(script) as model, anyio.fail_after(60):
         async with Client(model.options(mcp_servers={"helper": server})) as client:
+            at_once = await client.mcp.ready(timeout=20)
             result: RunResult = await client.query("go")
             [status] = [item for item in await client.mcp.status() if item.name == "helper"]
 
+    assert [(item.name, item.status) for item in at_once] == [("helper", "connected")]
     assert status.status == "connected"
     assert result.tool_calls[0].text == "3" or result.tool_calls[0].structured is not None
     assert result.text == "3, it says"
