@@ -32,6 +32,7 @@ class AgentFile:
 def load_agents(directory: str | Path, *, unknown: Unknown = "error") -> dict[str, AgentDefinition]:
     """Read all agents of a directory (`*.md`, also in folders below it) and give them by name. Blocks while it reads.
 
+    A `README.md` without front matter is left out.
     `unknown` says what happens to a field that is not known. Needs the extra `agents`.
 
     Raises:
@@ -44,11 +45,18 @@ def load_agents(directory: str | Path, *, unknown: Unknown = "error") -> dict[st
         raise OptionsError(f"there is no directory {root}", option="agents")
     found: dict[str, tuple[Path, AgentDefinition]] = {}
     for path in sorted(root.rglob("*.md")):
+        if _is_about_the_folder(path):
+            continue
         agent = read_agent(path, unknown=unknown)
         if agent.name in found:
             raise OptionsError(f"{path} and {found[agent.name][0]} both define {agent.name!r}", option="agents")
         found[agent.name] = (path, agent.definition)
     return {name: definition for name, (_, definition) in found.items()}
+
+
+def _is_about_the_folder(path: Path) -> bool:
+    """Tell whether it is a `README.md` without front matter, and so no agent."""
+    return path.name.lower() == "readme.md" and not path.read_bytes().lstrip(b"\xef\xbb\xbf").startswith(b"---")
 
 
 def read_agent(source: str | Path, *, unknown: Unknown = "error") -> AgentFile:

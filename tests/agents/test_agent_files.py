@@ -171,3 +171,11 @@ def test_agents_are_defined_without_reading_pyyaml() -> None:
     code = "import sys, claude_agent_py.options; print('yaml' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_a_readme_is_no_agent(tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("# Our agents")
+    (tmp_path / "one.md").write_text("---\nname: one\ndescription: d\n---\nWork.")
+    assert list(load_agents(tmp_path)) == ["one"]
+    (tmp_path / "README.md").write_text("---\ndescription: d\n---\nRead.")
+    assert sorted(load_agents(tmp_path)) == ["README", "one"]
