@@ -200,7 +200,7 @@ class ClientOptions(ConfigModel):
     """Handler for plans that want approval: `(plan, context) -> ...`. Without it, `can_use_tool` is asked; without
     both, there are no plans to approve."""
     on_elicitation: Handler = None
-    """Handler for MCP servers that ask for input. Without it, they are declined."""
+    """Handler for MCP servers that ask for input. Without it and without an inbox, they are told `cancel`."""
     on_user_dialog: Handler = None
     """Handler for dialogs that the CLI wants shown."""
     supported_dialog_kinds: Annotated[Sequence[str] | None, _reads(read.names)] = None
