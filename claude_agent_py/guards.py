@@ -27,7 +27,7 @@ def guard(policy: Policy, *, timeout: float | None = None) -> HookMatcher:
 
     ::
 
-        ClientOptions(hooks={"PreToolUse": [guard(within("/work/repo"))]})
+        ClientOptions(hooks={"PreToolUse": [guard(within("repo"))]})
 
     What it denies does not run, whatever else would allow it; `interrupt=True` also ends the turn. `Allow` and None
     leave the call to the usual permission check: a guard approves nothing. Of an `Allow`, `updated_input` is used (the
