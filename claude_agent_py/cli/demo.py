@@ -105,15 +105,22 @@ class _Offline:
         self._model.__exit__(*exc)
 
 
+async def _watched(client: Client, view: Screen) -> RunResult:
+    """Do the main job, with its tasks on the screen."""
+    run = client.query(PROMPT, until="idle", timeout=600)
+    async with anyio.create_task_group() as group:
+        group.start_soon(view.watch, client.tasks)
+        await run.result()
+        group.cancel_scope.cancel()
+    return await run
+
+
 async def _show(options: ClientOptions, view: Screen) -> RunResult:
     """Run the main job and show it."""
     async with Client(options) as client:
         view.say(f"Claude Code {client.info.claude_code_version or ''} is up (pid {client.pid}).")
         view.say(f"> {PROMPT}")
-        async with anyio.create_task_group() as group:
-            group.start_soon(view.watch, client.tasks)
-            result = await client.query(PROMPT, until="idle", timeout=600)
-            group.cancel_scope.cancel()
+        result = await _watched(client, view)
         view.finish(client.tasks)
         for task in client.tasks.roots:
             outcome = await task.wait(timeout=60)
