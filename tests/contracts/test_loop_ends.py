@@ -267,8 +267,10 @@ def test_run_sync_raises_what_the_run_raises(options: MakeOptions, tmp_path: Pat
 # Whole programs --------------------------------------------------------------------------------------------------
 
 PROGRAM = """
+    import signal
     import sys
     import anyio
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job inherits that it is ignored
     from claude_agent_py import Client, ClientOptions, query
 
     async def main():
