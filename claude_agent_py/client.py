@@ -130,11 +130,13 @@ class Client(SessionControls):
                 long as the bound; `leave` returns at once and lets them finish, for as long as the event loop runs:
                 hooks, permissions and tools still answer, listeners are still told, tasks can still be awaited.
 
-        Cancelling stops the waiting; the session ends all the same. Open runs end with `ConnectionClosedError`.
+        Cancelling stops the waiting; the session ends all the same. Open runs end with `ConnectionClosedError`. In a
+        handler, listener or tool of the session this returns when the end has begun: the end waits for them.
         """
         self._is_closed = True
-        await self._session.close(tasks=tasks)
-        if self._connected is not None:
+        from_within = CURRENT.get() is self
+        await self._session.close(tasks=tasks, wait=not from_within)
+        if self._connected is not None and not from_within:
             await self._connected.wait()  # it gives up when it sees that the client is closed
 
     async def __aenter__(self) -> Self:

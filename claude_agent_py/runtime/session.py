@@ -173,6 +173,8 @@ class Session:
     def _on_over(self, reason: ClaudeAgentError) -> None:
         self.tasks.process_exited(str(reason).splitlines()[0])
         self.features.end()
+        if self._launched is not None:
+            self._launched.plan.clean_up()
         if isinstance(reason, ConnectionClosedError):  # closed, and not just without its CLI
             self.cancel_dependents()
 
@@ -262,13 +264,14 @@ class Session:
 
     # Closing -----------------------------------------------------------------------------------------------------
 
-    async def close(self, *, tasks: TasksAtClose = "stop") -> None:
+    async def close(self, *, tasks: TasksAtClose = "stop", wait: bool = True) -> None:
         """End the session. Idempotent, and bounded by `Timeouts.close`; after it no process and no worker is left.
 
         `tasks` says what becomes of the background tasks that still run: `stop` ends them, `wait` waits for them (at
         most as long as the bound), `leave` returns at once and lets them finish, as long as the event loop runs: the
         session ends when nothing is at work any more, and what the CLI asks meanwhile is answered as ever. To close
-        again changes nothing then. Cancelling stops the waiting, not the end of the session.
+        again changes nothing then. Cancelling stops the waiting, not the end of the session. Without `wait` it returns
+        when the end has begun.
         """
         if self._connection is None or self._is_left:
             return
@@ -282,7 +285,7 @@ class Session:
         finally:
             left = max(BUSY_GRACE, patience - (anyio.current_time() - started))
             self._connection.request_close(grace=self._grace(self._connection, left), leave=tasks == "leave")
-        if tasks != "leave":
+        if wait and tasks != "leave":
             await self._shut(grace=None)
 
     async def _end_tasks(self, connection: Connection, tasks: TasksAtClose, limit: float) -> None:
@@ -311,8 +314,6 @@ class Session:
     async def _shut(self, *, grace: float | None) -> None:
         if self._connection is not None:
             await self._connection.close(grace=grace)
-        if self._launched is not None:
-            self._launched.plan.clean_up()
 
     def request_close(self) -> None:
         """End the session soon, by force; for finalizers: returns at once, from any thread."""

@@ -333,9 +333,11 @@ async def test_a_handler_may_use_the_client(start: MakeClient) -> None:
 @pytest.mark.parametrize("kind", ["handler", "listener"])
 async def test_a_handler_may_close_the_client(start: MakeClient, kind: str) -> None:
     clients: list[Client] = []
+    returned: list[bool] = []
 
     async def closes(*args: Any) -> Any:
         await clients[0].close()
+        returned.append(True)
 
     said = [frames.can_use_tool("r1")] if kind == "handler" else tasks_that_end(1)
     options = {"can_use_tool": closes} if kind == "handler" else {"on_task_notification": closes}
@@ -347,6 +349,7 @@ async def test_a_handler_may_close_the_client(start: MakeClient, kind: str) -> N
             pass  # until the end
         await client.close()
     assert not client.is_open
+    assert returned == [True]
 
 
 async def test_listeners_may_be_given_outside_of_an_event_loop() -> None:

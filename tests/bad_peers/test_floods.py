@@ -6,7 +6,7 @@ from typing import Any
 
 import anyio
 import pytest
-from peers import MakeClient
+from peers import MakeClient, start_in_memory
 
 from claude_agent_py import Allow, AssistantMessage, Limits, ResultMessage, Run, UnknownMessage
 from claude_agent_py.testing import FakeCLI, frames, steps
@@ -35,11 +35,11 @@ async def grown_by(before: int) -> int:
     return tracemalloc.get_traced_memory()[0] - before
 
 
-async def test_messages_that_nobody_reads_cost_bounded_memory(start: MakeClient) -> None:
+async def test_messages_that_nobody_reads_cost_bounded_memory() -> None:
     """Both where somebody subscribed and does not read, and where nobody did."""
     fake = FakeCLI(steps.turn("one"), *flood(), steps.turn("two"))
     with anyio.fail_after(60):
-        async with start(fake, limits=SMALL) as client:
+        async with start_in_memory(fake, limits=SMALL) as client:
             await client.query("first")
             messages = client.messages()
             tracemalloc.start()
@@ -57,10 +57,10 @@ async def test_messages_that_nobody_reads_cost_bounded_memory(start: MakeClient)
     assert grown < 30 * KIBIBYTE * KIBIBYTE
 
 
-async def test_big_messages_that_belong_to_nobody_cost_bounded_memory(start: MakeClient) -> None:
+async def test_big_messages_that_belong_to_nobody_cost_bounded_memory() -> None:
     fake = FakeCLI(steps.turn("one"), *flood(1000, "x" * 50_000), steps.turn("two"))
     with anyio.fail_after(60):
-        async with start(fake, limits=SMALL) as client:
+        async with start_in_memory(fake, limits=SMALL) as client:
             await client.query("first")
             tracemalloc.start()
             before = tracemalloc.get_traced_memory()[0]
@@ -82,12 +82,12 @@ async def test_a_run_that_nobody_reads_gets_all_of_its_messages(start: MakeClien
             assert len((await first).messages) == 20_001
 
 
-async def test_partial_messages_are_not_kept(start: MakeClient) -> None:
+async def test_partial_messages_are_not_kept() -> None:
     """They are for who iterates; a run that is only awaited must not hold them."""
     deltas = frames.text_stream(*["x" * 1000] * 30_000)
     fake = FakeCLI(steps.wait_for_prompt(), frames.init(), steps.emit(*deltas), frames.result("all"))
     with anyio.fail_after(60):
-        async with start(fake) as client:
+        async with start_in_memory(fake) as client:
             tracemalloc.start()
             before = tracemalloc.get_traced_memory()[0]
             result = await client.query("first")
