@@ -10,7 +10,7 @@ from typing import Any, Final
 from anyio.abc import TaskGroup
 
 from claude_agent_py.errors import AuthenticationError, HandlerError, OptionsError
-from claude_agent_py.hooks import HookDispatcher
+from claude_agent_py.hooks import HookDispatcher, HookRun
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.permissions import PermissionDispatcher
 from claude_agent_py.runtime.above import Above
@@ -76,12 +76,15 @@ class Features:
         """The permission mode as the CLI said last; None before the first turn."""
         self._callers = Callers(tasks)
         self._is_tracking = False
+        self._announce: Callable[[Any], None] | None = None
+        """Shows something to who reads all messages of the session."""
         self._give_up: Callable[[str], None] | None = None
         """Ends the turn under way with an `AuthenticationError`."""
         self.has_ended = False
         """Whether nothing more comes from the CLI."""
         self._queues: list[ListenerQueue] = []
-        self.hooks = HookDispatcher(options.hooks, report=report)
+        on_run = self._note_hook_run if options.include_hook_events else None
+        self.hooks = HookDispatcher(options.hooks, report=report, on_run=on_run)
         self.permissions = PermissionDispatcher(
             report=report,
             can_use_tool=options.can_use_tool,
@@ -126,6 +129,11 @@ class Features:
         queue = ListenerQueue(function, self._report)
         self._queues.append(queue)
         return queue.put
+
+    def _note_hook_run(self, run: HookRun) -> None:
+        """Show that a handler ran: the CLI's own hook events say so of settings' command hooks only."""
+        if self._announce is not None:
+            self._announce(run)
 
     def _note_waiting(self, request_id: str, agent_id: str | None, waiting: bool) -> None:
         """Let the tasks know that one of them waits for a person, or no longer."""
@@ -194,6 +202,7 @@ class Features:
             connection.post("mcp_message", server_name=server_name, message=message)
 
         self.mcp.attach(send, workers, find_caller=self._callers.find)
+        self._announce = connection.readers.announce
         self._give_up = lambda why: connection.start_soon(_fail_turn, connection, why)
         self._tasks.observe(lambda events: None if self._is_tracking else connection.settle_soon())
 

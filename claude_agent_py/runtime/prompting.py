@@ -26,12 +26,13 @@ from claude_agent_py.runtime.run import InterruptReceipt, Run
 from claude_agent_py.tasks import Task, TaskManager
 
 if TYPE_CHECKING:
+    from claude_agent_py.hooks import HookRun
     from claude_agent_py.runtime.listeners import HandlerFailed
     from claude_agent_py.runtime.subagents import Subagent
     from claude_agent_py.wire.frames import Message
     from claude_agent_py.wire.unknown import MalformedFrame
 
-    SessionMessage: TypeAlias = Message | MalformedFrame | HandlerFailed
+    SessionMessage: TypeAlias = Message | MalformedFrame | HandlerFailed | HookRun
 
 logger = logging.getLogger("claude_agent_py")
 

@@ -15,6 +15,7 @@ from claude_agent_py import (
     HookInput,
     HookMatcher,
     HookOutput,
+    HookRun,
     Hooks,
     HookStoppedError,
     PermissionRequestOutput,
@@ -571,3 +572,20 @@ async def test_the_events_that_can_be_caused_here_come_and_are_typed(tmp_path: P
         "MessageDisplay",
     }
     assert caused <= set(seen), caused - set(seen)
+
+
+async def test_hook_events_say_which_handler_ran() -> None:
+    async def look(input: PreToolUseInput, context: HookContext) -> None:
+        """No opinion."""
+
+    with ScriptedModel([shell("true"), text("done")]) as model:
+        async with Client(model.options(include_hook_events=True, hooks={"PreToolUse": [look]})) as client:
+            with anyio.fail_after(30):
+                await client.query("go")
+                ran = []
+                async for message in client.messages():
+                    if isinstance(message, HookRun):
+                        ran.append(message)
+                        break
+    assert [(run.event, run.error, run.output) for run in ran] == [("PreToolUse", None, {})]
+    assert "look" in ran[0].handler
