@@ -18,6 +18,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Protocol, cast
 
 from claude_agent_py.testing import messages_api
+
+READ_PAUSE: Final = 0.4
+"""How long a peer has to read what was written before its connection is broken, in seconds. Nothing tells when it has; a
+busy machine takes its time."""
 from claude_agent_py.testing.gate import POLL, Gate
 from claude_agent_py.testing.script import Answer, CutStream, Failure, Reply
 
@@ -215,7 +219,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._write(pending + _chunk(event.encode()) + b"0\r\n\r\n")
 
     def _reset(self) -> None:
-        time.sleep(POLL)  # what was written before must be read, else the reset overtakes it
+        time.sleep(READ_PAUSE)  # what was written before must be read, else the reset overtakes it
         self._owner.reset(self.connection)
         self.close_connection = True
 
