@@ -5,8 +5,7 @@ business.
 """
 
 import itertools
-import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 import anyio
@@ -14,15 +13,12 @@ import anyio
 from claude_agent_py.errors import ClaudeAgentError, OptionsError, RunTimeoutError
 from claude_agent_py.protocol.engine import Engine
 from claude_agent_py.protocol.events import Event, MessageReceived, RunEnded
-from claude_agent_py.protocol.ports import ControlPort
 from claude_agent_py.protocol.turns import RunLimits, Until
 from claude_agent_py.runtime.feed import RunFeed
 from claude_agent_py.wire.messages import UserMessage
 
-logger = logging.getLogger("claude_agent_py")
 
-
-class Driver(ControlPort, Protocol):
+class Driver(Protocol):
     """What drives the engine: the connection."""
 
     @property
@@ -42,8 +38,8 @@ class Driver(ControlPort, Protocol):
         """Act on what the engine reports, and have written what it wants to send."""
         ...
 
-    def start_soon(self, function: Callable[..., Any], *args: Any) -> None:
-        """Run an async function as a worker of the session."""
+    def post(self, subtype: str, /, **fields: Any) -> None:
+        """Send a control request whose reply nobody waits for; does nothing once the session is closed."""
         ...
 
 
@@ -139,21 +135,15 @@ class OpenRuns:
         self._feeds.clear()
 
     def _stop_work(self, feed: RunFeed, *, was_in_turn: bool) -> None:
-        if self._driver.is_open:
-            self._driver.start_soon(self._give_up, feed.prompts, was_in_turn)
+        """Stop the work on a run that nobody waits for any more; not a turn that others have a part in.
 
-    async def _give_up(self, prompts: Sequence[str], was_in_turn: bool) -> None:
-        """Stop the work on a run that nobody waits for any more; not a turn that others have a part in."""
-        for prompt in prompts:
-            await self._quietly("cancel_async_message", message_uuid=prompt)
+        All of it is sent now, without waiting for replies: an interrupt names no prompt, so it must not come after the
+        one that is sent next.
+        """
+        for prompt in feed.prompts:
+            self._driver.post("cancel_async_message", message_uuid=prompt)
         if was_in_turn and not self._engine.turns.turn_runs:
-            await self._quietly("interrupt")
-
-    async def _quietly(self, subtype: str, **fields: Any) -> None:
-        try:
-            await self._driver.control(subtype, **fields)
-        except ClaudeAgentError as error:
-            logger.debug("%s for a run that was given up: %s", subtype, error)
+            self._driver.post("interrupt")
 
     # Looking -----------------------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from claude_agent_py import (
     ControlTimeoutError,
     MalformedFrame,
     OptionsError,
+    RunTimeoutError,
     TextBlock,
     Timeouts,
 )
@@ -276,3 +277,21 @@ async def test_a_thousand_requests_at_once(start: MakeClient) -> None:
                 for number in range(1000):
                     group.start_soon(ask, number)
     assert sorted(request["n"] for request in fake.requests("x")) == list(range(1000))
+
+
+async def test_a_run_that_takes_too_long_is_stopped_before_the_next_prompt_is_sent(start: MakeClient) -> None:
+    """An interrupt names no prompt: one that came later would stop the next one."""
+    fake = FakeCLI(
+        steps.wait_for_prompt("slow"),
+        frames.lifecycle("started"),
+        frames.init(),
+        steps.turn("quick", prompt="next"),
+        answers={"cancel_async_message": None, "interrupt": None},
+    )
+    with anyio.fail_after(10):
+        async with start(fake) as client:
+            with pytest.raises(RunTimeoutError):
+                await client.query("slow", timeout=0.1)
+            assert (await client.query("next")).text == "quick"
+    sent = [frame.get("request", frame).get("subtype", frame["type"]) for frame in fake.received]
+    assert sent == ["initialize", "user", "cancel_async_message", "interrupt", "user"]
