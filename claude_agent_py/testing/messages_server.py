@@ -18,15 +18,15 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Protocol, cast
 
 from claude_agent_py.testing import messages_api
-
-READ_PAUSE: Final = 0.4
-"""How long a peer has to read what was written before its connection is broken, in seconds. Nothing tells when it has; a
-busy machine takes its time."""
 from claude_agent_py.testing.gate import POLL, Gate
 from claude_agent_py.testing.script import Answer, CutStream, Failure, Reply
 
 JSON = "application/json"
 EVENT_STREAM = "text/event-stream"
+
+READ_PAUSE = 0.4
+"""How long a peer has to read what was written before its connection is broken, in seconds. Nothing tells when it has;
+a busy machine takes its time."""
 
 
 class Backend(Protocol):
