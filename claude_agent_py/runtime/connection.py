@@ -270,10 +270,6 @@ class Connection:
         """What moves the bytes."""
         return self._transport
 
-    async def wait_stream_over(self) -> None:
-        """Wait until the CLI has written all that it ever will."""
-        await self._stream_over.wait()
-
     def failure(self) -> ClaudeAgentError:
         """Say why the session is not usable."""
         if self._broken_by is not None:
