@@ -260,8 +260,8 @@ class ClientOptions(ConfigModel):
     include_partial_messages: StrictBool = False
     """Send text as it is written (`StreamEventMessage`)."""
     include_hook_events: StrictBool = False
-    """Send when hooks of the *settings* start and end, as messages of the run. For handlers of yours, a `HookRun` stands
-    among `client.messages()` after each."""
+    """Send when hooks of the *settings* start and end, as messages of the run. For handlers of yours, a `HookRun`
+    stands among `client.messages()` after each."""
     prompt_suggestions: StrictBool = False
     """Send a guess at the next prompt after every result."""
     verbatim_prompts: StrictBool = False
