@@ -24,6 +24,7 @@ from claude_agent_py.errors import OptionsError
 from claude_agent_py.permissions.interactions import TIMED_OUT, Inbox, Interaction
 from claude_agent_py.permissions.prompts import KINDS, Kind
 from claude_agent_py.permissions.requests import PermissionContext
+from claude_agent_py.shared_sqlite import open_shared, transact
 from claude_agent_py.wire.base import JSONObject, dump
 
 ALIVE_FOR: Final = 15.0
@@ -69,14 +70,15 @@ class SQLiteInbox(Inbox):
         self._poll = poll
         _make_private(self.path)
         try:
-            self._run(_prepare)
+            with contextlib.closing(open_shared(self.path, [_SCHEMA])) as database:
+                transact(database, _forget_old)
         except sqlite3.DatabaseError as error:
             raise OptionsError(f"{self.path} cannot be used as an inbox: {error}", option="interactions") from error
 
     def __iter__(self) -> Iterator[Interaction]:
         """Iterate what waits, the oldest first. Reads the file."""
         rows = self._run(
-            lambda database: database.execute(
+            lambda cursor: cursor.execute(
                 f"SELECT * FROM interactions WHERE {_IS_PENDING} ORDER BY created_at",  # noqa: S608 - a constant
                 (time.time() - ALIVE_FOR,),
             ).fetchall()
@@ -120,7 +122,7 @@ class SQLiteInbox(Inbox):
             now,
         )
         self._run(
-            lambda database: database.execute(
+            lambda cursor: cursor.execute(
                 "INSERT INTO interactions"
                 " (id, kind, request, agent_id, task_description, created_at, deadline, seen_at)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -138,15 +140,13 @@ class SQLiteInbox(Inbox):
 
     def _state(self, interaction_id: str) -> str | None:
         row = self._run(
-            lambda database: database.execute(
-                "SELECT state FROM interactions WHERE id = ?", (interaction_id,)
-            ).fetchone()
+            lambda cursor: cursor.execute("SELECT state FROM interactions WHERE id = ?", (interaction_id,)).fetchone()
         )
         return None if row is None else row["state"]
 
     def _sign(self, interaction_id: str) -> None:
         self._run(
-            lambda database: database.execute(
+            lambda cursor: cursor.execute(
                 "UPDATE interactions SET seen_at = ? WHERE id = ?", (time.time(), interaction_id)
             )
         )
@@ -154,11 +154,11 @@ class SQLiteInbox(Inbox):
     def _close(self, interaction_id: str) -> str | None:
         """End the question, and give the answer that came before; None where none did."""
 
-        def close(database: sqlite3.Connection) -> str | None:
-            database.execute(
+        def close(cursor: sqlite3.Cursor) -> str | None:
+            cursor.execute(
                 "UPDATE interactions SET state = 'withdrawn' WHERE id = ? AND state = 'pending'", (interaction_id,)
             )
-            row = database.execute("SELECT reply FROM interactions WHERE id = ?", (interaction_id,)).fetchone()
+            row = cursor.execute("SELECT reply FROM interactions WHERE id = ?", (interaction_id,)).fetchone()
             return None if row is None else row["reply"]
 
         return self._run(close)
@@ -168,8 +168,8 @@ class SQLiteInbox(Inbox):
     def _settle(self, interaction_id: str, reply: JSONObject) -> bool:
         """Record an answer; False where the question no longer waits."""
         return self._run(
-            lambda database: (
-                database.execute(
+            lambda cursor: (
+                cursor.execute(
                     f"UPDATE interactions SET state = 'answered', reply = ? WHERE id = ? AND {_IS_PENDING}",  # noqa: S608
                     (json.dumps(reply), interaction_id, time.time() - ALIVE_FOR),
                 ).rowcount
@@ -177,11 +177,11 @@ class SQLiteInbox(Inbox):
             )
         )
 
-    def _run(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
+    def _run(self, work: Callable[[sqlite3.Cursor], Result]) -> Result:
         """Do something with the file, as one transaction."""
-        with contextlib.closing(sqlite3.connect(self.path, timeout=10)) as database, database:
+        with contextlib.closing(sqlite3.connect(self.path, timeout=10)) as database:
             database.row_factory = sqlite3.Row
-            return work(database)
+            return transact(database, work)
 
 
 class _Arrivals(AsyncIterator[Interaction]):
@@ -238,11 +238,9 @@ def _checked(kind: Kind, wire: Any, reply: str | None) -> JSONObject:
         return KINDS[kind].refuse("The answer in the inbox could not be read.")
 
 
-def _prepare(database: sqlite3.Connection) -> None:
-    database.execute("PRAGMA journal_mode = WAL")
-    database.execute(_SCHEMA)
+def _forget_old(cursor: sqlite3.Cursor) -> None:
     long_ago = time.time() - KEPT_FOR
-    database.execute("DELETE FROM interactions WHERE created_at < ? AND seen_at < ?", (long_ago, long_ago))
+    cursor.execute("DELETE FROM interactions WHERE created_at < ? AND seen_at < ?", (long_ago, long_ago))
 
 
 def _make_private(path: Path) -> None:

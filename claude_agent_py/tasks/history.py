@@ -10,7 +10,6 @@ import json
 import os
 import sqlite3
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ import anyio
 from anyio import to_thread
 
 from claude_agent_py.errors import OptionsError, SessionError
+from claude_agent_py.shared_sqlite import open_shared, transact
 from claude_agent_py.tasks.events import TaskEvent, TaskFinished, TaskRevised
 from claude_agent_py.tasks.manager import TaskManager
 from claude_agent_py.tasks.rebuild import RecordedTree, rebuild
@@ -29,29 +29,26 @@ from claude_agent_py.wire.tasks import TaskStatus
 
 T = TypeVar("T")
 
-BUSY_SECONDS: Final = 30.0
-"""How long to wait for somebody else who uses the file."""
-
-BUSY_PAUSE: Final = 0.02
-_PASSING: Final = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_MISUSE})
-"""How opening fails while somebody else is making the file; seen under load with SQLite 3.40."""
-
-_SCHEMA: Final = """
+_SCHEMA: Final = (
+    """
 CREATE TABLE IF NOT EXISTS finished (
     session_id TEXT NOT NULL, task_id TEXT NOT NULL, status TEXT NOT NULL, run_id TEXT NOT NULL, type TEXT, agent TEXT,
     parent_task_id TEXT, description TEXT NOT NULL, prompt TEXT, summary TEXT NOT NULL, failure_reason TEXT,
     output_file TEXT, exit_code INTEGER, evidence TEXT NOT NULL, total_tokens REAL NOT NULL, tool_uses REAL NOT NULL,
     started_at REAL, ended_at REAL,
     PRIMARY KEY (session_id, task_id, run_id)
-) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS finished_by_end ON finished (ended_at);
+) WITHOUT ROWID
+""",
+    "CREATE INDEX IF NOT EXISTS finished_by_end ON finished (ended_at)",
+    """
 CREATE TABLE IF NOT EXISTS records (
     number INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, session_id TEXT NOT NULL, task_id TEXT NOT NULL,
     kind TEXT NOT NULL, at REAL NOT NULL, run_id TEXT, author TEXT NOT NULL, parent_task_id TEXT, summary TEXT NOT NULL,
     failure_reason TEXT, step INTEGER NOT NULL, details TEXT NOT NULL
-);
-CREATE INDEX IF NOT EXISTS records_by_session ON records (session_id, number);
-"""
+)
+""",
+    "CREATE INDEX IF NOT EXISTS records_by_session ON records (session_id, number)",
+)
 _FINISHED: Final = tuple(field.name for field in fields(FinishedTask))
 _RECORD: Final = tuple(field.name for field in fields(TaskRecord))
 
@@ -83,7 +80,7 @@ class TaskHistory:
 
     async def open(self) -> Self:
         """Open the file. Idempotent; the other methods do it on first use."""
-        await self._run(lambda connection: None)
+        await self._run(lambda cursor: None)
         return self
 
     async def close(self) -> None:
@@ -102,12 +99,12 @@ class TaskHistory:
     async def add(self, *tasks: FinishedTask) -> None:
         """Keep runs of tasks that are over. A run that is known is replaced: what came later is better."""
         rows = [_as_row(task) for task in tasks]
-        await self._run(lambda connection: connection.executemany(_PUT_FINISHED, rows))
+        await self._run(lambda cursor: cursor.executemany(_PUT_FINISHED, rows))
 
     async def record(self, *records: TaskRecord) -> None:
         """Keep steps in the lives of tasks. A step that is known is left as it is."""
         rows = [_as_record_row(record) for record in records]
-        await self._run(lambda connection: connection.executemany(_PUT_RECORD, rows))
+        await self._run(lambda cursor: cursor.executemany(_PUT_RECORD, rows))
 
     def attach(self, manager: TaskManager, session_id: Callable[[], str | None] | str) -> Callable[[TaskEvent], Any]:
         """Keep everything that happens in a session, what was there before included. Gives the listener, for `off`.
@@ -204,9 +201,9 @@ class TaskHistory:
     async def forget(self, *, before: float) -> int:
         """Drop what ended before a time (seconds since the epoch). Gives the number of runs dropped."""
 
-        def drop(connection: sqlite3.Connection) -> int:
-            dropped = connection.execute("DELETE FROM finished WHERE ended_at < ?", (before,)).rowcount
-            connection.execute("DELETE FROM records WHERE at < ?", (before,))
+        def drop(cursor: sqlite3.Cursor) -> int:
+            dropped = cursor.execute("DELETE FROM finished WHERE ended_at < ?", (before,)).rowcount
+            cursor.execute("DELETE FROM records WHERE at < ?", (before,))
             return dropped
 
         return await self._run(drop)
@@ -215,18 +212,16 @@ class TaskHistory:
 
     async def _select(self, columns: Sequence[str], rest: str, *values: Any) -> list[tuple[Any, ...]]:
         query = f"SELECT {', '.join(columns)} FROM {rest}"  # noqa: S608 - text of ours, values are bound
-        return await self._run(lambda connection: connection.execute(query, values).fetchall())
+        return await self._run(lambda cursor: cursor.execute(query, values).fetchall())
 
-    async def _run(self, work: Callable[[sqlite3.Connection], T]) -> T:
+    async def _run(self, work: Callable[[sqlite3.Cursor], T]) -> T:
         return await to_thread.run_sync(self._locked, work)
 
-    def _locked(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        with self._lock:
+    def _locked(self, work: Callable[[sqlite3.Cursor], T]) -> T:
+        with self._lock, _typed_errors(self._path):
             if self._connection is None:
-                with _typed_errors(self._path):
-                    self._connection = _connect(self._path)
-            with _typed_errors(self._path), self._connection:  # one transaction
-                return work(self._connection)
+                self._connection = open_shared(self._path, _SCHEMA)
+            return transact(self._connection, work)
 
     def _close(self) -> None:
         with self._lock:
@@ -248,29 +243,6 @@ def _status(word: TaskStatus | str) -> TaskStatus:
     if status is None:
         raise OptionsError(f"there is no status {word!r}; there are {', '.join(TaskStatus)}", option="status")
     return status
-
-
-def _connect(path: str) -> sqlite3.Connection:
-    """Open the file. Blocks while somebody else is making it: for a change of the mode SQLite itself does not wait."""
-    deadline = time.monotonic() + BUSY_SECONDS
-    while True:
-        try:
-            return _opened(path)
-        except sqlite3.Error as error:
-            if getattr(error, "sqlite_errorcode", 0) & 0xFF not in _PASSING or time.monotonic() > deadline:
-                raise
-            time.sleep(BUSY_PAUSE)
-
-
-def _opened(path: str) -> sqlite3.Connection:
-    connection = sqlite3.connect(path, timeout=BUSY_SECONDS, check_same_thread=False)
-    try:
-        connection.execute("PRAGMA journal_mode = WAL")  # readers do not wait for a writer in another process
-        connection.executescript(_SCHEMA)
-    except BaseException:
-        connection.close()
-        raise
-    return connection
 
 
 def _conditions(parts: Sequence[tuple[str, Any]]) -> tuple[str, list[Any]]:

@@ -1,0 +1,93 @@
+"""Tests of SQLite files that several threads and processes use."""
+
+import queue
+import sqlite3
+import sys
+import threading
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from claude_agent_py.shared_sqlite import open_shared, transact
+
+SCHEMA = ["CREATE TABLE IF NOT EXISTS things (id INTEGER PRIMARY KEY, text TEXT)"]
+PUT = "INSERT OR REPLACE INTO things VALUES (?, ?)"
+
+
+def _put(number: int, cursor: sqlite3.Cursor) -> sqlite3.Cursor:
+    return cursor.executemany(PUT, [(number, "text")])
+
+
+@pytest.fixture
+def eager_switching() -> Iterator[None]:
+    """Let threads take turns as often as they can."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.usefixtures("eager_switching")
+def test_a_cursor_collected_by_another_thread_resets_no_statement_in_use() -> None:
+    connection = open_shared(":memory:", SCHEMA)
+    dropped: queue.SimpleQueue[sqlite3.Cursor | None] = queue.SimpleQueue()
+
+    def collect() -> None:
+        while dropped.get() is not None:
+            pass
+
+    collector = threading.Thread(target=collect)
+    collector.start()
+    try:
+        for number in range(20_000):
+            dropped.put(transact(connection, partial(_put, number % 5)))
+    finally:
+        dropped.put(None)
+        collector.join()
+    assert connection.execute("SELECT count(*) FROM things").fetchone() == (5,)
+    connection.close()
+
+
+def test_many_make_the_same_file_at_once(tmp_path: Path) -> None:
+    failures: list[BaseException] = []
+    start = threading.Barrier(8)
+
+    def make(number: int) -> None:
+        try:
+            start.wait(10)
+            connection = open_shared(tmp_path / "shared.sqlite", SCHEMA)
+            transact(connection, lambda cursor: cursor.execute(PUT, (number, "text")))
+            connection.close()
+        except BaseException as error:
+            failures.append(error)
+
+    makers = [threading.Thread(target=make, args=(number,)) for number in range(8)]
+    for maker in makers:
+        maker.start()
+    for maker in makers:
+        maker.join(60)
+    assert failures == []
+    connection = open_shared(tmp_path / "shared.sqlite", SCHEMA)
+    assert connection.execute("SELECT count(*) FROM things").fetchone() == (8,)
+    connection.close()
+
+
+def test_what_is_no_database_is_refused_at_once(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("This is not a database. " * 100)
+    with pytest.raises(sqlite3.DatabaseError):
+        open_shared(tmp_path / "text", SCHEMA)
+
+
+def test_work_that_fails_leaves_nothing_behind() -> None:
+    connection = open_shared(":memory:", SCHEMA)
+
+    def work(cursor: sqlite3.Cursor) -> None:
+        cursor.execute(PUT, (1, "text"))
+        raise RuntimeError("half way")
+
+    with pytest.raises(RuntimeError, match="half way"):
+        transact(connection, work)
+    assert connection.execute("SELECT count(*) FROM things").fetchone() == (0,)
+    connection.close()
