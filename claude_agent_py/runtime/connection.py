@@ -146,6 +146,8 @@ class Connection:
         self._over = anyio.Event()
         self._closing = False
         self._ended = False
+        self._died = False
+        """Whether the CLI ended before anybody had asked for it."""
         self._broken_by: Exception | None = None
         """What a worker failed with: a mistake of this package, or of a transport."""
         self._handlers: dict[type, Callable[[Any], None]] = {
@@ -270,12 +272,24 @@ class Connection:
         """What moves the bytes."""
         return self._transport
 
+    @property
+    def ended_well(self) -> bool:
+        """Whether the session ended, or is to end, because it was closed; and not because the CLI died, say."""
+        return self._closing and not self._died and self._broken_by is None
+
+    def end_reason(self) -> ClaudeAgentError:
+        """Say what ended that which was open, whatever became of the session after that."""
+        return self._exit_error() if self._died and self._broken_by is None else self.failure()
+
     def failure(self) -> ClaudeAgentError:
-        """Say why the session is not usable."""
+        """Say why nothing can be sent."""
         if self._broken_by is not None:
             return _broken(self._broken_by)
         if self._closing:
             return ConnectionClosedError("the client is closed; open a new one to go on")
+        return self._exit_error()
+
+    def _exit_error(self) -> CLIExitError:
         return CLIExitError(
             "the CLI ended while the session was in use",
             exit_code=self._transport.exit_code,
@@ -292,8 +306,13 @@ class Connection:
             for start in range(PIECE_BYTES, len(data), PIECE_BYTES):
                 await checkpoint()  # readers take what is there, so that it need not wait
                 act(engine.receive_data(data[start : start + PIECE_BYTES], anyio.current_time()))
+        self._note_end()
         await self._learn_how_it_ended()
         act(engine.receive_eof(anyio.current_time()))
+
+    def _note_end(self) -> None:
+        """The CLI has ended: by itself, unless it was asked to."""
+        self._died = self._died or not self._closing
 
     async def _learn_how_it_ended(self) -> None:
         """Wait a little for the exit status and the last of stderr: errors are to show them."""
@@ -330,6 +349,7 @@ class Connection:
         """Notice an end that the pipe does not show: a grandchild may keep it open."""
         if await self._transport.wait() is None:
             return
+        self._note_end()
         with anyio.move_on_after(DRAIN_GRACE):
             await self._stream_over.wait()
         if not self._stream_over.is_set() and self._engine.state is not State.CLOSED:
@@ -411,11 +431,11 @@ class Connection:
         for answer in self._answers.values():
             answer.cancellation.set()
             answer.scope.cancel()
-        self._on_over(self.failure())
+        self._on_over(self.end_reason())
 
     def _dismiss(self) -> None:
         """Tell everybody who uses the session that it is over for them. Idempotent."""
-        self._waiters.fail_all(self.failure)
+        self._waiters.fail_all(self.end_reason)
         self.runs.end_all()
         self.readers.end()
 

@@ -30,8 +30,8 @@ class Driver(Protocol):
         """Raise where nothing can be sent."""
         ...
 
-    def failure(self) -> ClaudeAgentError:
-        """Say why the session is not usable."""
+    def end_reason(self) -> ClaudeAgentError:
+        """Say what ended that which was open, whatever became of the session after that."""
         ...
 
     def act(self, events: Iterable[Event]) -> None:
@@ -126,12 +126,12 @@ class OpenRuns:
             feed.close(end, lambda: RunTimeoutError(kind, limit))
             self._stop_work(feed, was_in_turn=end.was_in_turn)
         else:
-            feed.close(end, self._driver.failure if end.reason == "closed" else None)
+            feed.close(end, self._driver.end_reason if end.reason == "closed" else None)
 
     def end_all(self) -> None:
         """Nothing more will come."""
         for feed in self._feeds.values():
-            feed.close(None, self._driver.failure)
+            feed.close(None, self._driver.end_reason)
         self._feeds.clear()
 
     def _stop_work(self, feed: RunFeed, *, was_in_turn: bool) -> None:

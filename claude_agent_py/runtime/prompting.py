@@ -222,7 +222,7 @@ class OpenRun:
 
 
 class SessionMessages:
-    """Every message of a session, through a mailbox of its own."""
+    """Every message of a session, through a mailbox of its own. Ends as the session does: well, or with its error."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -236,7 +236,16 @@ class SessionMessages:
 
     async def __anext__(self) -> "SessionMessage":
         message: SessionMessage | None = self._mailbox.ready()
-        return await self._mailbox.get() if message is None else message
+        return await self._next() if message is None else message
+
+    async def _next(self) -> "SessionMessage":
+        try:
+            message: SessionMessage = await self._mailbox.get()
+        except StopAsyncIteration:
+            if self._connection.ended_well:
+                raise
+            raise self._connection.end_reason() from None
+        return message
 
     def __del__(self) -> None:
         self._connection.readers.remove(self._mailbox)

@@ -226,6 +226,8 @@ class TaskManager:
     def events(self, what: What = None) -> EventStream[Any]:
         """Give the events from now on, to be iterated with `async for`. It ends when the session is over.
 
+        It ends without an error also when the CLI has died: after the events by which what was live has failed.
+
         Args:
             what: Only these: an event class, or its `kind`. None gives all.
         """

@@ -7,7 +7,7 @@ import anyio
 import pytest
 from peers import MakeClient
 
-from claude_agent_py import AssistantMessage, Limits, MalformedFrame, UnknownBlock, UnknownMessage
+from claude_agent_py import AssistantMessage, CLIExitError, Limits, MalformedFrame, UnknownBlock, UnknownMessage
 from claude_agent_py.testing import FakeCLI, frames, steps
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
@@ -160,6 +160,8 @@ async def test_a_line_over_the_limit_that_never_ends(start: MakeClient) -> None:
             messages = client.messages()
             await client.query("first")
             client.query("second")
-            last = [message async for message in messages][-1]
+            with pytest.raises(CLIExitError):
+                async for message in messages:
+                    last = message
     assert isinstance(last, MalformedFrame)
     assert str(3 * MEBIBYTE) in last.error

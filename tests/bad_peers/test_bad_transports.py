@@ -86,6 +86,9 @@ async def test_one_that_fails_in_use(failing: str, fails_at: int, caplog: pytest
         assert isinstance(caught.value.__cause__, OSError)
         with pytest.raises(ConnectionClosedError, match=f"my {failing} is broken"):
             client.query("more")
+        with pytest.raises(ConnectionClosedError, match=f"my {failing} is broken"):
+            async for _ in client.messages():
+                pass
         assert not client.is_open
         await client.close()
     assert transport.is_closed

@@ -14,6 +14,7 @@ from claude_agent_py import (
     AgentDefinition,
     Client,
     ClientOptions,
+    CLIExitError,
     CLINotFoundError,
     CLIStartError,
     CLIVersionError,
@@ -227,7 +228,8 @@ async def test_a_client_that_failed_to_start_says_so_to_everybody(start: MakeCli
         await client.interrupt()
     with pytest.raises(LocalProtocolError, match="once"):
         await client.connect()
-    assert [message async for message in client.messages()] == []
+    with pytest.raises(CLIExitError):
+        await anext(client.messages())
     await client.close()
     assert len(client.tasks) == 0
 

@@ -131,7 +131,10 @@ async def test_an_end_between_runs_is_told_to_the_next(start: MakeClient) -> Non
     with anyio.fail_after(5):
         async with start(fake) as client:
             assert (await client.query("hi")).text == "hello"
-            assert [m async for m in client.messages()] != []  # it ends with the process
+            seen: list[Any] = []
+            with pytest.raises(CLIExitError, match="139"):
+                await read_into(seen, client.messages())  # it ends with the process
+            assert seen != []
             for use in (lambda: client.query("more"), lambda: client.control("interrupt")):
                 with pytest.raises(CLIExitError, match="139"):
                     await use()
@@ -149,11 +152,69 @@ async def test_half_a_line_at_the_end_is_an_event(start: MakeClient) -> None:
     fake = FakeCLI(steps.turn("hello"), b'{"type": "assist', steps.exit(1))
     with anyio.fail_after(5):
         async with start(fake) as client:
-            messages = client.messages()
+            messages, seen = client.messages(), list[Any]()
             await client.query("hi")
-            last = [message async for message in messages][-1]
-    assert isinstance(last, MalformedFrame)
-    assert last.line == b'{"type": "assist'
+            with pytest.raises(CLIExitError):
+                await read_into(seen, messages)
+    assert isinstance(seen[-1], MalformedFrame)
+    assert seen[-1].line == b'{"type": "assist'
+
+
+async def test_the_messages_of_the_session_end_with_the_error_of_a_run(start: MakeClient) -> None:
+    """For a reader who is there when it happens, one who is behind, and one who comes after the client was closed."""
+    fake = FakeCLI(steps.wait_for_prompt(), frames.of_prompt(frames.assistant("one mom")), *CRASH)
+    said: dict[str, list[Any]] = {"there": [], "behind": [], "late": []}
+    with anyio.fail_after(10):
+        async with start(fake) as client:
+            sources = {"there": client.messages(), "behind": client.messages()}
+
+            async def read(who: str) -> None:
+                for _ in range(2):  # an error is not to be had only once
+                    with pytest.raises(CLIExitError) as caught:
+                        await read_into(said[who], sources[who])
+                    assert caught.value.exit_code == 139
+                    assert "Segmentation fault" in caught.value.stderr_tail
+
+            async with anyio.create_task_group() as group:
+                group.start_soon(read, "there")
+                await anyio.wait_all_tasks_blocked()
+                run = client.query("hi")
+        sources["late"] = client.messages()
+        await read("behind")
+        await read("late")
+        with pytest.raises(CLIExitError, match="139"):
+            await run
+    assert [message.text for message in said["there"]] == ["one mom"]
+    assert said["behind"] == said["there"]
+    assert said["late"] == []
+
+
+async def test_what_is_about_tasks_ends_with_their_failure(start: MakeClient) -> None:
+    """No error there: that the CLI died is what the tasks say."""
+    gate, before = Gate(), [frames.task_started("t1", "one"), frames.task_started("t2", "two")]
+    fake = FakeCLI(steps.turn(before), steps.wait_gate(gate), *CRASH)
+    seen: dict[str, list[Any]] = {}
+    with anyio.fail_after(10):
+        async with start(fake, interactions=True) as client:
+            await client.query("start them")
+            sources: dict[str, AsyncIterable[Any]] = {
+                "events": client.tasks.events(),
+                "finished": client.tasks.events("finished"),
+                "completed": client.tasks.as_completed(),
+                "messages": client.tasks["t1"].messages(),
+                "changes": client.task_list.changes(),
+                "arrivals": client.interactions.arrivals(),
+            }
+            async with anyio.create_task_group() as group:
+                for name, source in sources.items():
+                    group.start_soon(read_into, seen.setdefault(name, []), source)
+                await anyio.wait_all_tasks_blocked()
+                gate.open()
+    assert [event.task_id for event in seen["finished"]] == ["t1", "t2"]
+    assert [done.id for done in seen["completed"]] == ["t1", "t2"]
+    assert all(done.status is TaskStatus.FAILED and "139" in (done.failure_reason or "") for done in seen["completed"])
+    assert [event for event in seen["events"] if isinstance(event, TaskFinished)] == seen["finished"]
+    assert [seen[name] for name in ("messages", "changes", "arrivals")] == [[], [], []]
 
 
 async def test_output_that_ends_while_the_program_lives(start: MakeClient) -> None:

@@ -190,11 +190,18 @@ async def test_a_killed_cli_leaves_no_shell_behind(shells: Shells) -> None:
     """SIGKILL, as of the kernel when memory is short: the shells are orphans in sessions of their own then."""
     with job(shells, Gate()) as model, anyio.fail_after(60):
         client, pids = await started(model, shells)
-        run = client.query("more", until="idle")
+        run, messages = client.query("more", until="idle"), client.messages()
+        outputs = [task.follow() for task in client.tasks]
         assert client.pid is not None
         os.kill(client.pid, signal.SIGKILL)
         with pytest.raises(CLIExitError) as caught:
             await run
+        with pytest.raises(CLIExitError, match="-9"):
+            async for _ in messages:
+                pass
+        for output in outputs:  # they end with their task
+            async for _ in output:
+                pass
         outcomes = await client.tasks.wait_all()
         await client.close()
         await until_gone(*pids)
