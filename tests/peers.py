@@ -4,7 +4,7 @@ A conftest imports those that its tests use.
 """
 
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterable, AsyncIterator, Callable
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -53,3 +53,9 @@ def start(request: pytest.FixtureRequest) -> MakeClient:
         return start_in_memory
     make: MakeClient = request.getfixturevalue("start_process")
     return make
+
+
+async def read_into(seen: list[Any], source: AsyncIterable[Any]) -> None:
+    """Iterate something to its end, also where that is an error."""
+    async for one in source:
+        seen.append(one)  # noqa: PERF401 - so that what was seen before an error stays

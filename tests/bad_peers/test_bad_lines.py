@@ -5,7 +5,7 @@ from typing import Any
 
 import anyio
 import pytest
-from peers import MakeClient
+from peers import MakeClient, read_into
 
 from claude_agent_py import AssistantMessage, CLIExitError, Limits, MalformedFrame, UnknownBlock, UnknownMessage
 from claude_agent_py.testing import FakeCLI, frames, steps
@@ -157,11 +157,10 @@ async def test_a_line_over_the_limit_that_never_ends(start: MakeClient) -> None:
     fake = FakeCLI(steps.turn("one"), b"x" * (3 * MEBIBYTE), steps.wait_for_prompt(), steps.exit(0))
     with anyio.fail_after(30):
         async with start(fake, limits=Limits(max_line_bytes=MEBIBYTE)) as client:
-            messages = client.messages()
+            messages, seen = client.messages(), list[Any]()
             await client.query("first")
             client.query("second")
             with pytest.raises(CLIExitError):
-                async for message in messages:
-                    last = message
-    assert isinstance(last, MalformedFrame)
-    assert str(3 * MEBIBYTE) in last.error
+                await read_into(seen, messages)
+    assert isinstance(seen[-1], MalformedFrame)
+    assert str(3 * MEBIBYTE) in seen[-1].error

@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 import pytest
 from leftovers import is_alive, until_gone
-from peers import MakeClient
+from peers import MakeClient, read_into
 
 from claude_agent_py import (
     Client,
@@ -27,11 +27,6 @@ from claude_agent_py import (
 from claude_agent_py.testing import FakeCLI, Gate, frames, steps
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
-
-
-async def read_into(seen: list[Any], source: AsyncIterable[Any]) -> None:
-    async for one in source:
-        seen.append(one)  # noqa: PERF401 - so that what was seen before an error stays
 
 
 CRASH = [steps.stderr("Segmentation fault\n"), steps.exit(139)]
