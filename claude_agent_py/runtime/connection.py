@@ -169,9 +169,9 @@ class Connection:
 
     async def start(self) -> None:
         """Start the workers. After an error or a cancellation nothing is left behind."""
-        self._close_requested = requested = Wakeup()
-        ready = anyio.Event()
+        requested, ready = Wakeup(), anyio.Event()
         spawn_detached(lambda: self._live(ready, requested), name="claude_agent_py session")
+        self._close_requested = requested  # only now is there a worker to wait for
         try:
             await ready.wait()
         except BaseException:

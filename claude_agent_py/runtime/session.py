@@ -130,8 +130,8 @@ class Session:
             CLIVersionError: It is too old.
         """
         self._launched = launched
-        self._connection = connection = self._connect(launched.transport)
         try:
+            self._connection = connection = self._connect(launched.transport)
             await connection.start()
             self.info = await self._initialize(connection, launched.plan)
             await self._check(self.info)
@@ -139,6 +139,7 @@ class Session:
         except BaseException:
             with anyio.CancelScope(shield=True):
                 await self._shut(grace=0.0)
+                await launched.discard()  # where there is no connection that would have done it
             raise
 
     @property

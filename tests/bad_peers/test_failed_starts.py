@@ -8,6 +8,7 @@ from typing import Any
 
 import anyio
 import pytest
+from leftovers import is_alive
 from peers import MakeClient
 
 from claude_agent_py import (
@@ -19,6 +20,7 @@ from claude_agent_py import (
     CLIStartError,
     CLIVersionError,
     ConnectionClosedError,
+    Limits,
     LocalProtocolError,
     OptionsError,
     Timeouts,
@@ -214,6 +216,24 @@ async def test_a_directory_that_may_not_be_entered(start_process: MakeClient, tm
     if os.access(locked, os.X_OK):
         pytest.skip("root may enter everything")
     assert "locked" in str(await failure_of(start_process(FakeCLI(), cwd=locked)))
+
+
+async def test_limits_that_cannot_be_read(start: MakeClient) -> None:
+    """Whatever fails once the program runs: it does not stay."""
+
+    class Broken(Limits):
+        def __getattribute__(self, name: str) -> Any:
+            if name == "unclaimed_messages":
+                raise LookupError(name)
+            return super().__getattribute__(name)
+
+    fake = FakeCLI(ignore_eof=True)
+    client = start(fake, limits=Broken())
+    await failure_of(client, LookupError)
+    with pytest.raises(ConnectionClosedError):
+        client.query("hi")
+    await client.close()
+    assert all(not is_alive(one.pid) for one in fake.starts)
 
 
 # After it --------------------------------------------------------------------------------------------------------
