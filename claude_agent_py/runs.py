@@ -42,6 +42,10 @@ def query(
     (a loop that is left early, say). It ends with the run, so `until` is `idle` by default: background tasks are
     waited for, and their follow-up turns belong to the run.
 
+    A start that fails is the end of the run: whoever awaits or iterates it, then or later, gets the same error, and no
+    further process is started. To try again, call `query` again. A start that was cancelled has not failed: the next
+    await or iteration starts afresh.
+
     Raises:
         OptionsError: The prompt is empty or of a wrong type, or `options` is something else.
     """
@@ -124,16 +128,34 @@ class _OneShot:
         self._timeout = timeout
         self._client: Client | None = None
         self._run: Run | None = None
+        self._failure: Exception | None = None
+        """Why the start failed: for whoever asks again."""
         self._lock = anyio.Lock()
 
     async def feed(self) -> RunFeed:
         async with self._lock:
+            if self._failure is not None:
+                raise self._failure
             if self._run is None:
-                client = Client(self._options)
-                await client.connect()
-                self._client = client
-                self._run = client.query(self._prompt, until=self._until, timeout=self._timeout)
+                try:
+                    self._run = await self._start()
+                except Exception as error:
+                    self._failure = error
+                    raise
             return await self._run._started()
+
+    async def _start(self) -> Run:
+        """Start the process and send the prompt. After an error or a cancellation nothing is left behind."""
+        client = Client(self._options)
+        await client.connect()
+        try:
+            run = client.query(self._prompt, until=self._until, timeout=self._timeout)
+        except BaseException:  # the CLI has ended already, say
+            with anyio.CancelScope(shield=True):
+                await client.close()
+            raise
+        self._client = client
+        return run
 
     def result(self, feed: RunFeed) -> RunResult:
         assert self._client is not None  # noqa: S101 - a feed came from it

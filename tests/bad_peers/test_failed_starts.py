@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,9 @@ from claude_agent_py import (
     LocalProtocolError,
     OptionsError,
     Timeouts,
+    query,
 )
-from claude_agent_py.testing import FakeCLI, frames, steps
+from claude_agent_py.testing import FakeCLI, Gate, frames, steps
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
 
@@ -252,6 +254,50 @@ async def test_a_client_that_failed_to_start_says_so_to_everybody(start: MakeCli
         await anext(client.messages())
     await client.close()
     assert len(client.tasks) == 0
+
+
+async def test_a_run_whose_start_failed_stays_failed(tmp_path: Path) -> None:
+    """For all that wait for it, and all that ask again: one error, one process."""
+    fake = FakeCLI(steps.exit(3))
+    run = query("hi", ClientOptions(cli_path=fake.install(tmp_path)))
+    errors: list[Exception] = []
+
+    async def fails(use: Callable[[], Any]) -> None:
+        with pytest.raises(CLIStartError, match="exit code 3") as caught:
+            await use()
+        errors.append(caught.value)
+
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as group:
+            for use in (lambda: run, lambda: anext(aiter(run)), run.result):
+                group.start_soon(fails, use)
+        await fails(lambda: anext(run.text()))
+        await fails(run.interrupt)
+    assert len(errors) == 5
+    assert all(error is errors[0] for error in errors)
+    assert len(fake.starts) == 1
+    assert not run.is_over
+
+
+async def test_a_run_whose_start_was_cancelled_starts_afresh(tmp_path: Path) -> None:
+    gate = Gate()
+    up = steps.answer(frames.initialize_response())
+    fake = FakeCLI(
+        steps.wait_for_request("initialize"),
+        steps.wait_gate(gate),
+        up,
+        steps.turn("one"),
+        answers={"initialize": None},
+    )
+    run = query("hi", ClientOptions(cli_path=fake.install(tmp_path)))
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as group:
+            group.start_soon(run.result)
+            await fake.wait_received({"request": {"subtype": "initialize"}})
+            group.cancel_scope.cancel()
+        gate.open()
+        assert (await run).text == "one"
+    assert len(fake.starts) == 2
 
 
 async def test_a_failed_start_is_soon(start_process: MakeClient) -> None:
