@@ -67,9 +67,9 @@ class Answering:
     """Answers the control requests of the CLI.
 
     Args:
-        hooks: None where no hooks were given (the CLI then asks for none).
-        permissions: Always there: without handlers it gives the safe answers.
-        mcp: None where no in-process servers were given.
+        hooks: Gives what answers hooks. Called when the CLI asks, so that it may be loaded then; so the other two.
+        permissions: Gives what answers for a person: without handlers, safely.
+        mcp: Gives what answers for servers in this process.
         find_task: Gives the `Task` of a subagent.
         on_hook: Is told the input of every hook callback: it names background tasks.
         main_agent_id: Who asks where the CLI names no subagent: the task of a child agent in its parent's session. None
@@ -79,15 +79,14 @@ class Answering:
     def __init__(
         self,
         *,
-        hooks: HookAnswers | None,
-        permissions: PermissionAnswers,
-        mcp: MCPAnswers | None,
+        hooks: Callable[[], HookAnswers],
+        permissions: Callable[[], PermissionAnswers],
+        mcp: Callable[[], MCPAnswers],
         find_task: Callable[[str], Any],
         on_hook: Callable[[str, Payload], object],
         main_agent_id: str | None = None,
     ) -> None:
         self._hooks = hooks
-        self._permissions = permissions
         self._mcp = mcp
         self._find_task = find_task
         self._on_hook = on_hook
@@ -95,9 +94,9 @@ class Answering:
         self._answers: dict[type, Callable[[Any, HandlerContext], Awaitable[Payload]]] = {
             HookCallbackRequest: self._hook,
             MCPMessageRequest: self._mcp_message,
-            CanUseToolRequest: permissions.answer_can_use_tool,
-            ElicitationRequest: permissions.answer_elicitation,
-            UserDialogRequest: permissions.answer_user_dialog,
+            CanUseToolRequest: lambda request, context: permissions().answer_can_use_tool(request, context),
+            ElicitationRequest: lambda request, context: permissions().answer_elicitation(request, context),
+            UserDialogRequest: lambda request, context: permissions().answer_user_dialog(request, context),
         }
 
     async def answer(self, request_id: str, request: Any, cancellation: Cancellation) -> Payload:
@@ -126,14 +125,10 @@ class Answering:
             self._on_hook(event, request.input)
 
     async def _hook(self, request: HookCallbackRequest, context: HandlerContext) -> Payload:
-        if self._hooks is None:
-            raise UnsupportedRequestError(f"no hook {request.callback_id!r} is registered", "unknown_callback")
-        return await self._hooks.answer(request.callback_id, request.input, request.tool_use_id, context)
+        return await self._hooks().answer(request.callback_id, request.input, request.tool_use_id, context)
 
     async def _mcp_message(self, request: MCPMessageRequest, context: HandlerContext) -> Payload:
-        if self._mcp is None:
-            raise UnsupportedRequestError(f"no in-process MCP server {request.server_name!r}", "unknown_server")
-        return await self._mcp.answer(request.server_name, request.message, context)
+        return await self._mcp().answer(request.server_name, request.message, context)
 
 
 def _agent_of(request: Any) -> str | None:

@@ -2,27 +2,32 @@
 
 Owns which option reaches which feature. Does not know the pipe: it gives an `Answering` to the connection and takes
 its workers from there. Twin: `launch/table.py`, for what an option means to the CLI.
+
+What answers hooks, questions and tools is loaded with the session where the options give it something to do, and when
+it is first asked for otherwise: most sessions need little of it, and loading it would make each start slower.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
 
 from anyio.abc import TaskGroup
 
 from claude_agent_py.errors import AuthenticationError, HandlerError, OptionsError
-from claude_agent_py.hooks import HookDispatcher, HookRun
 from claude_agent_py.options import ClientOptions
-from claude_agent_py.permissions import PermissionDispatcher
 from claude_agent_py.runtime.above import Above
 from claude_agent_py.runtime.answering import Answering, PermissionAnswers
 from claude_agent_py.runtime.connection import Connection
 from claude_agent_py.runtime.listeners import ListenerQueue
 from claude_agent_py.tasks import TaskList, TaskManager
-from claude_agent_py.tools.host import Caller, MCPHost, is_hosted
-from claude_agent_py.tools.server import ToolServer
 from claude_agent_py.wire.messages import AssistantMessage, UserMessage
 from claude_agent_py.wire.stream import StreamEventMessage
 from claude_agent_py.wire.system import APIRetryMessage, InitMessage, StatusMessage
+
+if TYPE_CHECKING:
+    from claude_agent_py.hooks import HookDispatcher, HookRun
+    from claude_agent_py.permissions import PermissionDispatcher
+    from claude_agent_py.tools.host import Caller, MCPHost
 
 CUSTOM_TOOLS_SERVER: Final = "tools"
 """The name of the server that `custom_tools` are offered under: the model sees `mcp__tools__<tool>`."""
@@ -49,8 +54,10 @@ class Callers:
             while len(self._agents) > CALLERS_KEPT:
                 del self._agents[next(iter(self._agents))]
 
-    def find(self, tool_use_id: str) -> Caller | None:
+    def find(self, tool_use_id: str) -> "Caller | None":
         """Give who made the call; None for the main agent."""
+        from claude_agent_py.tools.host import Caller
+
         agent_id = self._agents.get(tool_use_id)
         return None if agent_id is None else Caller(agent_id=agent_id, task=self._tasks.get(agent_id))
 
@@ -83,30 +90,18 @@ class Features:
         self.has_ended = False
         """Whether nothing more comes from the CLI."""
         self._queues: list[ListenerQueue] = []
-        on_run = self._note_hook_run if options.include_hook_events else None
-        self.hooks = HookDispatcher(options.hooks, report=report, on_run=on_run)
-        self.permissions = PermissionDispatcher(
-            report=report,
-            can_use_tool=options.can_use_tool,
-            on_question=options.on_question,
-            on_plan=options.on_plan,
-            on_elicitation=options.on_elicitation,
-            on_user_dialog=options.on_user_dialog,
-            interactions=options.interactions,
-            cwd=str(options.cwd) if options.cwd is not None else None,
-            on_waiting=self._note_waiting,
-        )
-        self.answering_permissions: PermissionAnswers = (above.permissions if above else None) or self.permissions
-        """What answers for a person: this session's handlers, or its parent's."""
-        self.mcp = MCPHost(hosted_servers(options), report=report)
+        self._options = options
+        self._attach_host: Callable[[MCPHost], None] = lambda host: None
+        """Brings servers of this process to the running session."""
         self.answering = Answering(
-            hooks=self.hooks,
-            permissions=self.answering_permissions,
-            mcp=self.mcp,
+            hooks=lambda: self.hooks,
+            permissions=lambda: self.answering_permissions,
+            mcp=lambda: self.mcp,
             find_task=self._find_task,
             on_hook=tasks.track_hook,
             main_agent_id=above.agent_id if above else None,
         )
+        self._check()
         self._tell_stderr = self._listener(options.on_stderr)
         if options.on_task_notification is not None:
             tasks.on("notification", options.on_task_notification)
@@ -117,6 +112,72 @@ class Features:
             self._deliver_task_events,
             *(queue.deliver for queue in self._queues),
         )
+
+    # What answers ------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def hooks(self) -> "HookDispatcher":
+        """What answers hooks."""
+        from claude_agent_py.hooks import HookDispatcher
+
+        on_run = self._note_hook_run if self._options.include_hook_events else None
+        return HookDispatcher(self._options.hooks, report=self._report, on_run=on_run)
+
+    @cached_property
+    def permissions(self) -> "PermissionDispatcher":
+        """What answers for a person in this session."""
+        from claude_agent_py.permissions import PermissionDispatcher
+
+        options = self._options
+        return PermissionDispatcher(
+            report=self._report,
+            can_use_tool=options.can_use_tool,
+            on_question=options.on_question,
+            on_plan=options.on_plan,
+            on_elicitation=options.on_elicitation,
+            on_user_dialog=options.on_user_dialog,
+            interactions=options.interactions,
+            cwd=str(options.cwd) if options.cwd is not None else None,
+            on_waiting=self._note_waiting,
+        )
+
+    @property
+    def answering_permissions(self) -> PermissionAnswers:
+        """What answers for a person: this session's handlers, or its parent's."""
+        return (self._above.permissions if self._above else None) or self.permissions
+
+    @cached_property
+    def mcp(self) -> "MCPHost":
+        """What answers for the servers in this process."""
+        from claude_agent_py.tools.host import MCPHost
+
+        host = MCPHost(hosted_servers(self._options), report=self._report)
+        self._attach_host(host)
+        return host
+
+    def _loaded(self, part: str) -> Any:
+        """Give one of these where it is there; None where nobody has needed it yet."""
+        return vars(self).get(part)
+
+    def _check(self) -> None:
+        """Load what the options give something to do; what is wrong with it is an error now.
+
+        Raises:
+            OptionsError: A handler, hook or server is wrong.
+        """
+        options = self._options
+        persons = (options.can_use_tool, options.on_question, options.on_plan, options.on_elicitation)
+        if options.hooks is not None:
+            _ = self.hooks
+        if any(handler is not None for handler in (*persons, options.on_user_dialog, options.interactions)):
+            _ = self.permissions
+        if options.custom_tools or options.hosted_mcp_servers:
+            _ = self.mcp
+
+    def prepare(self) -> None:
+        """Build what the first hook would have to wait for."""
+        if self._loaded("hooks") is not None:
+            self.hooks.prepare()
 
     def _find_task(self, agent_id: str) -> Any:
         """Give the task of an agent, as it is known above where it is."""
@@ -130,7 +191,7 @@ class Features:
         self._queues.append(queue)
         return queue.put
 
-    def _note_hook_run(self, run: HookRun) -> None:
+    def _note_hook_run(self, run: "HookRun") -> None:
         """Show that a handler ran: the CLI's own hook events say so of settings' command hooks only."""
         if self._announce is not None:
             self._announce(run)
@@ -192,8 +253,9 @@ class Features:
 
     def initialize_fields(self) -> dict[str, Any]:
         """Give the fields of `initialize` that come from hooks and in-process servers."""
-        hooks = self.hooks.initialize_field()
-        return {**({"hooks": hooks} if hooks else {}), **self.mcp.initialize_fields()}
+        hooks = self.hooks.initialize_field() if self._loaded("hooks") else {}
+        servers = self.mcp.initialize_fields() if self._loaded("mcp") else {}
+        return {**({"hooks": hooks} if hooks else {}), **servers}
 
     def attach(self, connection: Connection, workers: TaskGroup) -> None:
         """Say how the features reach the running session."""
@@ -201,7 +263,9 @@ class Features:
         def send(server_name: str, message: dict[str, Any]) -> None:
             connection.post("mcp_message", server_name=server_name, message=message)
 
-        self.mcp.attach(send, workers, find_caller=self._callers.find)
+        self._attach_host = lambda host: host.attach(send, workers, find_caller=self._callers.find)
+        if self._loaded("mcp") is not None:
+            self._attach_host(self.mcp)
         self._announce = connection.readers.announce
         self._give_up = lambda why: connection.start_soon(_fail_turn, connection, why)
         self._tasks.observe(lambda events: None if self._is_tracking else connection.settle_soon())
@@ -209,8 +273,10 @@ class Features:
     def end(self) -> None:
         """Nothing more will come: listeners hear what is left, tools are cancelled."""
         self.has_ended = True
-        self.mcp.close()
-        self.permissions.close()
+        self._attach_host = lambda host: None
+        for part in ("mcp", "permissions"):
+            if self._loaded(part) is not None:
+                getattr(self, part).close()
         self._task_list.close()
         for queue in self._queues:
             queue.end()
@@ -234,10 +300,12 @@ def hosted_servers(options: ClientOptions) -> dict[str, Any]:
     Raises:
         OptionsError: A server has the name that `custom_tools` need.
     """
-    servers = options.mcp_servers if isinstance(options.mcp_servers, dict) else {}
-    hosted = {name: server for name, server in servers.items() if is_hosted(server)}
+    from claude_agent_py.tools.host import is_hosted
+    from claude_agent_py.tools.server import ToolServer
+
+    hosted = {name: server for name, server in options.hosted_mcp_servers.items() if is_hosted(server)}
     if options.custom_tools:
-        if CUSTOM_TOOLS_SERVER in servers:
+        if isinstance(options.mcp_servers, dict) and CUSTOM_TOOLS_SERVER in options.mcp_servers:
             raise OptionsError(
                 f"the name {CUSTOM_TOOLS_SERVER!r} is taken by custom_tools; choose another one", option="mcp_servers"
             )

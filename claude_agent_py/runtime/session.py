@@ -40,7 +40,7 @@ from claude_agent_py.runtime.prompts import prompt_message
 from claude_agent_py.tasks import TaskList, TaskManager
 from claude_agent_py.transport import Transport
 from claude_agent_py.wire.codec import encode, prepare
-from claude_agent_py.wire.replies import InitializeReply
+from claude_agent_py.wire.initialize import InitializeReply
 
 logger = logging.getLogger("claude_agent_py")
 
@@ -207,7 +207,7 @@ class Session:
         prepare()
         InitializeReply.model_rebuild()
         encode(prompt_message("Hello", verbatim=False))
-        self.features.hooks.prepare()
+        self.features.prepare()
 
     async def _start_error(self, message: str) -> CLIStartError:
         """Make the error of a failed start, with all the evidence there is."""
