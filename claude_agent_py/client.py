@@ -17,6 +17,7 @@ from claude_agent_py.errors import ConnectionClosedError, HandlerError, LocalPro
 from claude_agent_py.options import ClientOptions, options_or_defaults
 from claude_agent_py.runtime.controls import SessionControls
 from claude_agent_py.runtime.current import CURRENT, running_client
+from claude_agent_py.runtime.launching import launch
 
 if TYPE_CHECKING:
     from claude_agent_py.hooks import LiveHooks
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from claude_agent_py.tasks import Task, TaskList, TaskManager
     from claude_agent_py.tools.host import MCPHost
     from claude_agent_py.transport import Transport
-    from claude_agent_py.wire.replies import InitializeReply
+    from claude_agent_py.wire.initialize import InitializeReply
 
 
 class Spawnable(Protocol):
@@ -106,8 +107,6 @@ class Client(SessionControls):
             self._connected.set()
 
     async def _connect(self) -> None:
-        from claude_agent_py.runtime.launching import launch
-
         with running_client(self):
             launched = await launch(self._options, self._transport, on_stderr=self._on_stderr_line)
             try:

@@ -16,7 +16,7 @@ from claude_agent_py.runtime.reply_reading import Reply, read_reply
 from claude_agent_py.wire.base import JSONObject, TaggedModel, dump
 
 if TYPE_CHECKING:
-    from claude_agent_py.wire.replies import InitializeReply
+    from claude_agent_py.wire.initialize import InitializeReply
 
 
 class ControlsBase:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from claude_agent_py.wire.content import *  # noqa: F403
     from claude_agent_py.wire.control import *  # noqa: F403
     from claude_agent_py.wire.frames import *  # noqa: F403
+    from claude_agent_py.wire.initialize import *  # noqa: F403
     from claude_agent_py.wire.internal import *  # noqa: F403
     from claude_agent_py.wire.messages import *  # noqa: F403
     from claude_agent_py.wire.notices import *  # noqa: F403
@@ -129,8 +130,11 @@ _NAMES = {
         MCPServerProvenance MatchedAskRule CanUseToolRequest HookCallbackRequest MCPMessageRequest
         ElicitationRequest UserDialogRequest OAuthTokenRefreshRequest HostAuthTokenRefreshRequest
     """,
+    "initialize": """
+        InitializeReply
+    """,
     "replies": """
-        InitializeReply InterruptReply CancelAsyncMessageReply RewindFilesReply SideQuestionReply
+        InterruptReply CancelAsyncMessageReply RewindFilesReply SideQuestionReply
         GenerateSessionTitleReply ExportConversationReply BackgroundTasksReply GetTaskOutputReply
         StartShellTaskReply SetModelReply SetPermissionModeReply ListModelsReply PermissionRuleDescription
         PermissionRuleEntry WorkspaceDirectory PermissionRulesState ListPermissionRulesReply

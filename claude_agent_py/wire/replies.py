@@ -1,7 +1,8 @@
 """What the CLI answers: the payloads of successful control responses.
 
 Owns one model per answer, and `typed_reply`, which picks it. Requests that are not named here are answered with
-nothing, or with something of no fixed shape. Knows neither the requests (`requests`) nor the frame (`control`).
+nothing, or with something of no fixed shape. Knows neither the requests (`requests`) nor the frame (`control`). The
+first answer of a session is in `initialize`: it is the only one that every session needs.
 """
 
 from collections.abc import Mapping
@@ -11,7 +12,6 @@ from pydantic import BaseModel, Field, ValidationError
 
 from claude_agent_py.wire.base import CamelModel, JSONObject, Number, WireModel
 from claude_agent_py.wire.catalog import (
-    AccountInfo,
     AgentInfo,
     EffortLevel,
     MCPServerStatus,
@@ -20,43 +20,11 @@ from claude_agent_py.wire.catalog import (
     SettingsError,
     SlashCommand,
 )
+from claude_agent_py.wire.initialize import InitializeReply
 from claude_agent_py.wire.permissions import PermissionMode
-from claude_agent_py.wire.usage import ExtraUsage, FastModeState, SessionUsage, Usage
+from claude_agent_py.wire.usage import ExtraUsage, SessionUsage, Usage
 
 # The session ----------------------------------------------------------------------------------------------------------
-
-
-class InitializeReply(WireModel):
-    """What the CLI is, and what it has on offer."""
-
-    commands: list[SlashCommand] = Field(default_factory=list)
-    agents: list[AgentInfo] = Field(default_factory=list)
-    """Compare it with the agents that you sent: the CLI drops all of them when one is invalid."""
-    models: list[ModelInfo] = Field(default_factory=list)
-    unavailable_models: list[ModelInfo] | None = None
-    account: AccountInfo | None = None
-    output_style: str = ""
-    available_output_styles: list[str] = Field(default_factory=list)
-    user_output_styles_dir: str | None = None
-    current_model: str | None = None
-    current_permission_mode: PermissionMode | None = None
-    session_state: Literal["idle", "running", "requires_action"] | str | None = None
-    claude_code_version: str | None = None
-    pid: Number | None = None
-    """The CLI's process id."""
-    capabilities: list[str] | None = None
-    """What this CLI can do, by name, for example `background_tasks_moves_bash_v1`."""
-    fast_mode_state: FastModeState | None = None
-    fast_mode_disabled_reason: str | None = None
-    hooks_applied: bool | None = None
-    hook_on_failure_supported: bool | None = None
-    plugins_applied: bool | None = None
-    mcp_servers_applied: bool | None = None
-    settings_applied: bool | None = None
-    managed_settings_applied: bool | None = None
-    disallowed_tools_applied: bool | None = None
-    workspace_trust_recorded: bool | None = None
-    sdk_mcp_manifests_parked: dict[str, str] | None = None
 
 
 class InterruptReply(WireModel):

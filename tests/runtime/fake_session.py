@@ -7,7 +7,7 @@ import anyio
 
 from claude_agent_py.errors import ConnectionClosedError
 from claude_agent_py.runtime.controls import SessionControls
-from claude_agent_py.wire.replies import InitializeReply
+from claude_agent_py.wire.initialize import InitializeReply
 
 Body: TypeAlias = dict[str, Any]
 Answer: TypeAlias = Body | BaseException | Callable[[Body], Body]

@@ -17,8 +17,8 @@ from claude_agent_py.tools.host import MCPHost
 from claude_agent_py.tools.server import ToolServer
 from claude_agent_py.wire import requests
 from claude_agent_py.wire.base import TaggedModel
+from claude_agent_py.wire.initialize import InitializeReply
 from claude_agent_py.wire.mcp import MCPHTTPServer, MCPStdioServer
-from claude_agent_py.wire.replies import InitializeReply
 
 pytestmark = pytest.mark.anyio
 
