@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from claude_agent_py.wire.asks import *  # noqa: F403
+    from claude_agent_py.wire.bodies import *  # noqa: F403
     from claude_agent_py.wire.catalog import *  # noqa: F403
     from claude_agent_py.wire.codec import *  # noqa: F403
     from claude_agent_py.wire.content import *  # noqa: F403
@@ -108,9 +109,11 @@ _NAMES = {
         MCPServerStatus SettingsError
     """,
     "control": """
-        RequestFromCLI KnownControlRequest KNOWN_CONTROL_REQUESTS UnknownControlRequest ControlRequestBody
-        ControlRequest ControlSuccess ControlFailure ControlResponse ControlCancelRequest KeepAlive
-        UpdateEnvironmentVariables ControlFrame
+        RequestFromCLI UnknownControlRequest ControlRequestBody ControlRequest ControlSuccess ControlFailure
+        ControlResponse ControlCancelRequest KeepAlive UpdateEnvironmentVariables ControlFrame
+    """,
+    "bodies": """
+        KnownControlRequest KNOWN_CONTROL_REQUESTS
     """,
     "requests": """
         HookCallbackMatcher InitializeRequest InterruptRequest EndSessionRequest RenameSessionRequest

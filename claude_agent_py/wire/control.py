@@ -1,18 +1,23 @@
 """Calls across the pipe, either way: a request, its answer, its withdrawal.
 
-Owns the frames of the control protocol and the open union of all request bodies. What stands inside is elsewhere: what
-we ask in `requests`, what the CLI asks in `asks`, what it answers in `replies`. Matching answers to requests is the
-business of `claude_agent_py.protocol`.
+Owns the frames of the control protocol. What stands inside is elsewhere: what the CLI asks in `asks`, what we ask in
+`requests` (loaded when such a request has to be read, which only those that play the CLI do), all of it together in
+`bodies`, and what the CLI answers in `initialize` and `replies`. Matching answers to requests is the business of
+`claude_agent_py.protocol`.
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
 from pydantic import Field, field_validator
 
-from claude_agent_py.wire import asks, requests
+from claude_agent_py.wire import asks
 from claude_agent_py.wire.base import JSONObject, TaggedModel, WireModel, dump
-from claude_agent_py.wire.unions import refuse_known, tags_of
+from claude_agent_py.wire.later import Later
+from claude_agent_py.wire.unions import refuse_known
+
+if TYPE_CHECKING:
+    from claude_agent_py.wire.bodies import KnownControlRequest
 
 RequestFromCLI: TypeAlias = (
     asks.CanUseToolRequest
@@ -25,62 +30,6 @@ RequestFromCLI: TypeAlias = (
 )
 """What the CLI asks us."""
 
-KnownControlRequest: TypeAlias = Annotated[
-    RequestFromCLI
-    | requests.InitializeRequest
-    | requests.InterruptRequest
-    | requests.EndSessionRequest
-    | requests.RenameSessionRequest
-    | requests.SetColorRequest
-    | requests.SetHasSubscribersRequest
-    | requests.CancelAsyncMessageRequest
-    | requests.RewindFilesRequest
-    | requests.SideQuestionRequest
-    | requests.GenerateSessionTitleRequest
-    | requests.ExportConversationRequest
-    | requests.ClaimSessionRequest
-    | requests.StopTaskRequest
-    | requests.BackgroundTasksRequest
-    | requests.GetTaskOutputRequest
-    | requests.StartShellTaskRequest
-    | requests.SetModelRequest
-    | requests.SetPermissionModeRequest
-    | requests.SetMaxThinkingTokensRequest
-    | requests.ListModelsRequest
-    | requests.ListPermissionRulesRequest
-    | requests.ApplyFlagSettingsRequest
-    | requests.GetSettingsRequest
-    | requests.UpdateSettingsRequest
-    | requests.GetHooksListingRequest
-    | requests.SetMCPPermissionModeOverrideRequest
-    | requests.GetContextUsageRequest
-    | requests.GetSessionCostRequest
-    | requests.GetUsageRequest
-    | requests.GetBinaryVersionRequest
-    | requests.GetStatusRequest
-    | requests.GetPlanRequest
-    | requests.GetWorkspaceDiffRequest
-    | requests.MCPStatusRequest
-    | requests.MCPSetServersRequest
-    | requests.MCPReconnectRequest
-    | requests.MCPToggleRequest
-    | requests.MCPCallRequest
-    | requests.MCPReadResourceRequest
-    | requests.MCPAuthenticateRequest
-    | requests.ReadFileRequest
-    | requests.ListDirectoryRequest
-    | requests.FileSuggestionsRequest
-    | requests.SeedReadStateRequest
-    | requests.RegisterRepoRootRequest
-    | requests.SetCwdRequest
-    | requests.ReloadPluginsRequest
-    | requests.ReloadSkillsRequest
-    | requests.ReloadOutputStylesRequest
-    | requests.ReloadConnectorsRequest,
-    Field(discriminator="subtype"),
-]
-KNOWN_CONTROL_REQUESTS = tags_of(KnownControlRequest, "subtype")
-
 
 class UnknownControlRequest(WireModel):
     """A request of a subtype that this version does not know; also the way to send one. Fields go in by name."""
@@ -90,6 +39,8 @@ class UnknownControlRequest(WireModel):
     @field_validator("subtype")
     @classmethod
     def _only_unknown(cls, tag: str) -> str:
+        from claude_agent_py.wire.bodies import KNOWN_CONTROL_REQUESTS
+
         return refuse_known(tag, KNOWN_CONTROL_REQUESTS)
 
     @property
@@ -98,9 +49,15 @@ class UnknownControlRequest(WireModel):
         return dump(self)
 
 
-ControlRequestBody: TypeAlias = Annotated[
-    KnownControlRequest | UnknownControlRequest, Field(union_mode="left_to_right")
-]
+if TYPE_CHECKING:
+    ControlRequestBody: TypeAlias = KnownControlRequest | UnknownControlRequest
+else:
+    ControlRequestBody = Annotated[
+        Annotated[RequestFromCLI, Field(discriminator="subtype")]
+        | Annotated[Any, Later("claude_agent_py.wire.bodies", "KnownControlRequest")]
+        | UnknownControlRequest,
+        Field(union_mode="left_to_right"),
+    ]
 
 
 class ControlRequest(TaggedModel):
