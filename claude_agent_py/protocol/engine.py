@@ -94,18 +94,22 @@ class Engine:
         return events
 
     def _receive(self, lines: Iterable[bytes | OversizeLine], events: list[Event], now: float) -> None:
-        handlers, on_message = self._handlers, self._on_message
+        handlers, track, route = self._handlers, self._tasks.track, self._turns.route
         for line in lines:
             if isinstance(line, OversizeLine):
                 problem = f"the line is {line.length} bytes long, more than limits.max_line_bytes; it was dropped"
-                on_message(MalformedFrame(line=line.head, error=problem), line.length, events, now)
+                self._on_message(MalformedFrame(line=line.head, error=problem), line.length, events, now)
                 continue
             frame = decode(line)
             handler = handlers.get(type(frame))
-            if handler is None:
-                on_message(frame, len(line), events, now, line)
-            else:
+            if handler is not None:
                 handler(frame, events, now)
+                continue
+            track(frame, line)  # from here on as in `_on_message`, without the call: it is the way of nearly all lines
+            runs, ended = route(frame, now)
+            events.append(MessageReceived(frame, runs, len(line), line))
+            if ended:
+                events += _ended(ended)
 
     def _on_message(self, message: Any, size: int, events: list[Event], now: float, line: bytes = b"") -> None:
         self._tasks.track(message, line)  # first, so that the router sees which tasks are live now

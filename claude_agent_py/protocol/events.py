@@ -1,14 +1,15 @@
 """What the engine reports to its driver: values, each the consequence of bytes or of time."""
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from claude_agent_py.protocol.requests import StrayKind
 from claude_agent_py.protocol.turns import RunEnd
 
 
-class MessageReceived(NamedTuple):
-    """A message of the conversation, and the runs that it belongs to. A tuple, for there are many."""
+@dataclass(slots=True)
+class MessageReceived:
+    """A message of the conversation, and the runs that it belongs to. Not frozen, which takes long: there are many."""
 
     message: Any
     runs: tuple[int, ...]

@@ -38,7 +38,10 @@ class LineBuffer:
             self._hold(pieces.pop(0))
             lines.append(self._take())
         limit = self._limit
-        lines += [p if len(p) <= limit else OversizeLine(len(p), p[:EVIDENCE_BYTES]) for p in pieces]
+        if len(data) <= limit:  # then none of them is longer
+            lines += pieces
+        else:
+            lines += [p if len(p) <= limit else OversizeLine(len(p), p[:EVIDENCE_BYTES]) for p in pieces]
         if rest:
             self._hold(rest)
         return lines

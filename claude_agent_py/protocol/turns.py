@@ -18,7 +18,7 @@ themselves; here they are only ids.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from claude_agent_py.protocol.follow_ups import FollowUps
 from claude_agent_py.protocol.ports import LiveTasks
@@ -217,8 +217,13 @@ class TurnRouter:
         """Say which runs receive this message and which it ends."""
         rule = self._rules.get(type(message), self._other)
         runs = rule.on_message(message, now)
-        if rule.is_progress:
-            self._note_progress(runs, now)
+        if rule.is_progress:  # which restarts the clock of silence
+            self._last_progress = now
+            for run_id in runs:
+                run = self._runs.get(run_id)
+                if run is not None:
+                    run.heard = True
+                    run.last_progress = now
         return runs, self._finished(now) if rule.may_end else ()
 
     def settle(self, now: float) -> tuple[RunEnd, ...]:
@@ -277,7 +282,7 @@ class TurnRouter:
         return audience
 
     def _on_other(self, message: Any, now: float) -> tuple[int, ...]:
-        task_id = getattr(message, "task_id", None) or getattr(message, "agent_id", None)
+        task_id = _task_of(message)
         return self._task_audience(task_id) if task_id else self._session_audience()
 
     # Tasks -------------------------------------------------------------------------------------------------------
@@ -441,15 +446,6 @@ class TurnRouter:
 
     # Time --------------------------------------------------------------------------------------------------------
 
-    def _note_progress(self, runs: tuple[int, ...], now: float) -> None:
-        """Restart the clock of silence."""
-        self._last_progress = now
-        for run_id in runs:
-            run = self._runs.get(run_id)
-            if run is not None:
-                run.heard = True
-                run.last_progress = now
-
     def keep_alive(self, now: float) -> None:
         """Restart the clock of silence of every run: somebody is being asked, which is no silence of the CLI."""
         for run in self._runs.values():
@@ -490,3 +486,25 @@ class TurnRouter:
         for end in ends:
             self.drop_run(end.run_id)
         return ends + self._finished(now)
+
+
+def _task_of(message: Any) -> str | None:
+    """Give the task that a message names, be it in a field that this version does not know."""
+    field = _task_field(type(message))
+    if field is not None:
+        named = getattr(message, field)
+    else:
+        unknown = getattr(message, "model_extra", None)
+        named = (unknown.get("task_id") or unknown.get("agent_id")) if unknown else None
+    return named if isinstance(named, str) else None
+
+
+_TASK_FIELDS: Final[dict[type, str | None]] = {}
+
+
+def _task_field(kind: type) -> str | None:
+    """Give the field in which messages of a type name the task that they are about; None where they have none."""
+    if kind not in _TASK_FIELDS:
+        fields = getattr(kind, "model_fields", {})
+        _TASK_FIELDS[kind] = next((name for name in ("task_id", "agent_id") if name in fields), None)
+    return _TASK_FIELDS[kind]

@@ -393,7 +393,8 @@ class Connection:
     def _on_message(self, event: MessageReceived) -> None:
         if self._initialize is not None and type(event.message) is MalformedFrame:
             self._refuse_garbage(self._initialize, event.message)
-        self.runs.put(event)
+        if event.runs:
+            self.runs.put(event)
         self.readers.put(event)
 
     def _refuse_garbage(self, starting: Waiter, frame: MalformedFrame) -> None:

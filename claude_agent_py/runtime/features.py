@@ -213,7 +213,7 @@ class Features:
 
     def track(self, message: Any, line: bytes = b"", /) -> None:
         """Take a message before anybody else does: the pump's way to the tasks and to listeners."""
-        if not _is_mere_text(message):
+        if type(message) is not StreamEventMessage and not _is_mere_text(message):  # which most messages are
             self._note(message, line)
         if self._above is not None:
             self._above.take(message)
@@ -283,11 +283,8 @@ class Features:
 
 
 def _is_mere_text(message: Any) -> bool:
-    """Whether it is something that the main agent says and no call: nothing in it is about tasks. Most messages are."""
-    kind = type(message)
-    return kind is StreamEventMessage or (
-        kind is AssistantMessage and message.agent_id is None and not message.tool_uses
-    )
+    """Whether it is something that the main agent says and no call: nothing in it is about tasks."""
+    return type(message) is AssistantMessage and message.agent_id is None and not message.tool_uses
 
 
 async def _fail_turn(connection: Connection, why: str) -> None:

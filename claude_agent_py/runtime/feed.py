@@ -41,10 +41,11 @@ class RunFeed:
 
     def put(self, message: Any, size: int, line: bytes = b"") -> None:
         """Take a message from the pump; its line, where decoding that gives the message again."""
-        if type(message) is ResultMessage:
+        kind = type(message)
+        if kind is ResultMessage:
             self.results.append(message)
             self.messages.append(message, size)
-        elif type(message) is not StreamEventMessage:
+        elif kind is not StreamEventMessage:
             self.messages.append(message, size, line)
         self.mailbox.put(message, size, line)
 

@@ -84,7 +84,11 @@ class Mailbox:
 
     def ready(self) -> Any | None:
         """Take the next message, if it is at hand and the reader's turn is not over; else None: await `get`."""
-        return self._take() if self._held and monotonic() < self._turn_ends else None
+        if not self._held or monotonic() >= self._turn_ends:
+            return None
+        message, size = self._held.popleft()  # as in `_take`, without the call
+        self._held_bytes -= size
+        return decode(message) if type(message) is bytes else message
 
     async def get(self) -> Any:
         """Give the next message. Cancelling is safe: no message is lost.

@@ -108,11 +108,10 @@ class OpenRuns:
 
     def put(self, event: MessageReceived) -> None:
         """Give a message to the runs that it belongs to."""
-        message, runs, size, line = event
-        for run_id in runs:
+        for run_id in event.runs:
             feed = self._feeds.get(run_id)
             if feed is not None:
-                feed.put(message, size, line)
+                feed.put(event.message, event.size, event.line)
 
     def on_ended(self, event: RunEnded) -> None:
         """A run is over, by what the CLI said or by the time it took."""

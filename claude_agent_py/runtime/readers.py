@@ -28,10 +28,9 @@ class Readers:
 
     def put(self, event: MessageReceived) -> None:
         """Give a message to every reader; without one, keep it if no run has it."""
-        if self._mailboxes:
-            for mailbox in self._mailboxes:
-                mailbox.put(event.message, event.size, event.line)
-        elif not event.runs:
+        for mailbox in self._mailboxes:
+            mailbox.put(event.message, event.size, event.line)
+        if not event.runs and not self._mailboxes:
             self._keep(event)
 
     def announce(self, thing: Any) -> None:
@@ -51,8 +50,8 @@ class Readers:
     def add(self) -> Mailbox:
         """Give a mailbox that receives every message from now on; the first one also what nobody has claimed."""
         mailbox = Mailbox(self._mailbox_bytes)
-        for message, _, size, line in self._unclaimed:
-            mailbox.put(message, size, line)
+        for event in self._unclaimed:
+            mailbox.put(event.message, event.size, event.line)
         self._unclaimed.clear()
         self._unclaimed_bytes = 0
         self._mailboxes.append(mailbox)

@@ -17,6 +17,7 @@ from claude_agent_py.errors import RunError, StructuredOutputError
 
 if TYPE_CHECKING:
     from claude_agent_py.runtime.feed import RunFeed
+    from claude_agent_py.runtime.mailbox import Mailbox
     from claude_agent_py.runtime.result import RunResult
     from claude_agent_py.runtime.subagents import Subagent
     from claude_agent_py.tasks import Task
@@ -85,6 +86,8 @@ class Run:
         self._feed = feed
         self._reads: Literal["mailbox", "record"] | None = None
         """Where iteration reads: the mailbox; or, once the run was awaited first, what the feed has recorded."""
+        self._mailbox: Mailbox | None = None
+        """The mailbox, while iteration reads there."""
         self._position = 0
         self._is_exhausted = False
         self._result: RunResult | None = None
@@ -123,17 +126,14 @@ class Run:
     def _begin_again(self) -> None:
         """Once all messages were given, give again those that are kept."""
         if self._is_exhausted:
-            self._reads, self._position, self._is_exhausted = "record", 0, False
-
-    def _ready(self) -> RunMessage | None:
-        """Take the next message if it is at hand: `_next` without the detours, for a reader who is behind."""
-        return self._feed.mailbox.ready() if self._feed is not None and self._reads == "mailbox" else None
+            self._reads, self._mailbox, self._position, self._is_exhausted = "record", None, 0, False
 
     async def _next(self) -> RunMessage:
         feed = await self._started()
-        self._reads = self._reads or "mailbox"
+        if self._reads is None:
+            self._reads, self._mailbox = "mailbox", feed.mailbox
         try:
-            message: RunMessage = await (feed.mailbox.get() if self._reads == "mailbox" else self._next_recorded(feed))
+            message: RunMessage = await (self._next_recorded(feed) if self._mailbox is None else self._mailbox.get())
         except StopAsyncIteration:
             self._is_exhausted = True
             await self._source.release()
@@ -254,7 +254,8 @@ class _Messages:
         return self
 
     async def __anext__(self) -> RunMessage:
-        message = self._run._ready()
+        mailbox = self._run._mailbox
+        message = None if mailbox is None else mailbox.ready()  # without the detours, for a reader who is behind
         return await self._run._next() if message is None else message
 
 
@@ -276,7 +277,8 @@ class _Text:
 
     async def __anext__(self) -> str:
         while not self._ready:
-            message = self._run._ready()
+            mailbox = self._run._mailbox
+            message = None if mailbox is None else mailbox.ready()
             self._ready.extend(self._fold.feed(await self._run._next() if message is None else message))
         return self._ready.popleft()
 

@@ -15,7 +15,8 @@ from claude_agent_py.wire.tasks import TaskUsage
 
 TASK_TOOLS: Final = frozenset({"Agent", "Task", "Bash", "PowerShell", "Monitor", "Workflow", "SendMessage", "TaskStop"})
 _MAX_OPEN_CALLS: Final = 8192
-_OUTPUT_PATH: Final = re.compile(r"with ID: (?P<id>[\w-]+)\. Output is being written to: (?P<path>\S[^\n]*?\.output)\b")
+_WRITING_TO: Final = ". Output is being written to: "
+_OUTPUT_PATH: Final = re.compile(rf"with ID: (?P<id>[\w-]+){re.escape(_WRITING_TO)}(?P<path>\S[^\n]*?\.output)\b")
 
 Word: TypeAlias = Literal["launched", "resumed", "completed", "stopped", "writes"]
 """`writes` is read out of a text, so it never makes a task known: it only says where a known one writes to."""
@@ -44,8 +45,6 @@ class Call:
     name: str
     agent_id: str | None
     """The subagent that made it; None for the main agent."""
-    stops: str | None = None
-    """The task that it is to stop."""
 
 
 class OpenCalls:
@@ -53,14 +52,17 @@ class OpenCalls:
 
     def __init__(self) -> None:
         self._calls: dict[str, Call] = {}
+        self._stops: dict[str, str] = {}
+        """The tasks that are to be stopped, by the call."""
 
     def note(self, message: AssistantMessage) -> None:
         """Note the calls in a message."""
         for block in message.tool_uses:
-            stops = _text(block.input, "task_id") if block.name == "TaskStop" else None
-            self._calls[block.id] = Call(block.name, message.agent_id, stops)
+            if block.name == "TaskStop":
+                self._stops[block.id] = _text(block.input, "task_id")
+            self._calls[block.id] = Call(block.name, message.agent_id)
         while len(self._calls) > _MAX_OPEN_CALLS:
-            del self._calls[next(iter(self._calls))]
+            self.close(next(iter(self._calls)))
 
     def get(self, tool_use_id: str | None) -> Call | None:
         """Give an open call."""
@@ -68,10 +70,11 @@ class OpenCalls:
 
     def are_stopping(self, task_id: str) -> bool:
         """Whether one of them is to stop this task."""
-        return any(call.stops == task_id for call in self._calls.values())
+        return task_id in self._stops.values()
 
     def close(self, tool_use_id: str) -> Call | None:
         """Give the call of a result that came."""
+        self._stops.pop(tool_use_id, None)
         return self._calls.pop(tool_use_id, None)
 
 
@@ -83,7 +86,8 @@ def announcements(message: UserMessage, calls: OpenCalls) -> Iterable[Announceme
             continue
         if isinstance(message.tool_use_result, dict):
             yield from _structured(message.tool_use_result, block.tool_use_id)
-        path = _OUTPUT_PATH.search(block.text)
+        text = block.text
+        path = _OUTPUT_PATH.search(text) if _WRITING_TO in text else None
         if path is not None:
             yield Announcement("writes", path["id"], block.tool_use_id, output_file=path["path"])
 

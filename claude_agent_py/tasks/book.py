@@ -8,6 +8,7 @@ A run *ends* when its status becomes final, and is *settled* when its outcome is
 moment in which the report is still on its way: the CLI sends the status first and the notification after it.
 """
 
+import math
 from typing import Final
 
 from claude_agent_py.tasks.entry import Entry, Run
@@ -52,6 +53,7 @@ class Book:
         self._children_of_unknown: dict[str, list[str]] = {}
         self._events: list[TaskEvent] = []
         self._agenda: list[str] = []
+        self._agenda_due = math.inf
 
     def take_over(self, entries: dict[str, Entry]) -> None:
         """Have the entries of another book, as they are."""
@@ -69,10 +71,14 @@ class Book:
         """Whether `take_agenda` gives anything."""
         return bool(self._agenda)
 
-    def take_agenda(self) -> list[str]:
-        """Give the tasks that need looking after since the last call: they began, or there is a doubt about them."""
-        agenda, self._agenda = self._agenda, []
-        return agenda
+    def take_agenda(self) -> tuple[list[str], float]:
+        """Give the tasks that need looking after since the last call: they began, or there is a doubt about them.
+
+        Beside them the time of the first decision among them; infinity where none is due.
+        """
+        taken = self._agenda, self._agenda_due
+        self._agenda, self._agenda_due = [], math.inf
+        return taken
 
     # Questions
 
@@ -335,6 +341,7 @@ class Book:
         entry.run.settle_at = time
         self._undecided.add(entry.id)
         self._agenda.append(entry.id)
+        self._agenda_due = min(self._agenda_due, time)
 
     def say(self, event: TaskEvent) -> None:
         """Report an event."""

@@ -6,6 +6,7 @@ never raises. Decides nothing: what a message means stands in `ledger`, what use
 """
 
 import logging
+import math
 import weakref
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
@@ -31,7 +32,7 @@ logger = logging.getLogger(__name__)
 
 _OF_AGENTS: Final = frozenset({AssistantMessage, UserMessage, PermissionDeniedMessage})
 """The messages that may belong to a subagent's conversation."""
-_TURNING_POINTS: Final = (TaskStarted, TaskReopened, TaskFinished, TaskRevised)
+_TURNING_POINTS: Final = frozenset({TaskStarted, TaskReopened, TaskFinished, TaskRevised})
 
 Observer = Callable[[list[TaskEvent]], object]
 
@@ -50,11 +51,14 @@ class Intake:
         self.any_bell = Bell()
         """Rung when a task begins or ends."""
         self.agenda_bell = Bell()
-        """Rung when there is something to reconcile."""
+        """Rung when there is something to reconcile before `next_look`."""
+        self.next_look = math.inf
+        """When the worker that reconciles looks by itself; infinity while it sleeps until it is rung."""
         self.stoppers: dict[str, Callable[[], Awaitable[object]]] = {}
         """How to stop the tasks that are not the CLI's."""
         self._bells: dict[str, Bell] = {}
-        self._streams: weakref.WeakSet[EventStream[Any]] = weakref.WeakSet()
+        self._streams: list[weakref.ref[EventStream[Any]]] = []
+        """The streams that somebody still holds, and some that nobody does."""
         self._is_over = False
         self._is_orphaned = False
         """The CLI is gone, and tasks that are not its own go on."""
@@ -142,8 +146,10 @@ class Intake:
         return events
 
     def _tell(self, events: list[TaskEvent]) -> None:
-        streams = list(self._streams) if self._streams else []
+        streams = self._held_streams() if self._streams else ()
+        is_turning_point = False
         for event in events:
+            is_turning_point |= type(event) in _TURNING_POINTS
             if isinstance(event, TaskOutputAvailable):
                 self.places.note_output(event.task_id, event.path)
             self.listeners.put(event)
@@ -151,13 +157,15 @@ class Intake:
                 stream.put(event)
             self._ring(event.task_id)
         self._tell_observers(events)
-        if any(isinstance(event, _TURNING_POINTS) for event in events):
+        if is_turning_point:
             self.any_bell.ring()
 
     def _ring_agenda(self) -> None:
-        for task_id in self.ledger.book.take_agenda():
+        task_ids, due = self.ledger.book.take_agenda()
+        for task_id in task_ids:
             self._ring(task_id)
-        self.agenda_bell.ring()
+        if due < self.next_look or self.next_look == math.inf:
+            self.agenda_bell.ring()
         self.any_bell.ring()
 
     def _tell_observers(self, events: list[TaskEvent]) -> None:
@@ -172,14 +180,18 @@ class Intake:
         stream: EventStream[Any] = EventStream(event_filter(what))
         if self._is_over:
             stream.close()
-        self._streams.add(stream)
+        self._streams = [held for held in self._streams if held() is not None]
+        self._streams.append(weakref.ref(stream))
         return stream
+
+    def _held_streams(self) -> list[EventStream[Any]]:
+        return [stream for held in self._streams if (stream := held()) is not None]
 
     def _end_streams(self) -> None:
         self._is_over = True
         self._is_orphaned = False
         self.listeners.close()
-        for stream in list(self._streams):
+        for stream in self._held_streams():
             stream.close()
         self._streams.clear()
         self.ring_all()

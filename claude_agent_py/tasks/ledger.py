@@ -141,7 +141,11 @@ class Ledger:
         )
 
     def _live_sign(self, entry: Entry, run: Run, now: float) -> None:
-        if run is entry.run:
+        if run is not entry.run:
+            return
+        if run.status is TaskStatus.RUNNING and run.is_announced and run.doubt is None:  # which it nearly always is
+            entry.last_activity = now
+        else:
             self.book.signal(entry, run, Signal.SIGN_OF_LIFE, now)
             self.book.confirm(entry, run, now)
             self.book.announce(entry, run, now)

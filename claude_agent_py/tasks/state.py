@@ -43,6 +43,8 @@ class Evidence(StrEnum):
     PROCESS_EXIT = "process_exit"
     """The CLI's process ended under it."""
 
+    __hash__ = str.__hash__  # the one of enums is a function in Python
+
     @property
     def rank(self) -> int:
         """How far to trust it; more is better."""
@@ -89,6 +91,8 @@ class Signal(StrEnum):
     FAILED = "failed"
     STOPPED = "stopped"
     NEW_RUN = "new run"
+
+    __hash__ = str.__hash__  # the one of enums is a function in Python
 
 
 class Guard(StrEnum):

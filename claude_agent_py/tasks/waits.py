@@ -5,6 +5,7 @@ touches the task. Where no worker of a session reconciles (`reconcile_forever`),
 for a task that is over cannot hang, whatever message got lost.
 """
 
+import math
 from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -115,8 +116,11 @@ class Waits:
         self._workers += 1
         try:
             while True:
-                await self._intake.agenda_bell.wait(self._reconciler.pause())
+                pause = self._reconciler.pause()
+                self._intake.next_look = math.inf if pause is None else self._intake.clock() + pause
+                await self._intake.agenda_bell.wait(pause)
                 await self._reconciler.check()
         finally:
             self._workers -= 1
+            self._intake.next_look = math.inf
             self._intake.ring_all()  # whoever waits has to reconcile itself again

@@ -55,6 +55,8 @@ class TaskStatus(StrEnum):
     FAILED = "failed"
     STOPPED = "stopped"
 
+    __hash__ = str.__hash__  # the one of enums is a function in Python
+
     @property
     def is_terminal(self) -> bool:
         """Whether the task is over. An agent that is over can still be resumed, as a new run."""
@@ -67,13 +69,11 @@ class TaskStatus(StrEnum):
     @classmethod
     def read(cls, word: str | None) -> "TaskStatus | None":
         """Give the status for a word of the wire; None for none, and for a word of a newer CLI."""
-        try:
-            return None if word is None else cls(word)
-        except ValueError:
-            return None
+        return None if word is None else _BY_WORD.get(word)
 
 
-_TERMINAL = frozenset({TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.STOPPED})
+_TERMINAL: Final = frozenset({TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.STOPPED})
+_BY_WORD: Final = {**{status.value: status for status in TaskStatus}, "killed": TaskStatus.STOPPED}
 
 
 class TaskUsage(WireModel):
