@@ -177,10 +177,20 @@ if TYPE_CHECKING:
         UserMessage as UserMessage,
     )
     from claude_agent_py.wire.notices import (
+        RateLimitMessage as RateLimitMessage, TranscriptMirrorMessage as TranscriptMirrorMessage,
+    )
+    from claude_agent_py.wire.occasional import (
         ActiveGoalMessage as ActiveGoalMessage, AuthStatusMessage as AuthStatusMessage,
-        AutocompactStateMessage as AutocompactStateMessage, ConversationResetMessage as ConversationResetMessage,
-        PromptSuggestionMessage as PromptSuggestionMessage, RateLimitMessage as RateLimitMessage,
-        ToolUseSummaryMessage as ToolUseSummaryMessage, TranscriptMirrorMessage as TranscriptMirrorMessage,
+        AutocompactStateMessage as AutocompactStateMessage, CommandsChangedMessage as CommandsChangedMessage,
+        ControlRequestProgressMessage as ControlRequestProgressMessage,
+        ConversationResetMessage as ConversationResetMessage, ElicitationCompleteMessage as ElicitationCompleteMessage,
+        FilesPersistedMessage as FilesPersistedMessage, HookProgressMessage as HookProgressMessage,
+        HookResponseMessage as HookResponseMessage, HookStartedMessage as HookStartedMessage,
+        LocalCommandOutputMessage as LocalCommandOutputMessage, MemoryRecallMessage as MemoryRecallMessage,
+        MirrorErrorMessage as MirrorErrorMessage, ModelRefusalFallbackMessage as ModelRefusalFallbackMessage,
+        NotificationMessage as NotificationMessage, PluginInstallMessage as PluginInstallMessage,
+        PromptSuggestionMessage as PromptSuggestionMessage, SessionWritesLostMessage as SessionWritesLostMessage,
+        ToolUseSummaryMessage as ToolUseSummaryMessage, WorkerShuttingDownMessage as WorkerShuttingDownMessage,
     )
     from claude_agent_py.wire.permissions import (
         AddDirectories as AddDirectories, AddRules as AddRules, PermissionRuleValue as PermissionRuleValue,
@@ -194,20 +204,11 @@ if TYPE_CHECKING:
         StreamEventMessage as StreamEventMessage,
     )
     from claude_agent_py.wire.system import (
-        APIRetryMessage as APIRetryMessage, CommandsChangedMessage as CommandsChangedMessage,
-        CompactBoundaryMessage as CompactBoundaryMessage,
-        ControlRequestProgressMessage as ControlRequestProgressMessage,
-        ElicitationCompleteMessage as ElicitationCompleteMessage, FilesPersistedMessage as FilesPersistedMessage,
-        HookProgressMessage as HookProgressMessage, HookResponseMessage as HookResponseMessage,
-        HookStartedMessage as HookStartedMessage, InformationalMessage as InformationalMessage,
-        InitMessage as InitMessage, LocalCommandOutputMessage as LocalCommandOutputMessage,
-        MemoryRecallMessage as MemoryRecallMessage, MirrorErrorMessage as MirrorErrorMessage,
-        ModelRefusalFallbackMessage as ModelRefusalFallbackMessage,
-        ModelRefusalNoFallbackMessage as ModelRefusalNoFallbackMessage, NotificationMessage as NotificationMessage,
-        PermissionDeniedMessage as PermissionDeniedMessage, PluginInstallMessage as PluginInstallMessage,
-        SessionStateChangedMessage as SessionStateChangedMessage,
-        SessionWritesLostMessage as SessionWritesLostMessage, StatusMessage as StatusMessage,
-        ThinkingTokensMessage as ThinkingTokensMessage, WorkerShuttingDownMessage as WorkerShuttingDownMessage,
+        APIRetryMessage as APIRetryMessage, CompactBoundaryMessage as CompactBoundaryMessage,
+        InformationalMessage as InformationalMessage, InitMessage as InitMessage,
+        ModelRefusalNoFallbackMessage as ModelRefusalNoFallbackMessage,
+        PermissionDeniedMessage as PermissionDeniedMessage, SessionStateChangedMessage as SessionStateChangedMessage,
+        StatusMessage as StatusMessage, ThinkingTokensMessage as ThinkingTokensMessage,
     )
     from claude_agent_py.wire.tasks import (
         BackgroundTasksChangedMessage as BackgroundTasksChangedMessage,
@@ -479,18 +480,23 @@ _NAMES = {
     """,
     # Messages: system
     "wire.system": """
-        APIRetryMessage CommandsChangedMessage CompactBoundaryMessage ControlRequestProgressMessage
-        ElicitationCompleteMessage FilesPersistedMessage HookProgressMessage HookResponseMessage
-        HookStartedMessage InformationalMessage InitMessage LocalCommandOutputMessage
-        MemoryRecallMessage MirrorErrorMessage ModelRefusalFallbackMessage
-        ModelRefusalNoFallbackMessage NotificationMessage PermissionDeniedMessage
-        PluginInstallMessage SessionStateChangedMessage SessionWritesLostMessage StatusMessage
-        ThinkingTokensMessage WorkerShuttingDownMessage
+        APIRetryMessage CompactBoundaryMessage InformationalMessage InitMessage
+        ModelRefusalNoFallbackMessage PermissionDeniedMessage SessionStateChangedMessage
+        StatusMessage ThinkingTokensMessage
     """,
     # Messages: notices
     "wire.notices": """
-        ActiveGoalMessage AuthStatusMessage AutocompactStateMessage ConversationResetMessage
-        PromptSuggestionMessage RateLimitMessage ToolUseSummaryMessage TranscriptMirrorMessage
+        RateLimitMessage TranscriptMirrorMessage
+    """,
+    # Messages: occasional
+    "wire.occasional": """
+        ActiveGoalMessage AuthStatusMessage AutocompactStateMessage CommandsChangedMessage
+        ControlRequestProgressMessage ConversationResetMessage ElicitationCompleteMessage
+        FilesPersistedMessage HookProgressMessage HookResponseMessage HookStartedMessage
+        LocalCommandOutputMessage MemoryRecallMessage MirrorErrorMessage
+        ModelRefusalFallbackMessage NotificationMessage PluginInstallMessage
+        PromptSuggestionMessage SessionWritesLostMessage ToolUseSummaryMessage
+        WorkerShuttingDownMessage
     """,
     # Messages: tasks
     "wire.tasks": """

@@ -206,9 +206,9 @@ class Session:
     def _prepare(self) -> None:
         """Build, while the CLI starts, what its reply, the first message, prompt and hook would have to wait for."""
         with uncollected():
+            encode(prompt_message("Hello", verbatim=False))  # first: the next takes what it builds
             prepare()
             InitializeReply.model_rebuild()
-            encode(prompt_message("Hello", verbatim=False))
             self.features.prepare()
 
     async def _start_error(self, message: str) -> CLIStartError:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from claude_agent_py.wire.internal import *  # noqa: F403
     from claude_agent_py.wire.messages import *  # noqa: F403
     from claude_agent_py.wire.notices import *  # noqa: F403
+    from claude_agent_py.wire.occasional import *  # noqa: F403
     from claude_agent_py.wire.origin import *  # noqa: F403
     from claude_agent_py.wire.replies import *  # noqa: F403
     from claude_agent_py.wire.requests import *  # noqa: F403
@@ -73,17 +74,19 @@ _NAMES = {
     """,
     "system": """
         InitMessage StatusMessage SessionStateChangedMessage PreservedSegment PreservedMessages
-        CompactMetadata CompactBoundaryMessage CommandsChangedMessage WorkerShuttingDownMessage
-        SessionWritesLostMessage MirrorKey MirrorErrorMessage NoResponse APIRetryMessage
-        ThinkingTokensMessage ModelRefusalFallbackMessage ModelRefusalNoFallbackMessage
-        ControlRequestProgressMessage PromptSubmitOutcome InformationalMessage NotificationMessage
-        LocalCommandOutputMessage HookStartedMessage HookProgressMessage HookResponseMessage
-        PermissionDeniedMessage ElicitationCompleteMessage PersistedFile FailedFile FilesPersistedMessage
-        RecalledMemory MemoryRecallMessage PluginInstallMessage
+        CompactMetadata CompactBoundaryMessage NoResponse APIRetryMessage ThinkingTokensMessage
+        ModelRefusalNoFallbackMessage PromptSubmitOutcome InformationalMessage PermissionDeniedMessage
     """,
     "notices": """
-        ToolUseSummaryMessage AuthStatusMessage RateLimitMessage PromptSuggestionMessage
-        ConversationResetMessage ActiveGoal ActiveGoalMessage TranscriptMirrorMessage
+        RateLimitMessage TranscriptMirrorMessage
+    """,
+    "occasional": """
+        CommandsChangedMessage WorkerShuttingDownMessage SessionWritesLostMessage MirrorKey
+        MirrorErrorMessage ModelRefusalFallbackMessage ControlRequestProgressMessage NotificationMessage
+        LocalCommandOutputMessage HookStartedMessage HookProgressMessage HookResponseMessage
+        ElicitationCompleteMessage PersistedFile FailedFile FilesPersistedMessage RecalledMemory
+        MemoryRecallMessage PluginInstallMessage ToolUseSummaryMessage AuthStatusMessage
+        PromptSuggestionMessage ConversationResetMessage ActiveGoal ActiveGoalMessage
         AutocompactStateMessage
     """,
     "internal": """

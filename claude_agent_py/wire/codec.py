@@ -3,8 +3,9 @@
 Owns the one place where JSON becomes models. Knows nothing of reading or splitting lines.
 
 Decoding has a fast path, one validation against the union of the usual frames, straight from the bytes; only what
-fails there is looked at again, to tell an internal or newer frame from a broken one. `decode` never raises for what a
-line holds. The fast path is built at its first use, or by `prepare`; importing this module loads no model.
+fails there is looked at again, to tell an occasional or newer frame from a broken one; what it has a model for is read
+with that model alone. `decode` never raises for what a line holds. The fast path is built at its first use, or by
+`prepare`, another model when its first frame comes; importing this module loads none.
 
 JSON text is strict here: no field is converted on the way in, so that `encode(decode(line))` is the same JSON value.
 The one exception are lone surrogates (half an emoji, which JavaScript can write and Unicode text cannot hold): they
@@ -93,14 +94,14 @@ _read_usual: Callable[..., "Frame"] = _read_first
 
 
 @cache
-def _read_any() -> Callable[..., "Frame"]:
-    from claude_agent_py.wire.frames import KnownFrame
+def _read_one(tags: tuple[str, ...]) -> Callable[..., "Frame"]:
+    from claude_agent_py.wire.frames import model_of
 
-    return _reader(KnownFrame)
+    return _reader(model_of(tags))
 
 
-def _reader(union: Any) -> Callable[..., "Frame"]:
-    adapter: TypeAdapter[Frame] = TypeAdapter(union)
+def _reader(kind: Any) -> Callable[..., "Frame"]:
+    adapter: TypeAdapter[Frame] = TypeAdapter(kind)
     return adapter.validator.validate_json
 
 
@@ -125,6 +126,7 @@ def _decode_carefully(line: bytes | str, problem: ValueError) -> "Frame":
 def _decode_value(line: bytes | str, raw: Any, problem: ValueError) -> "Frame":
     if not isinstance(raw, dict):
         return MalformedFrame(line, f"not a JSON object but {_kind(raw)}", raw)
+    tags: tuple[str, ...] = ()
     for field, known in _needed_tags(raw):
         tag = raw.get(field)
         if not isinstance(tag, str):
@@ -132,7 +134,8 @@ def _decode_value(line: bytes | str, raw: Any, problem: ValueError) -> "Frame":
             return MalformedFrame(line, f"{field}: {what}", raw, (field,))
         if tag not in known:
             return UnknownMessage(raw)
-    return _decode_known(line, raw, is_repaired=_is_about_text(problem))
+        tags += (tag,)
+    return _decode_known(line, raw, tags, is_repaired=_is_about_text(problem))
 
 
 def _needed_tags(raw: dict[str, Any]) -> Iterable[tuple[str, frozenset[str]]]:
@@ -148,12 +151,12 @@ def _is_about_text(problem: ValueError) -> bool:
     return not isinstance(problem, ValidationError) or problem.errors(include_url=False)[0]["type"] == "json_invalid"
 
 
-def _decode_known(line: bytes | str, raw: dict[str, Any], *, is_repaired: bool) -> "Frame":
-    """Decode a frame that has a model: an internal message, one whose text had to be repaired, or a malformed one."""
+def _decode_known(line: bytes | str, raw: dict[str, Any], tags: tuple[str, ...], *, is_repaired: bool) -> "Frame":
+    """Decode a frame that has a model: an occasional one, one whose text had to be repaired, or a malformed one."""
     try:
-        return _read_any()(encode_json(raw) if is_repaired else line, strict=True)
+        return _read_one(tags)(encode_json(raw) if is_repaired else line, strict=True)
     except ValueError as problem:
-        return _malformed(line, raw, problem)
+        return _malformed(line, raw, tags, problem)
     except RecursionError as problem:
         return MalformedFrame(line, f"nested too deeply: {problem}", raw)
 
@@ -161,21 +164,24 @@ def _decode_known(line: bytes | str, raw: dict[str, Any], *, is_repaired: bool) 
 # Saying what is wrong --------------------------------------------------------------------------------------------
 
 
-def _malformed(line: bytes | str, raw: dict[str, Any], problem: ValueError) -> MalformedFrame:
+def _malformed(line: bytes | str, raw: dict[str, Any], tags: tuple[str, ...], problem: ValueError) -> MalformedFrame:
     if not isinstance(problem, ValidationError):
         return MalformedFrame(line, str(problem), raw)
     errors = [error for error in problem.errors(include_url=False) if error["type"] != KNOWN_TAG]
-    located = [(locate(error, raw), error["msg"]) for error in errors]
+    located = [(locate(error, raw, tags), error["msg"]) for error in errors]
     location, what = max(located, key=lambda found: len(found[0]))  # the first of the deepest: the most telling one
     where = ".".join(map(str, location))
     return MalformedFrame(line, f"{where}: {what}" if where else what, raw, location)
 
 
-def locate(error: ErrorDetails, raw: Any) -> tuple[str | int, ...]:
-    """Give the keys and indices that lead to an error, without the names of union members in between."""
+def locate(error: ErrorDetails, raw: Any, tags: tuple[str, ...] = ()) -> tuple[str | int, ...]:
+    """Give the keys and indices that lead to an error, without the names of union members in between.
+
+    `tags` are those of `raw` that chose its model, and so are not in front of the error's place.
+    """
     path: list[str | int] = []
     node: Any = raw
-    labels = _labels(raw)
+    labels = [label for label in _labels(raw) if label not in tags]
     steps: Sequence[str | int] = error["loc"]
     for number, step in enumerate(steps, start=1):
         is_missing = error["type"] == "missing" and number == len(steps)

@@ -1,20 +1,36 @@
 """The unions: everything that can stand on a line.
 
-Owns `Message` and `Frame`, the names to write in signatures, and the union of all frames that have a model. Builds on
-`usual.py`, which has those of an ordinary session. Knows nothing of decoding.
+Owns `Message` and `Frame`, the names to write in signatures, the union of all frames that have a model, and which model
+a frame has. Builds on `usual.py`, which has those of an ordinary session. Knows nothing of decoding.
 """
 
-from typing import Annotated, TypeAlias
+from collections.abc import Sequence
+from typing import Annotated, Final, TypeAlias
 
 from pydantic import Field
 
-from claude_agent_py.wire import internal
-from claude_agent_py.wire.unions import tags_of
+from claude_agent_py.wire import internal, occasional
+from claude_agent_py.wire.unions import members_of, tags_of
 from claude_agent_py.wire.unknown import MalformedFrame, UnknownMessage
-from claude_agent_py.wire.usual import ControlFrame, TopLevelMessage, UsualSystemMessage
+from claude_agent_py.wire.usual import ControlFrame, UsualMessage, UsualSystemMessage
 
 SystemMessage: TypeAlias = Annotated[
     UsualSystemMessage
+    | occasional.CommandsChangedMessage
+    | occasional.WorkerShuttingDownMessage
+    | occasional.SessionWritesLostMessage
+    | occasional.MirrorErrorMessage
+    | occasional.ModelRefusalFallbackMessage
+    | occasional.ControlRequestProgressMessage
+    | occasional.NotificationMessage
+    | occasional.LocalCommandOutputMessage
+    | occasional.HookStartedMessage
+    | occasional.HookProgressMessage
+    | occasional.HookResponseMessage
+    | occasional.ElicitationCompleteMessage
+    | occasional.FilesPersistedMessage
+    | occasional.MemoryRecallMessage
+    | occasional.PluginInstallMessage
     | internal.ModelFallbackMessage
     | internal.ModelConsentFallbackMessage
     | internal.SessionTitleChangedMessage
@@ -47,6 +63,17 @@ SystemMessage: TypeAlias = Annotated[
 ]
 """Every message of type `system`."""
 
+TopLevelMessage: TypeAlias = (
+    UsualMessage
+    | occasional.ToolUseSummaryMessage
+    | occasional.AuthStatusMessage
+    | occasional.PromptSuggestionMessage
+    | occasional.ConversationResetMessage
+    | occasional.ActiveGoalMessage
+    | occasional.AutocompactStateMessage
+)
+"""Every message of a type of its own."""
+
 Message: TypeAlias = TopLevelMessage | SystemMessage | UnknownMessage
 """Every message of the conversation."""
 
@@ -58,3 +85,12 @@ Frame: TypeAlias = Message | ControlFrame | MalformedFrame
 
 KNOWN_SYSTEM_SUBTYPES = tags_of(SystemMessage, "subtype")
 KNOWN_TYPES = tags_of(KnownFrame, "type")
+
+_SYSTEM_MODELS: Final = members_of(SystemMessage, "subtype")
+_MODELS: Final = members_of(KnownFrame, "type")
+
+
+def model_of(tags: Sequence[str]) -> type:
+    """Give the model of a frame by its type, and its subtype where that is `system`."""
+    kind, *subtypes = tags
+    return _SYSTEM_MODELS[subtypes[0]] if subtypes else _MODELS[kind]

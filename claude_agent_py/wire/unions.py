@@ -21,11 +21,12 @@ def refuse_known(tag: str, known: frozenset[str]) -> str:
 
 def tags_of(union: Any, field: str) -> frozenset[str]:
     """Give the tags of all members of `Annotated[A | B | ..., Field(discriminator=field)]`, nested ones included."""
+    return frozenset(members_of(union, field))
+
+
+def members_of(union: Any, field: str) -> dict[str, type]:
+    """Give those members by their tags; the last one where several have the same tag."""
+    if isinstance(union, type):
+        return dict.fromkeys(get_args(union.__annotations__[field]), union)
     members = get_args(get_args(union)[0]) or (get_args(union)[0],)
-    return frozenset(tag for member in members for tag in _tags(member, field))
-
-
-def _tags(member: Any, field: str) -> frozenset[str]:
-    if isinstance(member, type):
-        return frozenset(get_args(member.__annotations__[field]))
-    return tags_of(member, field)
+    return {tag: model for member in members for tag, model in members_of(member, field).items()}

@@ -1,4 +1,4 @@
-"""The unions of what an ordinary session brings: everything of `frames.py` but the CLI's internal messages.
+"""The unions of what an ordinary session brings: all of `frames.py` but `occasional` and `internal` messages.
 
 The codec tries these first, and most sessions need no others: loading and building the rest takes time that a session's
 start has not. A new message model must be entered here or in `frames.py`, once. Knows nothing of decoding.
@@ -24,52 +24,31 @@ UsualSystemMessage: TypeAlias = Annotated[
     | system.StatusMessage
     | system.SessionStateChangedMessage
     | system.CompactBoundaryMessage
-    | system.CommandsChangedMessage
-    | system.WorkerShuttingDownMessage
-    | system.SessionWritesLostMessage
-    | system.MirrorErrorMessage
     | system.APIRetryMessage
     | system.ThinkingTokensMessage
-    | system.ModelRefusalFallbackMessage
     | system.ModelRefusalNoFallbackMessage
-    | system.ControlRequestProgressMessage
     | system.InformationalMessage
-    | system.NotificationMessage
-    | system.LocalCommandOutputMessage
-    | system.HookStartedMessage
-    | system.HookProgressMessage
-    | system.HookResponseMessage
-    | system.PermissionDeniedMessage
-    | system.ElicitationCompleteMessage
-    | system.FilesPersistedMessage
-    | system.MemoryRecallMessage
-    | system.PluginInstallMessage,
+    | system.PermissionDeniedMessage,
     Field(discriminator="subtype"),
 ]
-"""Every documented message of type `system`."""
+"""The messages of type `system` that most sessions see."""
 
-TopLevelMessage: TypeAlias = (
-    messages.AssistantMessage
-    | messages.UserMessage
+UsualMessage: TypeAlias = (
+    messages.UserMessage  # first: prompts have it built already, and what follows then shares its parts
+    | messages.AssistantMessage
     | messages.ResultMessage
     | StreamEventMessage
     | messages.CommandLifecycleMessage
     | messages.ToolProgressMessage
-    | notices.ToolUseSummaryMessage
-    | notices.AuthStatusMessage
     | notices.RateLimitMessage
-    | notices.PromptSuggestionMessage
-    | notices.ConversationResetMessage
-    | notices.ActiveGoalMessage
     | notices.TranscriptMirrorMessage
-    | notices.AutocompactStateMessage
 )
-"""Every message of a type of its own."""
+"""The messages of a type of their own that most sessions see."""
 
 ControlFrame: TypeAlias = (
     ControlRequest | ControlResponse | ControlCancelRequest | KeepAlive | UpdateEnvironmentVariables
 )
 """Every frame that is no part of the conversation."""
 
-UsualFrame: TypeAlias = Annotated[TopLevelMessage | UsualSystemMessage | ControlFrame, Field(discriminator="type")]
+UsualFrame: TypeAlias = Annotated[UsualMessage | UsualSystemMessage | ControlFrame, Field(discriminator="type")]
 """Every frame of an ordinary session."""
