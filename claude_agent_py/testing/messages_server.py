@@ -25,8 +25,8 @@ JSON = "application/json"
 EVENT_STREAM = "text/event-stream"
 
 READ_PAUSE = 0.4
-"""How long a peer has to read what was written before its connection is broken, in seconds. Nothing tells when it has;
-a busy machine takes its time."""
+"""How long a peer has to read what was written before its connection is broken, in seconds, where the script has no
+gate for it. Nothing tells when it has; a busy machine takes its time."""
 
 
 class Backend(Protocol):
@@ -172,12 +172,12 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
         elif isinstance(answer, Failure):
             self._fail(answer)
-        elif not body.get("stream") and isinstance(answer, Reply):
-            self._send_whole(HTTPStatus.OK, messages_api.message(answer, self._model(body), self._owner.backend.new_id))
-        elif not body.get("stream"):
-            self._reset()
-        else:
+        elif body.get("stream"):
             self._stream(answer, self._model(body))
+        elif isinstance(answer, CutStream):
+            self._reset(answer.when)
+        else:
+            self._send_whole(HTTPStatus.OK, messages_api.message(answer, self._model(body), self._owner.backend.new_id))
 
     # Answers
 
@@ -204,22 +204,26 @@ class _Handler(BaseHTTPRequestHandler):
                     return
             pending += _chunk(step.encode())
             if cut is not None and cut.comes_after(step):
-                self._break(pending, cut.error)
+                self._break(pending, cut)
                 return
             if step.chars or step.event["type"] == "content_block_stop":
                 pending = self._flush(pending)
         self._write(pending + b"0\r\n\r\n")
 
-    def _break(self, pending: bytes, error: str | None) -> None:
-        if error is None:
+    def _break(self, pending: bytes, cut: "_Cut") -> None:
+        if cut.error is None:
             self._write(pending)
-            self._reset()
+            self._reset(cut.when)
             return
-        event = messages_api.Step(messages_api.error_event(error, "scripted failure in the stream"))
-        self._write(pending + _chunk(event.encode()) + b"0\r\n\r\n")
+        event = messages_api.Step(messages_api.error_event(cut.error, "scripted failure in the stream"))
+        self._write(pending)
+        if cut.when is None or self._held_back(cut.when, 0.0):
+            self._write(_chunk(event.encode()) + b"0\r\n\r\n")
+        else:
+            self.close_connection = True
 
-    def _reset(self) -> None:
-        time.sleep(READ_PAUSE)  # what was written before must be read, else the reset overtakes it
+    def _reset(self, when: Gate | None) -> None:
+        self._held_back(when, READ_PAUSE if when is None else 0.0)  # so that what was written before is read
         self._owner.reset(self.connection)
         self.close_connection = True
 
@@ -265,6 +269,7 @@ class _Cut:
 
     def __init__(self, cut: CutStream) -> None:
         self.error = cut.error
+        self.when = cut.when
         self._blocks = cut.after_blocks
         self._chars = cut.after_chars
 

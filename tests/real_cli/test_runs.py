@@ -138,12 +138,16 @@ async def test_text_arrives_once(partial: bool) -> None:
 
 async def test_text_arrives_once_when_the_stream_breaks() -> None:
     answer = "The answer is forty-two, as everybody knows."
-    script: list[LooseAnswer] = [CutStream(Reply(answer, chunk_chars=5), after_chars=20), Reply(answer, chunk_chars=7)]
-    with ScriptedModel(script) as model:
+    seen, text_so_far = Gate(), ""
+    cut = CutStream(Reply(answer, chunk_chars=5), after_chars=20, when=seen)
+    with ScriptedModel([cut, Reply(answer, chunk_chars=7)], on_exhausted="fail") as model:
         async with Client(model.options(include_partial_messages=True)) as client:
             with anyio.fail_after(60):
-                pieces = [piece async for piece in client.query("hi").text()]
-    assert "".join(pieces) == answer
+                async for piece in client.query("hi").text():
+                    text_so_far += piece
+                    if text_so_far == answer[:20]:
+                        seen.open()
+    assert text_so_far == answer
 
 
 # Structured output -----------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 import json
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -31,8 +31,12 @@ class RawCLI:
 
     def until(self, results: int) -> list[Frame]:
         """Read on until there have been so many results in all; give all frames."""
+        return self.until_true(lambda: len(self.results) >= results)
+
+    def until_true(self, condition: Callable[[], bool]) -> list[Frame]:
+        """Read on until a condition holds, which is looked at after each frame; give all frames."""
         assert self.process.stdout is not None
-        while len(self.results) < results:
+        while not condition():
             line = self.process.stdout.readline()
             assert line, f"the CLI ended after {self.frames}"
             self.frames.append(json.loads(line))

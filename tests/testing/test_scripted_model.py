@@ -5,7 +5,7 @@ import json
 import re
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import anyio
@@ -131,25 +131,55 @@ def test_a_failure() -> None:
 @pytest.mark.parametrize(
     ("cut", "blocks", "chars"),
     [
-        (CutStream("abcdef"), 0, 0),
-        (CutStream([text("ab"), text("cd")], after_blocks=1), 1, 2),
-        (CutStream("abcdef", after_chars=3), 0, 3),
+        (lambda seen: CutStream("abcdef", when=seen), 0, 0),
+        (lambda seen: CutStream([text("ab"), text("cd")], after_blocks=1, when=seen), 1, 2),
+        (lambda seen: CutStream("abcdef", after_chars=3, when=seen), 0, 3),
     ],
 )
-def test_a_cut_stream_breaks_where_it_says(cut: CutStream, blocks: int, chars: int) -> None:
-    with ScriptedModel([cut]) as model, socket.create_connection(("127.0.0.1", int(model.url.split(":")[-1]))) as peer:
+def test_a_cut_stream_breaks_where_it_says(cut: Callable[[Gate], CutStream], blocks: int, chars: int) -> None:
+    seen = Gate()
+
+    def found(data: bytes) -> tuple[bool, int, int]:
+        texts = re.findall(rb'"type": "text_delta", "text": "(\w+)"', data)
+        return b"message_start" in data, data.count(b"event: content_block_stop"), sum(map(len, texts))
+
+    with (
+        ScriptedModel([cut(seen)]) as model,
+        socket.create_connection(("127.0.0.1", int(model.url.split(":")[-1]))) as peer,
+    ):
         body = json.dumps({"stream": True, "messages": []}).encode()
         peer.sendall(b"POST /v1/messages HTTP/1.1\r\ncontent-length: %d\r\n\r\n%s" % (len(body), body))
         data, reset = b"", False
         try:
             while part := peer.recv(65536):
                 data += part
+                if found(data) == (True, blocks, chars):
+                    seen.open()
         except ConnectionResetError:
             reset = True
     assert reset
-    assert b"message_start" in data
-    assert data.count(b"event: content_block_stop") == blocks
-    assert sum(map(len, re.findall(rb'"type": "text_delta", "text": "(\w+)"', data))) == chars
+    assert found(data) == (True, blocks, chars)
+
+
+def test_a_cut_stream_without_a_gate_breaks_by_itself() -> None:
+    with (
+        ScriptedModel([CutStream("abcdef", after_chars=3)]) as model,
+        pytest.raises((OSError, http.client.HTTPException)),
+    ):
+        ask(model, stream=True)
+
+
+def _open_once_reached(gate: Gate) -> None:
+    anyio.run(gate.wait_reached)
+    gate.open()
+
+
+def test_an_error_event_may_wait_for_a_gate() -> None:
+    gate = Gate()
+    with ScriptedModel([CutStream("abc", after_chars=1, error="overloaded_error", when=gate)]) as model:
+        threading.Thread(target=_open_once_reached, args=(gate,)).start()
+        events = ask(model, stream=True).events
+    assert events[-1]["error"]["type"] == "overloaded_error"
 
 
 def test_a_cut_stream_can_end_with_an_error_event() -> None:

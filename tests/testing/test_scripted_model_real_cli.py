@@ -18,6 +18,7 @@ from claude_agent_py.testing import (
     thinking,
     tool_use,
 )
+from claude_agent_py.testing.script import LooseAnswer
 
 pytestmark = pytest.mark.real_cli
 
@@ -131,16 +132,26 @@ def test_retry_after_is_obeyed() -> None:
 
 
 def test_a_stream_cut_before_a_block_is_tried_again() -> None:
-    with ScriptedModel([CutStream("hello world", after_chars=5), "again"], on_exhausted="fail") as model:
-        cli = ask(model, "hi", args=("--include-partial-messages",))
+    seen = Gate()
+    script: list[LooseAnswer] = [CutStream("hello world", after_chars=5, when=seen), "again"]
+    with ScriptedModel(script, on_exhausted="fail") as model, running(model, "--include-partial-messages") as cli:
+        cli.send("hi")
+        cli.until_true(lambda: _streamed(cli.frames) == list("hello"))
+        seen.open()
+        cli.until(1)
     assert cli.results[0]["result"] == "again"
     assert cli.of_type("system", "api_retry")
     assert _streamed(cli.frames)[:5] == list("hello")
 
 
 def test_a_stream_cut_after_a_block_is_resumed() -> None:
-    with ScriptedModel([CutStream([text("one"), text("two")], after_blocks=1), "rest"], on_exhausted="fail") as model:
-        cli = ask(model, "hi")
+    seen = Gate()
+    script: list[LooseAnswer] = [CutStream([text("one"), text("two")], after_blocks=1, when=seen), "rest"]
+    with ScriptedModel(script, on_exhausted="fail") as model, running(model) as cli:
+        cli.send("hi")
+        cli.until_true(lambda: bool(cli.of_type("assistant")))
+        seen.open()
+        cli.until(1)
     assert [b["text"] for f in cli.of_type("assistant") for b in f["message"]["content"]] == ["one", "rest"]
     assert not cli.of_type("system", "api_retry")
 
