@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from claude_agent_py.wire.tasks import *  # noqa: F403
     from claude_agent_py.wire.unknown import *  # noqa: F403
     from claude_agent_py.wire.usage import *  # noqa: F403
+    from claude_agent_py.wire.usage_reports import *  # noqa: F403
 
 _NAMES = {
     "codec": """
@@ -102,9 +103,11 @@ _NAMES = {
     "usage": """
         FastModeState RateLimitStatus RateLimitType CacheCreation ServerToolUsage OutputTokensDetails Usage
         ModelUsage SubagentRequests SubagentKills SubagentRefusals SubagentStats RateLimitInfo
+        PermissionDenial DeferredToolUse
+    """,
+    "usage_reports": """
         ContextCategory ContextOverLimit ContextMCPTool ContextMemoryFile ContextAgent ContextSkill
-        ContextUsage SessionUsage UsageLimit ExtraUsage UsageLimits UsageReport PermissionDenial
-        DeferredToolUse
+        ContextUsage SessionUsage UsageLimit ExtraUsage UsageLimits UsageReport
     """,
     "catalog": """
         EffortLevel APIKeySource MCPServerState SlashCommand AgentInfo ModelInfo AccountInfo PluginInfo

@@ -1,6 +1,6 @@
 """The names that users choose from, closed where the wire is open.
 
-What the CLI sends may hold a name that this version does not know (`PermissionMode` in `permissions`, `EffortLevel` in
+What the CLI sends may hold a name that this version does not know (`PermissionMode` in `modes`, `EffortLevel` in
 `catalog`); what a user writes must be one that the CLI knows, because it ends, or drops all agents, over one that it
 does not.
 """

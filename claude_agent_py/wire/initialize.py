@@ -10,7 +10,7 @@ from pydantic import Field
 
 from claude_agent_py.wire.base import Number, WireModel
 from claude_agent_py.wire.catalog import AccountInfo, AgentInfo, ModelInfo, SlashCommand
-from claude_agent_py.wire.permissions import PermissionMode
+from claude_agent_py.wire.modes import PermissionMode
 from claude_agent_py.wire.usage import FastModeState
 
 

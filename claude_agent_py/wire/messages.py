@@ -9,15 +9,15 @@ same `message.id`; and one result may answer several prompts, which `prompt_uuid
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
 from pydantic import Field, ValidationError
 
 from claude_agent_py.wire.base import JSONObject, MessageModel, Number, WireModel
 from claude_agent_py.wire.content import ContentBlock, ToolResultBlock, ToolUseBlock, text_of
+from claude_agent_py.wire.later import Later
 from claude_agent_py.wire.origin import MessageOrigin
 from claude_agent_py.wire.usage import (
-    ContextUsage,
     DeferredToolUse,
     FastModeState,
     ModelUsage,
@@ -25,11 +25,15 @@ from claude_agent_py.wire.usage import (
     RateLimitInfo,
     SubagentStats,
     Usage,
-    UsageReport,
 )
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
+
+    from claude_agent_py.wire.usage_reports import ContextUsage, UsageReport
+else:
+    ContextUsage = Annotated[Any, Later("claude_agent_py.wire.usage_reports", "ContextUsage")]
+    UsageReport = Annotated[Any, Later("claude_agent_py.wire.usage_reports", "UsageReport")]
 
 AssistantError: TypeAlias = (
     Literal[

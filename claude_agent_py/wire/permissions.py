@@ -11,12 +11,8 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias, get_args
 from pydantic import Field
 
 from claude_agent_py.wire.base import CamelModel, TaggedModel
-
-KnownPermissionMode: TypeAlias = Literal["default", "acceptEdits", "bypassPermissions", "plan", "dontAsk", "auto"]
-PermissionMode: TypeAlias = KnownPermissionMode | str
-"""`default` asks for what is dangerous; `acceptEdits` allows edits of files; `bypassPermissions` allows everything
-(the session must be launched for it); `plan` plans and changes nothing; `dontAsk` denies what no rule allows; `auto`
-lets a classifier decide. `manual` is another name of `default`."""
+from claude_agent_py.wire.modes import KnownPermissionMode as KnownPermissionMode
+from claude_agent_py.wire.modes import PermissionMode as PermissionMode
 
 PermissionBehavior: TypeAlias = Literal["allow", "deny", "ask"]
 KnownUpdateDestination: TypeAlias = Literal["userSettings", "projectSettings", "localSettings", "session", "cliArg"]

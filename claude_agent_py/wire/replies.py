@@ -21,8 +21,9 @@ from claude_agent_py.wire.catalog import (
     SlashCommand,
 )
 from claude_agent_py.wire.initialize import InitializeReply
-from claude_agent_py.wire.permissions import PermissionMode
-from claude_agent_py.wire.usage import ExtraUsage, SessionUsage, Usage
+from claude_agent_py.wire.modes import PermissionMode
+from claude_agent_py.wire.usage import Usage
+from claude_agent_py.wire.usage_reports import ExtraUsage, SessionUsage
 
 # The session ----------------------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from claude_agent_py.wire.base import CamelModel, JSONObject, Number, TaggedModel
-from claude_agent_py.wire.permissions import PermissionMode
+from claude_agent_py.wire.modes import PermissionMode
 
 
 class CamelRequest(TaggedModel):

@@ -18,7 +18,7 @@ from claude_agent_py.wire.catalog import (
     PluginInfo,
 )
 from claude_agent_py.wire.messages import AnswerModel, AssistantError
-from claude_agent_py.wire.permissions import PermissionMode
+from claude_agent_py.wire.modes import PermissionMode
 from claude_agent_py.wire.usage import FastModeState
 
 # The session ----------------------------------------------------------------------------------------------------------
