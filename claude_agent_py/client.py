@@ -6,7 +6,9 @@ Owns what a user does with a session: open it, prompt it, listen to it, close it
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+import warnings
+import weakref
+from collections.abc import AsyncIterator, Callable, Sequence
 from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
@@ -16,7 +18,7 @@ import anyio
 from claude_agent_py.errors import ConnectionClosedError, HandlerError, LocalProtocolError, OptionsError
 from claude_agent_py.options import ClientOptions, options_or_defaults
 from claude_agent_py.runtime.controls import SessionControls
-from claude_agent_py.runtime.current import CURRENT, running_client
+from claude_agent_py.runtime.current import current, running_client
 from claude_agent_py.runtime.launching import launch
 from claude_agent_py.runtime.loading import uncollected
 
@@ -46,7 +48,7 @@ class Spawnable(Protocol):
 
 def current_client() -> Client | None:
     """Give the client whose handler, listener or tool is running; None outside of these."""
-    client: Client | None = CURRENT.get()
+    client: Client | None = current()
     return client
 
 
@@ -56,6 +58,9 @@ class Client(SessionControls):
     Use it as `async with Client(options) as client`, or call `connect()` and `close()` yourself, each from any worker.
     All methods may be called from any number of workers at once, on asyncio and trio.
 
+    Who drops a client without closing it gets a `ResourceWarning`, and the session ends at once, by force. Its runs and
+    its `messages()` keep a client alive; its tasks do not.
+
     Args:
         options: Everything that can be set; `ClientOptions()` where None.
         transport: Stands in for the real program, for tests and remote processes.
@@ -63,6 +68,9 @@ class Client(SessionControls):
     Raises:
         OptionsError: `options` is something else.
     """
+
+    _is_unclosed = False
+    """Whether there is a session that nobody has closed. An attribute of the class, because `__init__` may fail."""
 
     def __init__(self, options: ClientOptions | None = None, *, transport: Transport | None = None) -> None:
         self._options = options_or_defaults(options)
@@ -105,6 +113,7 @@ class Client(SessionControls):
         self._connected = anyio.Event()
         try:
             await self._connect()
+            self._is_unclosed = not self._is_closed
         finally:
             self._connected.set()
 
@@ -120,8 +129,17 @@ class Client(SessionControls):
                 raise
             await session.open(launched)
 
-    def _on_stderr_line(self, line: str) -> None:
-        self._session.features.on_stderr_line(line)
+    @property
+    def _on_stderr_line(self) -> Callable[[str], None]:
+        """What takes a line of stderr; it does not keep the client alive."""
+        reference = weakref.ref(self)
+
+        def take(line: str) -> None:
+            client = reference()
+            if client is not None:
+                client._session.features.on_stderr_line(line)
+
+        return take
 
     async def close(self, *, tasks: TasksAtClose = "stop") -> None:
         """End the session; no process and no worker is left. Idempotent, and bounded by `Timeouts.close`.
@@ -135,10 +153,29 @@ class Client(SessionControls):
         handler, listener or tool of the session this returns when the end has begun: the end waits for them.
         """
         self._is_closed = True
-        from_within = CURRENT.get() is self
+        self._is_unclosed = False
+        if tasks == "leave":
+            self._session.keeps = self  # whoever answers for it until then may ask for the client
+        from_within = current() is self
         await self._session.close(tasks=tasks, wait=not from_within)
         if self._connected is not None and not from_within:
             await self._connected.wait()  # it gives up when it sees that the client is closed
+
+    def _abandon(self) -> None:
+        """End the session soon, by force: nobody can use it any more. For finalizers: from any thread, at any time."""
+        self._is_unclosed = False
+        self._session.request_close()
+
+    def __del__(self) -> None:
+        if self._is_unclosed:
+            what = repr(self._session.connection.transport)
+            self._abandon()
+            warnings.warn(
+                f"unclosed Client over {what}: use `async with Client(...)`, or `await client.close()`",
+                ResourceWarning,
+                stacklevel=2,  # where it was dropped
+                source=self,
+            )
 
     async def __aenter__(self) -> Self:
         await self.connect()
@@ -171,7 +208,9 @@ class Client(SessionControls):
             ConnectionClosedError: The client is not connected.
             CLIExitError: The CLI has ended.
         """
-        return self._session.prompting.query(prompt, until=until, timeout=timeout)
+        run = self._session.prompting.query(prompt, until=until, timeout=timeout)
+        run._keeps = self
+        return run
 
     async def spawn(self, agent: Spawnable, prompt: str) -> Task:
         """Start a child agent, a CLI process of its own, and give its task. Returns once the task is there.
@@ -199,7 +238,9 @@ class Client(SessionControls):
             CLIExitError: While iterating, after all that came: the CLI ended, and nobody had closed the client.
             LocalProtocolError: While iterating: another worker is at it; give each an iterator of its own.
         """
-        return self._session.messages()
+        messages = self._session.messages()
+        messages.keeps = self
+        return messages
 
     # Looking -----------------------------------------------------------------------------------------------------
 
@@ -293,7 +334,7 @@ class Client(SessionControls):
         """The hooks of the session: `await client.hooks.add(event, handler)` and `remove` while it runs."""
         from claude_agent_py.hooks import LiveHooks
 
-        return LiveHooks(self._session.features.hooks, self)
+        return LiveHooks(self._session.features.hooks, self._session)
 
     @property
     def _mcp_host(self) -> MCPHost:

@@ -180,7 +180,7 @@ class _OneShot:
     def drop(self) -> None:
         """Nobody holds the run any more: end its process."""
         if self._client is not None:
-            self._client._session.request_close()
+            self._client._abandon()
 
 
 __all__ = ["InterruptReceipt", "Run", "query", "run", "run_sync"]

@@ -63,6 +63,8 @@ LOOK_EVERY: Final = 0.1
 LISTENER_GRACE: Final = 2.0
 """How long listeners may take at the end to hear what came before it, in seconds."""
 
+CLOSED: Final = "the client is closed; open a new one to go on"
+
 DRAIN_GRACE: Final = 1.0
 """How long stdout and stderr may take to end after the process did, in seconds: a grandchild may hold them open."""
 
@@ -128,8 +130,7 @@ class Connection:
         self._describe = describe
         self._on_over = on_over
         self._close_requested: Wakeup | None = None
-        self._grace = 0.0
-        self._leave = False
+        self._grace, self._leave, self._why = 0.0, False, CLOSED
         self._settle = False
         self._initialize: Waiter | None = Waiter()
         """Who waits for the session to be up, until it is."""
@@ -226,14 +227,14 @@ class Connection:
             with anyio.move_on_after(LOOK_EVERY):
                 await self._stream_over.wait()
 
-    def request_close(self, *, grace: float, leave: bool = False) -> None:
+    def request_close(self, *, grace: float, leave: bool = False, why: str = CLOSED) -> None:
         """Ask for the end; returns at once. May be called from any thread; the first call counts.
 
         `grace` is how long the CLI may take to end by itself, in seconds. With `leave` it first finishes what it has to
-        do, however long that takes.
+        do, however long that takes. `why` is what those are told who still use the session.
         """
         if not self._closing:
-            self._grace, self._leave = grace, leave
+            self._grace, self._leave, self._why = grace, leave, why
         self._closing = True
         if self._close_requested is not None:
             self._close_requested.set()
@@ -286,7 +287,7 @@ class Connection:
         if self._broken_by is not None:
             return _broken(self._broken_by)
         if self._closing:
-            return ConnectionClosedError("the client is closed; open a new one to go on")
+            return ConnectionClosedError(self._why)
         return self._exit_error()
 
     def _exit_error(self) -> CLIExitError:

@@ -227,6 +227,8 @@ class SessionMessages:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._mailbox = connection.readers.add()
+        self.keeps: object = None
+        """What has to live as long as this: the client."""
 
     def __repr__(self) -> str:
         return f"<messages of a session, {len(self._mailbox)} waiting>"

@@ -91,6 +91,8 @@ class Run:
         self._position = 0
         self._is_exhausted = False
         self._result: RunResult | None = None
+        self._keeps: object = None
+        """What has to live as long as the run: the client."""
 
     def __repr__(self) -> str:
         feed = self._feed

@@ -56,6 +56,8 @@ QUIET_GRACE: Final = 1.0
 FORCE_RESERVE: Final = 5.0
 """What ending the process by force may take of `Timeouts.close`, in seconds (SIGTERM 3, SIGKILL 2)."""
 
+DROPPED: Final = "its client was dropped without being closed, and the session ended with it"
+
 VERSION_TIMEOUT: Final = 2.0
 """How long a CLI that did not come up may take to print its version for the error, in seconds."""
 
@@ -90,6 +92,8 @@ class Session:
         """Cancel, each, something that must not outlive the session: a child agent."""
         self._launched: Launched | None = None
         self._connection: Connection | None = None
+        self.keeps: object = None
+        """What has to live as long as the session, where that was left alone: the client."""
         self._is_left = False
         """Whether the CLI was left alone to finish its tasks."""
 
@@ -321,7 +325,7 @@ class Session:
     def request_close(self) -> None:
         """End the session soon, by force; for finalizers: returns at once, from any thread."""
         if self._connection is not None:
-            self._connection.request_close(grace=0.0)
+            self._connection.request_close(grace=0.0, why=DROPPED)
 
 
 def _version_of(cli: Path) -> str | None:

@@ -16,6 +16,7 @@ import anyio
 from anyio.abc import Process
 
 from claude_agent_py.errors import CLIStartError
+from claude_agent_py.transport.at_exit import end_at_exit, forget
 from claude_agent_py.transport.base import Transport
 from claude_agent_py.transport.processes import (
     MARK,
@@ -124,7 +125,7 @@ class SubprocessTransport(Transport):
         """
         try:
             with anyio.CancelScope(shield=True):  # asyncio leaves pipes behind where it is cancelled half-way
-                self._process = await anyio.open_process(
+                self._process = process = await anyio.open_process(
                     self._argv,
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
@@ -137,6 +138,7 @@ class SubprocessTransport(Transport):
                 )
         except (OSError, ValueError) as error:  # ValueError: a NUL byte in an argument or a variable
             raise CLIStartError(f"the CLI cannot be started: {error}", cli_path=self._argv[0]) from error
+        end_at_exit(process.pid, self._mark)
 
     async def receive(self) -> bytes:
         """Give the next bytes of stdout; `b""` at its end."""
@@ -218,6 +220,8 @@ class SubprocessTransport(Transport):
         if self._stdout_over is not None:  # let the reader have what was written before the end
             with anyio.move_on_after(DRAIN_GRACE):
                 await self._stdout_over.wait()
+        if process.returncode is not None:
+            forget(process.pid)
         with anyio.move_on_after(KILL_GRACE):
             await process.aclose()
 

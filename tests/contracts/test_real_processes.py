@@ -247,6 +247,23 @@ async def test_a_dropped_run_ends_its_shell(shells: Shells) -> None:
         await until_workers(before)
 
 
+async def test_a_dropped_client_ends_its_shells(shells: Shells) -> None:
+    before = workers()
+    with job(shells, Gate()) as model, anyio.fail_after(60):
+        client, pids = await started(model, shells)
+        pid, tasks = client.pid, client.tasks
+        assert pid is not None
+        with pytest.warns(ResourceWarning, match=f"unclosed Client over .* pid={pid} "):
+            del client
+        outcomes = await tasks.wait_all()
+        await until_gone(pid, *pids)
+        await until_workers(before)
+    assert {outcome.status for outcome in outcomes} <= {
+        TaskStatus.FAILED,
+        TaskStatus.STOPPED,
+    }  # what the CLI still said
+
+
 async def test_opened_prompted_read_and_closed_in_four_workers() -> None:
     answers: list[str] = []
     with ScriptedModel([text("one"), text("two")]) as model, anyio.fail_after(60):

@@ -1,0 +1,63 @@
+"""The last resort: programs that still run when the interpreter ends are ended then.
+
+An event loop that ends in an orderly way ends its sessions. This is for those that do not: a loop that was stopped and
+left, a loop in a daemon thread. Owns the list of running programs and their end without a loop. POSIX only; Windows
+has nothing but the end of the program's input.
+"""
+
+import atexit
+import contextlib
+import os
+import sys
+import time
+from typing import Final
+
+from claude_agent_py.transport.processes import bearing, descendants, kill_each, signal_group
+
+GRACE: Final = 2.0
+"""How long the programs may take after SIGTERM, together, in seconds; then they are killed."""
+
+PAUSE: Final = 0.01
+"""Between two looks whether they are gone, in seconds."""
+
+_running: dict[int, tuple[int, str]] = {}
+"""The programs by their process ids: who started it (a forked copy of us did not), and its mark."""
+
+
+def end_at_exit(pid: int, mark: str) -> None:
+    """See to it that a program of ours does not outlive the interpreter."""
+    if sys.platform != "win32":
+        _running[pid] = os.getpid(), mark
+
+
+def forget(pid: int) -> None:
+    """A program has ended, or is no business of ours any more."""
+    _running.pop(pid, None)
+
+
+@atexit.register
+def _end_all() -> None:
+    ours = {pid: mark for pid, (owner, mark) in _running.items() if owner == os.getpid()}
+    live = [pid for pid in ours if _is_running(pid)]
+    below = [process for pid in live for process in descendants(pid)]
+    for pid in live:
+        signal_group(pid, force=False)
+    deadline = time.monotonic() + GRACE
+    while (live := [pid for pid in live if _is_running(pid)]) and time.monotonic() < deadline:
+        time.sleep(PAUSE)
+    for pid in live:
+        signal_group(pid, force=True)
+    kill_each(below)
+    for mark in ours.values():
+        kill_each(bearing(mark))
+    for pid in live:
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(pid, 0)
+
+
+def _is_running(pid: int) -> bool:
+    """Tell whether a child of ours has not ended. Its number can be nobody else's until it is reaped."""
+    try:
+        return os.waitpid(pid, os.WNOHANG)[0] == 0
+    except ChildProcessError:  # somebody else has reaped it
+        return False
