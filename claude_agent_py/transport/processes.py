@@ -1,18 +1,20 @@
 """The end of a process: noticing it, and bringing it about together with everything that the process started.
 
 The CLI gets a process group of its own, but the shells that it starts lead groups of their own, so that the group
-alone is not enough: on Linux the descendants are read from /proc while their parents still live, and those of a CLI
-that died are known by a mark in their environment. Elsewhere the group has to do (macOS), or the process alone
-(Windows).
+alone is not enough: its descendants are looked up while their parents still live (in /proc on Linux, with `ps` on other
+POSIX systems). Those of a CLI that died are orphans; on Linux they are known by a mark in their environment. On Windows
+the process alone is ended. What cannot be looked up counts as not there: ending a process never fails for that.
 """
 
 import contextlib
 import os
 import signal
+import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 import anyio
 from anyio.abc import Process
@@ -27,6 +29,9 @@ KILL_PAUSE: Final = 0.01
 
 MARK: Final = "CLAUDE_AGENT_PY_PROCESS"
 """The variable that all that a CLI starts inherits; its value is another one for each CLI."""
+
+PS_TIMEOUT: Final = 2.0
+"""How long `ps` may take, in seconds; it takes some milliseconds."""
 
 _PROC = Path("/proc")
 
@@ -51,7 +56,28 @@ class ProcessID:
 
     pid: int
     started: str
-    """When it started, in the kernel's ticks."""
+    """When it started: in the kernel's ticks on Linux, else a date with seconds."""
+
+
+Table: TypeAlias = dict[int, tuple[int, str]]
+"""Every process by its id: its parent, and when it started."""
+
+
+def told_by_proc() -> Table:
+    """Give the processes that /proc tells of; none where it is not mounted."""
+    return {pid: stat for pid in _all_pids() if (stat := _stat(pid))}
+
+
+def told_by_ps() -> Table:
+    """Give the processes that `ps` tells of; none where it is missing."""
+    env = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "TZ": "UTC"}
+    argv = ["ps", "-A", "-o", "pid=", "-o", "ppid=", "-o", "lstart="]
+    try:
+        told = subprocess.run(argv, env=env, capture_output=True, timeout=PS_TIMEOUT, check=True).stdout
+    except (OSError, subprocess.SubprocessError):
+        return {}
+    rows = [line.split(maxsplit=2) for line in told.decode(errors="replace").splitlines()]
+    return {int(row[0]): (int(row[1]), row[2].strip()) for row in rows if len(row) == 3}
 
 
 def _stat(pid: int) -> tuple[int, str] | None:
@@ -64,12 +90,15 @@ def _stat(pid: int) -> tuple[int, str] | None:
     return int(fields[1]), fields[19]
 
 
+process_table: Callable[[], Table] = {"linux": told_by_proc, "win32": Table}.get(sys.platform, told_by_ps)
+"""Looks all processes up, in this system's way."""
+
+
 def descendants(pid: int) -> list[ProcessID]:
-    """Give every process that `pid` started, directly or not. Empty where there is no /proc."""
+    """Give every process that `pid` started, directly or not."""
     children: dict[int, list[ProcessID]] = {}
-    for each in _all_pids():
-        if stat := _stat(each):
-            children.setdefault(stat[0], []).append(ProcessID(each, stat[1]))
+    for each, (parent, started) in process_table().items():
+        children.setdefault(parent, []).append(ProcessID(each, started))
     found: list[ProcessID] = []
     queue = [pid]
     while queue:
@@ -80,7 +109,7 @@ def descendants(pid: int) -> list[ProcessID]:
 
 
 def bearing(mark: str) -> list[ProcessID]:
-    """Give every process that inherited `MARK` with this value, orphans included. Empty where there is no /proc."""
+    """Give every process that inherited `MARK` with this value, orphans included. Empty but on Linux."""
     entry = f"{MARK}={mark}".encode()
     found: list[ProcessID] = []
     for each in _all_pids():
@@ -106,14 +135,17 @@ async def kill_bearing(mark: str) -> None:
 def _all_pids() -> list[int]:
     if not sys.platform.startswith("linux"):
         return []
-    return [int(name) for name in os.listdir(_PROC) if name.isdigit()]
+    try:
+        return [int(name) for name in os.listdir(_PROC) if name.isdigit()]
+    except OSError:  # a container may do without
+        return []
 
 
 def kill_each(processes: list[ProcessID]) -> None:
     """Kill those of the processes that still run."""
+    running = process_table() if processes else {}
     for process in processes:
-        stat = _stat(process.pid)
-        if stat is not None and stat[1] == process.started:
+        if process.pid in running and running[process.pid][1] == process.started:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(process.pid, signal.SIGKILL)
 

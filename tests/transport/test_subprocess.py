@@ -12,8 +12,8 @@ import anyio
 import pytest
 
 from claude_agent_py.errors import CLIStartError
-from claude_agent_py.transport import SubprocessTransport
-from claude_agent_py.transport.processes import descendants
+from claude_agent_py.transport import SubprocessTransport, processes
+from claude_agent_py.transport.processes import descendants, told_by_ps
 from claude_agent_py.transport.subprocess import KILL_GRACE, TERM_GRACE
 
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform == "win32", reason="signals and groups of POSIX")]
@@ -360,7 +360,14 @@ async def test_a_program_that_ignores_that_too_is_killed_within_the_bound() -> N
     assert transport.exit_code == -signal.SIGKILL
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="descendants are read from /proc")
+@pytest.fixture(params=["this system's way", "ps"])
+def _looked_up(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look processes up as it is done here, and as on macOS."""
+    if request.param == "ps":
+        monkeypatch.setattr(processes, "process_table", told_by_ps)
+
+
+@pytest.mark.usefixtures("_looked_up")
 @pytest.mark.parametrize("ending", ["with its input", "by force"])
 async def test_what_the_program_started_ends_with_it(ending: str) -> None:
     rest = "sys.stdin.read()" if ending == "with its input" else "__import__('time').sleep(600)"
@@ -372,6 +379,20 @@ async def test_what_the_program_started_ends_with_it(ending: str) -> None:
     for pid in pids:
         await wait_until_gone(pid)
     assert transport.exit_code == (0 if ending == "with its input" else -signal.SIGTERM)
+
+
+async def test_without_ps_the_group_has_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(processes, "process_table", told_by_ps)
+    code = textwrap.dedent(PARENT) + "__import__('time').sleep(600)"
+    async with running(program(code)) as transport:
+        in_group, alone = [int(pid) for pid in (await read_line(transport)).split()]
+        monkeypatch.setenv("PATH", str(tmp_path))
+        assert told_by_ps() == {}
+        await transport.close(grace=0.0)
+    await wait_until_gone(in_group)
+    assert is_alive(alone)
+    os.kill(alone, signal.SIGKILL)
+    await wait_until_gone(alone)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="orphans are known by their environment in /proc")
