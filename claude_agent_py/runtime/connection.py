@@ -57,6 +57,9 @@ from claude_agent_py.wire.unknown import MalformedFrame
 
 logger = logging.getLogger("claude_agent_py")
 
+END_SESSION: Final = "end_session"
+"""The control request after which the CLI ends by itself."""
+
 LOOK_EVERY: Final = 0.1
 """How often to look whether a CLI that was left alone has nothing more to do, in seconds."""
 
@@ -147,6 +150,8 @@ class Connection:
         self._over = anyio.Event()
         self._closing = False
         self._ended = False
+        self._exit_requested = False
+        """Whether the CLI was told to end, and agreed."""
         self._died = False
         """Whether the CLI ended before anybody had asked for it."""
         self._broken_by: Exception | None = None
@@ -275,8 +280,10 @@ class Connection:
 
     @property
     def ended_well(self) -> bool:
-        """Whether the session ended, or is to end, because it was closed; and not because the CLI died, say."""
-        return self._closing and not self._died and self._broken_by is None
+        """Whether the session ended, or is to end, because that was asked for; and not because the CLI died, say."""
+        if self._died:
+            return self._exit_requested and self._transport.exit_code == 0
+        return self._closing and self._broken_by is None
 
     def end_reason(self) -> ClaudeAgentError:
         """Say what ended that which was open, whatever became of the session after that."""
@@ -464,7 +471,9 @@ class Connection:
         self.check_open()
         limit = self._control_timeout if timeout is None else timeout
         waiter = Waiter()
-        return await self._reply(self._ask(subtype, fields, limit, waiter), waiter)
+        payload = await self._reply(self._ask(subtype, fields, limit, waiter), waiter)
+        self._exit_requested |= subtype == END_SESSION
+        return payload
 
     async def initialize(
         self, fields: dict[str, Any], *, timeout: float | None, meanwhile: Callable[[], None] = lambda: None

@@ -1,6 +1,7 @@
-"""A program that is a small MCP server, for the CLI to start. With `--slow SECONDS` it first waits so long."""
+"""A program that is a small MCP server, for the CLI to start. With `--wait-for PATH` it first waits for a file."""
 
 import json
+import os
 import sys
 import time
 from typing import Any
@@ -34,8 +35,9 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
 
 
 def main() -> None:
-    if sys.argv[1:2] == ["--slow"]:
-        time.sleep(float(sys.argv[2]))
+    if sys.argv[1:2] == ["--wait-for"]:
+        while not os.path.exists(sys.argv[2]):
+            time.sleep(0.02)
     for line in sys.stdin:
         message = json.loads(line)
         if "id" in message:

@@ -290,16 +290,16 @@ async def test_a_shell_in_the_background_is_read_and_stopped() -> None:
 # MCP servers ----------------------------------------------------------------------------------------------------------
 
 
-def slow(seconds: float) -> MCPStdioServer:
-    return SERVER.replace(args=[*SERVER.args, "--slow", str(seconds)])
-
-
-async def test_ready_waits_for_slow_servers_and_says_which_failed() -> None:
-    servers = {"slow": slow(1), "broken": MCPStdioServer(command="/nonexistent")}
+async def test_ready_waits_for_slow_servers_and_says_which_failed(tmp_path: Path) -> None:
+    sign = tmp_path / "go on"
+    slow = SERVER.replace(args=[*SERVER.args, "--wait-for", str(sign)])
+    servers = {"slow": slow, "broken": MCPStdioServer(command="/nonexistent")}
     with ScriptedModel([]) as model, anyio.fail_after(30):
         async with Client(model.options(mcp_servers=servers)) as client:
+            await client.mcp.status()
             with pytest.raises(MCPNotReadyError) as caught:
-                await client.mcp.ready(timeout=0.1)
+                await client.mcp.ready(timeout=1)
+            sign.touch()
             settled = await client.mcp.ready(timeout=20)
     assert "slow" in caught.value.servers
     assert {server.name: server.status for server in settled} == {"slow": "connected", "broken": "failed"}
