@@ -14,15 +14,13 @@ import anyio
 from anyio import to_thread
 
 from claude_agent_py.tasks.output_file import held_back, split_marker
-from claude_agent_py.tasks.reading import output_error
+from claude_agent_py.tasks.reading import LAST_WORDS, output_error
 from claude_agent_py.tasks.tail import Lines, Piece, Tail
 from claude_agent_py.tasks.transcript import parse_entry
 from claude_agent_py.wire.messages import AssistantMessage
 
 PAUSE: Final = 0.1
 """Seconds between two looks at a file that does not grow."""
-LAST_WORDS: Final = 0.5
-"""Seconds that a file may lag behind the end of its task."""
 REPLACED: Final = 1.0
 """Seconds that a file may be away while its task runs, once it was there."""
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
+import anyio
 from anyio import to_thread
 
 from claude_agent_py.errors import ControlError, TaskOutputError
@@ -24,6 +25,10 @@ Retrieval: TypeAlias = Literal["success", "timeout", "not_ready"]
 T = TypeVar("T")
 
 UNKNOWN_PLACE: Final = "it is not known where it is written"
+LAST_WORDS: Final = 0.5
+"""Seconds that a file may lag behind the end of its task."""
+_LOOK_AGAIN: Final = 0.02
+"""Seconds between two looks at a file that lags."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +65,8 @@ class OutputReader:
         self._places = places
         self._log = log
         self._control = control
+        self._caught_up: set[tuple[str, int]] = set()
+        """The runs, by task and number, whose transcripts are known to be whole, or were waited for in vain."""
 
     async def output(self, entry: Entry, retrieval: Retrieval, tail_bytes: int | None) -> TaskOutput:
         """Give the output with the state of the task. Raises TaskOutputError for a task that is over."""
@@ -148,6 +155,18 @@ class OutputReader:
         return sorted(messages, key=lambda message: message.timestamp or "")
 
     async def _own_transcript(self, entry: Entry) -> list[TranscriptMessage]:
+        """Read the messages of one subagent: the CLI writes the last of them a moment after it said that it is over."""
+        run = (entry.id, len(entry.runs))
+        deadline = anyio.current_time() + LAST_WORDS
+        messages = await self._written_so_far(entry)
+        while run not in self._caught_up and _lacks_report(entry, messages) and anyio.current_time() < deadline:
+            await anyio.sleep(_LOOK_AGAIN)
+            messages = await self._written_so_far(entry)
+        if not entry.is_live:
+            self._caught_up.add(run)
+        return messages
+
+    async def _written_so_far(self, entry: Entry) -> list[TranscriptMessage]:
         call = entry.runs[0].tool_use_id
         paths = self._places.transcript_of(entry)
         try:
@@ -160,6 +179,14 @@ class OutputReader:
                 raise
             return seen
         return [_signed(message, entry.id) for message in messages]
+
+
+def _lacks_report(entry: Entry, messages: list[TranscriptMessage]) -> bool:
+    """Tell whether a run ended with a report that its transcript does not end with (yet)."""
+    report, written = entry.run.summary.strip(), last_report(messages).strip()
+    if entry.run.status is not TaskStatus.COMPLETED or not report:
+        return False
+    return not written or (written not in report and report not in written)
 
 
 def _signed(message: TranscriptMessage, agent_id: str) -> TranscriptMessage:

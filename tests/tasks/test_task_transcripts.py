@@ -5,11 +5,12 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from folding import child, shell_started, tracking
 
 from claude_agent_py.errors import TaskOutputError
-from claude_agent_py.tasks import TaskManager
+from claude_agent_py.tasks import TaskManager, reading
 from claude_agent_py.tasks.outcome import Finding
 from claude_agent_py.tasks.places import Places, project_slug
 from claude_agent_py.tasks.state import Evidence
@@ -170,6 +171,39 @@ async def test_the_transcript_of_a_task_has_the_nested_ones_in_order_of_time(tmp
     own = await manager[OUTER].transcript(nested=False)
     assert {message.agent_id for message in own} == {OUTER}
     assert own[0].parent_tool_use_id == "toolu_outer"
+
+
+def finished_agent(path: Path, report: str) -> TaskManager:
+    """An agent whose transcript has only its prompt so far."""
+    path.write_text(entry("user", "do it"))
+    end = frames.task_notification("a1", "completed", summary=report, output_file=str(path))
+    return tracking(TaskManager(), frames.task_started("a1", "Review"), end)
+
+
+async def test_the_transcript_of_an_agent_that_just_ended_is_awaited(tmp_path: Path) -> None:
+    path = tmp_path / "agent-a1.jsonl"
+    task = finished_agent(path, "the report")["a1"]
+
+    async def write_late() -> None:
+        await anyio.sleep(0.1)
+        with path.open("a") as file:
+            file.write(entry("assistant", [{"type": "text", "text": "the report"}]))
+
+    async with anyio.create_task_group() as workers:
+        workers.start_soon(write_late)
+        messages = await task.transcript()
+    assert [message.text for message in messages] == ["do it", "the report"]
+
+
+async def test_a_report_that_never_gets_into_the_transcript_is_awaited_only_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "LAST_WORDS", 0.05)
+    task = finished_agent(tmp_path / "agent-a1.jsonl", "handed back otherwise")["a1"]
+    assert [message.text for message in await task.transcript()] == ["do it"]
+    monkeypatch.setattr(reading, "LAST_WORDS", 3600.0)
+    with anyio.fail_after(10):
+        assert [message.text for message in await task.transcript()] == ["do it"]
 
 
 async def test_the_report_comes_from_the_transcript_where_no_notification_told_it(tmp_path: Path) -> None:
