@@ -39,8 +39,8 @@ def tables() -> Mapping[str, Iterable[type[BaseModel]]]:
     return {
         "conversation": in_module(frames.TopLevelMessage, "messages", "stream"),
         "tasks": list(models_in(tasks.TaskMessage)),
-        "session": in_module(frames.SystemMessage, "system"),
-        "notices": in_module(frames.TopLevelMessage, "notices"),
+        "session": in_module(frames.SystemMessage, "system", "occasional"),
+        "notices": in_module(frames.TopLevelMessage, "notices", "occasional"),
         "internal": in_module(frames.SystemMessage, "internal"),
         "blocks": list(models_in(content.ContentBlock)),
         "stream events": list(models_in(stream.StreamEvent)),
