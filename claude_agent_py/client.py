@@ -231,11 +231,12 @@ class Client(SessionControls):
         The first call also gives what came before it and belonged to no run (notifications of tasks of an earlier
         process, say), as far as `Limits.unclaimed_messages` kept it. Any number of iterators may be open.
 
-        It ends when the client is closed. Cancelling loses no message.
+        It ends when the client is closed, or the CLI has ended because it was asked to (`request_exit`). Cancelling
+        loses no message.
 
         Raises:
             ConnectionClosedError: The client is not connected, or (while iterating) the session broke.
-            CLIExitError: While iterating, after all that came: the CLI ended, and nobody had closed the client.
+            CLIExitError: While iterating, after all that came: the CLI ended, and nobody had asked for it.
             LocalProtocolError: While iterating: another worker is at it; give each an iterator of its own.
         """
         messages = self._session.messages()

@@ -148,8 +148,7 @@ class Connection:
         self._stream_over = anyio.Event()
         self._stderr_over = anyio.Event()
         self._over = anyio.Event()
-        self._closing = False
-        self._ended = False
+        self._closing = self._ended = False
         self._exit_requested = False
         """Whether the CLI was told to end, and agreed."""
         self._died = False

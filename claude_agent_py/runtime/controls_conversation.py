@@ -110,8 +110,9 @@ class ConversationControls(ControlsBase):
     async def request_exit(self) -> None:
         """Ask the CLI to end by itself (`end_session`); a running turn is interrupted first.
 
-        The end of the process follows: `messages()` ends, and open runs fail. This is not `close()`, which is still needed: it
-        also waits for the process, ends it by force where that is needed, and frees what belongs to it on this side.
+        The end of the process follows: `messages()` ends, and open runs fail. This is not `close()`, which is still
+        needed: it also waits for the process, ends it by force where that is needed, and frees what belongs to it on
+        this side.
         """
         await self._tell(wire.EndSessionRequest)
 

@@ -125,7 +125,7 @@ class SubprocessTransport(Transport):
         """
         try:
             with anyio.CancelScope(shield=True):  # asyncio leaves pipes behind where it is cancelled half-way
-                self._process = process = await anyio.open_process(
+                self._process = await anyio.open_process(
                     self._argv,
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
@@ -138,7 +138,7 @@ class SubprocessTransport(Transport):
                 )
         except (OSError, ValueError) as error:  # ValueError: a NUL byte in an argument or a variable
             raise CLIStartError(f"the CLI cannot be started: {error}", cli_path=self._argv[0]) from error
-        end_at_exit(process.pid, self._mark)
+        end_at_exit(self._running().pid, self._mark)
 
     async def receive(self) -> bytes:
         """Give the next bytes of stdout; `b""` at its end."""
