@@ -196,8 +196,8 @@ class Client(SessionControls):
         messages of its own.
 
         Args:
-            prompt: Text, a list of content blocks, or an async iterable of either, which a worker of the session
-                iterates.
+            prompt: Text, a list of content blocks, a whole `UserMessage`, or an async iterable of these, which a worker
+                of the session iterates.
             until: `result`: the run is over with its own result. `idle`: it goes on until no background task is live
                 and the turns that finished tasks cause are over.
             timeout: Seconds for the whole run; None means `Timeouts.run`. On expiry the run is interrupted and raises

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from claude_agent_py.runtime.listeners import HandlerFailed
     from claude_agent_py.runtime.subagents import Subagent
     from claude_agent_py.wire.frames import Message
+    from claude_agent_py.wire.messages import UserMessage
     from claude_agent_py.wire.unknown import MalformedFrame
 
     SessionMessage: TypeAlias = Message | MalformedFrame | HandlerFailed | HookRun
@@ -63,11 +64,13 @@ class Prompting:
         self._tasks = tasks
         shape = options.output_shape
         self._output: TypeAdapter[Any] | None = shape.adapter if shape is not None else None
+        self._uuids: set[str] = set()
+        """Those of all prompts so far."""
 
     def query(self, prompt: Prompt, *, until: Until, timeout: float | None) -> Run:
         """Send a prompt and give its run. See `Client.query`."""
         check_run_arguments(until, timeout)
-        messages = [] if is_stream(prompt) else [prompt_message(prompt, verbatim=self._options.verbatim_prompts)]
+        messages = [] if is_stream(prompt) else [self._message_of(prompt)]
         connection = self._session.connection
         feed = connection.runs.open(until, self._limits(timeout))
         if isinstance(prompt, AsyncIterable):
@@ -77,6 +80,14 @@ class Prompting:
                 connection.runs.send_prompt(feed, message)
             connection.runs.seal(feed)
         return Run(OpenRun(self, feed), feed)
+
+    def _message_of(self, prompt: Any) -> "UserMessage":
+        """Make the message of a prompt. One whose uuid was used before the CLI drops without a word: it hangs."""
+        message = prompt_message(prompt, verbatim=self._options.verbatim_prompts)
+        if message.uuid in self._uuids:
+            raise OptionsError(f"an earlier prompt had the uuid {message.uuid}; give each its own", option="prompt")
+        self._uuids.add(message.uuid)
+        return message
 
     def _limits(self, timeout: float | None) -> RunLimits:
         timeouts = self._options.timeouts
@@ -94,7 +105,7 @@ class Prompting:
             with feed.sending:
                 iterator = aiter(prompts)
                 async for prompt in iterator:
-                    connection.runs.send_prompt(feed, prompt_message(prompt, verbatim=self._options.verbatim_prompts))
+                    connection.runs.send_prompt(feed, self._message_of(prompt))
                 if not feed.prompts:
                     raise OptionsError("the iterable ended without giving one", option="prompt")
                 connection.runs.seal(feed)

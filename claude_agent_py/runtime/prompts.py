@@ -5,20 +5,27 @@ others, so a bad prompt has to be an error here, before anything is sent.
 """
 
 import uuid
-from collections.abc import AsyncIterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import AsyncIterable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, Union
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from claude_agent_py.errors import OptionsError
-from claude_agent_py.wire.content import Block, ContentBlock, TextBlock, UnknownBlock
+from claude_agent_py.wire.content import Block, ContentBlock, KnownBlock, TextBlock, UnknownBlock
 
 if TYPE_CHECKING:
     from claude_agent_py.wire.messages import UserMessage
 
-PromptContent: TypeAlias = str | Sequence[ContentBlock]
-"""One prompt: text, or a list of content blocks."""
+T = TypeVar("T")
+
+# The message is named by a text because its module is loaded with the first prompt, and not with this one.
+PromptContent: TypeAlias = Union[str, Sequence[ContentBlock | Mapping[str, Any]], Mapping[str, Any], "UserMessage"]
+"""One prompt: text; a list of content blocks, also as the API's dicts; or a whole `UserMessage`, also as a dict."""
 
 Prompt: TypeAlias = PromptContent | AsyncIterable[PromptContent]
 """What `query` takes: one prompt, or an async iterable of prompts."""
+
+_BLOCK: Final[TypeAdapter[Any]] = TypeAdapter(KnownBlock, config={"defer_build": True})
 
 
 def check_run_arguments(until: Any, timeout: Any) -> None:
@@ -40,24 +47,29 @@ def is_stream(prompt: Any) -> bool:
 
 
 def prompt_message(prompt: Any, *, verbatim: bool) -> "UserMessage":
-    """Make the user message of one prompt, with a fresh uuid.
+    """Make the user message of one prompt, with a fresh uuid unless it is a message that has one.
 
     Raises:
-        OptionsError: It is empty, or neither text nor content blocks.
+        OptionsError: It is empty, or neither text, nor content blocks, nor a user message.
     """
     from claude_agent_py.wire.messages import UserContent, UserMessage
 
-    content = UserContent(role="user", content=check_prompt(prompt))
-    extra: dict[str, Any] = {"client_composed": True} if verbatim else {}
-    return UserMessage(message=content, parent_tool_use_id=None, uuid=str(uuid.uuid4()), **extra)
+    whole = _whole_message(prompt)
+    content = UserContent(role="user", content=check_prompt(prompt if whole is None else whole.content))
+    marks: dict[str, Any] = {"client_composed": True} if verbatim else {}
+    if whole is None:
+        return UserMessage(message=content, parent_tool_use_id=None, uuid=str(uuid.uuid4()), **marks)
+    return whole.model_copy(update={"message": content, "uuid": whole.uuid or str(uuid.uuid4()), **marks})
 
 
 def check_prompt(prompt: Any) -> str | list[ContentBlock]:
     """Give the content of one prompt.
 
     Raises:
-        OptionsError: It is empty, or neither text nor content blocks.
+        OptionsError: It is empty, or neither text, nor content blocks, nor a user message.
     """
+    if (whole := _whole_message(prompt)) is not None:
+        return check_prompt(whole.content)
     if isinstance(prompt, str):
         if not prompt.strip():
             raise OptionsError("it is empty; the model needs something to answer", option="prompt")
@@ -65,7 +77,8 @@ def check_prompt(prompt: Any) -> str | list[ContentBlock]:
     if not isinstance(prompt, Sequence) or isinstance(prompt, bytes | bytearray):
         kind = type(prompt).__name__
         raise OptionsError(
-            f"expected text, a list of content blocks, or an async iterable of them, not {kind}", option="prompt"
+            f"expected text, a list of content blocks, a UserMessage, or an async iterable of them, not {kind}",
+            option="prompt",
         )
     blocks = [_checked_block(index, block) for index, block in enumerate(prompt)]
     if not any(not isinstance(block, TextBlock) or block.text.strip() for block in blocks):
@@ -73,11 +86,33 @@ def check_prompt(prompt: Any) -> str | list[ContentBlock]:
     return blocks
 
 
+def _whole_message(prompt: Any) -> "UserMessage | None":
+    """Give a prompt that is a whole user message, also one of the official SDKs' dicts; None where it is none."""
+    if isinstance(prompt, str) or not isinstance(prompt, BaseModel | Mapping):
+        return None
+    from claude_agent_py.wire.messages import UserMessage
+
+    if isinstance(prompt, UserMessage):
+        return prompt
+    if isinstance(prompt, BaseModel) or prompt.get("type") != "user":
+        return None
+    return _read(UserMessage.model_validate, prompt, "the user message")
+
+
 def _checked_block(index: int, block: Any) -> Any:
-    if isinstance(block, dict):
-        raise OptionsError(
-            f"block {index} is a dict; pass content blocks (TextBlock(text=...), ImageBlock(...), ...)", option="prompt"
-        )
+    if isinstance(block, Mapping):
+        return _read(_BLOCK.validate_python, block, f"block {index}")
     if not isinstance(block, Block | UnknownBlock):
         raise OptionsError(f"block {index} is no content block but {type(block).__name__}", option="prompt")
     return block
+
+
+def _read(read: Callable[[dict[str, Any]], T], value: Mapping[str, Any], what: str) -> T:
+    """Read a dict. The CLI would drop one that is wrong without a word, and never answer."""
+    try:
+        return read(dict(value))
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        problem = OptionsError(f"{what} is wrong: {where + ': ' if where else ''}{first['msg']}", option="prompt")
+    raise problem  # outside of `except`: the context would show the values

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from typing import Any
+from uuid import uuid4
 
 import anyio
 import pytest
@@ -31,6 +32,8 @@ from claude_agent_py import (
     ServerError,
     StructuredOutputError,
     TextBlock,
+    UserContent,
+    UserMessage,
     UserPromptSubmitInput,
     UserPromptSubmitOutput,
     query,
@@ -107,7 +110,49 @@ async def test_a_failing_prompt_iterator_fails_the_run() -> None:
                 await client.query(prompts())
 
 
-@pytest.mark.parametrize("prompt", ["", "  \n", [], [{"type": "text", "text": "x"}], 5, b"x", [TextBlock(text="")]])
+async def test_a_message_that_is_only_added_is_read_with_the_next_prompt() -> None:
+    added = UserMessage(message=UserContent(role="user", content="The code word is plum."), should_query=False)
+    with ScriptedModel([text("plum")]) as model:
+        async with Client(model.options()) as client:
+            with anyio.fail_after(30):
+                nothing = await client.query(added)
+                assert (nothing.text, model.requests) == ("", [])
+                result = await client.query("What is the code word?")
+    assert result.text == "plum"
+    assert "The code word is plum." in model.requests[0].last_user_text
+
+
+@pytest.mark.parametrize(("priority", "texts"), [("next", ["both", "both"]), ("later", ["both", "alone"])])
+async def test_a_prompt_says_how_it_is_queued(priority: str, texts: list[str]) -> None:
+    gate = Gate()
+    script: list[Reply | str] = [Reply(tool_use("Bash", {"command": "true"}), after=gate), "both", "alone"]
+    with ScriptedModel(script) as model:
+        async with Client(model.options()) as client:
+            with anyio.fail_after(30):
+                first = client.query("first")
+                await gate.wait_reached()
+                second = client.query(
+                    {"type": "user", "message": {"role": "user", "content": "x"}, "priority": priority}
+                )
+                await client.get_session_cost()  # what was sent before has arrived
+                gate.open()
+                assert [(await first).text, (await second).text] == texts
+
+
+async def test_a_prompt_with_the_uuid_of_an_earlier_one_is_an_error() -> None:
+    once = UserMessage(message=UserContent(role="user", content="hi"), uuid=str(uuid4()))
+    with ScriptedModel([text("hello")]) as model:
+        async with Client(model.options()) as client:
+            with anyio.fail_after(30):
+                result = await client.query(once)
+                assert list(result.prompts) == [once.uuid]
+                with pytest.raises(OptionsError, match=f"prompt: an earlier prompt had the uuid {once.uuid}"):
+                    client.query(once)
+
+
+@pytest.mark.parametrize(
+    "prompt", ["", "  \n", [], [{"type": "text"}], {"type": "user"}, 5, b"x", [TextBlock(text="")]]
+)
 async def test_a_bad_prompt_is_an_error_before_anything_is_sent(prompt: Any) -> None:
     with ScriptedModel([text("ok")]) as model:
         async with Client(model.options()) as client:

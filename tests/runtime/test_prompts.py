@@ -54,6 +54,40 @@ def test_content_blocks_are_a_prompt(blocks: Any) -> None:
     assert dump(message)["message"]["content"] == [dump(block) for block in blocks]
 
 
+def test_blocks_may_be_dicts_of_the_api() -> None:
+    source = {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}
+    blocks = [{"type": "text", "text": "look"}, {"type": "image", "source": source}]
+    assert dump(prompt_message(blocks, verbatim=False))["message"]["content"] == blocks
+
+
+def test_a_whole_message_is_sent_with_all_that_it_says() -> None:
+    whole = UserMessage(message=UserContent(role="user", content="hi"), priority="now", should_query=False)
+    sent = prompt_message(whole, verbatim=False)
+    assert dump(sent) == {
+        "type": "user",
+        "message": {"role": "user", "content": "hi"},
+        "uuid": sent.uuid,
+        "priority": "now",
+        "shouldQuery": False,
+    }
+    assert str(uuid.UUID(sent.uuid)) == sent.uuid
+    assert whole.uuid == ""
+    assert prompt_message(sent, verbatim=False).uuid == sent.uuid
+
+
+def test_a_whole_message_may_be_a_dict_of_the_official_sdk() -> None:
+    given = {
+        "type": "user",
+        "message": {"role": "user", "content": [{"type": "text", "text": "hi"}]},
+        "parent_tool_use_id": None,
+        "session_id": "qa",
+        "new": 1,
+    }
+    sent = dump(prompt_message(given, verbatim=True))
+    assert sent.pop("uuid")
+    assert sent == {**given, "client_composed": True}
+
+
 def test_a_prompt_may_be_marked_as_not_to_be_touched() -> None:
     assert dump(prompt_message("/clear", verbatim=True))["client_composed"] is True
 
@@ -71,7 +105,17 @@ def test_a_prompt_may_be_marked_as_not_to_be_touched() -> None:
         (bytearray(b"hi"), "not bytearray"),
         ({"type": "text", "text": "hi"}, "not dict"),
         (TextBlock(text="hi"), "not TextBlock"),
-        ([{"type": "text", "text": "hi"}], "block 0 is a dict; pass content blocks"),
+        ([{"type": "text"}], "block 0 is wrong: text.text: Field required"),
+        ([{"type": "imgae"}], "block 0 is wrong: .*'imgae'"),
+        ([{"text": "hi"}], "block 0 is wrong: Unable to extract tag"),
+        ({"type": "user", "message": {"role": "user"}}, "the user message is wrong: message.content"),
+        (
+            {"type": "user", "message": {"role": "assistant", "content": "hi"}},
+            "the user message is wrong: message.role",
+        ),
+        ({"type": "user", "message": {"role": "user", "content": " "}}, "empty"),
+        (UserMessage(message=UserContent(role="user", content="")), "empty"),
+        (AssistantMessage(message=AssistantContent(role="assistant", content=[])), "not AssistantMessage"),
         (["hi"], "block 0 is no content block but str"),
         ([TextBlock(text="hi"), None], "block 1 is no content block but NoneType"),
         ([UserMessage(message=UserContent(role="user", content="hi"))], "no content block but UserMessage"),
