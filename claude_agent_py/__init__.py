@@ -194,8 +194,8 @@ if TYPE_CHECKING:
     )
     from claude_agent_py.wire.permissions import (
         AddDirectories as AddDirectories, AddRules as AddRules, PermissionRuleValue as PermissionRuleValue,
-        RemoveDirectories as RemoveDirectories, RemoveRules as RemoveRules, ReplaceRules as ReplaceRules,
-        SetMode as SetMode, UnknownPermissionUpdate as UnknownPermissionUpdate,
+        PermissionUpdate as PermissionUpdate, RemoveDirectories as RemoveDirectories, RemoveRules as RemoveRules,
+        ReplaceRules as ReplaceRules, SetMode as SetMode, UnknownPermissionUpdate as UnknownPermissionUpdate,
     )
     from claude_agent_py.wire.sandbox import (
         SandboxSettings as SandboxSettings,
@@ -218,7 +218,7 @@ if TYPE_CHECKING:
     )
     from claude_agent_py.wire.tools.agent import (
         AgentAsyncLaunchedOutput as AgentAsyncLaunchedOutput, AgentCompletedOutput as AgentCompletedOutput,
-        AgentInput as AgentInput, AgentRemoteLaunchedOutput as AgentRemoteLaunchedOutput,
+        AgentInput as AgentInput, AgentOutput as AgentOutput, AgentRemoteLaunchedOutput as AgentRemoteLaunchedOutput,
         ListAgentsInput as ListAgentsInput, ListAgentsOutput as ListAgentsOutput,
         SendMessageInput as SendMessageInput, SendMessageOutput as SendMessageOutput, SkillInput as SkillInput,
         SubagentHandbackInput as SubagentHandbackInput, TaskInput as TaskInput, WorkflowInput as WorkflowInput,
@@ -397,8 +397,8 @@ _NAMES = {
     """,
     # Permission rules
     "wire.permissions": """
-        AddDirectories AddRules PermissionRuleValue RemoveDirectories RemoveRules ReplaceRules
-        SetMode UnknownPermissionUpdate
+        AddDirectories AddRules PermissionRuleValue PermissionUpdate RemoveDirectories RemoveRules
+        ReplaceRules SetMode UnknownPermissionUpdate
     """,
     # Tools
     "tools": """
@@ -411,7 +411,7 @@ _NAMES = {
     """,
     # Inputs and outputs of built-in tools
     "wire.tools.agent": """
-        AgentAsyncLaunchedOutput AgentCompletedOutput AgentInput AgentRemoteLaunchedOutput
+        AgentAsyncLaunchedOutput AgentCompletedOutput AgentInput AgentOutput AgentRemoteLaunchedOutput
         ListAgentsInput ListAgentsOutput SendMessageInput SendMessageOutput SkillInput
         SubagentHandbackInput TaskInput WorkflowInput WorkflowOutput
     """,

@@ -117,6 +117,7 @@ def test_the_contract_names_are_public() -> None:
         ProtocolError LocalProtocolError RemoteProtocolError ControlError ControlTimeoutError ControlRejectedError
         ConnectionClosedError RunError AuthenticationError RateLimitedError OverloadedError MaxTurnsError
         BudgetExceededError InvalidRequestError TaskError TaskNotFoundError TaskTimeoutError SessionError
-        TaskInput TaskOutputInput TaskStopInput SubagentStopInput SubagentStopOutput
+        TaskInput TaskOutputInput TaskStopInput AgentOutput BashOutput SubagentStopInput SubagentStopOutput
+        PermissionUpdate
     """
     assert [name for name in promised.split() if not hasattr(claude_agent_py, name)] == []

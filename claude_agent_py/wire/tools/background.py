@@ -19,7 +19,7 @@ class MonitorInput(WireModel):
     """Watch a command (each line that it prints is an event) or a WebSocket: one of the two."""
 
     description: str
-    timeout_ms: Number
+    timeout_ms: Number = 300_000
     """In milliseconds; at most 1 800 000."""
     command: str | None = None
     ws: WebSocketSource | None = None
@@ -57,10 +57,10 @@ class TaskOutputInput(WireModel):
     """Read the output of a task, and by default wait for its end."""
 
     task_id: str
-    block: bool | None = None
-    """Whether to wait until the task is over; by default yes."""
-    timeout: Number | None = None
-    """How long to wait, in milliseconds; by default 30 000."""
+    block: bool = True
+    """Whether to wait until the task is over."""
+    timeout: Number = 30_000
+    """How long to wait, in milliseconds."""
 
 
 class TaskOutputOutput(WireModel):

@@ -169,6 +169,13 @@ def test_models_are_constructible_by_python_names_and_encode_wire_names() -> Non
     assert dump(tools.GrepInput(pattern="x", before=1)) == {"pattern": "x", "-B": 1}
 
 
+def test_what_a_call_leaves_out_has_the_value_that_the_tool_gives_it() -> None:
+    output = tools.TaskOutputInput(task_id="b1")
+    assert (output.block, output.timeout) == (True, 30_000)
+    assert dump(output) == {"task_id": "b1"}
+    assert tools.MonitorInput(description="d", command="x").timeout_ms == 300_000
+
+
 def test_every_built_in_tool_has_an_input_model() -> None:
     assert set(registry._TABLE) >= set(tools.BUILTIN_TOOL_NAMES)
     assert set(tools.LEGACY_TOOL_NAME_ALIASES.values()) <= set(tools.BUILTIN_TOOL_NAMES)
