@@ -23,11 +23,11 @@ def exit_code(client: Client) -> int | None:
 
 
 async def closed_within(client: Client, seconds: float, **options: Any) -> None:
-    """Close, within a time and a second for a slow machine."""
+    """Close, within a time and three seconds for a slow machine."""
     began = time.monotonic()
-    with anyio.fail_after(seconds + 5):
+    with anyio.fail_after(seconds + 10):
         await client.close(**options)
-    assert time.monotonic() - began < seconds + 1
+    assert time.monotonic() - began < seconds + 3
 
 
 async def test_a_quiet_program_ends_by_itself(start: MakeClient) -> None:

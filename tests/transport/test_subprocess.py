@@ -170,7 +170,7 @@ async def test_the_end_is_noticed_although_a_grandchild_holds_the_pipes() -> Non
     async with running(program(textwrap.dedent(PARENT) + "sys.stdin.read()")) as transport:
         pids = [int(pid) for pid in (await read_line(transport)).split()]
         try:
-            with anyio.fail_after(3):
+            with anyio.fail_after(20):
                 async with anyio.create_task_group() as group:
                     group.start_soon(wait)
                     await anyio.wait_all_tasks_blocked()
