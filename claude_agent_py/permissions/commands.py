@@ -20,8 +20,9 @@ _OPERATORS = frozenset("();<>|&")
 def bash_commands(allow: Iterable[str]) -> Policy:
     """Allow these commands of the tool Bash; no opinion on others.
 
-    Each is compared word by word: `"git status"` allows exactly that; `"npm test *"` also allows any words after it. A
-    call that asks to run outside of the CLI's sandbox is not allowed.
+    Each is compared word by word: `"ls"`, a program alone, allows it with any arguments; `"git status"` allows exactly
+    that; `"npm test *"` also allows any words after it. A call that asks to run outside of the CLI's sandbox is not
+    allowed.
 
     Raises:
         OptionsError: One of them is empty, or no plain command itself.
@@ -72,7 +73,7 @@ def _pattern(text: str) -> list[str]:
     words = plain_words(text)
     if not words or words == ["*"]:
         raise OptionsError(f"bash_commands: {text!r} is no plain command", option="can_use_tool")
-    return words
+    return [*words, "*"] if len(words) == 1 else words
 
 
 def _several(allow: Iterable[str]) -> Iterable[str]:

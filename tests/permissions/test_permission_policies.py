@@ -292,6 +292,22 @@ async def test_everything_else_is_not(command: Any) -> None:
     assert await opinion(bash_commands(ALLOWED), "Bash", {"command": command}) is None
 
 
+@pytest.mark.parametrize(
+    ("command", "allowed"),
+    [
+        ("ls", True),
+        ("ls -la 'a b'", True),
+        ("lsof", False),
+        ("ls; rm x", False),
+        ("ls $(rm x)", False),
+        ("cat ls", False),
+    ],
+)
+async def test_a_program_alone_is_allowed_with_any_arguments(command: str, allowed: bool) -> None:
+    answer = await opinion(bash_commands(allow=["ls"]), "Bash", {"command": command})
+    assert answer == (Allow() if allowed else None)
+
+
 async def test_leaving_the_sandbox_is_not_allowed() -> None:
     data = {"command": "git status", "dangerouslyDisableSandbox": True}
     assert await opinion(bash_commands(ALLOWED), "Bash", data) is None
