@@ -48,7 +48,6 @@ class Backend(Protocol):
 class MessagesServer(ThreadingHTTPServer):
     """Serves a `Backend` on 127.0.0.1, on a port that the system picks. `start()` and `stop()` block only shortly."""
 
-    daemon_threads = False  # stop() joins them
     request_queue_size = 128
 
     def __init__(self, backend: Backend) -> None:
@@ -57,6 +56,7 @@ class MessagesServer(ThreadingHTTPServer):
         self.stopping = threading.Event()
         self._connections: set[socket.socket] = set()
         self._to_reset: set[socket.socket] = set()
+        self._workers: set[threading.Thread] = set()
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._serve, name="scripted model", daemon=True)
 
@@ -78,10 +78,29 @@ class MessagesServer(ThreadingHTTPServer):
             for connection in self._connections:
                 with contextlib.suppress(OSError):
                     connection.shutdown(socket.SHUT_RDWR)
+            workers = list(self._workers)
+        for worker in workers:
+            worker.join()
         self.server_close()
 
     def _serve(self) -> None:
         self.serve_forever(poll_interval=0.02)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Serve a connection in a thread that `stop` waits for. A program that forgets to stop can end all the same."""
+        worker = threading.Thread(
+            target=self._serve_connection, args=(request, client_address), name="scripted model connection", daemon=True
+        )
+        with self._lock:
+            self._workers.add(worker)
+        worker.start()
+
+    def _serve_connection(self, request: Any, client_address: Any) -> None:
+        try:
+            self.process_request_thread(request, client_address)
+        finally:
+            with self._lock:
+                self._workers.discard(threading.current_thread())
 
     @contextlib.contextmanager
     def track(self, connection: socket.socket) -> Iterator[None]:

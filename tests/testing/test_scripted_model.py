@@ -4,6 +4,8 @@ import http.client
 import json
 import re
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -403,3 +405,18 @@ def _until(done: Any) -> None:
             return
         over.wait(0.01)
     raise AssertionError("it did not happen")
+
+
+FORGETFUL = """
+import http.client, sys
+from claude_agent_py.testing import Gate, Reply, ScriptedModel
+
+model = ScriptedModel([Reply("never", after=Gate())]).start()
+connection = http.client.HTTPConnection(model.url.removeprefix("http://"))
+connection.request("POST", "/v1/messages", '{"messages": []}')
+"""
+
+
+def test_a_program_that_forgets_to_stop_it_can_end() -> None:
+    done = subprocess.run([sys.executable, "-c", FORGETFUL], timeout=60, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
