@@ -6,7 +6,7 @@ with, and the content blocks of the Messages API, which go into a user message. 
 """
 
 import mimetypes
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -164,6 +164,36 @@ def mcp_block(media: Media) -> JSONObject:
             return {"type": "resource_link", **link_fields(media)}
         case _:
             assert_never(media)
+
+
+def read_mcp_block(block: Any) -> str | Media | None:
+    """Give the text or the medium of a content block of MCP; None where it is no such block."""
+    try:
+        match block:
+            case {"type": "text", "text": str(text)}:
+                return text
+            case {"type": "image", "data": str(data), "mimeType": str(media_type)}:
+                return Image(b64decode(data, validate=True), media_type)
+            case {"type": "audio", "data": str(data), "mimeType": str(media_type)}:
+                return Audio(b64decode(data, validate=True), media_type)
+            case {"type": "resource", "resource": {"uri": str(uri)} as contents}:
+                return _file(uri, contents)
+            case {"type": "resource_link", "uri": str(uri)}:
+                names = ("name", "description", "mimeType", "title")
+                return ResourceLink(uri, *(str(block.get(name) or "") for name in names))
+    except ValueError:  # that is no base64
+        pass
+    return None
+
+
+def _file(uri: str, contents: Mapping[str, Any]) -> File | None:
+    media_type, name = str(contents.get("mimeType") or ""), uri.rpartition("/")[2] or uri
+    match contents:
+        case {"text": str(text)}:
+            return File(text, name, media_type, uri)
+        case {"blob": str(blob)}:
+            return File(b64decode(blob, validate=True), name, media_type, uri)
+    return None
 
 
 def resource_contents(file: File) -> JSONObject:

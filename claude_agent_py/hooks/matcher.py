@@ -7,7 +7,7 @@ arguments). Does not run anything.
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Never, TypeAlias
 
 from claude_agent_py.callbacks import call, callback_name
 from claude_agent_py.errors import OptionsError
@@ -28,6 +28,10 @@ WITHHOLDING = frozenset({"PostToolUse"})
 """Events that guard what the model reads: a failure that blocks replaces it by a notice."""
 
 OPTION = "hooks"
+_INSTEAD = {
+    "matcher": "; the pattern comes first: HookMatcher('Bash', handler)",
+    "hooks": "; handlers come second: HookMatcher('Bash', [handler, ...])",
+}
 _OFFICIAL_KEYS = frozenset({"matcher", "hooks", "timeout", "on_failure", "onFailure"})
 
 
@@ -45,6 +49,7 @@ class HookMatcher:
             the event guards (for PostToolUse: the model reads a notice in place of the output), `"continue"` reports
             it and goes on. None means `"block"` for PreToolUse,
             PermissionRequest and UserPromptSubmit, and `"continue"` for all others.
+        unknown: Takes nothing. It is there for an error that helps who knows the official SDK's `HookMatcher`.
 
     Raises:
         OptionsError: The pattern, a handler or a value is wrong.
@@ -59,7 +64,10 @@ class HookMatcher:
         *,
         timeout: float | None = None,
         on_failure: OnFailure | None = None,
+        **unknown: Never,
     ) -> None:
+        for name in unknown:
+            raise OptionsError(f"HookMatcher has no {name}{_INSTEAD.get(name, '')}", option=OPTION)
         self.pattern = _check_pattern(pattern)
         self.handlers = tuple(_check_handler(one) for one in _several(handler))
         self.timeout = _check_timeout(timeout)

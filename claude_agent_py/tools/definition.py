@@ -11,11 +11,12 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, ParamSpec, Protocol, TypeVar, overload
+from typing import Any, Final, Generic, ParamSpec, Protocol, TypeVar, overload
 
 from typing_extensions import TypedDict, Unpack
 
 from claude_agent_py.callbacks import callback_name
+from claude_agent_py.configuration import suggest
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.formatting.encoders import Encoder, JSONEncoder
 from claude_agent_py.formatting.truncation import INLINE_CHARS, MAX_INLINE_CHARS
@@ -197,6 +198,7 @@ class Tool(Generic[P, R]):
         **settings: Unpack[ToolSettings],
     ) -> "Tool[[dict[str, Any]], Any]":
         """Make a tool of a JSON Schema written by hand. The handler gets the arguments, unchecked, as one dict."""
+        _check_call(handler, (), settings)
         parameters = AnyParameters(input_schema, tool=name)
         return Tool(function=handler, name=name, description=description, parameters=parameters, **_fields(settings))
 
@@ -214,7 +216,7 @@ def tool(
 def tool(
     function: Callable[..., Any] | None = None,
     /,
-    *,
+    *more: object,
     name: str | None = None,
     description: str | None = None,
     **settings: Unpack[ToolSettings],
@@ -236,13 +238,16 @@ def tool(
 
     Args:
         function: The function; a bound method or another callable will do.
+        more: Takes nothing. It is there for an error that helps who knows the decorator of the official SDK.
         name: What the model calls it; the function's name by default.
         description: What the model is told; the docstring without its sections by default.
         settings: Fields of `Tool` and of `ToolAnnotations`.
 
     Raises:
-        OptionsError: A parameter has a type without a JSON Schema, a name that the API does not allow, ...
+        OptionsError: A parameter has a type without a JSON Schema, a name that the API does not allow, ...; or a
+            keyword is unknown.
     """
+    _check_call(function, more, settings)
     namespace = sys._getframe(1).f_locals
     if function is not None:
         return _made(function, name, description, settings, namespace)
@@ -251,6 +256,26 @@ def tool(
         return _made(function, name, description, settings, namespace)
 
     return decorate
+
+
+def _check_call(function: object, more: tuple[object, ...], settings: Mapping[str, Any]) -> None:
+    """Refuse what `tool` does not take, above all how the official SDK is told of a tool."""
+    if more or not (function is None or callable(function)):
+        raise OptionsError(
+            "it takes a function, whose name, docstring and parameters say the rest: `@tool` above "
+            "`def greet(name: str) -> str`; for a schema of your own there is Tool.from_schema",
+            option="tool",
+        )
+    for setting in settings:
+        if setting not in ToolSettings.__annotations__:
+            instead = _INSTEAD.get(setting) or suggest(setting, ToolSettings.__annotations__)
+            raise OptionsError(f"{setting} is unknown{instead}", option="tool")
+
+
+_INSTEAD: Final[Mapping[str, str]] = {
+    "input_schema": "; the parameters of the function say it, or Tool.from_schema takes one",
+    "annotations": "; its hints are keywords: read_only, destructive, idempotent, open_world",
+}
 
 
 def as_tool(function: Callable[..., Any]) -> Tool[..., Any]:

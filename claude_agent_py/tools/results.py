@@ -9,19 +9,23 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from anyio import to_thread
 
 from claude_agent_py.errors import ToolError
 from claude_agent_py.formatting.encoders import Encoder, clean_text, plain
-from claude_agent_py.formatting.media import File, Media, from_bytes, is_media, mcp_block
+from claude_agent_py.formatting.media import File, Media, from_bytes, is_media, mcp_block, read_mcp_block
 from claude_agent_py.formatting.truncation import text_length, truncate, truncation_note
 from claude_agent_py.wire.base import JSONObject
 
 OverflowPolicy: TypeAlias = Literal["truncate", "file", "error"]
 """What becomes of a text over the limit: it is cut with a note of the total, written to a file that a note names, or
 answered with an error that asks for less."""
+
+_MCP_FLAGS: Final = frozenset({"is_error", "isError"})
+_MCP_RESULT: Final = frozenset({"content", "structuredContent", "_meta"}) | _MCP_FLAGS
+"""What a result of MCP consists of, and nothing else."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,9 +77,32 @@ def as_result(value: Any) -> ToolResult:
         return ToolResult(media=[from_bytes(bytes(value))])
     if is_media(value):
         return ToolResult(media=[value])
+    if isinstance(value, dict) and (read := _from_mcp(value)) is not None:
+        return read
     if isinstance(value, list | tuple) and any(is_media(item) or isinstance(item, bytes) for item in value):
         return _mixed(value)
     return ToolResult(text=value)
+
+
+def _from_mcp(value: Mapping[str, Any]) -> ToolResult | None:
+    """Read a result in the form of MCP, as tools written for other SDKs return it; None where it is just data.
+
+    As data its `is_error` would be words for the model, and the failure a success.
+    """
+    content = value.get("content")
+    if not isinstance(content, list) or not value.keys() <= _MCP_RESULT:
+        return None
+    parts = [read_mcp_block(block) for block in content]
+    if None in parts or not (parts or value.keys() & _MCP_FLAGS):
+        return None
+    texts = [part for part in parts if isinstance(part, str)]
+    return ToolResult(
+        text="\n".join(texts) if texts else None,
+        media=[part for part in parts if part is not None and not isinstance(part, str)],
+        is_error=any(value.get(flag) is True for flag in _MCP_FLAGS),
+        structured=value.get("structuredContent"),
+        meta=value.get("_meta"),
+    )
 
 
 def _mixed(items: Sequence[Any]) -> ToolResult:

@@ -180,6 +180,17 @@ def test_a_wrong_failure_rule_is_refused() -> None:
         HookMatcher(None, handler, on_failure="ignore")  # type: ignore[arg-type]
 
 
+def test_how_the_official_sdk_makes_a_matcher_is_told_how_it_is_here() -> None:
+    loose: Any = HookMatcher
+
+    with pytest.raises(OptionsError, match=r"HookMatcher has no matcher; the pattern comes first"):
+        loose(matcher="Bash", hooks=[print])
+    with pytest.raises(OptionsError, match=r"HookMatcher has no hooks; handlers come second"):
+        loose("Bash", hooks=[print])
+    with pytest.raises(OptionsError, match=r"HookMatcher has no onFailure$"):
+        loose("Bash", print, onFailure="block")
+
+
 @pytest.mark.parametrize("function", [lambda *args: None, lambda a, b=1, *c: None, print])
 def test_a_handler_that_can_take_two_arguments_will_do(function: Any) -> None:
     assert HookMatcher(None, function).handlers == (function,)

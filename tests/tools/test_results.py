@@ -48,6 +48,65 @@ async def test_values_become_text(value: Any, text: str) -> None:
     assert (await written(as_result(value), JSONEncoder(), ROOMY)).text == text
 
 
+def mcp(*content: Any, **more: Any) -> dict[str, Any]:
+    return {"content": list(content), **more}
+
+
+WORDS = {"type": "text", "text": "no such city"}
+PICTURE = {"type": "image", "data": "iVBORw0KGgpyZXN0", "mimeType": "image/png"}
+
+
+@pytest.mark.parametrize(
+    ("value", "result"),
+    [
+        (mcp(WORDS), ToolResult(text="no such city", media=[])),
+        (mcp(WORDS, WORDS, is_error=True), ToolResult(text="no such city\nno such city", media=[], is_error=True)),
+        (mcp(WORDS, isError=False), ToolResult(text="no such city", media=[])),
+        (mcp(is_error=True), ToolResult(media=[], is_error=True)),
+        (mcp(PICTURE), ToolResult(media=[Image(PNG, "image/png")])),
+        (
+            mcp({"type": "audio", "data": "eA==", "mimeType": "audio/wav"}),
+            ToolResult(media=[Audio(b"x", "audio/wav")]),
+        ),
+        (
+            mcp({"type": "resource", "resource": {"uri": "file:///d/a.txt", "text": "x"}}),
+            ToolResult(media=[File("x", "a.txt", uri="file:///d/a.txt")]),
+        ),
+        (
+            mcp({"type": "resource", "resource": {"uri": "a://b", "blob": "eA==", "mimeType": "x/y"}}),
+            ToolResult(media=[File(b"x", "b", "x/y", "a://b")]),
+        ),
+        (
+            mcp({"type": "resource_link", "uri": "a://b", "name": "n", "description": "d"}),
+            ToolResult(media=[ResourceLink("a://b", "n", "d")]),
+        ),
+        (
+            mcp(WORDS, structuredContent={"a": 1}, _meta={"b": 2}),
+            ToolResult(text="no such city", media=[], structured={"a": 1}, meta={"b": 2}),
+        ),
+    ],
+)
+def test_a_result_in_the_form_of_mcp_is_read(value: dict[str, Any], result: ToolResult) -> None:
+    assert as_result(value) == result
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"content": []},
+        {"content": "text"},
+        {"content": ["text"]},
+        mcp(WORDS, title="A page"),
+        mcp({"type": "paragraph", "text": "x"}),
+        mcp({"type": "text"}),
+        mcp({**PICTURE, "data": "no base64!"}),
+        mcp({"type": "resource", "resource": {"uri": "a://b"}}),
+    ],
+)
+def test_data_that_only_look_like_it_are_data(value: dict[str, Any]) -> None:
+    assert as_result(value) == ToolResult(text=value)
+
+
 async def test_the_encoder_decides_the_notation() -> None:
     assert (await written(as_result(Model(x=1)), YAMLEncoder(), ROOMY)).text == "x: 1"
 

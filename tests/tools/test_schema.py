@@ -427,6 +427,23 @@ def test_a_schema_written_by_hand() -> None:
         Tool.from_schema("add", "Adds.", {"type": "array"}, print)
 
 
+def test_how_the_official_sdk_makes_a_tool_is_told_how_it_is_here() -> None:
+    loose: Any = tool
+
+    with pytest.raises(OptionsError, match=r"tool: it takes a function, .* there is Tool.from_schema"):
+        loose("add", "Adds.", {"a": int})
+    with pytest.raises(OptionsError, match=r"tool: it takes a function"):
+        loose("add")
+    with pytest.raises(OptionsError, match=r"tool: input_schema is unknown; the parameters of the function say it"):
+        loose(name="add", description="Adds.", input_schema={"a": int})
+    with pytest.raises(OptionsError, match=r"tool: annotations is unknown; its hints are keywords"):
+        loose(annotations={"readOnlyHint": True})
+    with pytest.raises(OptionsError, match=r"tool: readonly is unknown; did you mean 'read_only'\?"):
+        loose(readonly=True)
+    with pytest.raises(OptionsError, match=r"tool: readonly is unknown"):
+        Tool.from_schema("add", "Adds.", {"type": "object"}, print, readonly=True)  # type: ignore[call-arg]
+
+
 def test_further_arguments_are_checked_where_they_have_a_type() -> None:
     def f(a: int, **more: int) -> Any:
         return more
