@@ -9,6 +9,7 @@ costs next to nothing.
 """
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 # fmt: off
@@ -556,10 +557,26 @@ if not TYPE_CHECKING:  # type checkers would take every name for one that exists
             return importlib.import_module(f"{__name__}.{name}")
         home = _HOME.get(name)
         if home is None:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+            raise _no_such(name)
         value = getattr(importlib.import_module(f"{__name__}.{home}"), name)
         globals()[name] = value
         return value
+
+    def _no_such(name: str) -> Exception:
+        """Make the error for a name that is not here; it says what is, where the name is an official SDK's."""
+        plain = f"module {__name__!r} has no attribute {name!r}"
+        if name.startswith("_"):
+            return AttributeError(plain)
+        from claude_agent_py.renamed import instead_of
+
+        hint = instead_of(name)
+        if hint is None:
+            return AttributeError(plain)
+        # `from claude_agent_py import name` puts an error of its own in the place of an AttributeError, without the
+        # hint. That statement comes through this function of importlib, and nothing else does, `hasattr` included.
+        if sys._getframe(2).f_code.co_name == "_handle_fromlist":
+            return ImportError(f"cannot import name {name!r} from {__name__!r}: {hint}", name=__name__)
+        return AttributeError(f"{plain}: {hint}")
 
 
 def __dir__() -> list[str]:

@@ -93,6 +93,16 @@ class Client(SessionControls):
         state = "not connected" if connection is None else "open" if connection.is_open else "closed"
         return f"<Client {state}, {len(self.tasks)} tasks>"
 
+    if not TYPE_CHECKING:  # type checkers would take every name for one that exists
+
+        def __getattr__(self, name: str) -> Any:
+            from claude_agent_py.renamed import instead_of_attribute
+
+            hint = None if name.startswith("_") else instead_of_attribute(name, type(self))
+            if hint is None or hasattr(type(self), name):
+                return object.__getattribute__(self, name)  # raises the error that it would without this method
+            raise AttributeError(f"Client has no attribute {name!r}: {hint}", name=name, obj=self)
+
     # Life --------------------------------------------------------------------------------------------------------
 
     async def connect(self) -> None:
