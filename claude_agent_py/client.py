@@ -161,7 +161,12 @@ class Client(SessionControls):
 
         Cancelling stops the waiting; the session ends all the same. Open runs end with `ConnectionClosedError`. In a
         handler, listener or tool of the session this returns when the end has begun: the end waits for them.
+
+        Raises:
+            OptionsError: `tasks` is something else.
         """
+        if tasks not in ("stop", "wait", "leave"):
+            raise OptionsError(f"must be 'stop', 'wait' or 'leave', not {tasks!r}", option="tasks")
         self._is_closed = True
         self._is_unclosed = False
         if tasks == "leave":
@@ -230,9 +235,11 @@ class Client(SessionControls):
             prompt: What it is to do.
 
         Raises:
-            OptionsError: The prompt is empty, or a limit for child agents is reached.
+            OptionsError: The prompt is empty, a limit for child agents is reached, or `agent` is something else.
             ConnectionClosedError: The client is not open.
         """
+        if not hasattr(agent, "spawn"):
+            raise OptionsError(f"must be a ChildAgent, not {type(agent).__name__}", option="agent")
         return await agent.spawn(self, prompt)
 
     def messages(self) -> AsyncIterator[SessionMessage]:

@@ -55,12 +55,21 @@ class ChildAgent:
     else 4000. The whole of it is the task's."""
 
     def __post_init__(self) -> None:
+        _check_type("definition", self.definition, AgentDefinition)
+        if self.options is not None:
+            _check_type("options", self.options, ClientOptions)
+        _check_type("id", self.id, str)
+        if self.on_parent_cancel not in ("cancel", "leave"):
+            raise OptionsError(
+                f"must be 'cancel' or 'leave', not {self.on_parent_cancel!r}", option="ChildAgent.on_parent_cancel"
+            )
         name = self.id or "_".join(re.findall(r"[a-z0-9]+", self.definition.description.lower())[:4])
         if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}", name):
             raise OptionsError("must be 1 to 64 letters, digits, '_' or '-'", option="ChildAgent.id")
         for option in ("timeout", "max_report_chars"):
-            if (value := getattr(self, option)) is not None and not value > 0:
-                raise OptionsError("must be more than 0", option=f"ChildAgent.{option}")
+            value = getattr(self, option)
+            if value is not None and (not isinstance(value, int | float) or not value > 0):
+                raise OptionsError("must be a number of more than 0", option=f"ChildAgent.{option}")
         if unused := without_effect(self.definition):
             warnings.warn(
                 f"child agent {name!r}: {', '.join(unused)} of its definition mean nothing to a process of its own",
@@ -141,3 +150,8 @@ class ChildAgent:
         guide = client.options.delegation_guide
         asked = guide.max_report_chars if isinstance(guide, DelegationGuide) else None
         return self.max_report_chars or asked or REPORT_CHARS
+
+
+def _check_type(name: str, value: object, expected: type) -> None:
+    if not isinstance(value, expected):
+        raise OptionsError(f"must be {expected.__name__}, not {type(value).__name__}", option=f"ChildAgent.{name}")

@@ -4,7 +4,7 @@ Owns the tool's name, its parameters and the prompt that they become.
 """
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from claude_agent_py.children.agent import ChildAgent
 from claude_agent_py.children.report import ChildReport
@@ -12,7 +12,8 @@ from claude_agent_py.client import current_client
 from claude_agent_py.errors import ClaudeAgentError, ToolError
 from claude_agent_py.tools import Tool, ToolContext, tool
 
-Priority = Literal["low", "normal", "high"]
+Priority: TypeAlias = Literal["low", "normal", "high"] | str | int
+"""Any word or number will do: it is told to the child as it is."""
 
 
 def child_tool(agent: ChildAgent) -> Tool[..., Any]:

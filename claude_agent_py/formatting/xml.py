@@ -37,7 +37,7 @@ _REFERENCE = re.compile(rf"&({'|'.join(REFERENCES)});")
 class XMLFormat(TextFormat):
     """Sections that are XML elements. `wrapper` names the element around all of them; None means none."""
 
-    def __init__(self, *, wrapper: str | None = None, encoder: Encoder | None = None) -> None:
+    def __init__(self, wrapper: str | None = None, *, encoder: Encoder | None = None) -> None:
         if wrapper is not None and not re.fullmatch(NAME, wrapper):
             raise ValueError(f"the wrapper is not an XML name: {wrapper!r}")
         super().__init__(encoder=encoder)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from claude_agent_py import AgentDefinition, ClientOptions, HookMatcher, MCPStdioServer, OptionsError
+from claude_agent_py import AgentDefinition, Client, ClientOptions, HookMatcher, MCPStdioServer, OptionsError, ToolError
 from claude_agent_py.agents import AgentModel
 from claude_agent_py.children import ChildAgent, child_tool
 from claude_agent_py.children.process_options import process_options
@@ -153,11 +153,16 @@ def test_hooks_about_tool_calls_are_inherited() -> None:
         ({"id": "x" * 65}, "ChildAgent.id"),
         ({"timeout": 0}, "ChildAgent.timeout"),
         ({"max_report_chars": -1}, "ChildAgent.max_report_chars"),
+        ({"timeout": "5"}, "ChildAgent.timeout"),
+        ({"id": 5}, "ChildAgent.id: must be str, not int"),
+        ({"on_parent_cancel": "stop"}, "'cancel' or 'leave', not 'stop'"),
+        ({"options": {}}, "ChildAgent.options: must be ClientOptions, not dict"),
+        ({"definition": "worker"}, "ChildAgent.definition: must be AgentDefinition, not str"),
     ],
 )
 def test_a_wrong_agent(given: dict[str, Any], problem: str) -> None:
     with pytest.raises(OptionsError, match=problem):
-        ChildAgent(WORKER, **given)
+        ChildAgent(**{"definition": WORKER, **given})
 
 
 def test_an_id_is_made_of_the_description() -> None:
@@ -178,6 +183,20 @@ def test_the_tool_says_what_it_is_for() -> None:
     assert "Works" in tool.description
     assert tool.input_schema["required"] == ["title"]
     assert set(tool.input_schema["properties"]) == {"title", "intent", "artifact_refs", "priority"}
+
+
+@pytest.mark.anyio
+async def test_what_is_no_child_agent_cannot_be_spawned() -> None:
+    with pytest.raises(OptionsError, match="agent: must be a ChildAgent, not AgentDefinition"):
+        await Client().spawn(WORKER, "Do it.")  # type: ignore[arg-type]
+
+
+@pytest.mark.anyio
+async def test_a_model_may_put_the_priority_in_other_words() -> None:
+    tool = child_tool(ChildAgent(WORKER, id="worker"))
+    for priority in ("high", "urgent", 2):
+        with pytest.raises(ToolError, match="running session"):
+            await tool.call({"title": "T", "priority": priority})
 
 
 def test_the_prompt_of_a_child() -> None:

@@ -10,7 +10,15 @@ import pytest
 from leftovers import is_alive, until_gone, until_workers, workers
 from peers import MakeClient, start_in_memory
 
-from claude_agent_py import Client, ClientOptions, ConnectionClosedError, ResultMessage, TaskStatus, Timeouts
+from claude_agent_py import (
+    Client,
+    ClientOptions,
+    ConnectionClosedError,
+    OptionsError,
+    ResultMessage,
+    TaskStatus,
+    Timeouts,
+)
 from claude_agent_py.testing import FakeCLI, Gate, frames, steps
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
@@ -304,6 +312,15 @@ async def test_a_task_that_cannot_be_stopped_does_not_hold_up_the_end(start: Mak
         await client.query("go")
         await closed_within(client, 5.5)
         assert client.tasks["t1"].done
+
+
+async def test_another_fate_of_the_tasks_is_refused_and_closes_nothing(start: MakeClient) -> None:
+    client = start(FakeCLI())
+    await client.connect()
+    with pytest.raises(OptionsError, match="tasks: must be 'stop', 'wait' or 'leave', not 'kill'"):
+        await client.close(tasks="kill")  # type: ignore[arg-type]
+    assert client.is_open
+    await closed_within(client, 1)
 
 
 async def test_tasks_may_be_left_to_the_program(start_process: MakeClient) -> None:
