@@ -4,13 +4,17 @@ Owns what of the surrounding one is passed on. A program that itself runs inside
 that session's marks around it; a CLI that inherits them takes itself for a part of that session.
 """
 
+import logging
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from claude_agent_py.launch.table import ALWAYS_VARIABLES, DEFAULT_CLIENT_APP, TABLE, Variable
 from claude_agent_py.options import ClientOptions
+
+logger = logging.getLogger("claude_agent_py")
 
 MARKS: Final = frozenset(
     {
@@ -33,7 +37,7 @@ CLAUDE_CODE_OAUTH_TOKEN are the user's."""
 
 def environment(options: ClientOptions, surrounding: Mapping[str, str]) -> dict[str, str]:
     """Give the whole environment. The user's own `env` has the last word."""
-    env = {name: value for name, value in surrounding.items() if name not in MARKS} if options.inherit_env else {}
+    env = _inherited(surrounding) if options.inherit_env else {}
     env |= ALWAYS_VARIABLES
     env.setdefault("CLAUDE_AGENT_SDK_CLIENT_APP", DEFAULT_CLIENT_APP)
     if options.cwd is not None and "PWD" in env:
@@ -47,6 +51,30 @@ def environment(options: ClientOptions, surrounding: Mapping[str, str]) -> dict[
         else:
             env[name] = value
     return env
+
+
+def _inherited(surrounding: Mapping[str, str]) -> dict[str, str]:
+    traced = _trace_context()
+    stale = {"TRACEPARENT", "TRACESTATE"} if "TRACEPARENT" in traced else set()
+    return {name: value for name, value in surrounding.items() if name not in MARKS | stale} | traced
+
+
+def _trace_context() -> dict[str, str]:
+    """Give the variables by which the CLI's own OpenTelemetry spans become part of the caller's trace.
+
+    Only where this program has loaded OpenTelemetry: there is no span otherwise.
+    """
+    if "opentelemetry.trace" not in sys.modules:
+        return {}
+    carrier: dict[str, str] = {}
+    try:
+        from opentelemetry import propagate
+
+        propagate.inject(carrier)
+    except Exception:
+        logger.warning("the trace context cannot be passed on to the CLI", exc_info=True)
+        return {}
+    return {name.upper().replace("-", "_"): value for name, value in carrier.items()}
 
 
 def config_directory(env: Mapping[str, str]) -> Path:

@@ -461,11 +461,12 @@ def _prompts(rule: str) -> bool:
 # Names and reprs ------------------------------------------------------------------------------------------------------
 
 RENAMED: Final[Mapping[str, str]] = {
-    "abort_controller": "cancel the worker instead, or call run.interrupt()",
+    "abort_controller": "call run.interrupt(), or write `async with run`, which does so when the block is left",
     "add_dirs": "use additional_directories",
     "append_system_prompt": "use system_prompt=SystemPromptPreset(append=...)",
     "continue": "use continue_conversation",
     "debug_stderr": "use on_stderr",
+    "disallowed_tools_delivery": "lists that are too long for the command line go through initialize by themselves",
     "executable": "the CLI is a program of its own; give its path as cli_path",
     "executable_args": "the CLI is a program of its own; give its path as cli_path",
     "json_schema": "use output_format, or output_type for a Python type",
@@ -478,6 +479,7 @@ RENAMED: Final[Mapping[str, str]] = {
     "plugin_delivery": "plugins go by their paths",
     "session_store": "there are none here: session_mirror=True gives you the entries, to store them where you want",
     "session_store_flush": "there are no session stores here; see session_mirror",
+    "settings_delivery": "settings always go in a file that only the user can read",
     "spawn_claude_code_process": "give Client(transport=...) a transport of your own",
     "stderr": "use on_stderr",
     "tool_config": "use question_preview_format",

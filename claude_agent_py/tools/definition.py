@@ -260,7 +260,7 @@ def tool(
 
 def _check_call(function: object, more: tuple[object, ...], settings: Mapping[str, Any]) -> None:
     """Refuse what `tool` does not take, above all how the official SDK is told of a tool."""
-    if more or not (function is None or callable(function)):
+    if more or isinstance(function, str):
         raise OptionsError(
             "it takes a function, whose name, docstring and parameters say the rest: `@tool` above "
             "`def greet(name: str) -> str`; for a schema of your own there is Tool.from_schema",

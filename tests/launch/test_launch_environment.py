@@ -1,5 +1,6 @@
 """The environment: what is inherited, what is added, and who has the last word."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -27,6 +28,43 @@ def test_marks_of_a_surrounding_session_are_not_passed_on() -> None:
     assert env.keys() == OWN | {"CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CONFIG_DIR"}
     assert env["CLAUDE_CODE_ENTRYPOINT"] == "sdk-py"
     assert environment(ClientOptions(env={"CLAUDECODE": "1"}), {})["CLAUDECODE"] == "1"
+
+
+@pytest.fixture
+def span() -> Iterator[None]:
+    """Let there be a span of OpenTelemetry."""
+    trace = pytest.importorskip("opentelemetry.trace")
+    context = pytest.importorskip("opentelemetry.context")
+    inner = trace.SpanContext(trace_id=1, span_id=2, is_remote=False, trace_flags=trace.TraceFlags(1))
+    token = context.attach(trace.set_span_in_context(trace.NonRecordingSpan(inner)))
+    yield
+    context.detach(token)
+
+
+@pytest.mark.usefixtures("span")
+def test_the_span_of_the_caller_is_passed_on() -> None:
+    parent = f"00-{1:032x}-{2:016x}-01"
+    env = environment(ClientOptions(), {"TRACEPARENT": "older", "TRACESTATE": "older", "A": "1"})
+    assert {name: env[name] for name in env.keys() - OWN} == {"TRACEPARENT": parent, "A": "1"}
+    assert environment(ClientOptions(env={"TRACEPARENT": "mine"}), {})["TRACEPARENT"] == "mine"
+    assert environment(ClientOptions(inherit_env=False), {}).keys() == OWN
+
+
+def test_without_a_span_the_inherited_one_stays() -> None:
+    pytest.importorskip("opentelemetry.trace")
+    assert environment(ClientOptions(), {"TRACEPARENT": "older"})["TRACEPARENT"] == "older"
+
+
+@pytest.mark.usefixtures("span")
+def test_tracing_that_fails_keeps_nobody_from_starting(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(carrier: dict[str, str]) -> None:
+        raise LookupError("no propagator")
+
+    monkeypatch.setattr("opentelemetry.propagate.inject", fail)
+    assert environment(ClientOptions(), {"TRACEPARENT": "older"})["TRACEPARENT"] == "older"
+    assert "cannot be passed on" in caplog.text
 
 
 def test_a_variable_can_be_taken_away() -> None:
