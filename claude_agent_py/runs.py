@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from claude_agent_py.runtime.result import RunResult
     from claude_agent_py.runtime.subagents import Subagent
     from claude_agent_py.tasks import Task
+    from claude_agent_py.transport import Transport
 
 T = TypeVar("T")
 
@@ -35,6 +36,7 @@ def query(
     *,
     until: Until = "idle",
     timeout: float | None = None,
+    transport: Transport | None = None,
 ) -> Run:
     """Give a run that has a CLI process of its own: iterate it for messages, await it for the `RunResult`.
 
@@ -46,6 +48,8 @@ def query(
     further process is started. To try again, call `query` again. A start that was cancelled has not failed: the next
     await or iteration starts afresh.
 
+    `transport` stands in for the process, as that of `Client` does.
+
     Raises:
         OptionsError: The prompt is empty or of a wrong type, or `options` is something else.
     """
@@ -53,7 +57,7 @@ def query(
     check_run_arguments(until, timeout)
     if not is_stream(prompt):
         check_prompt(prompt)  # a bad one is an error here and not later
-    source = _OneShot(options, prompt, until, timeout)
+    source = _OneShot(options, prompt, until, timeout, transport)
     run = Run(source)
     weakref.finalize(run, source.drop)
     return run
@@ -65,6 +69,7 @@ async def run(
     *,
     until: Until = "idle",
     timeout: float | None = None,
+    transport: Transport | None = None,
 ) -> RunResult:
     """Run one prompt to its end and give the result; the CLI process is gone then.
 
@@ -72,7 +77,7 @@ async def run(
         RunError: The result is an error; it is attached.
         CLIError: The CLI could not be started, or ended under the run.
     """
-    one = query(prompt, options, until=until, timeout=timeout)
+    one = query(prompt, options, until=until, timeout=timeout, transport=transport)
     try:
         return await one
     finally:
@@ -86,13 +91,14 @@ def run_sync(
     *,
     until: Until = "idle",
     timeout: float | None = None,
+    transport: Transport | None = None,
 ) -> RunResult:
     """Do what `run` does, from code that is not async.
 
     Works inside a running event loop, too (a notebook, say): it then runs in a thread with a loop of its own, and
     blocks the calling one.
     """
-    return _run_anywhere(lambda: run(prompt, options, until=until, timeout=timeout))
+    return _run_anywhere(lambda: run(prompt, options, until=until, timeout=timeout, transport=transport))
 
 
 def _run_anywhere(function: Callable[[], Coroutine[Any, Any, T]]) -> T:
@@ -121,11 +127,14 @@ def _outcome_of(function: Callable[[], Coroutine[Any, Any, T]]) -> Callable[[], 
 class _OneShot:
     """A run with a client of its own, made when it is first needed."""
 
-    def __init__(self, options: ClientOptions, prompt: Prompt, until: Until, timeout: float | None) -> None:
+    def __init__(
+        self, options: ClientOptions, prompt: Prompt, until: Until, timeout: float | None, transport: Transport | None
+    ) -> None:
         self._options = options
         self._prompt = prompt
         self._until: Until = until
         self._timeout = timeout
+        self._transport = transport
         self._client: Client | None = None
         self._run: Run | None = None
         self._failure: Exception | None = None
@@ -146,7 +155,7 @@ class _OneShot:
 
     async def _start(self) -> Run:
         """Start the process and send the prompt. After an error or a cancellation nothing is left behind."""
-        client = Client(self._options)
+        client = Client(self._options, transport=self._transport)
         await client.connect()
         try:
             run = client.query(self._prompt, until=self._until, timeout=self._timeout)
