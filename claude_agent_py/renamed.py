@@ -94,6 +94,7 @@ CLIENT: Final[Mapping[str, str]] = {
     "get_mcp_status": "mcp.status()",
     "mcp_server_status": "mcp.status()",
     "initialization_result": "info",
+    "reinitialize": 'control("initialize")',
     "stream_input": "query(), which takes an async iterable of prompts",
 }
 """Attributes of their clients that are there and not here, and what to use."""

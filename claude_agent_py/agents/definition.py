@@ -216,7 +216,8 @@ def _checked(name: str, agent: Any) -> AgentDefinition:
     if isinstance(agent, AgentDefinition):
         return agent
     if not isinstance(agent, Mapping):
-        raise OptionsError(f"agent {name!r} must be an AgentDefinition, not {type(agent).__name__}", option="agents")
+        kind = f"{type(agent).__module__}.{type(agent).__qualname__}".removeprefix("builtins.")  # not all are ours
+        raise OptionsError(f"agent {name!r} must be an AgentDefinition, not {kind}", option="agents")
     try:
         return AgentDefinition(**agent)
     except OptionsError as error:

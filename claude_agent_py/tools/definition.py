@@ -278,8 +278,15 @@ _INSTEAD: Final[Mapping[str, str]] = {
 }
 
 
-def as_tool(function: Callable[..., Any]) -> Tool[..., Any]:
-    """Give a tool: the same if it is one, else one made of the function."""
+def as_tool(function: Any) -> Tool[..., Any]:
+    """Give a tool: the same if it is one, else one made of the function.
+
+    Raises:
+        OptionsError: It is neither, or a function that cannot be a tool.
+    """
+    if not callable(function):
+        kind = f"{type(function).__module__}.{type(function).__qualname__}".removeprefix("builtins.")
+        raise OptionsError("expected a function or a Tool", option=f"tool {kind!r}")
     return function if isinstance(function, Tool) else tool(function)
 
 

@@ -1,5 +1,6 @@
 """Definitions: every mistake names the agent and the field; what is written is what the CLI takes."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -125,6 +126,7 @@ def test_a_definition_by_itself_names_its_class() -> None:
         ({"a\nb": LEAST}, "must not hold a comma or a control character"),
         ({5: LEAST}, "the name of an agent must be text, not int"),
         ({"a": None}, "agent 'a' must be an AgentDefinition, not NoneType"),
+        ({"a": Path("a.md")}, "agent 'a' must be an AgentDefinition, not pathlib."),
         ([LEAST], "must map names to agent definitions, not be a list"),
     ],
 )
