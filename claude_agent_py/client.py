@@ -20,7 +20,6 @@ from claude_agent_py.options import ClientOptions, options_or_defaults
 from claude_agent_py.runtime.controls import SessionControls
 from claude_agent_py.runtime.current import current, running_client
 from claude_agent_py.runtime.launching import launch
-from claude_agent_py.runtime.loading import uncollected
 
 if TYPE_CHECKING:
     from claude_agent_py.hooks import LiveHooks
@@ -83,8 +82,7 @@ class Client(SessionControls):
     @cached_property
     def _session(self) -> Session:
         """The session; its parts are loaded now and not with this module, whose import is to be quick."""
-        with uncollected():
-            from claude_agent_py.runtime.session import Session
+        from claude_agent_py.runtime.session import Session
 
         return Session(self._options, above=self._above)
 

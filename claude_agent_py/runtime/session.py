@@ -35,7 +35,6 @@ from claude_agent_py.runtime.connection import Connection
 from claude_agent_py.runtime.features import Features
 from claude_agent_py.runtime.launching import Launched
 from claude_agent_py.runtime.listeners import FailureLog
-from claude_agent_py.runtime.loading import uncollected
 from claude_agent_py.runtime.prompting import Prompting, SessionMessages
 from claude_agent_py.runtime.prompts import prompt_message
 from claude_agent_py.tasks import TaskList, TaskManager
@@ -209,11 +208,10 @@ class Session:
 
     def _prepare(self) -> None:
         """Build, while the CLI starts, what its reply, the first message, prompt and hook would have to wait for."""
-        with uncollected():
-            encode(prompt_message("Hello", verbatim=False))  # first: the next takes what it builds
-            prepare()
-            InitializeReply.model_rebuild()
-            self.features.prepare()
+        encode(prompt_message("Hello", verbatim=False))  # first: the next takes what it builds
+        prepare()
+        InitializeReply.model_rebuild()
+        self.features.prepare()
 
     async def _start_error(self, message: str) -> CLIStartError:
         """Make the error of a failed start, with all the evidence there is."""
