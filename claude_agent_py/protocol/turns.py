@@ -215,16 +215,16 @@ class TurnRouter:
 
     def route(self, message: Any, now: float) -> Routing:
         """Say which runs receive this message and which it ends."""
-        on_message, is_progress, may_end = self._rules.get(type(message), self._other)
-        runs = on_message(message, now)
-        if is_progress:  # which restarts the clock of silence
+        rule = self._rules.get(type(message), self._other)
+        runs = rule.on_message(message, now)
+        if rule.is_progress:  # which restarts the clock of silence
             self._last_progress = now
             for run_id in runs:
                 run = self._runs.get(run_id)
                 if run is not None:
                     run.heard = True
                     run.last_progress = now
-        return runs, self._finished(now) if may_end else ()
+        return runs, self._finished(now) if rule.may_end else ()
 
     def settle(self, now: float) -> tuple[RunEnd, ...]:
         """Look again for runs that are over: tasks may have ended without a message."""
