@@ -40,8 +40,8 @@ def _joined(values: Sequence[str]) -> str | None:
     return ",".join(values) or None
 
 
-def _if_on(switch: bool) -> bool | None:
-    return switch or None
+def _if_on(switch: object) -> bool | None:
+    return bool(switch) or None
 
 
 def _true_if_on(switch: bool) -> str | None:
@@ -304,6 +304,8 @@ TABLE: Final[tuple[Row, ...]] = (
     Field("forwardNestedSubagentToolCalls", "forward_nested_subagent_tool_calls", _if_on),
     Field("agentProgressSummaries", "agent_progress_summaries", _if_on),
     Field("appendSubagentSystemPrompt", "append_subagent_system_prompt"),
+    # Without this variable the CLI (2.1.328) takes the text and does nothing with it.
+    Variable("CLAUDE_CODE_ENABLE_APPEND_SUBAGENT_PROMPT", "append_subagent_system_prompt", _if_on),
     Variable("CLAUDE_CODE_MAX_SUBAGENT_SPAWN_DEPTH", "max_subagent_depth", str),
     Variable("CLAUDE_CODE_MAX_CONCURRENT_SUBAGENTS", "max_concurrent_subagents", str),
     Field("perTaskStopAffordance", "per_task_stop_affordance", _if_on),

@@ -76,6 +76,7 @@ def test_a_variable_can_be_taken_away() -> None:
     ("options", "name", "value"),
     [
         ({"task_list_tools": True}, "CLAUDE_CODE_ENABLE_TODO_TOOLS", "1"),
+        ({"append_subagent_system_prompt": "Be brief."}, "CLAUDE_CODE_ENABLE_APPEND_SUBAGENT_PROMPT", "1"),
         ({"max_subagent_depth": 2}, "CLAUDE_CODE_MAX_SUBAGENT_SPAWN_DEPTH", "2"),
         ({"max_concurrent_subagents": 5}, "CLAUDE_CODE_MAX_CONCURRENT_SUBAGENTS", "5"),
         ({"enable_file_checkpointing": True}, "CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING", "true"),
