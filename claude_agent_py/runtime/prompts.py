@@ -5,27 +5,23 @@ others, so a bad prompt has to be an error here, before anything is sent.
 """
 
 import uuid
-from collections.abc import AsyncIterable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, Union
+from collections.abc import AsyncIterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from claude_agent_py.errors import OptionsError
-from claude_agent_py.wire.content import Block, ContentBlock, KnownBlock, TextBlock, UnknownBlock
+from claude_agent_py.wire.content import Block, ContentBlock, TextBlock, UnknownBlock
 
 if TYPE_CHECKING:
     from claude_agent_py.wire.messages import UserMessage
 
-T = TypeVar("T")
-
 # The message is named by a text because its module is loaded with the first prompt, and not with this one.
-PromptContent: TypeAlias = Union[str, Sequence[ContentBlock | Mapping[str, Any]], Mapping[str, Any], "UserMessage"]
-"""One prompt: text; a list of content blocks, also as the API's dicts; or a whole `UserMessage`, also as a dict."""
+PromptContent: TypeAlias = Union[str, Sequence[ContentBlock], Mapping[str, Any], "UserMessage"]
+"""One prompt: text; a list of content blocks; or a whole `UserMessage`, also as a dict."""
 
 Prompt: TypeAlias = PromptContent | AsyncIterable[PromptContent]
 """What `query` takes: one prompt, or an async iterable of prompts."""
-
-_BLOCK: Final[TypeAdapter[Any]] = TypeAdapter(KnownBlock, config={"defer_build": True})
 
 
 def check_run_arguments(until: Any, timeout: Any) -> None:
@@ -96,23 +92,20 @@ def _whole_message(prompt: Any) -> "UserMessage | None":
         return prompt
     if isinstance(prompt, BaseModel) or prompt.get("type") != "user":
         return None
-    return _read(UserMessage.model_validate, prompt, "the user message")
+    try:
+        return UserMessage.model_validate(dict(prompt))
+    except ValidationError as error:  # the CLI would drop it without a word, and never answer
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        problem = OptionsError(f"the user message is wrong: {where}: {first['msg']}", option="prompt")
+    raise problem  # outside of `except`: the context would show the values
 
 
 def _checked_block(index: int, block: Any) -> Any:
     if isinstance(block, Mapping):
-        return _read(_BLOCK.validate_python, block, f"block {index}")
+        raise OptionsError(
+            f"block {index} is a dict; pass content blocks (TextBlock(text=...), ImageBlock(...), ...)", option="prompt"
+        )
     if not isinstance(block, Block | UnknownBlock):
         raise OptionsError(f"block {index} is no content block but {type(block).__name__}", option="prompt")
     return block
-
-
-def _read(read: Callable[[dict[str, Any]], T], value: Mapping[str, Any], what: str) -> T:
-    """Read a dict. The CLI would drop one that is wrong without a word, and never answer."""
-    try:
-        return read(dict(value))
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
-        problem = OptionsError(f"{what} is wrong: {where + ': ' if where else ''}{first['msg']}", option="prompt")
-    raise problem  # outside of `except`: the context would show the values

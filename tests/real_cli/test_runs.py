@@ -151,7 +151,7 @@ async def test_a_prompt_with_the_uuid_of_an_earlier_one_is_an_error() -> None:
 
 
 @pytest.mark.parametrize(
-    "prompt", ["", "  \n", [], [{"type": "text"}], {"type": "user"}, 5, b"x", [TextBlock(text="")]]
+    "prompt", ["", "  \n", [], [{"type": "text", "text": "x"}], {"type": "user"}, 5, b"x", [TextBlock(text="")]]
 )
 async def test_a_bad_prompt_is_an_error_before_anything_is_sent(prompt: Any) -> None:
     with ScriptedModel([text("ok")]) as model:
