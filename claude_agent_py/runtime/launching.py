@@ -56,6 +56,8 @@ async def launch(
             stderr_bytes=options.limits.stderr_bytes,
             on_stderr=on_stderr,
         )
+    elif transport.on_stderr is None:
+        transport.on_stderr = on_stderr
     launched = Launched(plan, transport, cli)
     try:
         await transport.start()

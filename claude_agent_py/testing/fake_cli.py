@@ -162,6 +162,9 @@ class FakeTransport(Transport):
         self._ignores_term = bool(scenario["ignore_sigterm"])
         self._out: list[bytes] = []
         self._stderr = ""
+        self._told = 0
+        """How much of it `on_stderr` was told."""
+        self._is_run = False
         self._out_closed = False
         self._started = False
         self._input_ended = False
@@ -209,6 +212,12 @@ class FakeTransport(Transport):
         self._go_on()
 
     @override
+    async def run(self) -> None:
+        self._is_run = True
+        self._tell_stderr()
+        await lowlevel.checkpoint()
+
+    @override
     async def end_input(self) -> None:
         await lowlevel.checkpoint()
         self._end_input()
@@ -246,7 +255,19 @@ class FakeTransport(Transport):
         if self._started and not self._closed and self._exit_code is None:
             for action in self._player.advance(time.monotonic()):
                 self._perform(action)
+            self._tell_stderr()
             self._wake()
+
+    def _tell_stderr(self) -> None:
+        """Tell the whole lines of stderr that are new, and the last one when there is no more to come."""
+        if self.on_stderr is None or not self._is_run:
+            return
+        *lines, rest = self._stderr[self._told :].split("\n")
+        if rest and self._exit_code is not None:
+            lines.append(rest)
+        self._told += sum(len(line) + 1 for line in lines)
+        for line in lines:
+            self.on_stderr(line.rstrip("\r"))
 
     def _perform(self, action: Action) -> None:
         match action.kind:

@@ -5,6 +5,7 @@ Twins: `subprocess.py` (the real program) and `memory.py` (two ends in one proce
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 
 class Transport(ABC):
@@ -13,6 +14,10 @@ class Transport(ABC):
     A session calls `start` first, then `receive` from one worker, `send` from one worker at a time, and `run` in a
     worker of its own; `close` may come at any time, from any worker, more than once.
     """
+
+    on_stderr: Callable[[str], None] | None = None
+    """To be called with every line of stderr, on the event loop, once the transport is run; quick, and never raises. A
+    session sets it before `start`, where nobody has."""
 
     @abstractmethod
     async def start(self) -> None:

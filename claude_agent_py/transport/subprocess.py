@@ -49,7 +49,7 @@ CREATION_FLAGS: Final = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
 class StderrTail:
     """The last bytes of stderr, and its whole lines as they come."""
 
-    def __init__(self, max_bytes: int, on_line: Callable[[str], None] | None) -> None:
+    def __init__(self, max_bytes: int, on_line: Callable[[str], None]) -> None:
         self._max_bytes = max_bytes
         self._on_line = on_line
         self._tail = bytearray()
@@ -59,8 +59,6 @@ class StderrTail:
         """Take what was written. A line that is longer than the tail comes in pieces."""
         self._tail += data
         del self._tail[: max(0, len(self._tail) - self._max_bytes)]
-        if self._on_line is None:
-            return
         *lines, self._rest = (self._rest + data).split(b"\n")
         if len(self._rest) > self._max_bytes:
             lines, self._rest = [*lines, self._rest], b""
@@ -69,7 +67,7 @@ class StderrTail:
 
     def end(self) -> None:
         """Give the last line, if no newline ended it."""
-        if self._rest and self._on_line is not None:
+        if self._rest:
             self._on_line(self._rest.decode(errors="replace"))
         self._rest = b""
 
@@ -105,7 +103,8 @@ class SubprocessTransport(Transport):
         self._env = {**env, MARK: self._mark}
         self._cwd = cwd
         self._user = user
-        self._stderr = StderrTail(stderr_bytes, on_stderr)
+        self.on_stderr = on_stderr
+        self._stderr = StderrTail(stderr_bytes, self._tell)
         self._process: Process | None = None
         self._input_ended = False
         self._is_closed = False
@@ -116,6 +115,10 @@ class SubprocessTransport(Transport):
 
     def __repr__(self) -> str:
         return f"<SubprocessTransport {self._argv[0]} pid={self.pid} exit_code={self.exit_code}>"
+
+    def _tell(self, line: str) -> None:
+        if self.on_stderr is not None:
+            self.on_stderr(line)
 
     async def start(self) -> None:
         """Start the program.

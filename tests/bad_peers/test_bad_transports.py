@@ -6,7 +6,15 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
-from claude_agent_py import AssistantMessage, Client, ClientOptions, CLIStartError, ConnectionClosedError, Limits
+from claude_agent_py import (
+    AssistantMessage,
+    Client,
+    ClientOptions,
+    CLIExitError,
+    CLIStartError,
+    ConnectionClosedError,
+    Limits,
+)
 from claude_agent_py.testing import FakeCLI, frames, steps
 from claude_agent_py.testing.fake_cli import FakeTransport
 from claude_agent_py.transport import Transport
@@ -106,3 +114,21 @@ async def test_no_place_for_what_waits(monkeypatch: pytest.MonkeyPatch, tmp_path
             assert len((await run).messages) == 51
             assert len([message async for message in run]) == 51
             assert isinstance(await anext(messages), AssistantMessage)
+
+
+async def test_a_listener_hears_the_stderr_of_any_transport() -> None:
+    """Of the transport in memory here, and of one of the user's that calls what it was given."""
+
+    class Chatty(Wrapped):
+        async def run(self) -> None:
+            assert self.on_stderr is not None
+            self.on_stderr("from my own")
+
+    heard: list[str] = []
+    fake = FakeCLI(steps.stderr("one\ntwo\r\nthr"), steps.wait_for_prompt(), steps.stderr("ee\nend"), steps.exit(3))
+    for transport in (fake.transport(), Chatty(fake.transport(), "nothing")):
+        with anyio.fail_after(5):
+            async with Client(ClientOptions(on_stderr=heard.append), transport=transport) as client:
+                with pytest.raises(CLIExitError):
+                    await client.query("go")
+    assert heard == ["one", "two", "three", "end", "from my own"]
