@@ -90,11 +90,13 @@ ElicitationAnswer: TypeAlias = Accept | Decline | Cancel
 
 
 def read_elicitation(request: ElicitationRequest, value: Any) -> JSONObject:
-    """Give the wire reply of what `on_elicitation` returned. None cancels.
+    """Give the wire reply of what `on_elicitation` returned: also a dict as MCP has it. None cancels.
 
     Raises:
         ValueError: It is no answer, or does not fit the form.
     """
+    if isinstance(value, Mapping):
+        value = _from_mcp(value)
     if value is None or isinstance(value, Cancel):
         return cancelled()
     if isinstance(value, Decline):
@@ -105,6 +107,20 @@ def read_elicitation(request: ElicitationRequest, value: Any) -> JSONObject:
         return dump(ElicitationReply(action="accept"))
     content = json_object("content", {} if value.content is None else value.content)
     return dump(ElicitationReply(action="accept", content=request.form.check(content)))
+
+
+def _from_mcp(value: Mapping[str, Any]) -> ElicitationAnswer:
+    match dict(value):
+        case {"action": "accept", **rest} if not rest.keys() - {"content"}:
+            return Accept(rest.get("content"))
+        case {"action": "decline"}:
+            return Decline()
+        case {"action": "cancel"}:
+            return Cancel()
+        case _:
+            raise ValueError(
+                "a dict for an answer is {'action': 'accept', 'content': {...}}, or of 'decline', 'cancel'"
+            )
 
 
 def cancelled() -> JSONObject:

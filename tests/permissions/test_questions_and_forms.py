@@ -234,6 +234,10 @@ def test_an_elicitation_is_typed() -> None:
     ("request_", "value", "reply"),
     [
         (FORM, Accept({"name": "Ada"}), {"action": "accept", "content": {"name": "Ada"}}),
+        (FORM, {"action": "accept", "content": {"name": "Ada"}}, {"action": "accept", "content": {"name": "Ada"}}),
+        (FORM, {"action": "decline"}, {"action": "decline"}),
+        (PAGE, {"action": "accept"}, {"action": "accept"}),
+        (PAGE, {"action": "cancel"}, {"action": "cancel"}),
         (FORM, Decline(), {"action": "decline"}),
         (FORM, Cancel(), {"action": "cancel"}),
         (FORM, None, {"action": "cancel"}),
@@ -247,7 +251,19 @@ def test_answers_to_an_elicitation(request_: ElicitationRequest, value: Any, rep
 
 @pytest.mark.parametrize(
     "value",
-    [Accept(), Accept({"name": 3}), Accept(cast(Any, "x")), Accept({"name": object()}), True, {"name": "Ada"}, Allow()],
+    [
+        Accept(),
+        Accept({"name": 3}),
+        Accept(cast(Any, "x")),
+        Accept({"name": object()}),
+        True,
+        {"name": "Ada"},
+        Allow(),
+        {"action": "accept"},
+        {"action": "accept", "content": {"name": 3}},
+        {"action": "ok"},
+        {"action": "accept", "x": 1},
+    ],
 )
 def test_what_is_no_answer_to_an_elicitation(value: Any) -> None:
     with pytest.raises(ValueError, match=r"."):
