@@ -19,8 +19,10 @@ from pydantic import ValidationError
 from claude_agent_py.agents import AgentDefinition, validate_agents
 from claude_agent_py.errors import (
     ClaudeAgentError,
+    CLIError,
     CLIExitError,
     CLIStartError,
+    CLIVersionError,
     ConnectionClosedError,
     ControlRejectedError,
     ControlTimeoutError,
@@ -213,16 +215,23 @@ class Session:
         InitializeReply.model_rebuild()
         self.features.prepare()
 
-    async def _start_error(self, message: str) -> CLIStartError:
-        """Make the error of a failed start, with all the evidence there is."""
+    async def _start_error(self, message: str) -> CLIError:
+        """Make the error of a failed start, with all the evidence there is. A CLI that is too old is reason enough."""
         transport = self.connection.transport
-        return CLIStartError(
+        version = self.version or await self._printed_version()
+        error = CLIStartError(
             message,
             exit_code=transport.exit_code,
             stderr_tail=transport.stderr_tail,
             cli_path=str(self._cli_path) if self._cli_path else None,
-            version=self.version or await self._printed_version(),
+            version=version,
         )
+        try:
+            require_version(version or "", self._cli_path or "the CLI")
+        except CLIVersionError as too_old:
+            too_old.add_note(str(error))
+            return too_old
+        return error
 
     async def _printed_version(self) -> str | None:
         """Give what the program prints as its version: it did not say it, because it failed or is very old."""

@@ -139,6 +139,19 @@ async def test_a_program_that_is_so_old_that_it_does_not_say_its_version(start_p
     assert "1.0.60" in str(error)
 
 
+@pytest.mark.parametrize("rest", ["exit 0", "echo \"error: unknown option '--x'\" >&2; exit 1", "exec sleep 60"])
+async def test_a_program_that_is_too_old_to_start(tmp_path: Path, rest: str) -> None:
+    program = tmp_path / "claude"
+    program.write_text(f"#!/bin/sh\n[ \"$1\" = --version ] && echo '1.0.60 (Claude Code)' && exit 0\n{rest}\n")
+    program.chmod(0o755)
+    client = Client(ClientOptions(cli_path=program, timeouts=Timeouts(connect=0.5)))
+    error = await failure_of(client, CLIVersionError, within=6)
+    assert (error.version, error.cli_path) == ("1.0.60", str(program))
+    assert error.__cause__ is not None
+    [note] = error.__notes__
+    assert "unknown option" in note or "exit code 0" in note or "0.5 s" in note
+
+
 @pytest.mark.parametrize("version", ["2.1.400", "2.1.400-beta.1", "3.0.0 (Claude Code)", "10.0.0", "dev"])
 async def test_newer_and_odd_versions_are_taken(start: MakeClient, version: str) -> None:
     with anyio.fail_after(10):
