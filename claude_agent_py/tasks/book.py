@@ -174,9 +174,14 @@ class Book:
             return
         run.is_announced = True
         if run is entry.runs[0]:
-            self.say(TaskStarted(entry.id, now, run.run_id, entry.description, entry.type, entry.parent_id))
+            told = (entry.description, entry.type, entry.parent_id)
+            self.say(TaskStarted(entry.id, now, run.run_id, *told, author=self.author_of(entry, acts=False)))
         else:
-            self.say(TaskReopened(entry.id, now, run.run_id, run.prompt))
+            self.say(TaskReopened(entry.id, now, run.run_id, run.prompt, author=self.author_of(entry, acts=False)))
+
+    def author_of(self, entry: Entry, *, acts: bool = True) -> str:
+        """Give whose doing it is what is said of a task; `acts`: it does it itself."""
+        return entry.author(self.entries.get(entry.parent_id) if entry.parent_id else None, acts=acts)
 
     # Moving
 
@@ -188,14 +193,15 @@ class Book:
         if old.is_terminal and not run.status.is_terminal:
             self._revive(entry, run, now)
         elif run is entry.run and run.is_announced:
-            self.say(TaskStatusChanged(entry.id, now, run.run_id, old, run.status))
+            author = self.author_of(entry, acts=run.status is not TaskStatus.STOPPED)
+            self.say(TaskStatusChanged(entry.id, now, run.run_id, old, run.status, author=author))
 
     def _revive(self, entry: Entry, run: Run, now: float) -> None:
         """Open a run again whose end had been inferred, wrongly."""
         run.evidence = run.ended_at = run.outcome = None
         run.doubt = run.settle_at = None
         self.refile(entry)
-        self.say(TaskReopened(entry.id, now, run.run_id, run.prompt))
+        self.say(TaskReopened(entry.id, now, run.run_id, run.prompt, author=self.author_of(entry, acts=False)))
 
     def touch(self, entry: Entry, now: float) -> None:
         """Note activity. It does away with a hint that the run may be over, and postpones a stronger doubt."""
@@ -214,7 +220,7 @@ class Book:
         entry.is_backgrounded = is_backgrounded
         self.refile(entry)
         if moved:
-            self.say(TaskBackgrounded(entry.id, now, entry.run.run_id))
+            self.say(TaskBackgrounded(entry.id, now, entry.run.run_id, author=self.author_of(entry, acts=False)))
 
     def set_output(self, entry: Entry, run: Run, path: str | None, now: float) -> None:
         """Note where a task writes to."""
@@ -223,7 +229,7 @@ class Book:
         run.output_file = path
         if entry.output_file != path:
             entry.output_file = path
-            self.say(TaskOutputAvailable(entry.id, now, run.run_id, path))
+            self.say(TaskOutputAvailable(entry.id, now, run.run_id, path, author=self.author_of(entry)))
 
     # Ending
 
@@ -251,11 +257,12 @@ class Book:
             self._undecided.discard(entry.id)
             entry.prompts.clear()
             self.refile(entry)
+        by = self.author_of(entry, acts=new.status is not TaskStatus.STOPPED)
         if old is None:
-            self.say(TaskFinished(entry.id, now, run.run_id, outcome=new, message=run.notification))
+            self.say(TaskFinished(entry.id, now, run.run_id, outcome=new, message=run.notification, author=by))
             self._doubt_children(entry, now)
         elif _differ(old, new):
-            self.say(TaskRevised(entry.id, now, run.run_id, old=old, outcome=new))
+            self.say(TaskRevised(entry.id, now, run.run_id, old=old, outcome=new, author=by))
 
     def _doubt_children(self, entry: Entry, now: float) -> None:
         """A subagent that is over no longer waits for anything: what ran in its foreground is over too."""

@@ -147,18 +147,34 @@ class Entry:
             return None
         return next((run for run in reversed(self.runs) if run.tool_use_id == tool_use_id), None)
 
-    def retold(self) -> Iterator[TaskEvent]:
+    @property
+    def agent_name(self) -> str:
+        """What a subagent is called."""
+        return self.subagent_type or self.id
+
+    def author(self, launcher: "Entry | None", *, acts: bool) -> str:
+        """Give whose doing an event is: its own agent's where it acts itself, else that of whoever launched it."""
+        if acts and self.is_agent:
+            return self.agent_name
+        return launcher.agent_name if launcher else ""
+
+    def retold(self, launcher: "Entry | None" = None) -> Iterator[TaskEvent]:
         """Give events for what happened so far: the start and the end of each run."""
+        by = self.author(launcher, acts=False)
         for run in self.runs:
             if not run.is_announced:
                 continue
             if run is self.runs[0]:
-                yield TaskStarted(self.id, run.started_at, run.run_id, self.description, self.type, self.parent_id)
+                told = (self.description, self.type, self.parent_id)
+                yield TaskStarted(self.id, run.started_at, run.run_id, *told, author=by)
             else:
-                yield TaskReopened(self.id, run.started_at, run.run_id, run.prompt)
+                yield TaskReopened(self.id, run.started_at, run.run_id, run.prompt, author=by)
             if run.outcome is not None:
                 at = run.started_at if run.ended_at is None else run.ended_at
-                yield TaskFinished(self.id, at, run.run_id, outcome=run.outcome, message=run.notification)
+                author = self.author(launcher, acts=run.outcome.status is not TaskStatus.STOPPED)
+                yield TaskFinished(
+                    self.id, at, run.run_id, outcome=run.outcome, message=run.notification, author=author
+                )
 
     def outcome_of(self, run: Run) -> TaskOutcome:
         """Make the outcome of a run that is over."""

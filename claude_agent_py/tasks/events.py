@@ -25,6 +25,9 @@ class TaskEvent:
     at: float
     """When it was noticed, in seconds since the epoch."""
     run_id: str | None = None
+    author: str = field(default="", kw_only=True, compare=False)
+    """Who acted, an agent's name; empty for the main agent and the program around it. What a task does, its own agent
+    does; whoever launched it is the author where it begins, is moved or stopped, and of all that a shell does."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -136,7 +136,14 @@ class Ledger:
         run.usage = message.usage or run.usage
         book.say(
             TaskProgressed(
-                entry.id, now, run.run_id, message.description, message.last_tool_name, message.summary, message.usage
+                entry.id,
+                now,
+                run.run_id,
+                message.description,
+                message.last_tool_name,
+                message.summary,
+                message.usage,
+                author=book.author_of(entry),
             )
         )
 

@@ -258,7 +258,8 @@ class TaskManager:
 
     def catch_up(self, listener: Listener) -> None:
         """Tell a listener that `on` added what it missed: the start and the end of each run so far."""
-        missed = [event for entry in self._ledger.entries.values() for event in entry.retold()]
+        entries = self._ledger.entries
+        missed = [event for entry in entries.values() for event in entry.retold(entries.get(entry.parent_id or ""))]
         self._intake.listeners.tell(listener, missed)
 
     def off(self, listener: Listener) -> None:

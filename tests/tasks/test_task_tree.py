@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from folding import fold_recording, shell_started, tracking
+from folding import Desk, fold_recording, shell_started, tracking
 from recordings_loader import lines
 
 from claude_agent_py.tasks import TaskManager
@@ -50,6 +50,47 @@ def test_a_parent_that_nobody_knows_makes_a_root() -> None:
     tracking(manager, frames.task_started("a1"))
     assert manager.roots == [manager["a1"]]
     assert manager["a1"].children == [manager["a2"]]
+
+
+def test_events_carry_the_agent_that_acted() -> None:
+    desk = Desk()
+    desk.fold(
+        frames.task_started("a1", "plan", subagent_type="planner"),
+        frames.task_started("a2", "search", subagent_type="searcher", parent_task_id="a1", spawn_depth=2),
+        shell_started("b1", description="make", parent_task_id="a2", owned_by_subagent=True),
+        frames.task_progress("a2"),
+        frames.task_notification("b1", "failed"),
+        frames.task_notification("a2", "stopped"),
+        frames.task_notification("a1"),
+    )
+    said = [(event.task_id, event.kind, event.author) for event in desk.events if event.kind != "output_available"]
+    assert said == [
+        ("a1", "started", ""),
+        ("a2", "started", "planner"),
+        ("b1", "started", "searcher"),
+        ("a2", "progressed", "searcher"),
+        ("b1", "status_changed", "searcher"),
+        ("b1", "finished", "searcher"),
+        ("a2", "status_changed", "planner"),
+        ("a2", "finished", "planner"),
+        ("a1", "status_changed", "planner"),
+        ("a1", "finished", "planner"),
+    ]
+
+
+@pytest.mark.anyio
+async def test_who_acted_is_told_again_to_a_listener_that_came_late(manager: TaskManager) -> None:
+    heard: list[tuple[str, str, str]] = []
+    listener = manager.on(lambda event: heard.append((event.task_id, event.kind, event.author)))
+    manager.catch_up(listener)
+    manager.process_exited("gone")
+    await manager.deliver_forever()
+    assert heard[:4] == [
+        ("a1", "started", ""),
+        ("a1", "finished", "planner"),
+        ("a2", "started", "planner"),
+        ("b1", "started", "general-purpose"),
+    ]
 
 
 def test_the_tree_and_its_sums(manager: TaskManager) -> None:
