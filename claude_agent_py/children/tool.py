@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 from claude_agent_py.children.agent import ChildAgent
 from claude_agent_py.children.report import ChildReport
 from claude_agent_py.client import current_client
-from claude_agent_py.errors import ClaudeAgentError, ToolError
+from claude_agent_py.errors import ClaudeAgentError, OptionsError, ToolError
 from claude_agent_py.tools import Tool, ToolContext, tool
 
 Priority: TypeAlias = Literal["low", "normal", "high"] | str | int
@@ -23,7 +23,12 @@ def child_tool(agent: ChildAgent) -> Tool[..., Any]:
     `{taskId, agentId, subTaskStatus, summary, failureReason, finalAssistantMessage}`. Several may run at once: it says
     of itself that it is read-only, because the CLI runs only such tools in parallel; what a child may do is decided by
     its own permissions.
+
+    Raises:
+        OptionsError: `agent` is something else.
     """
+    if not isinstance(agent, ChildAgent):
+        raise OptionsError(f"must be a ChildAgent, not {type(agent).__name__}", option="agent")
 
     async def create_subtask(
         title: str,

@@ -186,9 +186,11 @@ def test_the_tool_says_what_it_is_for() -> None:
 
 
 @pytest.mark.anyio
-async def test_what_is_no_child_agent_cannot_be_spawned() -> None:
+async def test_what_is_no_child_agent_is_neither_spawned_nor_a_tool() -> None:
     with pytest.raises(OptionsError, match="agent: must be a ChildAgent, not AgentDefinition"):
         await Client().spawn(WORKER, "Do it.")  # type: ignore[arg-type]
+    with pytest.raises(OptionsError, match="agent: must be a ChildAgent, not AgentDefinition"):
+        child_tool(WORKER)  # type: ignore[arg-type]
 
 
 @pytest.mark.anyio
