@@ -35,7 +35,7 @@ class ToolResult:
     `text` may be any value with a JSON form: a tool that formats it itself takes the choice of format from its user.
     """
 
-    text: Any = None
+    text: Any = field(default=None, kw_only=False)
     """Text, or data that is written as text. None means nothing."""
     media: Sequence[Media] = ()
     """Pictures, sound, files and links beside it."""

@@ -107,6 +107,10 @@ def test_data_that_only_look_like_it_are_data(value: dict[str, Any]) -> None:
     assert as_result(value) == ToolResult(text=value)
 
 
+def test_the_text_of_a_result_comes_first() -> None:
+    assert ToolResult("found", is_error=True) == ToolResult(text="found", is_error=True)
+
+
 async def test_the_encoder_decides_the_notation() -> None:
     assert (await written(as_result(Model(x=1)), YAMLEncoder(), ROOMY)).text == "x: 1"
 
