@@ -31,6 +31,8 @@ from claude_agent_py.transport.processes import (
 READ_BYTES: Final = 256 * 1024
 """The most that one read takes; pipes hold 64 KiB by default on Linux."""
 
+LARGER_THAN_A_READ: Final = 2 * READ_BYTES
+
 TERM_GRACE: Final = 3.0
 """How long the CLI may take after SIGTERM, in seconds. Measured: 1.5 s when it has shells to end (CLI 2.1.328)."""
 
@@ -74,6 +76,16 @@ class StderrTail:
     def text(self) -> str:
         """Give the tail as text."""
         return self._tail.decode(errors="replace")
+
+
+def _keep_read_buffers() -> None:
+    """Have glibc take the buffer of each read from its heap, rather than map and unmap it.
+
+    asyncio reads 256 KiB at a time, whatever is there. What glibc maps by itself is what is larger than anything mapped
+    that was given back before; so one larger block, given back, spares each read three calls of the system and two page
+    faults: a third of what a message costs that comes alone.
+    """
+    bytes(LARGER_THAN_A_READ)
 
 
 class SubprocessTransport(Transport):
@@ -126,6 +138,7 @@ class SubprocessTransport(Transport):
         Raises:
             CLIStartError: The system cannot start it; the text says why.
         """
+        _keep_read_buffers()
         try:
             with anyio.CancelScope(shield=True):  # asyncio leaves pipes behind where it is cancelled half-way
                 self._process = await anyio.open_process(
