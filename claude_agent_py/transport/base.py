@@ -1,7 +1,7 @@
 """What a transport is: bytes to a `claude` process and bytes back.
 
 A transport owns the process or whatever stands in for it, and its end. It knows no JSON, no lines and no messages.
-Twins: `subprocess.py` (the real program) and `memory.py` (two ends in one process).
+Twins: `subprocess.py` (the real program) and `testing.FakeTransport` (a scripted one, in memory).
 """
 
 from abc import ABC, abstractmethod
