@@ -1,6 +1,7 @@
 """Background tasks on the real CLI: many at once, nested, failing, stopped, resumed, moved, followed, listed."""
 
 import os
+import re
 import signal
 from collections.abc import Callable
 from typing import Any, TypeAlias
@@ -97,7 +98,8 @@ async def test_one_that_fails_one_that_is_stopped_and_one_that_the_model_stops()
             return Reply([agent("fails", "FAILS"), agent("by host", "LONG"), shell("by model", FOREVER)])
         if len(seen) == 1:
             seen.append("stop")
-            return tool_use("TaskStop", {"task_id": named(client, "by model").id})
+            (shell_id,) = re.findall(r"running in background with ID: (\w+)", str(request.tool_results))
+            return tool_use("TaskStop", {"task_id": shell_id})
         return text("Noted.")
 
     seen: list[str] = []
