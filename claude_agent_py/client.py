@@ -65,7 +65,7 @@ class Client(SessionControls):
         transport: Stands in for the real program, for tests and remote processes.
 
     Raises:
-        OptionsError: `options` is something else.
+        OptionsError: `options` or `transport` is something else.
     """
 
     _is_unclosed = False
@@ -73,6 +73,8 @@ class Client(SessionControls):
 
     def __init__(self, options: ClientOptions | None = None, *, transport: Transport | None = None) -> None:
         self._options = options_or_defaults(options)
+        if transport is not None and not hasattr(transport, "receive"):
+            raise OptionsError(f"a Transport is expected, not {transport!r}", option="transport")
         self._transport = transport
         self._above: Above | None = None
         self._connected: anyio.Event | None = None

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import anyio
 
 from claude_agent_py.client import Client
+from claude_agent_py.errors import ConnectionClosedError
 from claude_agent_py.options import ClientOptions, options_or_defaults
 from claude_agent_py.runtime.detached import in_event_loop
 from claude_agent_py.runtime.prompts import Prompt, check_prompt, check_run_arguments, is_stream
@@ -150,6 +151,10 @@ class _OneShot:
                     self._run = await self._start()
                 except Exception as error:
                     self._failure = error
+                    raise
+                except BaseException:
+                    if self._transport is not None:
+                        self._failure = ConnectionClosedError("the start was cancelled, which used up the transport")
                     raise
             return await self._run._started()
 

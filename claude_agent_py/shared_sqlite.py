@@ -28,7 +28,7 @@ def open_shared(path: str | os.PathLike[str], schema: Sequence[str]) -> sqlite3.
 
     Args:
         path: The file, made if it is missing.
-        schema: The statements that make its tables, each harmless when repeated.
+        schema: The statements that make its tables and indexes, one each, harmless when repeated.
 
     Raises:
         sqlite3.Error: It is no such file, cannot be written, or was in use for longer than `BUSY_SECONDS`.
@@ -58,10 +58,12 @@ def _opened(path: str | os.PathLike[str], schema: Sequence[str]) -> sqlite3.Conn
     connection = sqlite3.connect(path, timeout=BUSY_SECONDS, check_same_thread=False)
     try:
         connection.execute("PRAGMA journal_mode = WAL").fetchall()  # readers do not wait for a writer elsewhere
-        with connection:
-            connection.execute("BEGIN IMMEDIATE")  # one maker at a time
-            for statement in schema:
-                connection.execute(statement)
+        (made,) = connection.execute("SELECT count(*) FROM sqlite_master WHERE sql IS NOT NULL").fetchone()
+        if made < len(schema):  # else there is nothing to make, and no writer to wait for
+            with connection:
+                connection.execute("BEGIN IMMEDIATE")  # one maker at a time
+                for statement in schema:
+                    connection.execute(statement)
     except BaseException:
         connection.close()
         raise

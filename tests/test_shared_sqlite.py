@@ -91,3 +91,12 @@ def test_work_that_fails_leaves_nothing_behind() -> None:
         transact(connection, work)
     assert connection.execute("SELECT count(*) FROM things").fetchone() == (0,)
     connection.close()
+
+
+def test_opening_what_is_made_waits_for_no_writer(tmp_path: Path) -> None:
+    writer = open_shared(tmp_path / "shared.sqlite", SCHEMA)
+    writer.execute("BEGIN IMMEDIATE")
+    reader = open_shared(tmp_path / "shared.sqlite", SCHEMA)  # it would wait for half a minute, and fail then
+    assert reader.execute("SELECT count(*) FROM things").fetchone() == (0,)
+    reader.close()
+    writer.close()

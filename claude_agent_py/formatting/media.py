@@ -173,9 +173,9 @@ def read_mcp_block(block: Any) -> str | Media | None:
             case {"type": "text", "text": str(text)}:
                 return text
             case {"type": "image", "data": str(data), "mimeType": str(media_type)}:
-                return Image(b64decode(data, validate=True), media_type)
+                return Image(_bytes(data), media_type)
             case {"type": "audio", "data": str(data), "mimeType": str(media_type)}:
-                return Audio(b64decode(data, validate=True), media_type)
+                return Audio(_bytes(data), media_type)
             case {"type": "resource", "resource": {"uri": str(uri)} as contents}:
                 return _file(uri, contents)
             case {"type": "resource_link", "uri": str(uri)}:
@@ -192,8 +192,13 @@ def _file(uri: str, contents: Mapping[str, Any]) -> File | None:
         case {"text": str(text)}:
             return File(text, name, media_type, uri)
         case {"blob": str(blob)}:
-            return File(b64decode(blob, validate=True), name, media_type, uri)
+            return File(_bytes(blob), name, media_type, uri)
     return None
+
+
+def _bytes(base64: str) -> bytes:
+    """Decode base64, be it broken into lines. Raises ValueError for what is none."""
+    return b64decode("".join(base64.split()), validate=True)
 
 
 def resource_contents(file: File) -> JSONObject:

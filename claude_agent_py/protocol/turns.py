@@ -140,6 +140,8 @@ class TurnRouter:
         self._lifecycle_seen = False
         self._last_progress = 0.0
         self._follow_ups = FollowUps()
+        self._completed: set[str] = set()
+        """Prompts that the CLI is done with and that have no answer yet."""
         self._other = _Rule(self._on_other, is_progress=False)
         self._rules: dict[type, _Rule] = {
             InitMessage: _Rule(self._on_init, is_progress=False),
@@ -259,6 +261,8 @@ class TurnRouter:
             self._join(self._turn or self._begin_turn((prompt,), now), (prompt,))
         elif message.state in ("cancelled", "discarded", "refused"):
             self._withdraw(prompt)
+        elif message.state == "completed":
+            self._completed.add(prompt)
         return (owner,)
 
     def _on_result(self, message: ResultMessage, now: float) -> tuple[int, ...]:
@@ -277,8 +281,9 @@ class TurnRouter:
         if message.state == "idle":  # said only with an empty queue: whatever was expected will not come
             turn, self._turn = self._turn, None
             self._follow_ups.clear()
-            for prompt in turn.prompts if turn else ():
+            for prompt in (*(turn.prompts if turn else ()), *self._completed):
                 self._withdraw(prompt)
+            self._completed.clear()
         return audience
 
     def _on_other(self, message: Any, now: float) -> tuple[int, ...]:

@@ -150,7 +150,7 @@ class Connection:
         self._over = anyio.Event()
         self._closing = self._ended = False
         self._exit_requested = False
-        """Whether the CLI was told to end, and agreed."""
+        """Whether the CLI was told to end, and did not refuse."""
         self._died = False
         """Whether the CLI ended before anybody had asked for it."""
         self._broken_by: Exception | None = None
@@ -470,9 +470,15 @@ class Connection:
         self.check_open()
         limit = self._control_timeout if timeout is None else timeout
         waiter = Waiter()
-        payload = await self._reply(self._ask(subtype, fields, limit, waiter), waiter)
-        self._exit_requested |= subtype == END_SESSION
-        return payload
+        request_id = self._ask(subtype, fields, limit, waiter)
+        if subtype != END_SESSION:
+            return await self._reply(request_id, waiter)
+        self._exit_requested = True  # from now on it may end at any time, also where nobody waits for the reply
+        try:
+            return await self._reply(request_id, waiter)
+        except ControlRejectedError:
+            self._exit_requested = False
+            raise
 
     async def initialize(
         self, fields: dict[str, Any], *, timeout: float | None, meanwhile: Callable[[], None] = lambda: None

@@ -23,8 +23,9 @@ _asyncio_workers: set["asyncio.Task[None]"] = set()
 
 def in_trio() -> bool:
     """Tell whether the calling code runs under trio."""
-    trio = sys.modules.get("trio")
-    return trio is not None and bool(trio.lowlevel.in_trio_run())
+    lowlevel = getattr(sys.modules.get("trio"), "lowlevel", None)
+    in_run = getattr(lowlevel, "in_trio_run", None)  # missing while another thread is importing trio
+    return in_run is not None and bool(in_run())
 
 
 def spawn_detached(function: Callable[[], Coroutine[Any, Any, None]], *, name: str) -> None:

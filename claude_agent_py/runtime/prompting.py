@@ -65,7 +65,7 @@ class Prompting:
         shape = options.output_shape
         self._output: TypeAdapter[Any] | None = shape.adapter if shape is not None else None
         self._uuids: set[str] = set()
-        """Those of all prompts so far."""
+        """Those of all prompts that were sent so far."""
 
     def query(self, prompt: Prompt, *, until: Until, timeout: float | None) -> Run:
         """Send a prompt and give its run. See `Client.query`."""
@@ -77,7 +77,7 @@ class Prompting:
             connection.start_soon(self._send_each, feed, prompt)
         else:
             for message in messages:
-                connection.runs.send_prompt(feed, message)
+                self._send(feed, message)
             connection.runs.seal(feed)
         return Run(OpenRun(self, feed), feed)
 
@@ -86,8 +86,11 @@ class Prompting:
         message = prompt_message(prompt, verbatim=self._options.verbatim_prompts)
         if message.uuid in self._uuids:
             raise OptionsError(f"an earlier prompt had the uuid {message.uuid}; give each its own", option="prompt")
-        self._uuids.add(message.uuid)
         return message
+
+    def _send(self, feed: RunFeed, message: "UserMessage") -> None:
+        self._session.connection.runs.send_prompt(feed, message)
+        self._uuids.add(message.uuid)
 
     def _limits(self, timeout: float | None) -> RunLimits:
         timeouts = self._options.timeouts
@@ -105,7 +108,7 @@ class Prompting:
             with feed.sending:
                 iterator = aiter(prompts)
                 async for prompt in iterator:
-                    connection.runs.send_prompt(feed, self._message_of(prompt))
+                    self._send(feed, self._message_of(prompt))
                 if not feed.prompts:
                     raise OptionsError("the iterable ended without giving one", option="prompt")
                 connection.runs.seal(feed)

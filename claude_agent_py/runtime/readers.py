@@ -3,6 +3,7 @@
 Owns the mailboxes of `Client.messages()`. What belongs to a run goes to the run as well, by other ways.
 """
 
+import threading
 from collections import deque
 from typing import Any
 
@@ -21,7 +22,9 @@ class Readers:
     def __init__(self, mailbox_bytes: int, most_unclaimed: int) -> None:
         self._mailbox_bytes = mailbox_bytes
         self._most_unclaimed = most_unclaimed
-        self._mailboxes: list[Mailbox] = []
+        self._mailboxes: tuple[Mailbox, ...] = ()
+        """Replaced, never changed: a reader may be dropped at any time, in any thread, while these are gone through."""
+        self._changing = threading.RLock()
         self._unclaimed: deque[MessageReceived] = deque()
         self._unclaimed_bytes = 0
         self._ended = False
@@ -54,15 +57,16 @@ class Readers:
             mailbox.put(event.message, event.size, event.line)
         self._unclaimed.clear()
         self._unclaimed_bytes = 0
-        self._mailboxes.append(mailbox)
+        with self._changing:
+            self._mailboxes = (*self._mailboxes, mailbox)
         if self._ended:
             mailbox.end()
         return mailbox
 
     def remove(self, mailbox: Mailbox) -> None:
         """Stop filling a mailbox, and drop what it holds."""
-        if mailbox in self._mailboxes:
-            self._mailboxes.remove(mailbox)
+        with self._changing:
+            self._mailboxes = tuple(other for other in self._mailboxes if other is not mailbox)
         mailbox.discard()
 
     def end(self) -> None:

@@ -87,19 +87,21 @@ def as_result(value: Any) -> ToolResult:
 def _from_mcp(value: Mapping[str, Any]) -> ToolResult | None:
     """Read a result in the form of MCP, as tools written for other SDKs return it; None where it is just data.
 
-    As data its `is_error` would be words for the model, and the failure a success.
+    As data its `is_error` would be words for the model, and the failure a success. So it counts beside `content` also
+    where the rest is in no form of MCP; that is then the data.
     """
-    content = value.get("content")
-    if not isinstance(content, list) or not value.keys() <= _MCP_RESULT:
-        return None
+    content, is_error = value.get("content"), any(value.get(flag) is True for flag in _MCP_FLAGS)
+    unread = ToolResult(text=value, is_error=True) if is_error and "content" in value else None
+    if not isinstance(content, list | tuple) or not value.keys() <= _MCP_RESULT:
+        return unread
     parts = [read_mcp_block(block) for block in content]
     if None in parts or not (parts or value.keys() & _MCP_FLAGS):
-        return None
+        return unread
     texts = [part for part in parts if isinstance(part, str)]
     return ToolResult(
         text="\n".join(texts) if texts else None,
         media=[part for part in parts if part is not None and not isinstance(part, str)],
-        is_error=any(value.get(flag) is True for flag in _MCP_FLAGS),
+        is_error=is_error,
         structured=value.get("structuredContent"),
         meta=value.get("_meta"),
     )

@@ -248,6 +248,15 @@ def test_a_message_that_names_its_task_in_a_field_of_a_newer_cli_goes_to_the_tas
     assert scene.last_runs == (second,)
 
 
+def test_a_prompt_that_the_cli_is_done_with_at_idle_has_no_answer_to_wait_for() -> None:
+    scene = Scene()
+    run = scene.ask("a")
+    scene.cli(running(), frames.lifecycle("completed", "a"))
+    assert not scene.ends
+    scene.cli(idle())
+    assert scene.end_of(run) == "cancelled"
+
+
 def test_a_subagent_of_a_subagent_speaks_to_the_same_run() -> None:
     scene = Scene()
     first = scene.ask("a", until="idle")

@@ -14,6 +14,7 @@ from claude_agent_py import (
     BillingError,
     BudgetExceededError,
     Client,
+    ConnectionClosedError,
     HookContext,
     HookStoppedError,
     InterruptedRunError,
@@ -148,6 +149,39 @@ async def test_a_prompt_with_the_uuid_of_an_earlier_one_is_an_error() -> None:
                 assert list(result.prompts) == [once.uuid]
                 with pytest.raises(OptionsError, match=f"prompt: an earlier prompt had the uuid {once.uuid}"):
                     client.query(once)
+
+
+async def test_a_prompt_that_a_resumed_conversation_has_already_is_dropped_and_says_so() -> None:
+    prompt = {"type": "user", "message": {"role": "user", "content": "hi"}, "uuid": str(uuid4())}
+    with ScriptedModel(lambda request: text("answer")) as model, anyio.fail_after(60):
+        async with Client(model.options()) as client:
+            await client.query(prompt)
+            session_id = client.session_id
+        async with Client(model.options(resume=session_id)) as client:
+            with pytest.raises(PromptCancelledError):
+                await client.query(prompt)
+            assert (await client.query("more")).text == "answer"
+
+
+async def test_a_prompt_that_could_not_be_sent_can_be_sent_again() -> None:
+    prompt = {"type": "user", "message": {"role": "user", "content": "hi"}, "uuid": str(uuid4())}
+    with ScriptedModel(["answer"]) as model, anyio.fail_after(60):
+        client = Client(model.options())
+        with pytest.raises(ConnectionClosedError):
+            client.query(prompt)
+        async with client:
+            assert (await client.query(prompt)).text == "answer"
+
+
+async def test_the_cli_ends_in_order_also_where_nobody_waited_for_its_word() -> None:
+    with ScriptedModel([]) as model, anyio.fail_after(60):
+        async with Client(model.options()) as client:
+            messages = client.messages()
+            with anyio.CancelScope() as scope:
+                scope.cancel()
+                await client.request_exit()
+            async for _ in messages:
+                pass
 
 
 @pytest.mark.parametrize(

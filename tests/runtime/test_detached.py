@@ -3,7 +3,9 @@
 import asyncio
 import contextvars
 import logging
+import sys
 import threading
+import types
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -16,6 +18,14 @@ pytestmark = pytest.mark.anyio
 
 Worker = Callable[[], Awaitable[None]]
 BACKENDS = ("asyncio", "trio")
+
+
+def test_a_trio_that_another_thread_is_importing_is_none_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+    half_imported = types.ModuleType("trio")
+    monkeypatch.setitem(sys.modules, "trio", half_imported)
+    assert not in_trio()
+    half_imported.lowlevel = types.ModuleType("trio.lowlevel")  # type: ignore[attr-defined]
+    assert not in_trio()
 
 
 async def test_a_worker_survives_the_scope_of_its_caller() -> None:

@@ -1,5 +1,6 @@
 """What a tool returns, and what becomes of it."""
 
+import base64
 import stat
 from dataclasses import dataclass
 from pathlib import Path
@@ -208,3 +209,24 @@ async def test_a_cut_is_never_silent(tmp_path: Path, policy: Any, note: str) -> 
     told = await written(as_result("x" * 1000), JSONEncoder(), SizeLimit(chars=20, policy=policy, directory=tmp_path))
     assert note in told.text
     assert "xxx" not in told.text
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"content": [{"type": "text", "text": "it failed"}], "is_error": True, "error_code": 5},
+        {"content": [{"type": "text", "text": "it failed"}, {"type": "other"}], "is_error": True},
+        {"content": "it failed", "isError": True},
+    ],
+)
+def test_an_error_stays_one_in_a_form_that_is_nearly_mcps(value: dict[str, Any]) -> None:
+    result = as_result(value)
+    assert result.is_error
+    assert result.text == value
+
+
+def test_base64_may_be_broken_into_lines() -> None:
+    data = base64.encodebytes(b"x" * 100).decode()
+    (image,) = as_result({"content": [{"type": "image", "data": data, "mimeType": "image/png"}]}).media
+    assert isinstance(image, Image)
+    assert image.data == b"x" * 100
