@@ -3,7 +3,16 @@
 import anyio
 import pytest
 
-from claude_agent_py import ClientOptions, CLIExitError, query, run, run_sync
+from claude_agent_py import (
+    Client,
+    ClientOptions,
+    CLIExitError,
+    ConnectionClosedError,
+    OptionsError,
+    query,
+    run,
+    run_sync,
+)
 from claude_agent_py.testing import FakeCLI, steps
 
 OPTIONS = ClientOptions(cli_path="/there/is/none")
@@ -26,6 +35,25 @@ async def test_what_goes_wrong_over_it_is_the_run_s_error() -> None:
     fake = FakeCLI(steps.wait_for_prompt(), steps.exit(3))
     with anyio.fail_after(10), pytest.raises(CLIExitError):
         await run("hi", OPTIONS, transport=fake.transport())
+
+
+@pytest.mark.anyio
+@pytest.mark.usefixtures("nothing_left")
+async def test_a_start_that_was_cancelled_has_used_the_transport_up() -> None:
+    one = query("hi", OPTIONS, transport=FakeCLI(answers={"initialize": None}).transport())
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as group:
+            group.start_soon(one.result)
+            await anyio.wait_all_tasks_blocked()
+            group.cancel_scope.cancel()
+        for _ in range(2):
+            with pytest.raises(ConnectionClosedError, match="used up the transport"):
+                await one
+
+
+def test_what_is_no_transport_is_refused() -> None:
+    with pytest.raises(OptionsError, match="transport: a Transport is expected, not 'no'"):
+        Client(OPTIONS, transport="no")  # type: ignore[arg-type]
 
 
 def test_the_same_without_async() -> None:
