@@ -3,8 +3,7 @@
 What most sessions do not need loads on first use.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from claude_agent_py.agents.definition import (
     AgentDefinition,
@@ -14,17 +13,19 @@ from claude_agent_py.agents.definition import (
     validate_agents,
 )
 from claude_agent_py.agents.guide import DelegationGuide, agent_table
+from claude_agent_py.lazy_names import loader
 
 if TYPE_CHECKING:
     from claude_agent_py.agents.markdown import AgentFile, load_agents, read_agent, write_agent
     from claude_agent_py.agents.presets import PRESETS, Explore, GeneralPurpose, Plan, Shell
     from claude_agent_py.agents.reports import shorten_report
 
-_LATER: Final = {
-    "markdown": ("AgentFile", "load_agents", "read_agent", "write_agent"),
-    "presets": ("PRESETS", "Explore", "GeneralPurpose", "Plan", "Shell"),
-    "reports": ("shorten_report",),
+_NAMES: Final = {
+    "markdown": "AgentFile load_agents read_agent write_agent",
+    "presets": "PRESETS Explore GeneralPurpose Plan Shell",
+    "reports": "shorten_report",
 }
+_HOME: Final = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 __all__ = [
     "PRESETS",
@@ -45,13 +46,7 @@ __all__ = [
     "validate_agents",
     "write_agent",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    for module, names in _LATER.items():
-        if name in names:
-            return getattr(importlib.import_module(f"{__name__}.{module}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = loader(__name__, _HOME)
 
 
 def __dir__() -> list[str]:

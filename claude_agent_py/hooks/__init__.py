@@ -5,12 +5,12 @@
 `wire.hooks`. Names are available here; what a session needs is loaded when it is first asked for.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from claude_agent_py.hooks.context import HookContext
 from claude_agent_py.hooks.matcher import HookHandler, HookMatcher, OnFailure
 from claude_agent_py.hooks.registry import Hooks, HookWarning
+from claude_agent_py.lazy_names import loader
 
 if TYPE_CHECKING:
     from claude_agent_py.hooks.dispatcher import HookDispatcher, HookRun
@@ -29,9 +29,4 @@ __all__ = [
 ]
 
 _HOME = {"HookDispatcher": "dispatcher", "HookRun": "dispatcher", "LiveHooks": "live"}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
+__getattr__ = loader(__name__, _HOME)

@@ -5,8 +5,9 @@ is asked; `interactions` and `inbox_sqlite` keep it until a person answers; `dis
 Every name that users need is available here; its module is imported when it is first asked for.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from claude_agent_py.lazy_names import loader
 
 if TYPE_CHECKING:
     from claude_agent_py.permissions.commands import bash_commands as bash_commands
@@ -60,15 +61,7 @@ _NAMES = {
     "typed_answers": "read_typed",
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
-
-
-def __getattr__(name: str) -> Any:
-    module = _HOME.get(name)
-    if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"{__name__}.{module}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = loader(__name__, _HOME)
 
 
 def __dir__() -> list[str]:

@@ -4,8 +4,9 @@
 calls tasks, its to-do list, is `TaskList` here and everywhere.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from claude_agent_py.lazy_names import loader
 from claude_agent_py.tasks.events import (
     TaskBackgrounded,
     TaskEvent,
@@ -77,13 +78,4 @@ __all__ = [
     "TaskTree",
     "TaskUsage",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _ON_FIRST_USE:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    value = getattr(import_module(f"{__name__}.{_ON_FIRST_USE[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = loader(__name__, _ON_FIRST_USE)

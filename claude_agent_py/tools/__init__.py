@@ -6,8 +6,9 @@ so for servers built with the `mcp` package, `chain` runs calls without a CLI, `
 messages. Every name that users need is available here; its module is imported when it is first asked for.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from claude_agent_py.lazy_names import loader
 
 if TYPE_CHECKING:
     from claude_agent_py.tools.calls import ToolCall as ToolCall
@@ -44,15 +45,7 @@ _NAMES = {
     "traffic": "ToolCallRecord ToolTraffic",
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
-
-
-def __getattr__(name: str) -> Any:
-    module = _HOME.get(name)
-    if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"{__name__}.{module}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = loader(__name__, _HOME)
 
 
 def __dir__() -> list[str]:

@@ -8,8 +8,9 @@ All public names of the modules named below are available here; a module is impo
 asked for.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from claude_agent_py.lazy_names import loader
 
 if TYPE_CHECKING:
     from claude_agent_py.wire.asks import *  # noqa: F403
@@ -164,14 +165,7 @@ __all__ = list(_HOME)  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 if not TYPE_CHECKING:  # type checkers would take every name for one that exists
-
-    def __getattr__(name: str) -> Any:
-        home = _HOME.get(name)
-        if home is None:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = getattr(importlib.import_module(f"{__name__}.{home}"), name)
-        globals()[name] = value
-        return value
+    __getattr__ = loader(__name__, _HOME)
 
 
 def __dir__() -> list[str]:

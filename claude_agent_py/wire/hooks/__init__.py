@@ -4,8 +4,9 @@ Every name of the three modules is available here; a module is imported when one
 that the list of events costs no models.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from claude_agent_py.lazy_names import loader
 
 if TYPE_CHECKING:
     from claude_agent_py.wire.hooks.events import *  # noqa: F403
@@ -38,15 +39,7 @@ _NAMES = {
     """,
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
-
-
-def __getattr__(name: str) -> Any:
-    module = _HOME.get(name)
-    if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"{__name__}.{module}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = loader(__name__, _HOME)
 
 
 def __dir__() -> list[str]:

@@ -6,8 +6,9 @@ models, and a program needs few. Field names are snake_case; where the wire has 
 are accepted. Inputs are constructible: `TaskInput(description="...", prompt="...")`.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from claude_agent_py.lazy_names import loader
 
 if TYPE_CHECKING:
     from claude_agent_py.wire.tools.agent import *  # noqa: F403
@@ -96,15 +97,7 @@ _NAMES = {
     """,
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
-
-
-def __getattr__(name: str) -> Any:
-    module = _HOME.get(name)
-    if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"{__name__}.{module}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = loader(__name__, _HOME)
 
 
 def __dir__() -> list[str]:
