@@ -2,9 +2,7 @@
 
 import queue
 import sqlite3
-import sys
 import threading
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -18,15 +16,6 @@ PUT = "INSERT OR REPLACE INTO things VALUES (?, ?)"
 
 def _put(number: int, cursor: sqlite3.Cursor) -> sqlite3.Cursor:
     return cursor.executemany(PUT, [(number, "text")])
-
-
-@pytest.fixture
-def eager_switching() -> Iterator[None]:
-    """Let threads take turns as often as they can."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    yield
-    sys.setswitchinterval(before)
 
 
 @pytest.mark.usefixtures("eager_switching")

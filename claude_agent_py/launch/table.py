@@ -44,10 +44,6 @@ def _if_on(switch: object) -> bool | None:
     return bool(switch) or None
 
 
-def _true_if_on(switch: bool) -> str | None:
-    return "true" if switch else None
-
-
 @dataclass(frozen=True)
 class Row:
     """One thing that the CLI can be told, and the options that decide it.

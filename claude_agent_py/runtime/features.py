@@ -274,9 +274,9 @@ class Features:
         """Nothing more will come: listeners hear what is left, tools are cancelled."""
         self.has_ended = True
         self._attach_host = lambda host: None
-        for part in ("mcp", "permissions"):
-            if self._loaded(part) is not None:
-                getattr(self, part).close()
+        for part in (self._loaded("mcp"), self._loaded("permissions")):
+            if part is not None:
+                part.close()
         self._task_list.close()
         for queue in self._queues:
             queue.end()

@@ -175,9 +175,8 @@ _CHANGES: Final = (
 
 def _author(event: TaskEvent, kind: RecordKind, task: Task) -> str:
     goes_on = kind is RecordKind.RESUMED and isinstance(event, TaskStatusChanged)
-    if task.is_agent and (kind in _BY_ITSELF or goes_on):
-        return task.subagent_type or task.id
-    return (task.parent.subagent_type or task.parent.id) if task.parent else ""
+    launcher = task.parent
+    return task._entry.author(launcher._entry if launcher else None, acts=kind in _BY_ITSELF or goes_on)
 
 
 def _details(kind: RecordKind, task: Task, outcome: TaskOutcome | None) -> dict[str, Any]:

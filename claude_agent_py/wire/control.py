@@ -159,4 +159,7 @@ class UpdateEnvironmentVariables(TaggedModel):
     request_id: str | None = None
 
 
-ControlFrame: TypeAlias = ControlRequest | ControlResponse | ControlCancelRequest | KeepAlive
+ControlFrame: TypeAlias = (
+    ControlRequest | ControlResponse | ControlCancelRequest | KeepAlive | UpdateEnvironmentVariables
+)
+"""Every frame that is no part of the conversation."""

@@ -10,9 +10,10 @@ from typing import Annotated, Final, TypeAlias
 from pydantic import Field
 
 from claude_agent_py.wire import internal, occasional
+from claude_agent_py.wire.control import ControlFrame
 from claude_agent_py.wire.unions import members_of, tags_of
 from claude_agent_py.wire.unknown import MalformedFrame, UnknownMessage
-from claude_agent_py.wire.usual import ControlFrame, UsualMessage, UsualSystemMessage
+from claude_agent_py.wire.usual import UsualMessage, UsualSystemMessage
 
 SystemMessage: TypeAlias = Annotated[
     UsualSystemMessage

@@ -64,7 +64,7 @@ class TaskStatus(StrEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> "TaskStatus | None":
-        return cls.STOPPED if value == "killed" else None
+        return _BY_WORD.get(value) if isinstance(value, str) else None
 
     @classmethod
     def read(cls, word: str | None) -> "TaskStatus | None":

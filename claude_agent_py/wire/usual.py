@@ -9,13 +9,7 @@ from typing import Annotated, TypeAlias
 from pydantic import Field
 
 from claude_agent_py.wire import messages, notices, system, tasks
-from claude_agent_py.wire.control import (
-    ControlCancelRequest,
-    ControlRequest,
-    ControlResponse,
-    KeepAlive,
-    UpdateEnvironmentVariables,
-)
+from claude_agent_py.wire.control import ControlFrame
 from claude_agent_py.wire.stream import StreamEventMessage
 
 UsualSystemMessage: TypeAlias = Annotated[
@@ -44,11 +38,6 @@ UsualMessage: TypeAlias = (
     | notices.TranscriptMirrorMessage
 )
 """The messages of a type of their own that most sessions see."""
-
-ControlFrame: TypeAlias = (
-    ControlRequest | ControlResponse | ControlCancelRequest | KeepAlive | UpdateEnvironmentVariables
-)
-"""Every frame that is no part of the conversation."""
 
 UsualFrame: TypeAlias = Annotated[UsualMessage | UsualSystemMessage | ControlFrame, Field(discriminator="type")]
 """Every frame of an ordinary session."""

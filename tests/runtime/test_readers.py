@@ -1,8 +1,6 @@
 """Tests of those who read all messages of a session."""
 
-import sys
 import threading
-from collections.abc import Iterator
 
 import pytest
 
@@ -10,15 +8,6 @@ from claude_agent_py.protocol.events import MessageReceived
 from claude_agent_py.runtime.mailbox import Mailbox
 from claude_agent_py.runtime.readers import Readers
 from claude_agent_py.wire.unknown import UnknownMessage
-
-
-@pytest.fixture
-def eager_switching() -> Iterator[None]:
-    """Let threads take turns as often as they can."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    yield
-    sys.setswitchinterval(before)
 
 
 def message(number: int) -> MessageReceived:
