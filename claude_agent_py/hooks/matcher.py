@@ -14,7 +14,6 @@ from claude_agent_py.errors import OptionsError
 from claude_agent_py.guarding import takes_arguments
 from claude_agent_py.hooks.context import HookContext
 from claude_agent_py.hooks.patterns import problem_for, problem_of
-from claude_agent_py.wire.base import dump
 from claude_agent_py.wire.hooks.events import HOOK_EVENT_FACTS
 
 OnFailure: TypeAlias = Literal["block", "continue"]
@@ -207,4 +206,4 @@ class _OfficialCallback:
         self.__qualname__ = callback_name(function)
 
     async def __call__(self, data: Any, context: HookContext) -> Any:
-        return await call(self._function, dump(data), context.tool_use_id, {"signal": None})
+        return await call(self._function, dict(data.raw), context.tool_use_id, {"signal": None})

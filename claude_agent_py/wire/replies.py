@@ -1,6 +1,6 @@
 """What the CLI answers: the payloads of successful control responses.
 
-Owns one model per answer, and `typed_reply`, which picks it. Requests that are not named here are answered with
+Owns one model per answer. Requests that are not named here are answered with
 nothing, or with something of no fixed shape. Knows neither the requests (`requests`) nor the frame (`control`). The
 first answer of a session is in `initialize`: it is the only one that every session needs.
 """
@@ -8,9 +8,9 @@ first answer of a session is in `initialize`: it is the only one that every sess
 from collections.abc import Mapping
 from typing import Any, Final, Literal
 
-from pydantic import BaseModel, Field, ValidationError
+from msgspec import field
 
-from claude_agent_py.wire.base import CamelModel, JSONObject, Number, WireModel
+from claude_agent_py.wire.base import CamelModel, JSONObject, Number, Open, WireModel
 from claude_agent_py.wire.catalog import (
     AgentInfo,
     EffortLevel,
@@ -31,12 +31,12 @@ from claude_agent_py.wire.usage_reports import ExtraUsage, SessionUsage
 class InterruptReply(WireModel):
     """What an interrupt left."""
 
-    still_queued: list[str] = Field(default_factory=list)
+    still_queued: list[str] = field(default_factory=list)
     """Prompts, by uuid, that wait and will run now. Those sent without a uuid are not named."""
     cancelled: list[str] | None = None
     """Prompts, by uuid, that were dropped."""
     put_back: list[str] | None = None
-    turn: Literal["stopped", "idle", "spared"] | str | None = None
+    turn: Open[Literal["stopped", "idle", "spared"]] | None = None
 
 
 class CancelAsyncMessageReply(WireModel):
@@ -97,7 +97,7 @@ class GetTaskOutputReply(WireModel):
 class StartShellTaskReply(WireModel):
     """The task that was started, or why none was."""
 
-    status: Literal["started", "denied"] | str
+    status: Open[Literal["started", "denied"]]
     task_id: str | None = None
     message: str | None = None
 
@@ -134,11 +134,11 @@ class PermissionRuleDescription(WireModel):
 class PermissionRuleEntry(CamelModel):
     """A permission rule and where it comes from."""
 
-    behavior: Literal["allow", "deny", "ask"] | str
+    behavior: Open[Literal["allow", "deny", "ask"]]
     source: str = ""
     rule: str = ""
     description: PermissionRuleDescription | None = None
-    editability: Literal["persistent", "session", "readonly"] | str | None = None
+    editability: Open[Literal["persistent", "session", "readonly"]] | None = None
     not_in_effect: bool | None = None
 
 
@@ -152,8 +152,8 @@ class WorkspaceDirectory(WireModel):
 class PermissionRulesState(CamelModel):
     """All permission rules."""
 
-    rules: list[PermissionRuleEntry] = Field(default_factory=list)
-    workspace_directories: list[WorkspaceDirectory] = Field(default_factory=list)
+    rules: list[PermissionRuleEntry] = field(default_factory=list)
+    workspace_directories: list[WorkspaceDirectory] = field(default_factory=list)
     original_cwd: str = ""
     managed_only: bool = False
     errors: list[SettingsError] | None = None
@@ -170,7 +170,7 @@ class SettingsOfSource(WireModel):
     """The settings of one source."""
 
     source: str
-    settings: JSONObject = Field(default_factory=dict)
+    settings: JSONObject = field(default_factory=dict)
 
 
 class AppliedSettings(WireModel):
@@ -184,8 +184,8 @@ class AppliedSettings(WireModel):
 class GetSettingsReply(WireModel):
     """The settings that apply, and where they come from."""
 
-    effective: JSONObject = Field(default_factory=dict)
-    sources: list[SettingsOfSource] = Field(default_factory=list)
+    effective: JSONObject = field(default_factory=dict)
+    sources: list[SettingsOfSource] = field(default_factory=list)
     applied: AppliedSettings | None = None
     errors: list[SettingsError] | None = None
     withheld: bool | None = None
@@ -230,9 +230,9 @@ class HooksPolicy(CamelModel):
 class GetHooksListingReply(CamelModel):
     """The hooks of the settings. Those of this library are not among them."""
 
-    events: list[HookEventInfo] = Field(default_factory=list)
-    hooks: list[HookListing] = Field(default_factory=list)
-    event_catalog: list[HookEventInfo] = Field(default_factory=list)
+    events: list[HookEventInfo] = field(default_factory=list)
+    hooks: list[HookListing] = field(default_factory=list)
+    event_catalog: list[HookEventInfo] = field(default_factory=list)
     policy: HooksPolicy | None = None
     errors: list[SettingsError] | None = None
 
@@ -247,7 +247,7 @@ class ContextUsageCategory(CamelModel):
     name: str
     tokens: Number = 0
     color: str = ""
-    kind: Literal["used", "free", "buffer", "deferred"] | str | None = None
+    kind: Open[Literal["used", "free", "buffer", "deferred"]] | None = None
     is_deferred: bool | None = None
 
 
@@ -329,7 +329,7 @@ class SkillsTokens(CamelModel):
     total_skills: Number = 0
     included_skills: Number = 0
     tokens: Number = 0
-    skill_frontmatter: list[SkillTokens] = Field(default_factory=list)
+    skill_frontmatter: list[SkillTokens] = field(default_factory=list)
 
 
 class ToolCallTokens(CamelModel):
@@ -350,8 +350,8 @@ class MessageBreakdown(CamelModel):
     user_message_tokens: Number = 0
     redirected_context_tokens: Number = 0
     unattributed_tokens: Number = 0
-    tool_calls_by_type: list[ToolCallTokens] = Field(default_factory=list)
-    attachments_by_type: list[NamedTokens] = Field(default_factory=list)
+    tool_calls_by_type: list[ToolCallTokens] = field(default_factory=list)
+    attachments_by_type: list[NamedTokens] = field(default_factory=list)
 
 
 class ContextUsageReply(CamelModel):
@@ -363,15 +363,15 @@ class ContextUsageReply(CamelModel):
     raw_max_tokens: Number = 0
     percentage: Number = 0
     """0 to 100."""
-    categories: list[ContextUsageCategory] = Field(default_factory=list)
-    grid_rows: list[list[GridSquare]] = Field(default_factory=list)
-    memory_files: list[MemoryFileTokens] = Field(default_factory=list)
-    mcp_tools: list[MCPToolTokens] = Field(default_factory=list)
+    categories: list[ContextUsageCategory] = field(default_factory=list)
+    grid_rows: list[list[GridSquare]] = field(default_factory=list)
+    memory_files: list[MemoryFileTokens] = field(default_factory=list)
+    mcp_tools: list[MCPToolTokens] = field(default_factory=list)
     mcp_instructions: list[MCPInstructionTokens] | None = None
     deferred_builtin_tools: list[NamedTokens] | None = None
     system_tools: list[NamedTokens] | None = None
     system_prompt_sections: list[NamedTokens] | None = None
-    agents: list[AgentTokens] = Field(default_factory=list)
+    agents: list[AgentTokens] = field(default_factory=list)
     slash_commands: SlashCommandTokens | None = None
     skills: SkillsTokens | None = None
     auto_compact_threshold: Number | None = None
@@ -444,7 +444,7 @@ class StatusSection(WireModel):
     """A section of `/status`."""
 
     title: str
-    rows: list[StatusRow] = Field(default_factory=list)
+    rows: list[StatusRow] = field(default_factory=list)
 
 
 class GetStatusReply(WireModel):
@@ -473,9 +473,9 @@ class MCPStatusReply(CamelModel):
 class MCPSetServersReply(WireModel):
     """What became of the servers."""
 
-    added: list[str] = Field(default_factory=list)
-    removed: list[str] = Field(default_factory=list)
-    errors: dict[str, str] = Field(default_factory=dict)
+    added: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+    errors: dict[str, str] = field(default_factory=dict)
     """By server."""
 
 
@@ -484,7 +484,7 @@ class MCPCallReply(CamelModel):
 
     content: Any = None
     structured_content: JSONObject | None = None
-    meta: JSONObject | None = Field(default=None, alias="_meta")
+    meta: JSONObject | None = field(default=None, name="_meta")
     staging: JSONObject | None = None
 
 
@@ -496,7 +496,7 @@ class MCPResourceContent(CamelModel):
     text: str | None = None
     blob: str | None = None
     """Base64."""
-    meta: JSONObject | None = Field(default=None, alias="_meta")
+    meta: JSONObject | None = field(default=None, name="_meta")
 
 
 class MCPReadResourceReply(WireModel):
@@ -514,7 +514,7 @@ class ReadFileReply(CamelModel):
     contents: str
     abs_path: str = ""
     truncated: bool | None = None
-    encoding: Literal["base64"] | str | None = None
+    encoding: Open[Literal["base64"]] | None = None
     lossy: bool | None = None
     """Some bytes were no UTF-8."""
 
@@ -558,7 +558,7 @@ class RegisterRepoRootReply(WireModel):
 class SetCwdReply(WireModel):
     """Whether the working folder was changed."""
 
-    status: Literal["ok", "needs_trust", "rejected"] | str
+    status: Open[Literal["ok", "needs_trust", "rejected"]]
     cwd: str | None = None
     changed: bool | None = None
     transcript_relocated: bool | None = None
@@ -571,18 +571,18 @@ class SetCwdReply(WireModel):
 class CacheImpact(WireModel):
     """What a reload of the plugins would cost."""
 
-    mcp_servers_added: list[str] = Field(default_factory=list)
-    mcp_servers_removed: list[str] = Field(default_factory=list)
-    lsp_tool_change: Literal["adds", "may-add", "removes", "may-remove"] | str | None = None
+    mcp_servers_added: list[str] = field(default_factory=list)
+    mcp_servers_removed: list[str] = field(default_factory=list)
+    lsp_tool_change: Open[Literal["adds", "may-add", "removes", "may-remove"]] | None = None
 
 
 class ReloadPluginsReply(WireModel):
     """What is there after the reload."""
 
-    commands: list[SlashCommand] = Field(default_factory=list)
-    agents: list[AgentInfo] = Field(default_factory=list)
-    plugins: list[PluginInfo] = Field(default_factory=list)
-    mcp_servers: list[MCPServerStatus] = Field(default_factory=list, alias="mcpServers")
+    commands: list[SlashCommand] = field(default_factory=list)
+    agents: list[AgentInfo] = field(default_factory=list)
+    plugins: list[PluginInfo] = field(default_factory=list)
+    mcp_servers: list[MCPServerStatus] = field(default_factory=list, name="mcpServers")
     error_count: Number = 0
     held: bool | None = None
     """Nothing was reloaded, because it would have cost the prompt cache."""
@@ -603,7 +603,7 @@ class ReloadOutputStylesReply(WireModel):
 
 # Which answer belongs to which request --------------------------------------------------------------------------------
 
-REPLIES: Final[Mapping[str, type[BaseModel]]] = {
+REPLIES: Final[Mapping[str, type[WireModel]]] = {
     "initialize": InitializeReply,
     "interrupt": InterruptReply,
     "cancel_async_message": CancelAsyncMessageReply,
@@ -639,18 +639,3 @@ REPLIES: Final[Mapping[str, type[BaseModel]]] = {
     "reload_skills": ReloadSkillsReply,
     "reload_output_styles": ReloadOutputStylesReply,
 }
-
-
-def typed_reply(subtype: str, payload: JSONObject | None) -> BaseModel | JSONObject:
-    """Give the payload of a successful answer as its model.
-
-    For a request without a model, and for a shape of another CLI version, it is the plain dict. Never raises for
-    content.
-    """
-    model = REPLIES.get(subtype)
-    if model is None:
-        return payload or {}
-    try:
-        return model.model_validate(payload or {})
-    except ValidationError:
-        return payload or {}

@@ -6,9 +6,9 @@ inside them stay dicts.
 
 from typing import Any, Literal, TypeAlias
 
-from pydantic import Field
+from msgspec import field
 
-from claude_agent_py.wire.base import WireModel
+from claude_agent_py.wire.base import Open, WireModel
 from claude_agent_py.wire.tools.files import ArtifactRead
 
 
@@ -16,22 +16,23 @@ class ArtifactInput(WireModel):
     """Publish an artifact, or do something else with one."""
 
     action: (
-        Literal[
-            "publish",
-            "list",
-            "read",
-            "list_types",
-            "watch",
-            "unwatch",
-            "status",
-            "upload_asset",
-            "list_assets",
-            "read_asset",
-            "delete_asset",
-            "pin",
-            "unpin",
+        Open[
+            Literal[
+                "publish",
+                "list",
+                "read",
+                "list_types",
+                "watch",
+                "unwatch",
+                "status",
+                "upload_asset",
+                "list_assets",
+                "read_asset",
+                "delete_asset",
+                "pin",
+                "unpin",
+            ]
         ]
-        | str
         | None
     ) = None
     """None means `publish`."""
@@ -40,7 +41,7 @@ class ArtifactInput(WireModel):
     icon: str | None = None
     limit: int | None = None
     page_token: str | None = None
-    scope: Literal["mine", "shared", "all"] | str | None = None
+    scope: Open[Literal["mine", "shared", "all"]] | None = None
     title: str | None = None
     description: str | None = None
     label: str | None = None
@@ -86,9 +87,7 @@ class ArtifactReadOutput(WireModel):
 
     read: dict[str, Any]
     owned: bool | None = None
-    artifact_read: ArtifactRead | None = Field(
-        default=None, validation_alias="artifactRead", serialization_alias="artifactRead"
-    )
+    artifact_read: ArtifactRead | None = field(default=None, name="artifactRead")
 
 
 class ArtifactWatchOutput(WireModel):

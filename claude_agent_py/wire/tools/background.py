@@ -5,7 +5,7 @@
 
 from typing import Any, Literal
 
-from claude_agent_py.wire.base import CamelModel, Number, WireModel
+from claude_agent_py.wire.base import CamelModel, Number, Open, WireModel
 
 
 class WebSocketSource(WireModel):
@@ -66,5 +66,5 @@ class TaskOutputInput(WireModel):
 class TaskOutputOutput(WireModel):
     """What the task has printed."""
 
-    retrieval_status: Literal["success", "timeout", "not_ready"] | str
+    retrieval_status: Open[Literal["success", "timeout", "not_ready"]]
     task: dict[str, Any] | None = None

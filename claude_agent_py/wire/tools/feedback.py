@@ -2,9 +2,9 @@
 
 from typing import Any, Literal
 
-from pydantic import Field
+from msgspec import field
 
-from claude_agent_py.wire.base import CamelModel, WireModel
+from claude_agent_py.wire.base import CamelModel, Open, WireModel
 from claude_agent_py.wire.tools.agent import Effort
 
 
@@ -18,9 +18,9 @@ class Finding(WireModel):
     """Counted from 1."""
     short_summary: str | None = None
     category: str | None = None
-    severity: Literal["important", "pre_existing", "nit"] | str | None = None
-    verdict: Literal["CONFIRMED", "PLAUSIBLE"] | str | None = None
-    outcome: Literal["fixed", "skipped", "no_change_needed"] | str | None = None
+    severity: Open[Literal["important", "pre_existing", "nit"]] | None = None
+    verdict: Open[Literal["CONFIRMED", "PLAUSIBLE"]] | None = None
+    outcome: Open[Literal["fixed", "skipped", "no_change_needed"]] | None = None
 
 
 class ReportFindingsInput(WireModel):
@@ -34,14 +34,14 @@ class ReportFindingsOutput(WireModel):
     """The findings as they were taken."""
 
     count: int
-    findings: list[Finding] = Field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
     level: Effort | None = None
 
 
 class SendFeedbackInput(WireModel):
     """Send feedback to the makers of the CLI."""
 
-    type: Literal["bug", "idea", "missing_capability"] | str
+    type: Open[Literal["bug", "idea", "missing_capability"]]
     title: str
     details: str
     area: str | None = None
@@ -60,12 +60,12 @@ class SkillProposal(WireModel):
     """A skill that the model would add or improve."""
 
     name: str
-    kind: Literal["new", "improvement"] | str
+    kind: Open[Literal["new", "improvement"]]
     description: str
     target: str | None = None
     evidence: list[str] | None = None
     edits: list[dict[str, Any]] | None = None
-    skill_md: str | None = Field(default=None, validation_alias="skillMd", serialization_alias="skillMd")
+    skill_md: str | None = field(default=None, name="skillMd")
 
 
 class ProposeSkillsInput(WireModel):
@@ -100,7 +100,7 @@ class OfferChromeSetupInput(WireModel):
 class OfferChromeSetupOutput(WireModel):
     """What came of the offer."""
 
-    outcome: Literal["connected", "not_now", "no_attempt_yet"] | str
+    outcome: Open[Literal["connected", "not_now", "no_attempt_yet"]]
 
 
 class ShareOnboardingGuideInput(WireModel):

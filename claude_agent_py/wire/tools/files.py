@@ -3,12 +3,11 @@
 Paths are absolute, as the CLI asks of the model.
 """
 
-from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, TypeAlias
 
-from pydantic import Field
+from msgspec import field
 
-from claude_agent_py.wire.base import CamelModel, TaggedModel, WireModel
+from claude_agent_py.wire.base import CamelModel, Open, WireModel
 
 
 class FileReadInput(WireModel):
@@ -86,44 +85,39 @@ class PDFParts(CamelModel):
     output_dir: str = ""
 
 
-class FileReadTextOutput(CamelModel, TaggedModel):
+class FileReadTextOutput(CamelModel, WireModel):
     """`Read` of a text file."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"type": "text"}
-    type: Literal["text"] = "text"
+    type: ClassVar[Literal["text"]] = "text"
     file: TextFile
     artifact_read: ArtifactRead | None = None
 
 
-class FileReadImageOutput(TaggedModel):
+class FileReadImageOutput(WireModel):
     """`Read` of an image."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"type": "image"}
-    type: Literal["image"] = "image"
+    type: ClassVar[Literal["image"]] = "image"
     file: ImageFile
 
 
-class FileReadNotebookOutput(TaggedModel):
+class FileReadNotebookOutput(WireModel):
     """`Read` of a notebook."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"type": "notebook"}
-    type: Literal["notebook"] = "notebook"
+    type: ClassVar[Literal["notebook"]] = "notebook"
     file: NotebookFile
 
 
-class FileReadPDFOutput(TaggedModel):
+class FileReadPDFOutput(WireModel):
     """`Read` of a whole PDF."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"type": "pdf"}
-    type: Literal["pdf"] = "pdf"
+    type: ClassVar[Literal["pdf"]] = "pdf"
     file: PDFFile
 
 
-class FileReadPartsOutput(CamelModel, TaggedModel):
+class FileReadPartsOutput(CamelModel, WireModel):
     """`Read` of some pages of a PDF."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"type": "parts"}
-    type: Literal["parts"] = "parts"
+    type: ClassVar[Literal["parts"]] = "parts"
     file: PDFParts
     first_page: int | None = None
     pages: list[dict[str, Any]] | None = None
@@ -149,7 +143,7 @@ class GitDiff(WireModel):
     """What git says of the change."""
 
     filename: str
-    status: Literal["modified", "added"] | str
+    status: Open[Literal["modified", "added"]]
     additions: int = 0
     deletions: int = 0
     changes: int = 0
@@ -167,10 +161,10 @@ class FileWriteInput(WireModel):
 class FileWriteOutput(CamelModel):
     """The file was written."""
 
-    type: Literal["create", "update"] | str
+    type: Open[Literal["create", "update"]]
     file_path: str
     content: str
-    structured_patch: list[PatchHunk] = Field(default_factory=list)
+    structured_patch: list[PatchHunk] = field(default_factory=list)
     original_file: str | None = None
     git_diff: GitDiff | None = None
     user_modified: bool | None = None
@@ -193,7 +187,7 @@ class FileEditOutput(CamelModel):
     old_string: str
     new_string: str
     original_file: str | None = None
-    structured_patch: list[PatchHunk] = Field(default_factory=list)
+    structured_patch: list[PatchHunk] = field(default_factory=list)
     user_modified: bool = False
     replace_all: bool = False
     git_diff: GitDiff | None = None
@@ -207,8 +201,8 @@ class NotebookEditInput(WireModel):
     new_source: str
     cell_id: str | None = None
     """With `insert`: the cell after which the new one goes; none means at the beginning."""
-    cell_type: Literal["code", "markdown"] | str | None = None
-    edit_mode: Literal["replace", "insert", "delete"] | str | None = None
+    cell_type: Open[Literal["code", "markdown"]] | None = None
+    edit_mode: Open[Literal["replace", "insert", "delete"]] | None = None
 
 
 class NotebookEditOutput(WireModel):
@@ -217,7 +211,7 @@ class NotebookEditOutput(WireModel):
     new_source: str
     old_source: str | None = None
     cell_id: str | None = None
-    cell_type: Literal["code", "markdown"] | str
+    cell_type: Open[Literal["code", "markdown"]]
     language: str = ""
     edit_mode: str = ""
     error: str | None = None

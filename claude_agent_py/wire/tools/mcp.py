@@ -2,7 +2,7 @@
 
 from typing import Any, Literal, TypeAlias
 
-from claude_agent_py.wire.base import CamelModel, WireModel
+from claude_agent_py.wire.base import CamelModel, Open, WireModel
 
 
 class ListMCPResourcesInput(WireModel):
@@ -71,7 +71,7 @@ class RefreshedServer(CamelModel):
     """What asking one server again brought."""
 
     server: str
-    status: Literal["refreshed", "error", "not_connected"] | str
+    status: Open[Literal["refreshed", "error", "not_connected"]]
     tool_count: int | None = None
     added: list[str] | None = None
     removed: list[str] | None = None

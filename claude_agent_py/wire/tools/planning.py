@@ -2,9 +2,9 @@
 
 from typing import Any, Literal
 
-from pydantic import Field
+from msgspec import field
 
-from claude_agent_py.wire.base import CamelModel, WireModel
+from claude_agent_py.wire.base import CamelModel, Open, WireModel
 
 
 class EnterPlanModeInput(WireModel):
@@ -57,14 +57,14 @@ class EnterWorktreeOutput(CamelModel):
 class ExitWorktreeInput(WireModel):
     """Leave the worktree."""
 
-    action: Literal["keep", "remove"] | str
+    action: Open[Literal["keep", "remove"]]
     discard_changes: bool | None = None
 
 
 class ExitWorktreeOutput(CamelModel):
     """The session is back."""
 
-    action: Literal["keep", "remove"] | str
+    action: Open[Literal["keep", "remove"]]
     original_cwd: str = ""
     worktree_path: str = ""
     worktree_branch: str | None = None
@@ -86,4 +86,4 @@ class ProposeGoalOutput(WireModel):
     """The goal was set."""
 
     condition: str
-    ask_user: bool = Field(default=False, validation_alias="askUser", serialization_alias="askUser")
+    ask_user: bool = field(default=False, name="askUser")

@@ -2,15 +2,15 @@
 
 from typing import Any, Literal
 
-from pydantic import Field
+from msgspec import field
 
-from claude_agent_py.wire.base import WireModel
+from claude_agent_py.wire.base import Open, WireModel
 
 
 class ProjectsInput(WireModel):
     """Use the project of the session."""
 
-    method: (
+    method: Open[
         Literal[
             "project_info",
             "project_read",
@@ -20,8 +20,7 @@ class ProjectsInput(WireModel):
             "project_memory_list",
             "project_memory_read",
         ]
-        | str
-    )
+    ]
     path: str | None = None
     content: str | None = None
     local_path: str | None = None
@@ -61,5 +60,5 @@ class ClaudeDesignOutput(WireModel):
     """What the design tool gave."""
 
     operation: str
-    content: list[dict[str, Any]] = Field(default_factory=list)
-    is_error: bool | None = Field(default=None, validation_alias="isError", serialization_alias="isError")
+    content: list[dict[str, Any]] = field(default_factory=list)
+    is_error: bool | None = field(default=None, name="isError")

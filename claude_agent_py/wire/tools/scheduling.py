@@ -2,9 +2,9 @@
 
 from typing import Any, Literal
 
-from pydantic import Field
+from msgspec import field
 
-from claude_agent_py.wire.base import CamelModel, Number, WireModel
+from claude_agent_py.wire.base import CamelModel, Number, Open, WireModel
 
 
 class CronCreateInput(WireModel):
@@ -88,9 +88,9 @@ class ScheduleWakeupOutput(CamelModel):
 class RemoteTriggerInput(WireModel):
     """Manage sessions that start in the cloud."""
 
-    action: (
-        Literal["list", "get", "create", "update", "run", "create_webhook_trigger", "list_runs", "get_run_log"] | str
-    )
+    action: Open[
+        Literal["list", "get", "create", "update", "run", "create_webhook_trigger", "list_runs", "get_run_log"]
+    ]
     trigger_id: str | None = None
     session_id: str | None = None
     cursor: str | None = None
@@ -102,7 +102,7 @@ class RemoteTriggerOutput(WireModel):
 
     status: int
     """The HTTP status."""
-    body: str = Field(default="", validation_alias="json", serialization_alias="json")
+    body: str = field(default="", name="json")
     """JSON, as text."""
     summary: str | None = None
 
@@ -133,7 +133,7 @@ class PushNotificationInput(WireModel):
     """Tell the user on another device."""
 
     message: str
-    status: Literal["proactive"] | str | None = None
+    status: Open[Literal["proactive"]] | None = None
 
 
 class PushNotificationOutput(CamelModel):
@@ -142,7 +142,7 @@ class PushNotificationOutput(CamelModel):
     message: str
     push_sent: bool | None = None
     local_sent: bool | None = None
-    disabled_reason: Literal["config_off", "user_present", "no_transport"] | str | None = None
+    disabled_reason: Open[Literal["config_off", "user_present", "no_transport"]] | None = None
     sent_at: str | None = None
 
 
@@ -151,7 +151,7 @@ class SendUserMessageInput(WireModel):
 
     message: str
     attachments: list[str | dict[str, Any]] | None = None
-    status: Literal["normal", "proactive"] | str | None = None
+    status: Open[Literal["normal", "proactive"]] | None = None
 
 
 class SendUserMessageOutput(WireModel):
@@ -164,4 +164,4 @@ class SendUserMessageOutput(WireModel):
 class SendUserFileInput(WireModel):
     """Give files to the user. The CLI does not declare all its fields: the others are in `model_extra`."""
 
-    status: Literal["normal", "proactive"] | str | None = None
+    status: Open[Literal["normal", "proactive"]] | None = None

@@ -2,9 +2,9 @@
 
 from typing import Literal
 
-from pydantic import Field
+from msgspec import field
 
-from claude_agent_py.wire.base import CamelModel, Number, WireModel
+from claude_agent_py.wire.base import CamelModel, Number, Open, WireModel
 
 
 class GlobInput(WireModel):
@@ -32,14 +32,14 @@ class GrepInput(WireModel):
     pattern: str
     path: str | None = None
     glob: str | None = None
-    output_mode: Literal["content", "files_with_matches", "count"] | str | None = None
-    before: int | None = Field(default=None, validation_alias="-B", serialization_alias="-B")
-    after: int | None = Field(default=None, validation_alias="-A", serialization_alias="-A")
-    around: int | None = Field(default=None, validation_alias="-C", serialization_alias="-C")
+    output_mode: Open[Literal["content", "files_with_matches", "count"]] | None = None
+    before: int | None = field(default=None, name="-B")
+    after: int | None = field(default=None, name="-A")
+    around: int | None = field(default=None, name="-C")
     context: int | None = None
-    line_numbers: bool | None = Field(default=None, validation_alias="-n", serialization_alias="-n")
-    ignore_case: bool | None = Field(default=None, validation_alias="-i", serialization_alias="-i")
-    only_matching: bool | None = Field(default=None, validation_alias="-o", serialization_alias="-o")
+    line_numbers: bool | None = field(default=None, name="-n")
+    ignore_case: bool | None = field(default=None, name="-i")
+    only_matching: bool | None = field(default=None, name="-o")
     type: str | None = None
     head_limit: int | None = None
     """0 means no limit; by default 250."""
@@ -50,9 +50,9 @@ class GrepInput(WireModel):
 class GrepOutput(CamelModel):
     """What was found: lines, files or counts, as `mode` says."""
 
-    mode: Literal["content", "files_with_matches", "count"] | str | None = None
+    mode: Open[Literal["content", "files_with_matches", "count"]] | None = None
     num_files: int = 0
-    filenames: list[str] = Field(default_factory=list)
+    filenames: list[str] = field(default_factory=list)
     content: str | None = None
     num_lines: int | None = None
     num_matches: int | None = None
@@ -66,7 +66,7 @@ class GrepOutput(CamelModel):
 class LSPInput(CamelModel):
     """Ask a language server."""
 
-    operation: (
+    operation: Open[
         Literal[
             "goToDefinition",
             "findReferences",
@@ -78,8 +78,7 @@ class LSPInput(CamelModel):
             "incomingCalls",
             "outgoingCalls",
         ]
-        | str
-    )
+    ]
     file_path: str
     line: int
     """Counted from 1, as is `character`."""

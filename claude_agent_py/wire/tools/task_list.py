@@ -5,11 +5,11 @@ These are items of a list, with ids "1", "2", ...; background tasks are another 
 
 from typing import Any, Literal, TypeAlias
 
-from pydantic import Field
+from msgspec import field
 
-from claude_agent_py.wire.base import CamelModel, WireModel
+from claude_agent_py.wire.base import CamelModel, Open, WireModel
 
-ItemStatus: TypeAlias = Literal["pending", "in_progress", "completed"] | str
+ItemStatus: TypeAlias = Open[Literal["pending", "in_progress", "completed"]]
 
 
 class TaskCreateInput(CamelModel):
@@ -48,14 +48,14 @@ class TaskListItem(CamelModel):
     subject: str = ""
     status: ItemStatus = "pending"
     owner: str | None = None
-    blocked_by: list[str] = Field(default_factory=list)
+    blocked_by: list[str] = field(default_factory=list)
 
 
 class TaskDetails(TaskListItem):
     """An item with all there is to know of it."""
 
     description: str = ""
-    blocks: list[str] = Field(default_factory=list)
+    blocks: list[str] = field(default_factory=list)
 
 
 class TaskGetOutput(WireModel):
@@ -71,7 +71,7 @@ class TaskUpdateInput(CamelModel):
     subject: str | None = None
     description: str | None = None
     active_form: str | None = None
-    status: Literal["pending", "in_progress", "completed", "deleted"] | str | None = None
+    status: Open[Literal["pending", "in_progress", "completed", "deleted"]] | None = None
     add_blocks: list[str] | None = None
     add_blocked_by: list[str] | None = None
     owner: str | None = None
@@ -81,7 +81,7 @@ class TaskUpdateInput(CamelModel):
 class StatusChange(WireModel):
     """From which status to which."""
 
-    from_: str = Field(validation_alias="from", serialization_alias="from")
+    from_: str = field(name="from")
     to: str
 
 
@@ -90,7 +90,7 @@ class TaskUpdateOutput(CamelModel):
 
     success: bool
     task_id: str
-    updated_fields: list[str] = Field(default_factory=list)
+    updated_fields: list[str] = field(default_factory=list)
     error: str | None = None
     status_change: StatusChange | None = None
 

@@ -1,6 +1,6 @@
 """Tools that use the web: WebFetch, WebSearch."""
 
-from pydantic import Field
+from msgspec import field
 
 from claude_agent_py.wire.base import CamelModel, Number, WireModel
 from claude_agent_py.wire.tools.files import ArtifactRead
@@ -48,7 +48,7 @@ class WebSearchResult(WireModel):
     """What one search of the server found."""
 
     tool_use_id: str
-    content: list[WebSearchHit] = Field(default_factory=list)
+    content: list[WebSearchHit] = field(default_factory=list)
 
 
 class WebSearchOutput(CamelModel):

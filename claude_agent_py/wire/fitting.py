@@ -1,0 +1,118 @@
+"""Making a model of a JSON value that does not quite fit.
+
+Three things may be wrong with what another version of the CLI, or a gateway, sends: a tag that no model has (a new
+content block), a wrong field that is only reported (token counts), and a wrong field that matters. `fit` makes a value
+of the first, leaves out the second, and raises for the third.
+"""
+
+import copy
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from claude_agent_py.wire.base import UNKNOWN
+
+Model = TypeVar("Model")
+Place = tuple[str | int, ...]
+
+MOST_REPAIRS: Final = 100
+"""How many misfits one value may have. Each costs another conversion, so a hostile frame must not have thousands."""
+
+_WRONG: Final = re.compile(r"(?P<what>.*?)(?: - at `\$(?P<path>.*)`)?", re.DOTALL)
+_STEP: Final = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]|(\[\.\.\.\])")
+_UNKNOWN_TAG: Final = re.compile(r"Invalid value '(?P<tag>.*)'", re.DOTALL)
+
+
+class Misfit(ValueError):
+    """A JSON value does not fit its model.
+
+    Attributes:
+        place: The keys and indices that lead to the wrong value.
+        what: What is wrong there.
+    """
+
+    def __init__(self, place: Place, what: str) -> None:
+        self.place = place
+        self.what = what
+        super().__init__(f"{'.'.join(map(str, place))}: {what}" if place else what)
+
+
+def fit(
+    model: type[Model], value: Any, *, may_drop: Callable[[Place], bool] = lambda place: False
+) -> tuple[Model, Sequence[Misfit]]:
+    """Return the model of a JSON value, and what was left out of it.
+
+    Args:
+        model: The model, or a union of models.
+        value: The JSON value.
+        may_drop: Says whether a wrong value at a place may be left out.
+
+    Raises:
+        Misfit: A value is wrong or missing that may not be left out.
+        RecursionError: The value is nested too deeply.
+    """
+    dropped: list[Misfit] = []
+    is_copy = False
+    for _ in range(MOST_REPAIRS):
+        try:
+            return msgspec.convert(value, model), dropped
+        except msgspec.ValidationError as error:
+            misfit = read_error(error)
+            if not is_copy:
+                value, is_copy = copy.deepcopy(value), True
+            if _wrap_unknown(value, misfit):
+                continue
+            if misfit.place and may_drop(misfit.place) and _remove(value, misfit.place):
+                dropped.append(misfit)
+                continue
+            raise misfit from None
+    raise Misfit((), f"more than {MOST_REPAIRS} values do not fit")
+
+
+def read_error(error: msgspec.ValidationError) -> Misfit:
+    """Return what a validation error says, with the place as keys and indices.
+
+    The key of a mapping is not told: the place ends at the mapping then.
+    """
+    found = _WRONG.fullmatch(str(error))
+    assert found is not None  # noqa: S101 - it matches any text
+    place: list[str | int] = []
+    for name, index, key in _STEP.findall(found["path"] or ""):
+        if key:
+            break
+        place.append(name or int(index))
+    return Misfit(tuple(place), found["what"])
+
+
+def _wrap_unknown(value: Any, misfit: Misfit) -> bool:
+    """Put an object whose tag is unknown, and its neighbours with the same tag, into an `UnknownModel`."""
+    found = _UNKNOWN_TAG.fullmatch(misfit.what)
+    if not found or len(misfit.place) < 2 or found["tag"] == UNKNOWN:  # without a place it is the model's own tag
+        return False
+    *path, last, field = misfit.place
+    around = _at(value, path)
+    tag = _at(around, (last, field))
+    keys = [i for i, item in enumerate(around) if _has(item, field, tag)] if isinstance(around, list) else [last]
+    for key in keys:
+        around[key] = {field: UNKNOWN, "raw": around[key]}
+    return True
+
+
+def _has(item: Any, field: Any, tag: Any) -> bool:
+    return isinstance(item, dict) and item.get(field) == tag
+
+
+def _remove(value: Any, place: Place) -> bool:
+    try:
+        del _at(value, place[:-1])[place[-1]]
+    except (LookupError, TypeError):
+        return False  # a missing field, say
+    return True
+
+
+def _at(value: Any, place: Sequence[str | int]) -> Any:
+    for step in place:
+        value = value[step]
+    return value
