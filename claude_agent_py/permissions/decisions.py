@@ -8,12 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel
 
-from claude_agent_py.wire.base import JSONObject, dump
+from claude_agent_py.wire.base import JSONObject, WireModel, dump
+from claude_agent_py.wire.fitting import Misfit, fit
 from claude_agent_py.wire.permissions import PermissionAllowReply, PermissionDenyReply, PermissionUpdate
-
-_UPDATES: TypeAdapter[list[Any]] = TypeAdapter(list[PermissionUpdate], config={"defer_build": True})
 
 NO_REASON = "The user denied this."
 
@@ -22,7 +21,7 @@ NO_REASON = "The user denied this."
 class Allow:
     """Let the tool run."""
 
-    updated_input: BaseModel | Mapping[str, Any] | None = None
+    updated_input: WireModel | BaseModel | Mapping[str, Any] | None = None
     """Run it with this input instead: a dict, or the tool's model. None keeps the input as it is. The CLI compares it
     with no rule any more: a deny rule does not hold for it. An empty dict is no answer, unless the input was empty."""
     updated_permissions: Sequence[PermissionUpdate | Mapping[str, Any]] = ()
@@ -78,13 +77,14 @@ def _permission(decision: Allow, suggestions: Sequence[Mapping[str, Any]]) -> JS
 
 def _updates(updates: Sequence[Any], suggestions: Sequence[Mapping[str, Any]]) -> list[Any]:
     try:
-        read = _UPDATES.validate_python([dump(one) if isinstance(one, BaseModel) else one for one in updates])
-    except (ValidationError, TypeError):
-        raise ValueError("updated_permissions is a list of permission updates") from None
+        plain = [dump(one) if isinstance(one, WireModel) else one for one in updates]
+        read, _ = fit(list[PermissionUpdate], plain)
+    except (Misfit, TypeError):
+        raise ValueError("updated_permissions must be a list of permission updates") from None
     for update in read:
         if update.problem is not None and dump(update) not in suggestions:
             raise ValueError(f"the CLI would drop an update of updated_permissions: {update.problem}")
-    return read
+    return list(read)
 
 
 def json_object(name: str, value: Any) -> JSONObject:
@@ -93,7 +93,9 @@ def json_object(name: str, value: Any) -> JSONObject:
     Raises:
         ValueError: It is neither, or holds what is no JSON.
     """
-    content = dump(value) if isinstance(value, BaseModel) else value
+    if isinstance(value, BaseModel):
+        value = value.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    content = dump(value) if isinstance(value, WireModel) else value
     if not isinstance(content, Mapping):
         raise ValueError(f"{name} is a dict or a model, not {describe(value)}")
     try:

@@ -10,14 +10,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
-
 from claude_agent_py.protocol.handlers import HandlerContext
 from claude_agent_py.wire.asks import CanUseToolRequest, MatchedAskRule, MCPServerProvenance
-from claude_agent_py.wire.permissions import PermissionUpdate
+from claude_agent_py.wire.base import WireModel
+from claude_agent_py.wire.fitting import Misfit, fit
+from claude_agent_py.wire.permissions import PermissionUpdate, UnknownPermissionUpdate
 from claude_agent_py.wire.tools.registry import typed_input
-
-_UPDATE: TypeAdapter[Any] = TypeAdapter(PermissionUpdate, config={"defer_build": True})
 
 
 def _nobody(waiting: bool) -> None:
@@ -66,7 +64,7 @@ class PermissionRequest:
         return self.wire.input
 
     @cached_property
-    def input(self) -> BaseModel | dict[str, Any]:
+    def input(self) -> WireModel | dict[str, Any]:
         """The input as the tool's model (`BashInput`, ...); the dict where there is none that it fits."""
         return typed_input(self.tool_name, self.raw_input)
 
@@ -138,11 +136,10 @@ class PermissionRequest:
 
 def _update(data: dict[str, Any]) -> Any:
     try:
-        return _UPDATE.validate_python(data)
-    except ValidationError:
-        from claude_agent_py.wire.permissions import UnknownPermissionUpdate
-
-        return UnknownPermissionUpdate.model_construct(_fields_set=set(data), **data)
+        update, _ = fit(PermissionUpdate, data)
+        return update
+    except Misfit:
+        return UnknownPermissionUpdate(raw=data)
 
 
 def displayable(text: str, limit: int = 2000) -> str:

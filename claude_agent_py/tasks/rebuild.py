@@ -102,7 +102,7 @@ def _after(task: RecordedTask, record: TaskRecord) -> RecordedTask:
         status=status,
         summary=record.summary or task.summary,
         failure_reason=record.failure_reason if status.is_terminal else None,
-        usage=TaskUsage.model_validate(usage) if usage else task.usage,
+        usage=TaskUsage(**usage) if usage else task.usage,
         created_at=record.at if task.created_at is None else task.created_at,
         ended_at=record.at if status.is_terminal else None,
         **named,

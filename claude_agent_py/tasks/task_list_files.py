@@ -10,9 +10,8 @@ import os
 import re
 from typing import Final, TypeVar
 
-from pydantic import ValidationError
-
 from claude_agent_py.tasks.output_file import read_bytes
+from claude_agent_py.wire.fitting import fit
 from claude_agent_py.wire.tools.task_list import TaskDetails
 
 _NOT_IN_NAME: Final = re.compile(r"[^A-Za-z0-9_-]")
@@ -51,6 +50,6 @@ def _item_ids(directory: str) -> list[str]:
 def _read_item(path: str, model: type[ItemT]) -> ItemT | None:
     try:
         data, size = read_bytes(path, tail_bytes=_MAX_ITEM_BYTES)
-        return model.model_validate(json.loads(data)) if size <= _MAX_ITEM_BYTES else None
-    except (OSError, ValueError, ValidationError):  # being written, or of another version
+        return fit(model, json.loads(data))[0] if size <= _MAX_ITEM_BYTES else None
+    except (OSError, ValueError):  # being written, or of another version
         return None

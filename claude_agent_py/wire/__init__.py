@@ -14,14 +14,12 @@ from claude_agent_py.lazy_names import loader
 
 if TYPE_CHECKING:
     from claude_agent_py.wire.asks import *  # noqa: F403
-    from claude_agent_py.wire.bodies import *  # noqa: F403
     from claude_agent_py.wire.catalog import *  # noqa: F403
     from claude_agent_py.wire.codec import *  # noqa: F403
     from claude_agent_py.wire.content import *  # noqa: F403
     from claude_agent_py.wire.control import *  # noqa: F403
     from claude_agent_py.wire.frames import *  # noqa: F403
     from claude_agent_py.wire.initialize import *  # noqa: F403
-    from claude_agent_py.wire.internal import *  # noqa: F403
     from claude_agent_py.wire.messages import *  # noqa: F403
     from claude_agent_py.wire.notices import *  # noqa: F403
     from claude_agent_py.wire.occasional import *  # noqa: F403
@@ -91,16 +89,6 @@ _NAMES = {
         PromptSuggestionMessage ConversationResetMessage ActiveGoal ActiveGoalMessage
         AutocompactStateMessage
     """,
-    "internal": """
-        ModelFallbackMessage ModelConsentFallbackMessage SessionTitleChangedMessage SessionMetadataMessage
-        PostTurnSummaryMessage TaskSummaryMessage TurnDurationMessage TurnPreemptedMessage
-        AgentsKilledMessage ScheduledTaskFireMessage TaskListStatus TaskListStatusesMessage
-        PermissionCheckStatusMessage PermissionRetryMessage StopHookInfo StopHookSummaryMessage
-        MemorySavedMessage InstructionSizeWarningMessage AwaySummaryMessage ThinkingMessage APIErrorMessage
-        FileSnapshotMessage MissingAttachment FileAttachmentsMissingMessage ShellCwdMessage
-        VCSStateChangedMessage CodeChangePublishedMessage PerTurnEffortChangedMessage PeerMessageHoldMessage
-        InheritedAsksSettledMessage LateAllowNotRunMessage
-    """,
     "usage": """
         FastModeState RateLimitStatus RateLimitType CacheCreation ServerToolUsage OutputTokensDetails Usage
         ModelUsage SubagentRequests SubagentKills SubagentRefusals SubagentStats RateLimitInfo
@@ -118,9 +106,6 @@ _NAMES = {
     "control": """
         RequestFromCLI UnknownControlRequest ControlRequestBody ControlRequest ControlSuccess ControlFailure
         ControlResponse ControlCancelRequest KeepAlive UpdateEnvironmentVariables ControlFrame
-    """,
-    "bodies": """
-        KnownControlRequest KNOWN_CONTROL_REQUESTS
     """,
     "requests": """
         HookCallbackMatcher InitializeRequest InterruptRequest EndSessionRequest RenameSessionRequest

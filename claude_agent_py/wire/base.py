@@ -36,7 +36,6 @@ else:
             return Annotated[str, words]
 
 
-@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
 class _ModelType(msgspec.StructMeta):
     """Makes models: every field is a keyword, and the last `ClassVar` with a text is the tag."""
 
@@ -50,14 +49,16 @@ class _ModelType(msgspec.StructMeta):
 
 
 def _annotations(namespace: dict[str, Any]) -> Mapping[str, Any]:
-    if sys.version_info < (3, 14):
-        return namespace.get("__annotations__", {})
-    import annotationlib  # type: ignore[import-not-found, unused-ignore]  # new in 3.14
+    if sys.version_info >= (3, 14):  # a class has a function that makes them
+        import annotationlib
 
-    annotate = annotationlib.get_annotate_from_class_namespace(namespace)
-    return annotationlib.call_annotate_function(annotate, annotationlib.Format.FORWARDREF) if annotate else {}
+        annotate = annotationlib.get_annotate_from_class_namespace(namespace)
+        return annotationlib.call_annotate_function(annotate, annotationlib.Format.FORWARDREF) if annotate else {}
+    annotations: Mapping[str, Any] = namespace.get("__annotations__", {})
+    return annotations
 
 
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
 class WireModel(
     Struct, metaclass=_ModelType, frozen=True, omit_defaults=True, repr_omit_defaults=True, gc=False
 ):  # gc=False: values that hold no cycle; a session holds many thousands
@@ -66,8 +67,7 @@ class WireModel(
     @property
     def raw(self) -> JSONObject:
         """The object as a dict, by the names of the wire."""
-        raw: JSONObject = msgspec.to_builtins(self)
-        return raw
+        return dump(self)
 
     def replace(self, **changes: Any) -> Self:
         """Return a copy with other values; `changes` go by the names used here."""
@@ -110,9 +110,9 @@ class FrameModel(DiscreetModel):
     def raw(self) -> JSONObject:
         """The object as it came, with the fields that its model does not know, at any depth."""
         source = self._source
-        raw: JSONObject = (
-            msgspec.json.decode(source) if type(source) is bytes else source or msgspec.to_builtins(self._alone())
-        )
+        if source is None:
+            return dump(self)
+        raw: JSONObject = msgspec.json.decode(source) if type(source) is bytes else source
         return raw
 
     def replace(self, **changes: Any) -> Self:
@@ -120,7 +120,7 @@ class FrameModel(DiscreetModel):
         changed = msgspec.structs.replace(self, **changes, _source=None)
         if self._source is not None:
             names = dict(zip(self.__struct_fields__, self.__struct_encode_fields__, strict=True))
-            values = msgspec.to_builtins(changed)
+            values = dump(changed)
             keep_source(changed, "_source", self.raw | {names[name]: values.get(names[name]) for name in changes})
         return changed
 
@@ -128,13 +128,35 @@ class FrameModel(DiscreetModel):
         return self if self._source is None else msgspec.structs.replace(self, _source=None)
 
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and WireModel.__eq__(self._alone(), other._alone())  # type: ignore[attr-defined]
+        return type(self) is type(other) and WireModel.__eq__(self._alone(), other._alone())
 
     def __hash__(self) -> int:
         return hash((type(self), getattr(self, "uuid", None)))
 
     def __repr__(self) -> str:
         return DiscreetModel.__repr__(self._alone())
+
+
+def dump(model: WireModel) -> JSONObject:
+    """Return the JSON object of a model: names of the wire, the fields that have a value, the tags.
+
+    A model that was decoded gives back what came.
+    """
+    if isinstance(model, FrameModel) and model._source is not None:
+        return model.raw
+    value: JSONObject = _unwrap(msgspec.to_builtins(model))
+    return {"type": "system", **value} if getattr(model, "type", "") == "system" else value
+
+
+def _unwrap(value: Any) -> Any:
+    """Put what stands in the place of an unknown object back as it came."""
+    if isinstance(value, list):
+        return [_unwrap(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if UNKNOWN in (value.get("type"), value.get("subtype")) and isinstance(value.get("raw"), dict):
+        return value["raw"]
+    return {key: _unwrap(item) for key, item in value.items()}
 
 
 keep_source = msgspec.structs.force_setattr

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
-from claude_agent_py.wire.base import UNKNOWN, FrameModel, WireModel, keep_source
+from claude_agent_py.wire.base import FrameModel, WireModel, dump, keep_source
 from claude_agent_py.wire.fitting import Misfit, Place, fit
 from claude_agent_py.wire.frames import MODELS, SYSTEM_MODELS, Frame, model_of
 from claude_agent_py.wire.unknown import MalformedFrame, UnknownMessage
@@ -71,11 +71,11 @@ def decode(line: bytes | str) -> Frame:
     try:
         head = _read_head(line)
         model: Any = SYSTEM_MODELS[head.subtype] if head.type == "system" else MODELS[head.type]  # type: ignore[index]
-        frame: Frame = (_readers.get(model) or _reader(model))(line)
+        frame: Any = (_readers.get(model) or _reader(model))(line)
     except (ValueError, LookupError, RecursionError):
         return _decode_carefully(line)
     keep_source(frame, "_source", line)
-    return frame
+    return frame  # type: ignore[no-any-return]
 
 
 def encode(frame: Frame | WireModel) -> bytes:
@@ -95,24 +95,7 @@ def encode(frame: Frame | WireModel) -> bytes:
         return _as_one_line(source.strip()) if isinstance(source, bytes) else encode_json(source)
     if not isinstance(frame, WireModel):
         raise TypeError(f"encode() takes a frame, not {type(frame).__name__}; for any JSON value, use encode_json()")
-    return encode_json(to_json(frame))
-
-
-def to_json(model: WireModel) -> dict[str, Any]:
-    """Return the JSON object of a model: names of the wire, the fields that have a value, the tags."""
-    value = _unwrap(msgspec.to_builtins(model))
-    return {"type": "system", **value} if getattr(model, "type", "") == "system" else value
-
-
-def _unwrap(value: Any) -> Any:
-    """Put what stands in the place of an unknown object back as it came."""
-    if isinstance(value, list):
-        return [_unwrap(item) for item in value]
-    if not isinstance(value, dict):
-        return value
-    if UNKNOWN in (value.get("type"), value.get("subtype")) and isinstance(value.get("raw"), dict):
-        return value["raw"]
-    return {key: _unwrap(item) for key, item in value.items()}
+    return encode_json(dump(frame))
 
 
 _strict_json: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
@@ -135,7 +118,8 @@ def prepare(*models: type) -> None:
 
 
 def _reader(model: type) -> Callable[[bytes], Any]:
-    reader = _readers[model] = msgspec.json.Decoder(model).decode
+    reader: Callable[[bytes], Any] = msgspec.json.Decoder(model).decode
+    _readers[model] = reader
     return reader
 
 
@@ -166,6 +150,7 @@ def _decode_carefully(line: bytes) -> Frame:
 def _fit_frame(model: type, line: bytes, raw: dict[str, Any], sane: bytes) -> Frame:
     may_drop = _is_no_verdict if raw["type"] == "result" else _is_reported
     try:
+        frame: Any
         frame, dropped = fit(model, msgspec.json.decode(sane), may_drop=may_drop)
     except Misfit as error:
         return MalformedFrame(line, str(error), raw, error.place)
@@ -174,7 +159,7 @@ def _fit_frame(model: type, line: bytes, raw: dict[str, Any], sane: bytes) -> Fr
     for left_out in dropped:
         logger.warning("a field of a %s frame does not fit and was left out: %s", raw["type"], left_out)
     keep_source(frame, "_source", sane.rstrip(b"\n"))
-    return frame  # type: ignore[return-value]
+    return frame  # type: ignore[no-any-return]
 
 
 def _is_reported(place: Place) -> bool:

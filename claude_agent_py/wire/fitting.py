@@ -8,11 +8,11 @@ of the first, leaves out the second, and raises for the third.
 import copy
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, overload
 
 import msgspec
 
-from claude_agent_py.wire.base import UNKNOWN
+from claude_agent_py.wire.base import UNKNOWN, WireModel
 
 Model = TypeVar("Model")
 Place = tuple[str | int, ...]
@@ -39,9 +39,15 @@ class Misfit(ValueError):
         super().__init__(f"{'.'.join(map(str, place))}: {what}" if place else what)
 
 
+@overload
 def fit(
-    model: type[Model], value: Any, *, may_drop: Callable[[Place], bool] = lambda place: False
-) -> tuple[Model, Sequence[Misfit]]:
+    model: type[Model], value: Any, *, may_drop: Callable[[Place], bool] = ...
+) -> tuple[Model, Sequence[Misfit]]: ...
+@overload
+def fit(model: Any, value: Any, *, may_drop: Callable[[Place], bool] = ...) -> tuple[Any, Sequence[Misfit]]: ...
+def fit(
+    model: Any, value: Any, *, may_drop: Callable[[Place], bool] = lambda place: False
+) -> tuple[Any, Sequence[Misfit]]:
     """Return the model of a JSON value, and what was left out of it.
 
     Args:
@@ -69,6 +75,19 @@ def fit(
                 continue
             raise misfit from None
     raise Misfit((), f"more than {MOST_REPAIRS} values do not fit")
+
+
+def check(model: WireModel) -> None:
+    """Check the values of a model that was made here: unlike a decoded one, nothing has looked at them.
+
+    Raises:
+        Misfit: A value has another type than its field.
+    """
+    fit(type(model), msgspec.to_builtins(model, enc_hook=_refuse))
+
+
+def _refuse(value: Any) -> Any:
+    raise Misfit((), f"a value of type {type(value).__name__} is not JSON")
 
 
 def read_error(error: msgspec.ValidationError) -> Misfit:

@@ -49,6 +49,9 @@ class SessionCronSummary(WireModel):
 class HookInput(FrameModel):
     """What every hook is told."""
 
+    hook_event_name: ClassVar[str]
+    """The name of the event."""
+
     session_id: str = ""
     transcript_path: str = ""
     cwd: str = ""
@@ -64,7 +67,10 @@ class HookInput(FrameModel):
 class UnknownHookInput(HookInput):
     """An event, or a shape of one, that this version does not know. All its fields are in `raw`."""
 
-    hook_event_name: str = ""
+    @property
+    def hook_event_name(self) -> str:  # type: ignore[override]
+        """The name of the event."""
+        return str(self.raw.get("hook_event_name", ""))
 
 
 class _ToolHookInput(HookInput):
