@@ -8,12 +8,12 @@ import logging
 from typing import TypeVar
 
 from claude_agent_py.errors import RemoteProtocolError
-from claude_agent_py.wire.base import JSONObject, WireModel, keep_source
+from claude_agent_py.wire.base import FrameModel, JSONObject, keep_source
 from claude_agent_py.wire.fitting import Misfit, fit
 
 logger = logging.getLogger("claude_agent_py")
 
-Reply = TypeVar("Reply", bound=WireModel)
+Reply = TypeVar("Reply", bound=FrameModel)
 
 
 def read_reply(model: type[Reply], subtype: str, payload: JSONObject) -> Reply:
@@ -28,7 +28,7 @@ def read_reply(model: type[Reply], subtype: str, payload: JSONObject) -> Reply:
     except (Misfit, RecursionError) as error:
         problem = f"the reply to {subtype!r} cannot be read: {error}; `raw` has what the CLI sent"
     else:
-        if not dropped or len(dropped) < len(payload):
+        if not payload or sum(len(misfit.place) == 1 for misfit in dropped) < len(payload):
             for misfit in dropped:
                 logger.debug("the reply to %r does not fit %s: %s", subtype, model.__name__, misfit)
             keep_source(reply, "_source", payload)

@@ -73,6 +73,22 @@ class WireModel(
         """Return a copy with other values; `changes` go by the names used here."""
         return msgspec.structs.replace(self, **changes)
 
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
+        """Let a pydantic model have a wire model as a field."""
+        from pydantic_core import core_schema
+
+        return core_schema.no_info_plain_validator_function(
+            cls._validate, serialization=core_schema.plain_serializer_function_ser_schema(dump)
+        )
+
+    @classmethod
+    def _validate(cls, value: Any) -> Self:
+        try:
+            return value if isinstance(value, cls) else msgspec.convert(value, cls)
+        except msgspec.ValidationError as error:
+            raise ValueError(str(error)) from None
+
 
 class DiscreetModel(WireModel):
     """A JSON object with fields that may hold secrets, which its repr does not show."""

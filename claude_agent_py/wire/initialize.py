@@ -8,13 +8,13 @@ from typing import Literal
 
 from msgspec import field
 
-from claude_agent_py.wire.base import Number, Open, WireModel
+from claude_agent_py.wire.base import FrameModel, Number, Open
 from claude_agent_py.wire.catalog import AccountInfo, AgentInfo, ModelInfo, SlashCommand
 from claude_agent_py.wire.modes import PermissionMode
 from claude_agent_py.wire.usage import FastModeState
 
 
-class InitializeReply(WireModel):
+class InitializeReply(FrameModel):
     """What the CLI is, and what it has on offer."""
 
     commands: list[SlashCommand] = field(default_factory=list)

@@ -5,7 +5,8 @@ understand without a word and allows the call all the same, so `PermissionUpdate
 """
 
 import re
-from typing import Any, ClassVar, Literal, TypeAlias, get_args
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal, Self, TypeAlias, get_args
 
 from claude_agent_py.wire.base import CamelModel, Open, UnknownModel, WireModel
 from claude_agent_py.wire.modes import KnownPermissionMode as KnownPermissionMode
@@ -120,6 +121,10 @@ class UnknownPermissionUpdate(UnknownModel, tag_field="type"):
     def type(self) -> str:
         """The kind of the update; empty where it has none."""
         return str(self.raw.get("type", ""))
+
+    @classmethod
+    def _validate(cls, value: Any) -> Self:
+        return cls(raw=dict(value)) if isinstance(value, Mapping) else super()._validate(value)
 
     @property
     def problem(self) -> str | None:

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 
 from msgspec import field
 
-from claude_agent_py.wire.base import CamelModel, JSONObject, Number, Open, WireModel
+from claude_agent_py.wire.base import CamelModel, FrameModel, JSONObject, Number, Open, WireModel
 from claude_agent_py.wire.catalog import (
     AgentInfo,
     EffortLevel,
@@ -28,7 +28,7 @@ from claude_agent_py.wire.usage_reports import ExtraUsage, SessionUsage
 # The session ----------------------------------------------------------------------------------------------------------
 
 
-class InterruptReply(WireModel):
+class InterruptReply(FrameModel):
     """What an interrupt left."""
 
     still_queued: list[str] = field(default_factory=list)
@@ -39,14 +39,14 @@ class InterruptReply(WireModel):
     turn: Open[Literal["stopped", "idle", "spared"]] | None = None
 
 
-class CancelAsyncMessageReply(WireModel):
+class CancelAsyncMessageReply(FrameModel):
     """Whether the prompt was still in the queue."""
 
     cancelled: bool
     message_uuid: str | None = None
 
 
-class RewindFilesReply(CamelModel):
+class RewindFilesReply(FrameModel, rename="camel"):
     """What a rewind did, or (`dry_run`) would do."""
 
     can_rewind: bool
@@ -57,20 +57,20 @@ class RewindFilesReply(CamelModel):
     skipped_links: Number | None = None
 
 
-class SideQuestionReply(WireModel):
+class SideQuestionReply(FrameModel):
     """The answer to a side question."""
 
     response: str | None = None
     synthetic: bool | None = None
 
 
-class GenerateSessionTitleReply(WireModel):
+class GenerateSessionTitleReply(FrameModel):
     """The title that the model found; None when it was not asked."""
 
     title: str | None = None
 
 
-class ExportConversationReply(WireModel):
+class ExportConversationReply(FrameModel):
     """The conversation as text."""
 
     text: str
@@ -80,13 +80,13 @@ class ExportConversationReply(WireModel):
 # Tasks ----------------------------------------------------------------------------------------------------------------
 
 
-class BackgroundTasksReply(WireModel):
+class BackgroundTasksReply(FrameModel):
     """Whether the tool call was moved; None when all were asked for."""
 
     backgrounded: bool | None = None
 
 
-class GetTaskOutputReply(WireModel):
+class GetTaskOutputReply(FrameModel):
     """The end of a task's output, 8 KiB at most."""
 
     output: str
@@ -94,7 +94,7 @@ class GetTaskOutputReply(WireModel):
     truncated: bool = False
 
 
-class StartShellTaskReply(WireModel):
+class StartShellTaskReply(FrameModel):
     """The task that was started, or why none was."""
 
     status: Open[Literal["started", "denied"]]
@@ -105,19 +105,19 @@ class StartShellTaskReply(WireModel):
 # Model, permissions, settings -----------------------------------------------------------------------------------------
 
 
-class SetModelReply(WireModel):
+class SetModelReply(FrameModel):
     """The model that is used now."""
 
     model: str | None = None
 
 
-class SetPermissionModeReply(WireModel):
+class SetPermissionModeReply(FrameModel):
     """The mode that applies now."""
 
     mode: PermissionMode | None = None
 
 
-class ListModelsReply(WireModel):
+class ListModelsReply(FrameModel):
     """The models that can be chosen."""
 
     models: list[ModelInfo]
@@ -149,7 +149,7 @@ class WorkspaceDirectory(WireModel):
     source: str = ""
 
 
-class PermissionRulesState(CamelModel):
+class PermissionRulesState(FrameModel, rename="camel"):
     """All permission rules."""
 
     rules: list[PermissionRuleEntry] = field(default_factory=list)
@@ -160,7 +160,7 @@ class PermissionRulesState(CamelModel):
     withheld: bool | None = None
 
 
-class ListPermissionRulesReply(WireModel):
+class ListPermissionRulesReply(FrameModel):
     """All permission rules."""
 
     state: PermissionRulesState
@@ -181,7 +181,7 @@ class AppliedSettings(WireModel):
     advisor: str | None = None
 
 
-class GetSettingsReply(WireModel):
+class GetSettingsReply(FrameModel):
     """The settings that apply, and where they come from."""
 
     effective: JSONObject = field(default_factory=dict)
@@ -227,7 +227,7 @@ class HooksPolicy(CamelModel):
     policy_hook_count: Number = 0
 
 
-class GetHooksListingReply(CamelModel):
+class GetHooksListingReply(FrameModel, rename="camel"):
     """The hooks of the settings. Those of this library are not among them."""
 
     events: list[HookEventInfo] = field(default_factory=list)
@@ -354,7 +354,7 @@ class MessageBreakdown(CamelModel):
     attachments_by_type: list[NamedTokens] = field(default_factory=list)
 
 
-class ContextUsageReply(CamelModel):
+class ContextUsageReply(FrameModel, rename="camel"):
     """How full the context window is, in detail."""
 
     model: str = ""
@@ -380,7 +380,7 @@ class ContextUsageReply(CamelModel):
     api_usage: Usage | None = None
 
 
-class GetSessionCostReply(WireModel):
+class GetSessionCostReply(FrameModel):
     """What the session cost, as text for people."""
 
     text: str
@@ -415,7 +415,7 @@ class SubscriptionLimits(WireModel):
     extra_usage: ExtraUsage | None = None
 
 
-class GetUsageReply(WireModel):
+class GetUsageReply(FrameModel):
     """What the session cost, and where the subscription stands."""
 
     session: SessionUsage
@@ -426,7 +426,7 @@ class GetUsageReply(WireModel):
     """What the tokens of the last day and week went to."""
 
 
-class GetBinaryVersionReply(CamelModel):
+class GetBinaryVersionReply(FrameModel, rename="camel"):
     """Which version of the CLI this is."""
 
     version: str
@@ -447,13 +447,13 @@ class StatusSection(WireModel):
     rows: list[StatusRow] = field(default_factory=list)
 
 
-class GetStatusReply(WireModel):
+class GetStatusReply(FrameModel):
     """What `/status` shows."""
 
     sections: list[StatusSection]
 
 
-class GetPlanReply(WireModel):
+class GetPlanReply(FrameModel):
     """The plan that the agent wrote."""
 
     exists: bool
@@ -464,13 +464,13 @@ class GetPlanReply(WireModel):
 # MCP servers ----------------------------------------------------------------------------------------------------------
 
 
-class MCPStatusReply(CamelModel):
+class MCPStatusReply(FrameModel, rename="camel"):
     """How the MCP servers are."""
 
     mcp_servers: list[MCPServerStatus]
 
 
-class MCPSetServersReply(WireModel):
+class MCPSetServersReply(FrameModel):
     """What became of the servers."""
 
     added: list[str] = field(default_factory=list)
@@ -479,7 +479,7 @@ class MCPSetServersReply(WireModel):
     """By server."""
 
 
-class MCPCallReply(CamelModel):
+class MCPCallReply(FrameModel, rename="camel"):
     """What the tool gave."""
 
     content: Any = None
@@ -499,7 +499,7 @@ class MCPResourceContent(CamelModel):
     meta: JSONObject | None = field(default=None, name="_meta")
 
 
-class MCPReadResourceReply(WireModel):
+class MCPReadResourceReply(FrameModel):
     """A resource of an MCP server."""
 
     contents: list[MCPResourceContent]
@@ -508,7 +508,7 @@ class MCPReadResourceReply(WireModel):
 # Files, plugins, skills -----------------------------------------------------------------------------------------------
 
 
-class ReadFileReply(CamelModel):
+class ReadFileReply(FrameModel, rename="camel"):
     """A file, or its head."""
 
     contents: str
@@ -527,7 +527,7 @@ class DirectoryEntry(CamelModel):
     is_symlink: bool | None = None
 
 
-class ListDirectoryReply(CamelModel):
+class ListDirectoryReply(FrameModel, rename="camel"):
     """What is in a folder."""
 
     abs_path: str = ""
@@ -542,20 +542,20 @@ class FileSuggestion(WireModel):
     score: Number | None = None
 
 
-class FileSuggestionsReply(WireModel):
+class FileSuggestionsReply(FrameModel):
     """Paths that fit."""
 
     suggestions: list[FileSuggestion]
     cwd: str | None = None
 
 
-class RegisterRepoRootReply(WireModel):
+class RegisterRepoRootReply(FrameModel):
     """The folder that was added."""
 
     directory: str
 
 
-class SetCwdReply(WireModel):
+class SetCwdReply(FrameModel):
     """Whether the working folder was changed."""
 
     status: Open[Literal["ok", "needs_trust", "rejected"]]
@@ -576,7 +576,7 @@ class CacheImpact(WireModel):
     lsp_tool_change: Open[Literal["adds", "may-add", "removes", "may-remove"]] | None = None
 
 
-class ReloadPluginsReply(WireModel):
+class ReloadPluginsReply(FrameModel):
     """What is there after the reload."""
 
     commands: list[SlashCommand] = field(default_factory=list)
@@ -589,13 +589,13 @@ class ReloadPluginsReply(WireModel):
     cache_impact: CacheImpact | None = None
 
 
-class ReloadSkillsReply(WireModel):
+class ReloadSkillsReply(FrameModel):
     """The skills after the reload."""
 
     skills: list[SlashCommand]
 
 
-class ReloadOutputStylesReply(WireModel):
+class ReloadOutputStylesReply(FrameModel):
     """The output styles after the reload."""
 
     available_output_styles: list[str]

@@ -7,7 +7,7 @@ The twin is `inputs`.
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
@@ -23,7 +23,10 @@ def _plain(value: Any) -> Any:
     return value.model_dump(mode="json", by_alias=True, exclude_unset=True) if isinstance(value, BaseModel) else value
 
 
-ToolInputValue: TypeAlias = Annotated[dict[str, Any] | WireModel | BaseModel | None, BeforeValidator(_plain)]
+if TYPE_CHECKING:
+    ToolInputValue: TypeAlias = Mapping[str, Any] | WireModel | BaseModel | None
+else:
+    ToolInputValue = Annotated[dict[str, Any] | None, BeforeValidator(_plain)]
 """A tool's input: a dict, or its model (which becomes a dict)."""
 
 

@@ -5,9 +5,10 @@ of a tool's data. Both are views: they never fail. An unknown tool, or data of a
 CLI, an error text in place of a result), comes back as it is. A model's module is imported on first use.
 """
 
+import contextlib
 import importlib
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import msgspec
 
@@ -184,7 +185,7 @@ def typed_output(name: str, data: Any) -> Any:
 
 def _fit(module: str, model: str, data: Any) -> Any:
     kind = getattr(importlib.import_module(f"{__package__}.{module}"), model)
-    try:
-        return msgspec.convert(data, kind)
-    except (msgspec.ValidationError, RecursionError):
-        return data
+    for member in get_args(kind) or (kind,):
+        with contextlib.suppress(msgspec.ValidationError, RecursionError):
+            return msgspec.convert(data, member)
+    return data
