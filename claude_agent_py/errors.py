@@ -299,6 +299,14 @@ class RefusalError(RunError):
     """The model refused to answer."""
 
 
+class UnreadableResultError(RunError):
+    """The CLI ended the turn with a result that cannot be read. `raw` is the frame as it came."""
+
+    def __init__(self, message: str, *, raw: Any = None, result: "RunResult | None" = None) -> None:
+        self.raw = raw
+        super().__init__(message, result=result)
+
+
 class StructuredOutputError(RunError):
     """No structured output came, or it does not fit `output_type`."""
 

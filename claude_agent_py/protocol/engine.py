@@ -8,6 +8,7 @@ A driver feeds `receive_data` / `receive_eof` / `tick` and acts on the events th
 and nothing raises for what the CLI sends. Twin: `runtime/connection.py`, the driver.
 """
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
@@ -25,7 +26,7 @@ from claude_agent_py.protocol.events import (
 from claude_agent_py.protocol.lines import LineBuffer, OversizeLine
 from claude_agent_py.protocol.ports import TaskSink
 from claude_agent_py.protocol.requests import IncomingRequests, OutgoingRequests, PendingRequest
-from claude_agent_py.protocol.state import State, Step, advance
+from claude_agent_py.protocol.state import CAN_SEND, CLI_READS, State, Step, advance
 from claude_agent_py.protocol.turns import RunEnd, RunLimits, TurnRouter, Until
 from claude_agent_py.wire.codec import decode, encode, encode_json
 from claude_agent_py.wire.control import (
@@ -42,6 +43,11 @@ from claude_agent_py.wire.unknown import MalformedFrame
 UNSUPPORTED: Final = "unsupported_request"
 """The `error_code` of an answer to a request that this side does not know; what the CLI itself uses."""
 
+_QUESTION: Final = re.compile(rb'"type"\s*:\s*"control_request"')
+_REPLY: Final = re.compile(rb'"type"\s*:\s*"control_response"')
+_REQUEST_ID: Final = re.compile(rb'"request_id"\s*:\s*"([^"\\]*)"')
+"""Read the head of a line that was too long to keep: whoever asked has to be told."""
+
 
 class Engine:
     """The sans-IO half of a session. Not safe to use from several threads at once."""
@@ -52,7 +58,7 @@ class Engine:
         self._outgoing = OutgoingRequests()
         self._incoming = IncomingRequests()
         self._turns = TurnRouter(tasks)
-        self._state = State.OPEN
+        self._state = State.NEW
         self._to_send: list[bytes] = []
         self._asked = False
         """Whether a request of the CLI was settled since the last tick."""
@@ -68,6 +74,19 @@ class Engine:
     def state(self) -> State:
         """Where the connection stands."""
         return self._state
+
+    @property
+    def can_send(self) -> bool:
+        """Whether prompts and requests can be sent."""
+        return self._state in CAN_SEND
+
+    def advance(self, step: Step) -> None:
+        """Note what happened to the connection.
+
+        Raises:
+            LocalProtocolError: It cannot happen in this state.
+        """
+        self._state = advance(self._state, step)
 
     @property
     def turns(self) -> TurnRouter:
@@ -88,7 +107,7 @@ class Engine:
         rest = self._lines.end()
         if rest is not None:
             self._receive([rest], events, now)
-        self._state = advance(self._state, Step.END_OF_STREAM)
+        self.advance(Step.END_OF_STREAM)
         events += [RunEnded(end) for end in self._turns.close()]
         events.append(StreamEnded())
         return events
@@ -96,42 +115,60 @@ class Engine:
     def _receive(self, lines: Iterable[bytes | OversizeLine], events: list[Event], now: float) -> None:
         handlers, track, route = self._handlers, self._tasks.track, self._turns.route
         for line in lines:
-            if isinstance(line, OversizeLine):
-                problem = f"the line is {line.length} bytes long, more than limits.max_line_bytes; it was dropped"
-                self._on_message(MalformedFrame(line=line.head, error=problem), line.length, events, now)
+            if not line:
                 continue
-            frame = decode(line)
+            if type(line) is OversizeLine:
+                self._on_oversize(line, events, now)
+                continue
+            frame = decode(line)  # type: ignore[arg-type]  # it is bytes
             handler = handlers.get(type(frame))
             if handler is not None:
                 handler(frame, events, now)
                 continue
             track(frame, line)  # from here on as in `_on_message`, without the call: it is the way of nearly all lines
             runs, ended = route(frame, now)
-            events.append(MessageReceived(frame, runs, len(line), line))
+            events.append(MessageReceived(frame, runs, line))  # type: ignore[arg-type]
             if ended:
                 events += _ended(ended)
 
-    def _on_message(self, message: Any, size: int, events: list[Event], now: float, line: bytes = b"") -> None:
+    def _on_message(self, message: Any, line: bytes, events: list[Event], now: float) -> None:
         self._tasks.track(message, line)  # first, so that the router sees which tasks are live now
         runs, ended = self._turns.route(message, now)
-        events.append(MessageReceived(message, runs, size, line))
+        events.append(MessageReceived(message, runs, line))
         if ended:
             events += _ended(ended)
 
     def _on_malformed(self, frame: MalformedFrame, events: list[Event], now: float) -> None:
-        """Report the frame. A question is refused, a reply fails its request: nobody is to wait for nothing."""
+        """Report the frame. A question is refused, a reply fails its request, a result its run: no one waits for ever."""
         if not frame.line.strip():
             return  # an empty line means nothing
-        self._on_message(frame, len(frame.line), events, now)
+        self._on_message(frame, frame.line, events, now)
         match frame.raw:
             case {"type": "control_request", "request_id": str(request_id)}:
-                if self._incoming.accept(request_id):
-                    self.answer_error(request_id, f"malformed request: {frame.error}")
+                self._refuse(request_id, f"malformed request: {frame.error}")
             case {"type": "control_response", "response": {"request_id": str(request_id)}}:
-                request = self._outgoing.resolve(request_id)
-                if isinstance(request, PendingRequest):
-                    problem = f"malformed reply: {frame.error}"
-                    events.append(ReplyReceived(request_id, request.subtype, {}, problem))
+                self._fail_request(request_id, f"malformed reply: {frame.error}", events)
+            case {"type": "result"}:
+                events += _ended(self._turns.spoil(frame, now))
+
+    def _on_oversize(self, line: OversizeLine, events: list[Event], now: float) -> None:
+        """Report a line that was dropped. What it asked is refused, and what it answered has failed."""
+        problem = f"the line is {line.length} bytes long, more than limits.max_line_bytes; it was dropped"
+        self._on_message(MalformedFrame(line=line.head, error=problem), line.head, events, now)
+        found = _REQUEST_ID.search(line.head)
+        if found and _QUESTION.search(line.head):
+            self._refuse(found[1].decode(errors="replace"), problem)
+        elif found and _REPLY.search(line.head):
+            self._fail_request(found[1].decode(errors="replace"), problem, events)
+
+    def _refuse(self, request_id: str, problem: str) -> None:
+        if self._incoming.accept(request_id):
+            self.answer_error(request_id, problem)
+
+    def _fail_request(self, request_id: str, problem: str, events: list[Event]) -> None:
+        request = self._outgoing.resolve(request_id)
+        if isinstance(request, PendingRequest):
+            events.append(ReplyReceived(request_id, request.subtype, {}, problem))
 
     def _on_request(self, frame: ControlRequest, events: list[Event], now: float) -> None:
         if self._incoming.accept(frame.request_id):
@@ -158,8 +195,7 @@ class Engine:
     def inject(self, message: Any, now: float) -> list[Event]:
         """Take a message that this side made up (about a child agent) as if the CLI had sent it."""
         events: list[Event] = []
-        line = encode(message).removesuffix(b"\n")
-        self._on_message(message, len(line), events, now, line)
+        self._on_message(message, encode(message).removesuffix(b"\n"), events, now)
         return events
 
     # Control requests --------------------------------------------------------------------------------------------
@@ -171,7 +207,7 @@ class Engine:
             LocalProtocolError: Nothing can be sent any more.
             ValueError, TypeError: The fields are no JSON; nothing was sent.
         """
-        advance(self._state, Step.SEND)
+        self.advance(Step.SEND)
         request = self._outgoing.open(subtype, now=now, timeout=timeout)
         frame = {"type": "control_request", "request_id": request.request_id, "request": {"subtype": subtype, **fields}}
         try:
@@ -200,7 +236,7 @@ class Engine:
 
     def _respond(self, response: dict[str, Any]) -> bool:
         line = encode_json({"type": "control_response", "response": response})
-        if not self._settle(response["request_id"]) or self._state is not State.OPEN:
+        if not self._settle(response["request_id"]) or self._state not in CLI_READS:
             return False
         self._to_send.append(line)
         return True
@@ -213,7 +249,7 @@ class Engine:
 
     def open_run(self, run_id: int, until: Until, limits: RunLimits, now: float) -> None:
         """Begin a run; `send_prompt` and `seal_run` follow."""
-        advance(self._state, Step.SEND)
+        self.advance(Step.SEND)
         self._turns.open_run(run_id, until, limits, now)
 
     def send_prompt(self, run_id: int, prompt: UserMessage, now: float) -> bool:
@@ -223,7 +259,7 @@ class Engine:
             LocalProtocolError: Nothing can be sent any more.
             ValueError, TypeError: The prompt is no JSON; nothing was sent.
         """
-        advance(self._state, Step.SEND)
+        self.advance(Step.SEND)
         line = encode(prompt)
         if not prompt.uuid or not self._turns.add_prompt(run_id, prompt.uuid, now):
             return False
@@ -243,15 +279,6 @@ class Engine:
         return _ended(self._turns.settle(now))
 
     # Sending -----------------------------------------------------------------------------------------------------
-
-    def send(self, frame: Any) -> None:
-        """Send any other frame."""
-        advance(self._state, Step.SEND)
-        self._to_send.append(encode(frame))
-
-    def end_input(self) -> None:
-        """Say that we will send no more."""
-        self._state = advance(self._state, Step.END_INPUT)
 
     @property
     def has_data_to_send(self) -> bool:

@@ -13,10 +13,8 @@ class MessageReceived:
 
     message: Any
     runs: tuple[int, ...]
-    size: int
-    """The length of its line, in bytes."""
-    line: bytes = b""
-    """Its line, where decoding that gives the message again."""
+    line: bytes
+    """Its line; that of a frame that was too long, only its head."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,10 +39,10 @@ from claude_agent_py.wire.tasks import (
     TaskStartedMessage,
     TaskUpdatedMessage,
 )
-from claude_agent_py.wire.unknown import UnknownMessage
+from claude_agent_py.wire.unknown import MalformedFrame, UnknownMessage
 
 Until: TypeAlias = Literal["result", "idle"]
-EndReason: TypeAlias = Literal["result", "idle", "cancelled", "timeout", "closed"]
+EndReason: TypeAlias = Literal["result", "idle", "cancelled", "unreadable", "timeout", "closed"]
 TimeoutKind: TypeAlias = Literal["run", "first_message", "silence"]
 
 
@@ -68,6 +68,8 @@ class RunEnd:
     """The ids of the tasks that started in the run, or that their subagents started."""
     was_in_turn: bool = False
     """Whether the CLI was at work on one of its prompts."""
+    frame: MalformedFrame | None = None
+    """The result that cannot be read, when that is the reason."""
 
 
 Routing: TypeAlias = tuple[tuple[int, ...], tuple[RunEnd, ...]]
@@ -228,6 +230,16 @@ class TurnRouter:
                     run.heard = True
                     run.last_progress = now
         return runs, self._finished(now) if rule.may_end else ()
+
+    def spoil(self, frame: MalformedFrame, now: float) -> tuple[RunEnd, ...]:
+        """Take a result that cannot be read: the runs whose prompts it answers are over all the same."""
+        turn, self._turn = self._turn or _Turn(), None
+        prompts = dict.fromkeys((*_prompts_of(frame.raw), *turn.prompts, *turn.assumed))
+        owners = dict.fromkeys(owner for prompt in prompts if (owner := self._answer(prompt)) is not None)
+        ends = tuple(self._end(self._runs[owner], "unreadable", frame=frame) for owner in owners)
+        for end in ends:
+            self.drop_run(end.run_id)
+        return ends + self._finished(now)
 
     def settle(self, now: float) -> tuple[RunEnd, ...]:
         """Look again for runs that are over: tasks may have ended without a message."""
@@ -436,8 +448,10 @@ class TurnRouter:
             return self._end(run, "result")
         return self._end(run, "idle") if self.is_idle(now) else None
 
-    def _end(self, run: _Run, reason: EndReason, kind: TimeoutKind | None = None, limit: float | None = None) -> RunEnd:
-        return RunEnd(run.run_id, reason, kind, limit, frozenset(run.tasks), run.run_id in self.turn_runs)
+    def _end(self, run: _Run, reason: EndReason, **how: Any) -> RunEnd:
+        return RunEnd(
+            run.run_id, reason, tasks=frozenset(run.tasks), was_in_turn=run.run_id in self.turn_runs, **how
+        )
 
     def is_idle(self, now: float) -> bool:
         """Tell whether the session is: no turn, no live task, no question open, and no follow-up turn due.
@@ -488,10 +502,17 @@ class TurnRouter:
         if self._turn is None:
             self._follow_ups.give_up(now)
         late = [(run, d) for run in self._runs.values() if (d := self._deadline(run)) and d[0] <= now]
-        ends = tuple(self._end(run, "timeout", kind, limit) for run, (_, kind, limit) in late)
+        ends = tuple(self._end(run, "timeout", kind=kind, limit=limit) for run, (_, kind, limit) in late)
         for end in ends:
             self.drop_run(end.run_id)
         return ends + self._finished(now)
+
+
+def _prompts_of(raw: Any) -> Iterable[str]:
+    """Return the prompts that a result names, as far as that can be read."""
+    named = raw.get("user_message_uuids")
+    prompts = [*(named if isinstance(named, list) else ()), raw.get("user_message_uuid")]
+    return [prompt for prompt in prompts if isinstance(prompt, str)]
 
 
 def _task_of(message: Any) -> str | None:

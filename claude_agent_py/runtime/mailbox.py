@@ -1,7 +1,7 @@
-"""Where messages wait for a reader who takes his time.
+"""Where messages wait for a reader who takes their time.
 
-The pump puts and never waits; memory stays bounded because what exceeds the limit goes to a temporary file, as wire
-lines, in order. Nothing is lost. One reader at a time.
+The pump puts and never waits. Memory stays bounded, because what exceeds the limit goes to a temporary file, as wire
+lines, in order; nothing is lost. One reader at a time.
 """
 
 from collections import deque
@@ -16,8 +16,7 @@ from claude_agent_py.runtime.spill import Spill
 from claude_agent_py.wire.codec import decode
 
 DECODED_BYTES: Final = 1024 * 1024
-"""How much waits as messages, by the length of their lines; what comes then waits as lines. A line takes a tenth of the
-memory of its message, and none of the garbage collector's time."""
+"""How much waits as messages, by the length of their lines; what comes then waits as lines, which take less memory."""
 
 TURN: Final = 0.005
 """How long one reader may take messages that are there already before the others have their turn, in seconds."""
@@ -33,11 +32,12 @@ class Mailbox:
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         self._held: deque[tuple[Any, int]] = deque()
+        """Messages, or their lines, with the length of the line."""
         self._held_bytes = 0
         self._spill: Spill | None = None
         self._taken = 0
         """How many of those on disk were read."""
-        self._ended = False
+        self._is_closed = False
         self._wakeup: anyio.Event | None = None
         self._is_waiting = False
         self._has_reader = False
@@ -46,17 +46,18 @@ class Mailbox:
     def __len__(self) -> int:
         return len(self._held) + (len(self._spill) - self._taken if self._spill else 0)
 
-    def put(self, message: Any, size: int, line: bytes = b"") -> None:
-        """Add a message whose line was `size` bytes long. Never waits. Dropped once the mailbox has ended.
+    def put(self, message: Any, line: bytes) -> None:
+        """Add a message and its line. Never waits. Dropped once the mailbox is closed.
 
-        `line` is given where decoding it gives the message again: it waits in its place where much waits already, or
-        nobody reads yet.
+        The line waits in place of the message where much waits already, or nobody reads yet. It is empty where decoding
+        it would not give the message again.
         """
-        if self._ended:
+        if self._is_closed:
             return
+        size = len(line)
         if self._spill is None and self._held_bytes + size <= self._max_bytes:
             waits_long = not self._has_reader or self._held_bytes > DECODED_BYTES
-            self._held.append((line if line and waits_long else message, size))
+            self._held.append((line if waits_long and line else message, size))
             self._held_bytes += size
         else:
             if self._spill is None:
@@ -65,25 +66,25 @@ class Mailbox:
         if self._wakeup is not None:
             self._wake()
 
-    def put_local(self, thing: Any) -> None:
+    def announce(self, thing: Any) -> None:
         """Add something that did not come over the wire; it stays in memory, and may overtake what is on disk."""
-        if not self._ended:
+        if not self._is_closed:
             self._held.append((thing, 0))
             self._wake()
 
-    def end(self) -> None:
+    def close(self) -> None:
         """Say that no more will come: the reader ends after the last message."""
-        self._ended = True
+        self._is_closed = True
         self._wake()
 
     def discard(self) -> None:
         """Drop what waits, and whatever comes: nobody will read."""
-        self.end()
+        Mailbox.close(self)
         self._held.clear()
         self._drop_spill()
 
     def ready(self) -> Any | None:
-        """Take the next message, if it is at hand and the reader's turn is not over; else None: await `get`."""
+        """Return the next message if it is at hand and the reader's turn is not over; else None: await `get`."""
         if not self._held or monotonic() >= self._turn_ends:
             return None
         message, size = self._held.popleft()  # as in `_take`, without the call
@@ -91,10 +92,10 @@ class Mailbox:
         return decode(message) if type(message) is bytes else message
 
     async def get(self) -> Any:
-        """Give the next message. Cancelling is safe: no message is lost.
+        """Return the next message. Cancelling is safe: no message is lost.
 
         Raises:
-            StopAsyncIteration: The mailbox has ended.
+            StopAsyncIteration: The mailbox is closed and empty.
             LocalProtocolError: Somebody else is reading.
         """
         self._has_reader = True
@@ -102,7 +103,7 @@ class Mailbox:
             await checkpoint()
             self._turn_ends = monotonic() + TURN
         while not self._held and self._spill is None:
-            if self._ended:
+            if self._is_closed:
                 raise StopAsyncIteration
             await self._wait()
         return self._take()

@@ -1,0 +1,78 @@
+"""The session's end of a run: the messages that it brought so far, and how it ended.
+
+The session puts messages in and ends it; `Run`, the user's end, reads them out. Which message belongs to which run was
+decided by the router (`protocol/turns.py`), which knows a run by this object.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+
+from claude_agent_py.protocol.turns import RunEnd
+from claude_agent_py.runtime.mailbox import Mailbox
+from claude_agent_py.runtime.record import Record
+from claude_agent_py.wire.messages import ResultMessage
+from claude_agent_py.wire.stream import StreamEventMessage
+
+
+class RunMailbox(Mailbox):
+    """The messages of one run, for whoever iterates it, and all but the deltas once more for its result.
+
+    Args:
+        max_bytes: How many bytes of messages (as they were on the wire) may wait in memory, and be kept there.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        super().__init__(max_bytes)
+        self.prompts: list[str] = []
+        """The uuids of the prompts, in the order in which they were sent."""
+        self.messages = Record(max_bytes)
+        self.results: list[ResultMessage] = []
+        self.was_interrupted = False
+        self.sending = anyio.CancelScope()
+        """Where prompts are sent that come one by one; cancelled when the run is over."""
+        self.end: RunEnd | None = None
+        """How the CLI ended the run; None while it goes on, and where this side ended it."""
+        self.failure: Callable[[], BaseException] | None = None
+        """Makes the error of a run that did not come to its end, for each who is to be told."""
+        self.task_ids: frozenset[str] = frozenset()
+        """The tasks that belong to the run; set when it ends."""
+        self._over = anyio.Event()
+
+    def put(self, message: Any, line: bytes) -> None:
+        """Add a message and its line. Never waits."""
+        kind = type(message)
+        if kind is ResultMessage:
+            self.results.append(message)
+            self.messages.append(message, b"", len(line))
+        elif kind is not StreamEventMessage:
+            self.messages.append(message, line, len(line))
+        super().put(message, line)
+
+    def finish(
+        self, tasks: frozenset[str], end: RunEnd | None, failure: Callable[[], BaseException] | None = None
+    ) -> None:
+        """End the run. Idempotent: the first end counts."""
+        if not self.is_over:
+            self.task_ids, self.end, self.failure = tasks, end, failure
+            self.close()
+            self.sending.cancel()
+            self._over.set()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no more messages will come."""
+        return self._over.is_set()
+
+    async def wait(self) -> None:
+        """Wait until the run is over, however it ends. Any number of workers may wait; cancelling is safe."""
+        await self._over.wait()
+
+    @property
+    def own_result(self) -> ResultMessage | None:
+        """The result that answers the last of the run's prompts, or None while there is none."""
+        mine = set(self.prompts)
+        named = (r for r in reversed(self.results) if mine.intersection(r.prompt_uuids))
+        unnamed = (r for r in self.results if not r.prompt_uuids and not r.is_injected)
+        return next(named, None) or next(unnamed, None)
