@@ -44,7 +44,8 @@ class FakeCLI:
     `script` is what it does, in order: `steps`, bare frames and bytes to send, and lists of all that. At its end, the
     fake stays until its input ends, and then exits with 0, as the real one does.
 
-    Control requests that no step waits for are answered when they come: `initialize` with `initialize`, others with
+    Control requests that no step waits for are answered when they come: `initialize` as the real CLI does, with the
+    agents, hooks and in-process servers that it names, or with exactly `initialize` where that is given; others with
     `answers[subtype]` or `answers["*"]`, by default an empty success. An answer is `{"response": {...}}`,
     `{"error": "..."}` or `{}`; None leaves the request unanswered for ever.
 
@@ -64,10 +65,12 @@ class FakeCLI:
     ) -> None:
         self._steps = _flat(script)
         self._gates = list({id(step.gate): step.gate for step in self._steps if step.gate is not None}.values())
-        greeting = frames.initialize_response(claude_code_version=version) if initialize is None else initialize
+        greeting: JSONObject = {"response": frames.initialize_response(claude_code_version=version), "echo": True}
+        if initialize is not None:
+            greeting = {"response": initialize}
         self.scenario = {
             "steps": [self._as_json(step) for step in self._steps],
-            "answers": {"initialize": {"response": greeting}, "*": EMPTY_ANSWER} | dict(answers or {}),
+            "answers": {"initialize": greeting, "*": EMPTY_ANSWER} | dict(answers or {}),
             "version": version,
             "ignore_eof": ignore_eof,
             "ignore_sigterm": ignore_sigterm,
