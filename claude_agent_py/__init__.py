@@ -82,6 +82,9 @@ if TYPE_CHECKING:
     from claude_agent_py.runtime.listeners import (
         HandlerFailed as HandlerFailed,
     )
+    from claude_agent_py.runtime.message_types import (
+        RunMessage as RunMessage, SessionMessage as SessionMessage,
+    )
     from claude_agent_py.runtime.prompts import (
         Prompt as Prompt, PromptContent as PromptContent,
     )
@@ -332,6 +335,9 @@ _NAMES = {
     """,
     "runtime.listeners": """
         HandlerFailed
+    """,
+    "runtime.message_types": """
+        RunMessage SessionMessage
     """,
     # Options
     "options": """

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from claude_agent_py.permissions import Inbox
     from claude_agent_py.protocol.turns import Until
     from claude_agent_py.runtime.above import Above
-    from claude_agent_py.runtime.prompting import SessionMessage
+    from claude_agent_py.runtime.message_types import SessionMessage
     from claude_agent_py.runtime.prompts import Prompt
     from claude_agent_py.runtime.run import Run
     from claude_agent_py.runtime.session import Session, TasksAtClose

@@ -8,7 +8,7 @@ import inspect
 import logging
 from collections.abc import AsyncIterable, AsyncIterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 import anyio
 from pydantic import TypeAdapter
@@ -26,14 +26,9 @@ from claude_agent_py.runtime.run import InterruptReceipt, Run
 from claude_agent_py.tasks import Task, TaskManager
 
 if TYPE_CHECKING:
-    from claude_agent_py.hooks import HookRun
-    from claude_agent_py.runtime.listeners import HandlerFailed
+    from claude_agent_py.runtime.message_types import SessionMessage
     from claude_agent_py.runtime.subagents import Subagent
-    from claude_agent_py.wire.frames import Message
     from claude_agent_py.wire.messages import UserMessage
-    from claude_agent_py.wire.unknown import MalformedFrame
-
-    SessionMessage: TypeAlias = Message | MalformedFrame | HandlerFailed | HookRun
 
 logger = logging.getLogger("claude_agent_py")
 

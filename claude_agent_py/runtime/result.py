@@ -6,7 +6,7 @@ Owns how a result is put together from the messages of a run. Knows nothing of h
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
@@ -19,11 +19,8 @@ from claude_agent_py.wire.messages import AssistantMessage, ResultMessage
 from claude_agent_py.wire.usage import ModelUsage, PermissionDenial, Usage
 
 if TYPE_CHECKING:
+    from claude_agent_py.runtime.message_types import RunMessage
     from claude_agent_py.runtime.subagents import Subagent
-    from claude_agent_py.wire.frames import Message
-    from claude_agent_py.wire.unknown import MalformedFrame
-
-    RunMessage: TypeAlias = Message | MalformedFrame
 
 REPR_CHARS: Final = 80
 

@@ -11,21 +11,18 @@ from collections import deque
 from collections.abc import AsyncIterator, Generator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
 from claude_agent_py.errors import RunError, StructuredOutputError
 
 if TYPE_CHECKING:
     from claude_agent_py.runtime.feed import RunFeed
     from claude_agent_py.runtime.mailbox import Mailbox
+    from claude_agent_py.runtime.message_types import RunMessage
     from claude_agent_py.runtime.result import RunResult
     from claude_agent_py.runtime.subagents import Subagent
     from claude_agent_py.tasks import Task
     from claude_agent_py.tools.traffic import ToolCallRecord
-    from claude_agent_py.wire.frames import Message
-    from claude_agent_py.wire.unknown import MalformedFrame
-
-    RunMessage: TypeAlias = Message | MalformedFrame
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -49,15 +49,18 @@ class FakeCLI:
     `answers[subtype]` or `answers["*"]`, by default an empty success. An answer is `{"response": {...}}`,
     `{"error": "..."}` or `{}`; None leaves the request unanswered for ever.
 
+    A script may be one list: mypy takes a list of steps and frames in a variable for one of objects, which passes; an
+    item that is neither is a TypeError.
+
     `transport()` gives it as a `Transport`; `install()` writes it as a program. Each use plays the scenario from the
     start. Gates are shared by all.
     """
 
     def __init__(
         self,
-        *script: LooseStep,
-        initialize: JSONObject | None = None,
-        answers: Mapping[str, JSONObject | None] | None = None,
+        *script: "LooseStep | Sequence[object]",
+        initialize: Mapping[str, Any] | None = None,
+        answers: Mapping[str, object] | None = None,
         version: str = CLI_VERSION,
         ignore_eof: bool = False,
         ignore_sigterm: bool = False,
@@ -67,7 +70,7 @@ class FakeCLI:
         self._gates = list({id(step.gate): step.gate for step in self._steps if step.gate is not None}.values())
         greeting: JSONObject = {"response": frames.initialize_response(claude_code_version=version), "echo": True}
         if initialize is not None:
-            greeting = {"response": initialize}
+            greeting = {"response": dict(initialize)}
         self.scenario = {
             "steps": [self._as_json(step) for step in self._steps],
             "answers": {"initialize": greeting, "*": EMPTY_ANSWER} | dict(answers or {}),
@@ -292,15 +295,17 @@ class FakeTransport(Transport):
         changed.set()
 
 
-def _flat(script: Sequence[LooseStep]) -> list[Step]:
+def _flat(script: Sequence[object]) -> list[Step]:
     flat: list[Step] = []
     for loose in script:
         if isinstance(loose, Step):
             flat.append(loose)
         elif isinstance(loose, bytes):
             flat.append(steps.emit_raw(loose))
-        elif isinstance(loose, dict):
-            flat.append(steps.emit(loose))
-        else:
+        elif isinstance(loose, Mapping):
+            flat.append(steps.emit(dict(loose)))
+        elif isinstance(loose, Sequence) and not isinstance(loose, str):
             flat += _flat(loose)
+        else:
+            raise TypeError(f"a scenario is made of steps, frames, bytes and lists of them, not {loose!r}")
     return flat

@@ -20,7 +20,7 @@ from claude_agent_py.testing.gate import wait_in_thread
 from claude_agent_py.testing.messages_server import MessagesServer
 from claude_agent_py.testing.requests import RecordedRequest
 from claude_agent_py.testing.sandbox import Sandbox
-from claude_agent_py.testing.script import Answer, Failure, LooseAnswer, Reply, Script, as_answer
+from claude_agent_py.testing.script import Answer, AnyScript, Failure, LooseAnswer, Reply, as_answer
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 Match: TypeAlias = str | re.Pattern[str] | Callable[[RecordedRequest], bool]
 """Which conversation: a text that its opening prompt contains, a pattern found there, or a function."""
+
+PreparedScript: TypeAlias = Sequence[Answer] | Callable[[RecordedRequest], LooseAnswer]
 
 DEFAULT_REPLY = Reply("Done.")
 
@@ -48,25 +50,28 @@ class ScriptedModel:
     script from the start, also when two fit the same key; a subagent that fits none gets `Done.` each time.
     `sessions` does the same for main conversations, where several CLIs share one model; `main` answers the others.
 
+    The keys of `agents` and `sessions` are a `Match`, their values what `main` may be. A script with something in it
+    that no model can say is a TypeError at once.
+
     When a sequence has run out, `on_exhausted` decides: an answer to give from then on, or `"fail"`, which sends an
     error that the CLI does not repeat, so that the run ends with an error that says which script was too short.
     """
 
     def __init__(
         self,
-        main: Script | LooseAnswer = (),
+        main: AnyScript = (),
         *,
-        agents: Mapping[Match, Script | LooseAnswer] | None = None,
-        sessions: Mapping[Match, Script | LooseAnswer] | None = None,
-        side: Script | LooseAnswer = answer_side_request,
+        agents: Mapping[Any, object] | None = None,
+        sessions: Mapping[Any, object] | None = None,
+        side: AnyScript = answer_side_request,
         on_exhausted: LooseAnswer | Literal["fail"] = DEFAULT_REPLY,
         chars_per_token: float = 4.0,
     ) -> None:
         self._main = _Player("main", main)
         self._side = _Player("side", side)
         self._any_agent = _Player("agent", lambda _: DEFAULT_REPLY)
-        self._agents = dict(agents or {})
-        self._sessions = dict(sessions or {})
+        self._agents = _prepared(agents or {})
+        self._sessions = _prepared(sessions or {})
         self._by_conversation: dict[tuple[str, str], _Player] = {}
         self._on_exhausted: Answer | None = None if on_exhausted == "fail" else as_answer(on_exhausted)
         self._chars_per_token = chars_per_token
@@ -216,7 +221,7 @@ class ScriptedModel:
                 return self._in_conversation(request, request.session_id, self._sessions) or self._main
 
     def _in_conversation(
-        self, request: RecordedRequest, identity: str, scripts: "Mapping[Match, Script | LooseAnswer]"
+        self, request: RecordedRequest, identity: str, scripts: Mapping[Match, PreparedScript]
     ) -> "_Player | None":
         """Give the script of this conversation: the one it began with, else the first whose key fits."""
         known = self._by_conversation.get((request.conversation, identity))
@@ -224,7 +229,8 @@ class ScriptedModel:
             return known
         for match, script in scripts.items():
             if _fits(match, request):
-                return self._by_conversation.setdefault((request.conversation, identity), _Player(_name(match), script))
+                player = _Player(_name(match), script)
+                return self._by_conversation.setdefault((request.conversation, identity), player)
         return None
 
     def _exhausted(self, name: str) -> Answer:
@@ -236,10 +242,11 @@ class ScriptedModel:
 class _Player:
     """A script and how far it was played."""
 
-    def __init__(self, name: str, script: Script | LooseAnswer) -> None:
+    def __init__(self, name: str, script: object) -> None:
         self.name = name
-        self.function = script if callable(script) else None
-        self._left = iter([] if callable(script) else _answers(script))
+        prepared = _answers(script)
+        self.function = prepared if callable(prepared) else None
+        self._left = iter(()) if callable(prepared) else iter(prepared)
         self._refused: tuple[Answer, tuple[int, str]] | None = None
 
     def next(self, request: RecordedRequest) -> Answer | None:
@@ -257,7 +264,16 @@ def _broken(message: str) -> Failure:
     return Failure(HTTPStatus.GONE, message)
 
 
-def _answers(script: Sequence[LooseAnswer] | LooseAnswer) -> list[Answer]:
+def _prepared(scripts: Mapping[Any, object]) -> "dict[Match, PreparedScript]":
+    for match in scripts:
+        if not isinstance(match, str | re.Pattern) and not callable(match):
+            raise TypeError(f"a conversation is found by a text, a pattern or a function, not by {match!r}")
+    return {match: _answers(script) for match, script in scripts.items()}
+
+
+def _answers(script: object) -> "PreparedScript":
+    if callable(script):
+        return script
     if isinstance(script, str) or not isinstance(script, Sequence):
         return [as_answer(script)]
     return [as_answer(loose) for loose in script]
