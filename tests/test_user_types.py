@@ -75,8 +75,8 @@ FakeCLI(steps.turn("hello"), played, b"x")
 
 SIGNATURES = """
 from claude_agent_py import (
-    AssistantMessage, Client, Frame, HandlerFailed, HookRun, MalformedFrame, Message, RunMessage, SessionMessage, decode,
-    query,
+    AssistantMessage, Client, Frame, HandlerFailed, HookRun, MalformedFrame, Message, RunMessage, SessionMessage,
+    decode, query,
 )
 from claude_agent_py.wire import ContentBlock
 

@@ -15,7 +15,7 @@ from claude_agent_py.launch.install import platform_name
 from claude_agent_py.launch.locate import cache_folder, find_cli, read_version, require_version, search
 
 DEPENDENCIES = ("anyio", "pydantic", "typing-extensions")
-EXTRAS = {"trio": "trio", "rich": "cli", "mcp": "mcp", "docstring-parser": "tools", "pyyaml": "tools"}
+EXTRAS = {"trio": "trio", "rich": "cli", "mcp": "mcp", "pyyaml": "tools"}
 """Distributions that make more possible, and the extra that brings each."""
 
 VARIABLES = (

@@ -191,7 +191,7 @@ async def test_without_the_package_the_extra_is_named(monkeypatch: pytest.Monkey
 
     async def use(connected: Connected) -> None:
         reply = await connected.ask("ping")
-        assert "claude-agent-py[mcp]" in reply["error"]["message"]
+        assert "pip install mcp" in reply["error"]["message"]
 
     await with_server(use, server)
 
