@@ -108,6 +108,26 @@ def _demo(arguments: argparse.Namespace) -> int:
     return demo(live=arguments.live)
 
 
+# offline ----------------------------------------------------------------------------------------------------------
+
+
+def _offline_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--script",
+        metavar="FILE",
+        help="a Python file whose `script`, and `agents` for subagents, are what the model says, as for ScriptedModel "
+        "(default: it repeats what it is told)",
+    )
+    parser.add_argument("program", help="a .py file, or any command")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="for the program")
+
+
+def _offline(arguments: argparse.Namespace) -> int:
+    from claude_agent_py.cli.offline import run_offline
+
+    return run_offline([arguments.program, *arguments.arguments], arguments.script)
+
+
 # interactions and answer ------------------------------------------------------------------------------------------
 
 
@@ -147,6 +167,7 @@ COMMANDS = (
     Command("install-cli", "Fetch the Claude Code CLI into the cache folder.", _install_arguments, _install),
     Command("doctor", "Show what is installed, where the CLI was found, and what is missing.", _no_arguments, _doctor),
     Command("demo", "Watch two subagents and a shell command in the background, offline.", _demo_arguments, _demo),
+    Command("offline", "Run a program against a scripted model: no key, no network.", _offline_arguments, _offline),
     Command("interactions", "List what waits for a person in an inbox file.", _interactions_arguments, _interactions),
     Command("answer", "Answer one thing that waits in an inbox file.", _answer_arguments, _answer),
 )
