@@ -85,14 +85,14 @@ def _is_there(version: str, *, or_newer: bool) -> bool:
 # doctor -----------------------------------------------------------------------------------------------------------
 
 
-def _no_arguments(_: argparse.ArgumentParser) -> None:
-    pass
+def _doctor_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="for programs: all checks, with the fix for each problem")
 
 
-def _doctor(_: argparse.Namespace) -> int:
+def _doctor(arguments: argparse.Namespace) -> int:
     from claude_agent_py.cli.doctor import examine
 
-    return examine()
+    return examine(as_json=arguments.json)
 
 
 # demo -------------------------------------------------------------------------------------------------------------
@@ -165,7 +165,9 @@ def _answer(arguments: argparse.Namespace) -> int:
 
 COMMANDS = (
     Command("install-cli", "Fetch the Claude Code CLI into the cache folder.", _install_arguments, _install),
-    Command("doctor", "Show what is installed, where the CLI was found, and what is missing.", _no_arguments, _doctor),
+    Command(
+        "doctor", "Check what a first run needs, and say what to do where it is missing.", _doctor_arguments, _doctor
+    ),
     Command("demo", "Watch two subagents and a shell command in the background, offline.", _demo_arguments, _demo),
     Command("offline", "Run a program against a scripted model: no key, no network.", _offline_arguments, _offline),
     Command("interactions", "List what waits for a person in an inbox file.", _interactions_arguments, _interactions),
