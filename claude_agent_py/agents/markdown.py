@@ -92,7 +92,7 @@ def _yaml() -> Any:
     try:
         import yaml
     except ImportError as error:
-        raise ImportError('agent files need PyYAML: pip install pyyaml') from error
+        raise ImportError("agent files need PyYAML: pip install pyyaml") from error
     return yaml
 
 

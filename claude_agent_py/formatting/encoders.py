@@ -57,7 +57,7 @@ class YAMLEncoder:
         try:
             import yaml
         except ImportError as error:
-            raise ImportError('YAML needs PyYAML: pip install pyyaml') from error
+            raise ImportError("YAML needs PyYAML: pip install pyyaml") from error
         self._yaml = yaml
 
     def __repr__(self) -> str:

@@ -56,7 +56,7 @@ def require_package() -> None:
     try:
         import mcp  # noqa: F401 - asked whether it is there
     except ImportError as error:
-        raise OptionsError('it needs the mcp package: pip install mcp') from error
+        raise OptionsError("it needs the mcp package: pip install mcp") from error
 
 
 class PackageSession:
