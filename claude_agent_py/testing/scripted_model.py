@@ -12,7 +12,7 @@ import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, cast
 
 from anyio import CancelScope, to_thread
 
@@ -273,7 +273,7 @@ def _prepared(scripts: Mapping[Any, object]) -> "dict[Match, PreparedScript]":
 
 def _answers(script: object) -> "PreparedScript":
     if callable(script):
-        return script
+        return cast("Callable[[RecordedRequest], LooseAnswer]", script)
     if isinstance(script, str) or not isinstance(script, Sequence):
         return [as_answer(script)]
     return [as_answer(loose) for loose in script]
