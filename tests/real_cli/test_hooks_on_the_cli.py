@@ -331,11 +331,24 @@ async def test_a_matcher_selects_the_tool(tmp_path: Path) -> None:
     def counting(name: str) -> Any:
         return lambda input, context: counts.update([name])
 
-    patterns = ["Bash", "Bash|Read", "^Ba.*", "*", "", None, "Read", "Write , Bash"]
-    hooks = {"PreToolUse": [HookMatcher(pattern, counting(str(pattern))) for pattern in patterns]}
+    fitting = ["Bash", "Bash|Read", "^Ba.*", "*", "", None, "Write , Bash"]
+    fitting += [r"\x42[^\d]sh$", "^(?<tool>B)a(?:sh|d)", r"(?!R)\u0042\w{3}", "(?<=B)ash", r"\bBash\b"]
+    others = ["Read", "^(?!Bash)", r"Bash\S", "[^B]ash"]
+    hooks = [HookMatcher(pattern, counting(str(pattern))) for pattern in (*fitting, *others)]
+    for pattern in (
+        "Bash\\",
+        "[]B]ash",
+        r"\U00000042ash",
+        r"Bash\z",
+        "(?<=R)*Bash",
+        "(?i)bash",
+    ):
+        hooks.append(HookMatcher(None, counting(pattern)))
+        hooks[-1].pattern = pattern  # past the check: this is why it is there
     with ScriptedModel([shell("true"), text("done")]) as model:
-        await go(model.options(cwd=tmp_path, permission_mode="bypassPermissions", hooks=hooks))
-    assert set(counts) == {"Bash", "Bash|Read", "^Ba.*", "*", "", "None", "Write , Bash"}
+        options = model.options(cwd=tmp_path, permission_mode="bypassPermissions", hooks={"PreToolUse": hooks})
+        await go(options)
+    assert set(counts) == {str(pattern) for pattern in fitting}
 
 
 async def test_a_hook_in_the_shape_of_the_official_sdk_works(tmp_path: Path) -> None:
