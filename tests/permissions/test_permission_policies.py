@@ -170,7 +170,7 @@ async def test_outside_is_denied_whatever_way_it_is_written(repo: Path, parts: t
     assert str(repo) in answer.message
 
 
-@pytest.mark.parametrize("path", ["a.txt", "~/x", "", None, 3, "/\0", "../x"])
+@pytest.mark.parametrize("path", ["a.txt", "~/x", "", None, 3, "/\0", "/\ud800", "../x"])
 async def test_a_path_that_is_not_absolute_is_denied(repo: Path, path: Any) -> None:
     assert isinstance(await opinion(within(repo), "Read", {"file_path": path}, cwd=str(repo)), Deny)
 

@@ -85,6 +85,8 @@ ROWS = [
     read("<repo>/u\u0308.txt", "inside"),  # nothing is normalised: the composed name is a link to the outside
     read("<repo>/\xfc.txt", "outside"),
     read("<repo>/Shot 1.00 PM.png", None),  # finds the name with U+202F, and refuses a link there by itself
+    read("<repo>/half\ud800.txt", "outside", "<repo>/half\ufffd.txt"),
+    Row("Grep", {"pattern": "side", "path": "<repo>/half\ud800"}, "outside", {"path": "<repo>/half\ufffd"}),
     grep("<repo>/sub", "inside"),
     grep("<repo>/sub/", "inside"),
     grep("<repo>", "inside"),
@@ -213,7 +215,7 @@ class Place:
         if row.tool in WRITING:
             path = Path(seen.get("file_path") or seen["notebook_path"])
             return "outside" if path.resolve().is_relative_to(self.out) else "inside"
-        if any(mark in said for mark in ("from the outside", "secret.txt", "nb.ipynb")):
+        if any(mark in said for mark in (SECRET, "secret.txt", "nb.ipynb")):
             return "outside"
         return "inside" if any(mark in said for mark in ("from the inside", "in.txt")) else None
 
@@ -228,9 +230,9 @@ def place(tmp_path: Path) -> Place:
     (out / "nb.ipynb").write_text(json.dumps(NOTEBOOK))
     for name in ("plain.txt", "sub/in.txt", "o\u0308/in.txt", "u\u0308.txt"):
         (repo / name).write_text("from the inside")
-    for name in ("link", "\xf6"):
+    for name in ("link", "\xf6", "half\ufffd"):
         (repo / name).symlink_to(out)
-    for name in ("file", "\xfc.txt", "Shot 1.00\u202fPM.png"):
+    for name in ("file", "\xfc.txt", "half\ufffd.txt", "Shot 1.00\u202fPM.png"):
         (repo / name).symlink_to(out / "secret.txt")
     return place
 
