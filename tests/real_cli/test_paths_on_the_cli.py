@@ -12,7 +12,7 @@ import pytest
 from claude_agent_py import Client, PreToolUseOutput, ToolServer, tool
 from claude_agent_py.guards import guard
 from claude_agent_py.hooks import HookContext, HookMatcher
-from claude_agent_py.permissions import allow_tools, first_of, within
+from claude_agent_py.permissions import allow_tools, deny_tools, first_of, within
 from claude_agent_py.testing import RecordedRequest, Reply, ScriptedModel, text, tool_use
 
 pytestmark = [
@@ -344,3 +344,45 @@ async def test_a_search_without_a_path_stays_inside_after_the_shell_went_outside
 
 def ask_about_searches(input: Any, context: HookContext) -> PreToolUseOutput | None:
     return PreToolUseOutput(permission_decision="ask") if input.tool_name != "Bash" else None
+
+
+@pytest.mark.parametrize("is_closed", [False, True])
+async def test_what_a_prompt_or_a_skill_mentions_is_read_without_a_tool_that_is_fenced(
+    place: Place, is_closed: bool
+) -> None:
+    skill = place.repo / ".claude" / "skills" / "look" / "SKILL.md"
+    skill.parent.mkdir(parents=True)
+    skill.write_text("---\nname: look\ndescription: Look\n---\nLook.\n")
+    (place.out / "other.txt").write_text("also outside")
+    call = Reply(tool_use("Skill", {"skill": "look", "args": f"@{place.out}/other.txt"}))
+    policy = first_of(within(place.repo), deny_tools("*")) if is_closed else within(place.repo)
+    with ScriptedModel([call, text("done")]) as model:
+        options = model.options(
+            cwd=place.repo,
+            setting_sources=["project"],
+            hooks={"PreToolUse": [guard(policy)]},
+            verbatim_prompts=is_closed,
+        )
+        with anyio.fail_after(60):
+            async with Client(options) as client:
+                await client.query("look at @link/secret.txt")
+        last = model.requests_of("main")[-1]
+    assert last.contains(SECRET) != is_closed
+    assert last.contains("also outside") != is_closed
+
+
+async def test_a_guard_sees_the_input_before_another_hook_changes_it(place: Place) -> None:
+    def lead_outside(input: Any, context: HookContext) -> PreToolUseOutput:
+        return PreToolUseOutput(updated_input={"file_path": str(place.out / "secret.txt")})
+
+    both = [guard(within(place.repo)), HookMatcher("Read", lead_outside)]
+    trial = await go(place, [read("<repo>/plain.txt", None)], guards=both, permission_mode="bypassPermissions")
+    assert trial.opened == ["outside"]
+    trial = await go(
+        place,
+        [read("<repo>/plain.txt", None)],
+        guards=both[1:],
+        can_use_tool=within(place.repo),
+        permission_mode="default",
+    )
+    assert trial.opened == [None]
