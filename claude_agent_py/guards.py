@@ -32,9 +32,9 @@ def guard(policy: Policy, *, timeout: float | None = None) -> HookMatcher:
     What it denies does not run, whatever else would allow it; `interrupt=True` also ends the turn. `Allow` and None
     leave the call to the usual permission check: a guard approves nothing. Of an `Allow`, `updated_input` is used (the
     check follows, on the new input), `updated_permissions` is not. A policy that raises, is too slow, or answers
-    something else denies. Hooks run at the same time: what another one makes of the input, this one does not see; nor
-    does it see the files that a prompt names with `@`, which the CLI reads without a tool. Unlike a request of `can_use_tool` this one has no `suggestions` and no `decision_reason`:
-    nobody has looked at the call yet.
+    something else denies. Unlike a request of `can_use_tool` this one has no `suggestions` and no `decision_reason`:
+    nobody has looked at the call yet. Hooks run at the same time, so this one does not see what another one makes of the
+    input; nor does it see the files that a prompt names with `@`, which the CLI reads without a tool.
 
     Args:
         policy: `(PermissionRequest, PermissionContext) -> Allow | Deny | None`, async or plain.
