@@ -428,7 +428,7 @@ async def test_the_output_of_every_tool_is_withheld_in_a_shape_that_the_cli_take
     (tmp_path / "n.ipynb").write_text(NOTEBOOK)
     worker = {"description": "Work", "prompt": "Do it", "subagent_type": "general-purpose", "run_in_background": False}
     search = {"pattern": "secret", "path": str(tmp_path)}
-    calls = [
+    calls: list[tuple[str, dict[str, Any]]] = [
         ("Read", {"file_path": str(tmp_path / "key")}),
         ("Read", {"file_path": str(tmp_path / "n.ipynb")}),
         ("Grep", {**search, "output_mode": "content"}),
@@ -439,7 +439,7 @@ async def test_the_output_of_every_tool_is_withheld_in_a_shape_that_the_cli_take
         ("Agent", worker),
     ]
     hooks = {"PostToolUse": [HookMatcher(None, raises, on_failure="block")]}
-    script = [Reply([tool_use(name, data) for name, data in calls]), text("done")]
+    script: list[Any] = [Reply([tool_use(name, data) for name, data in calls]), text("done")]
     with ScriptedModel(script, agents={"Do it": text("the secret-key")}) as model:
         tools = ["Read", "Grep", "Glob", "Bash", "Agent"]
         options = model.options(cwd=tmp_path, permission_mode="bypassPermissions", tools=tools, hooks=hooks)
