@@ -371,7 +371,7 @@ class TaskOutputError(TaskError):
     def __init__(self, task_id: str, path: str, reason: str) -> None:
         self.path = path
         self.reason = reason
-        where = f" at {path}" if path else ""
+        where = f" at {path!r}" if path else ""
         super().__init__(f"the output of task {task_id!r}{where} cannot be read: {reason}", task_id=task_id)
 
 

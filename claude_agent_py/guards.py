@@ -33,7 +33,8 @@ def guard(policy: Policy, *, timeout: float | None = None) -> HookMatcher:
     leave the call to the usual permission check: a guard approves nothing. Of an `Allow`, `updated_input` is used (the
     check follows, on the new input), `updated_permissions` is not. A policy that raises, is too slow, or answers
     something else denies. Unlike a request of `can_use_tool` this one has no `suggestions` and no `decision_reason`:
-    nobody has looked at the call yet.
+    nobody has looked at the call yet. Hooks run at the same time, so this one does not see what another one makes of
+    the input; nor does it see the files that a prompt names with `@`, which the CLI reads without a tool.
 
     Args:
         policy: `(PermissionRequest, PermissionContext) -> Allow | Deny | None`, async or plain.

@@ -40,8 +40,8 @@ class HookMatcher:
 
     Args:
         pattern: Compared by the CLI with the tool's name, or with another field (the table in `docs/hooks.md` says
-            which): exact names (`"Bash"`, `"Write|Edit"`) or a JavaScript regular expression (`"mcp__.*"`); None
-            matches all.
+            which): exact names (`"Bash"`, `"Write|Edit"`) or a JavaScript regular expression (`"mcp__.*"`) that means
+            the same in Python; None matches all.
         handler: One handler or several; several run at the same time.
         timeout: How long a handler may take, in seconds; None sets no limit here (the turn waits, until the CLI
             gives up by itself after 600 s).

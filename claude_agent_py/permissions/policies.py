@@ -6,6 +6,7 @@ asked only about calls that the CLI asks about: what a rule or the permission mo
 """
 
 import fnmatch
+import re
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
@@ -19,6 +20,8 @@ from claude_agent_py.wire.tools.registry import canonical_name
 
 Opinion: TypeAlias = Decision | None
 Policy: TypeAlias = Callable[[PermissionRequest, PermissionContext], Opinion | Awaitable[Opinion]]
+
+_TOOL_NAME = re.compile(r"[A-Za-z0-9_*-]+")
 
 READING_TOOLS = frozenset(
     {
@@ -121,18 +124,15 @@ def _check(policy: Any) -> None:
 def _matcher(names: tuple[Any, ...]) -> Callable[[str], bool]:
     """Tell whether a tool is one of those named; legacy names count as today's."""
     for name in names:
-        if not isinstance(name, str) or not name or "(" in name:
+        if not isinstance(name, str) or not _TOOL_NAME.fullmatch(name):
             raise OptionsError(
-                f"expected the name of a tool, not {name!r} (rules for commands: bash_commands)", option="can_use_tool"
+                f"expected the name of a tool, not {name!r} (rules for commands: bash_commands; in the names of MCP "
+                "servers and their tools, the CLI writes '_' for all but letters, digits, '_' and '-')",
+                option="can_use_tool",
             )
     patterns = [canonical_name(name) for name in names]
 
     def matches(tool: str) -> bool:
-        return any(fnmatch.fnmatchcase(canonical_name(tool), _literal(pattern)) for pattern in patterns)
+        return any(fnmatch.fnmatchcase(canonical_name(tool), pattern) for pattern in patterns)
 
     return matches
-
-
-def _literal(pattern: str) -> str:
-    """Leave only `*` special."""
-    return pattern.replace("[", "[[]").replace("?", "[?]")

@@ -31,7 +31,7 @@ class PermissionContext(HandlerContext):
     tool_use_id: str | None = None
     """The tool call that it is about, where there is one."""
     cwd: str | None = None
-    """The directory that the session was started in; None where it is not known."""
+    """Where the session was started, or for a guard, where its shell is by now; None where it is not known."""
     on_waiting: Callable[[bool], object] = field(default=_nobody, repr=False, compare=False)
 
     @contextlib.contextmanager

@@ -55,7 +55,11 @@ class ShellText:
 
 def open_regular(path: str) -> int:
     """Open a regular file for reading and give its descriptor. Raises OSError for anything else."""
-    if not stat.S_ISREG(os.stat(path).st_mode):  # opening a device can have effects: do not even try
+    try:
+        status = os.stat(path)
+    except ValueError as error:  # it holds a NUL, or half a character
+        raise OSError(errno.EINVAL, "not a path", path) from error
+    if not stat.S_ISREG(status.st_mode):  # opening a device can have effects: do not even try
         raise _not_regular(path)
     descriptor = os.open(path, _FLAGS)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):  # replaced in between

@@ -89,8 +89,8 @@ def parse_entry(line: bytes, parent_tool_use_id: str | None = None) -> Transcrip
 
 def read_notes(transcript_path: str) -> Notes | None:
     """Read what the CLI noted beside a transcript; None where there is nothing to read."""
-    path = re.sub(r"\.jsonl\Z", ".meta.json", os.path.realpath(transcript_path))
     try:
+        path = re.sub(r"\.jsonl\Z", ".meta.json", os.path.realpath(transcript_path))
         data, size = read_bytes(path, tail_bytes=_MAX_NOTES_BYTES)
         notes = json.loads(data) if size <= _MAX_NOTES_BYTES else None
     except (OSError, ValueError):
