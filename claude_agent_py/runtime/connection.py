@@ -269,8 +269,9 @@ class Connection:
 
     @property
     def has_turn(self) -> bool:
-        """Whether the CLI is at work on a prompt, as far as it said."""
-        return bool(self._engine.turns.open_runs)
+        """Whether the CLI is at work, as far as it said: on a prompt, or on a run that ended before its turn did."""
+        turns = self._engine.turns
+        return bool(turns.open_runs) or not turns.is_idle(anyio.current_time())
 
     @property
     def transport(self) -> Transport:

@@ -225,6 +225,7 @@ class Features:
         kind = type(message)
         if kind is AssistantMessage:
             self._callers.note(message)
+            self._note_missing_login(message)
         if kind is AssistantMessage or kind is UserMessage:
             if message.session_id in ("", self.session_id):  # a child agent has a list of its own
                 self._task_list.track(message)
@@ -236,6 +237,15 @@ class Features:
             self.permission_mode = message.permission_mode or self.permission_mode
         elif kind is APIRetryMessage:
             self._note_retry(message)
+
+    def _note_missing_login(self, message: AssistantMessage) -> None:
+        """End the run as soon as the CLI says that it has neither key nor login, without having asked the API.
+
+        That is its answer, but the result follows up to 10 s later where name servers do not answer (CLI 2.1.328).
+        """
+        is_missing = message.error == "authentication_failed" and message.api_error_status is None
+        if is_missing and not message.is_subagent and self._give_up is not None:
+            self._give_up(message.text)
 
     def _note_retry(self, message: APIRetryMessage) -> None:
         """Give up on a key that the API refuses: the CLI asks ten times, for more than a minute."""
@@ -283,8 +293,9 @@ class Features:
 
 
 def _is_mere_text(message: Any) -> bool:
-    """Whether it is something that the main agent says and no call: nothing in it is about tasks."""
-    return type(message) is AssistantMessage and message.agent_id is None and not message.tool_uses
+    """Whether it is something that the main agent says, no call and no failure: nothing in it is about tasks."""
+    is_said = type(message) is AssistantMessage and message.agent_id is None
+    return is_said and not message.tool_uses and message.error is None
 
 
 async def _fail_turn(connection: Connection, why: str) -> None:

@@ -18,6 +18,7 @@ from pydantic import ValidationError
 
 from claude_agent_py.agents import AgentDefinition, validate_agents
 from claude_agent_py.errors import (
+    LOGIN_HINT,
     ClaudeAgentError,
     CLIError,
     CLIExitError,
@@ -58,6 +59,9 @@ FORCE_RESERVE: Final = 5.0
 """What ending the process by force may take of `Timeouts.close`, in seconds (SIGTERM 3, SIGKILL 2)."""
 
 DROPPED: Final = "its client was dropped without being closed, and the session ended with it"
+
+NO_LOGIN: Final = "none"
+"""What the CLI calls the source of a login that is not there."""
 
 VERSION_TIMEOUT: Final = 2.0
 """How long a CLI that did not come up may take to print its version for the error, in seconds."""
@@ -142,6 +146,7 @@ class Session:
             self.info = await self._initialize(connection, launched.plan)
             await self._check(self.info)
             await self._check_settings(launched.plan)
+            self._warn_of_missing_login(self.info)
         except BaseException:
             with anyio.CancelScope(shield=True):
                 await self._shut(grace=0.0)
@@ -254,6 +259,13 @@ class Session:
             raise OptionsError(
                 f"there is no agent {agent!r}: the CLI would run without it; those it has are {known}", option="agent"
             )
+
+    def _warn_of_missing_login(self, info: InitializeReply) -> None:
+        """Say at once what the first prompt will say, maybe much later. No error: headers may hold a key unseen."""
+        account = info.account
+        is_missing = account is not None and account.token_source == NO_LOGIN and account.api_key_source is None
+        if is_missing and not environment(self.options, os.environ).get("ANTHROPIC_CUSTOM_HEADERS"):
+            logger.warning("the CLI has neither an API key nor a login. %s", LOGIN_HINT)
 
     async def _check_settings(self, plan: LaunchPlan) -> None:
         """Refuse to go on without settings that were asked for: one wrong value makes the CLI drop all of a file."""
