@@ -40,6 +40,7 @@ from claude_agent_py.protocol.events import (
     RequestReceived,
     RequestTimedOut,
     RunEnded,
+    RunWaits,
     StrayReply,
     StreamEnded,
 )
@@ -162,6 +163,7 @@ class Connection:
             ReplyReceived: self._waiters.on_reply,
             RequestTimedOut: self._waiters.on_timed_out,
             RunEnded: self.runs.on_ended,
+            RunWaits: self.runs.on_waits,
             StrayReply: lambda event: logger.debug("stray reply: %r", event),
             StreamEnded: self._on_stream_ended,
         }

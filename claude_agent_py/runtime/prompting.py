@@ -6,7 +6,7 @@ to which run is the router's business (`protocol/turns.py`).
 
 import inspect
 import logging
-from collections.abc import AsyncIterable, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeAlias
 
@@ -66,6 +66,8 @@ class Prompting:
         self._output: TypeAdapter[Any] | None = shape.adapter if shape is not None else None
         self._uuids: set[str] = set()
         """Those of all prompts that were sent so far."""
+        self.told_late: frozenset[str] = frozenset()
+        """The tasks of which a warning has said already that nobody waits for them."""
 
     def query(self, prompt: Prompt, *, until: Until, timeout: float | None) -> Run:
         """Send a prompt and give its run. See `Client.query`."""
@@ -73,6 +75,7 @@ class Prompting:
         messages = [] if is_stream(prompt) else [self._message_of(prompt)]
         connection = self._session.connection
         feed = connection.runs.open(until, self._limits(timeout))
+        feed.on_wait, feed.on_late = self._tell_of_waiting, self._end_late_tasks
         if isinstance(prompt, AsyncIterable):
             connection.start_soon(self._send_each, feed, prompt)
         else:
@@ -98,7 +101,38 @@ class Prompting:
             run=timeouts.run if timeout is None else timeout,
             first_message=timeouts.first_message,
             silence=timeouts.silence,
+            idle=timeouts.idle,
         )
+
+    def _tell_of_waiting(self, feed: RunFeed, seconds: float) -> None:
+        """Say for whom a run has been waiting: one that never ends looks like a program that hangs."""
+        names = self.names_of(self._tasks.live_ids())
+        if names:
+            logger.warning(
+                "a run has its answer and has been waiting %.0f s for background tasks: %s; Timeouts(idle=...) limits "
+                'that, and until="result" does without',
+                seconds,
+                names,
+            )
+
+    def _end_late_tasks(self, feed: RunFeed) -> None:
+        """Do with the tasks that a run did not wait for what the options say."""
+        self.told_late |= feed.late_tasks
+        is_stop = self._options.late_tasks == "stop"
+        limit = feed.end.limit if feed.end else None
+        what = "they are stopped" if is_stop else "they go on"
+        logger.warning(
+            "background tasks still ran %g s after the answer (Timeouts.idle), %s: %s",
+            limit or 0.0,
+            what,
+            self.names_of(feed.late_tasks),
+        )
+        if is_stop and self._session.connection.is_open:
+            self._session.connection.start_soon(self._stop_tasks, feed)
+
+    def names_of(self, task_ids: Iterable[str]) -> str:
+        """Name tasks for a log."""
+        return _named([self._tasks[task_id] for task_id in sorted(task_ids)])
 
     async def _send_each(self, feed: RunFeed, prompts: AsyncIterable[Any]) -> None:
         """Send what an async iterable gives, as it gives it; its failure is the run's."""
@@ -132,6 +166,7 @@ class Prompting:
             agents=self.agents_of(feed),
             prompts=feed.prompts,
             was_interrupted=feed.was_interrupted,
+            late_tasks=feed.late_tasks,
         )
         if result.unfinished_tasks:
             logger.info("a run ended while background tasks of it go on: %s", _named(result.unfinished_tasks))

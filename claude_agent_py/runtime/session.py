@@ -99,6 +99,8 @@ class Session:
         self._connection: Connection | None = None
         self.keeps: object = None
         """What has to live as long as the session, where that was left alone: the client."""
+        self.advice = 'await them before (client.tasks.wait_all()), or close(tasks="wait")'
+        """How background tasks that run at the close could have been waited for."""
         self._is_left = False
         """Whether the CLI was left alone to finish its tasks."""
 
@@ -327,11 +329,9 @@ class Session:
 
     def _warn_of_unfinished(self) -> None:
         """Say that a run left tasks behind, now that nobody can wait for them any more."""
-        names = ", ".join(repr(self.tasks[task_id].description) for task_id in sorted(self.tasks.live_ids()))
-        logger.warning(
-            'closing ends background tasks that run: %s; await them before, run until="idle", or close(tasks="wait")',
-            names,
-        )
+        names = self.prompting.names_of(self.tasks.live_ids() - self.prompting.told_late)
+        if names:
+            logger.warning("closing ends background tasks that run: %s; %s", names, self.advice)
 
     def _grace(self, connection: Connection, left: float) -> float:
         is_idle = not connection.has_turn and not self.tasks.live_ids()
