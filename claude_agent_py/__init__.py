@@ -71,7 +71,8 @@ if TYPE_CHECKING:
         Accept as Accept, Allow as Allow, Answers as Answers, Cancel as Cancel, Completed as Completed,
         Decision as Decision, Decline as Decline, Deny as Deny, Dismissed as Dismissed,
         ElicitationRequest as ElicitationRequest, Form as Form, FormError as FormError, FormField as FormField,
-        Inbox as Inbox, Interaction as Interaction, Option as Option, PendingInteractions as PendingInteractions,
+        Inbox as Inbox, Interaction as Interaction, InteractionOpened as InteractionOpened,
+        InteractionSettled as InteractionSettled, Option as Option, PendingInteractions as PendingInteractions,
         PermissionContext as PermissionContext, PermissionRequest as PermissionRequest, Plan as Plan,
         Policy as Policy, Question as Question, SQLiteInbox as SQLiteInbox, allow_tools as allow_tools, ask as ask,
         bash_commands as bash_commands, deny_tools as deny_tools, first_of as first_of, read_only as read_only,
@@ -391,7 +392,8 @@ _NAMES = {
     # Permissions, questions, approvals
     "permissions": """
         Accept Allow Answers Cancel Completed Decision Decline Deny Dismissed ElicitationRequest
-        Form FormError FormField Inbox Interaction Option PendingInteractions PermissionContext
+        Form FormError FormField Inbox Interaction InteractionOpened InteractionSettled Option
+        PendingInteractions PermissionContext
         PermissionRequest Plan Policy Question SQLiteInbox allow_tools ask bash_commands deny_tools
         first_of read_only within
     """,

@@ -50,6 +50,13 @@ PRINTED: dict[str, list[str]] = {
         "MaxTurnsError: ",
         "until then: ['Bash']",
     ],
+    "interface": [
+        "? Bash: touch report.txt\n",
+        "  allowed\n",
+        "[Write the report] started\n",
+        "[Write the report] completed: The report is written.\n",
+        "claude: The report is there.\n",
+    ],
     "follow_output": [
         "Build is running:\ncompiling parser\ncompiling engine\ncompiling client\nlinked\n",
         "Build completed with exit code 0\n",

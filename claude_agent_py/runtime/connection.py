@@ -443,6 +443,7 @@ class Connection:
             answer.cancellation.set()
             answer.scope.cancel()
         self._on_over(self.end_reason())
+        self.readers.end_events()
 
     def _dismiss(self) -> None:
         """Tell everybody who uses the session that it is over for them. Idempotent."""

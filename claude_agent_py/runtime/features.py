@@ -82,7 +82,9 @@ class Features:
         self.permission_mode: str | None = None
         """The permission mode as the CLI said last; None before the first turn."""
         self._callers = Callers(tasks)
-        self._is_tracking = False
+        self._tracked: Any = None
+        """The message that the tasks are taking in."""
+        self._announce_interaction: Callable[[Any], None] = lambda event: None
         self._announce: Callable[[Any], None] | None = None
         """Shows something to who reads all messages of the session."""
         self._give_up: Callable[[str], None] | None = None
@@ -139,6 +141,7 @@ class Features:
             interactions=options.interactions,
             cwd=str(options.cwd) if options.cwd is not None else None,
             on_waiting=self._note_waiting,
+            on_interaction=lambda event: self._announce_interaction(event),
         )
 
     @property
@@ -219,9 +222,9 @@ class Features:
             self._above.take(message)
 
     def _note(self, message: Any, line: bytes) -> None:
-        self._is_tracking = True
+        self._tracked = message
         self._tasks.track(message, line)
-        self._is_tracking = False
+        self._tracked = None
         kind = type(message)
         if kind is AssistantMessage:
             self._callers.note(message)
@@ -278,7 +281,14 @@ class Features:
             self._attach_host(self.mcp)
         self._announce = connection.readers.announce
         self._give_up = lambda why: connection.start_soon(_fail_turn, connection, why)
-        self._tasks.observe(lambda events: None if self._is_tracking else connection.settle_soon())
+        self._announce_interaction = connection.readers.announce_interaction
+
+        def observe(events: Sequence[Any]) -> None:
+            connection.readers.announce_events(events, self._tracked)
+            if self._tracked is None:
+                connection.settle_soon()
+
+        self._tasks.observe(observe)
 
     def end(self) -> None:
         """Nothing more will come: listeners hear what is left, tools are cancelled."""

@@ -27,13 +27,16 @@ from claude_agent_py.tasks import Task, TaskManager
 
 if TYPE_CHECKING:
     from claude_agent_py.hooks import HookRun
+    from claude_agent_py.permissions import InteractionOpened, InteractionSettled
     from claude_agent_py.runtime.listeners import HandlerFailed
     from claude_agent_py.runtime.subagents import Subagent
+    from claude_agent_py.tasks import TaskEvent
     from claude_agent_py.wire.frames import Message
     from claude_agent_py.wire.messages import UserMessage
     from claude_agent_py.wire.unknown import MalformedFrame
 
     SessionMessage: TypeAlias = Message | MalformedFrame | HandlerFailed | HookRun
+    SessionEvent: TypeAlias = SessionMessage | TaskEvent | InteractionOpened | InteractionSettled
 
 logger = logging.getLogger("claude_agent_py")
 
@@ -271,11 +274,14 @@ class OpenRun:
 
 
 class SessionMessages:
-    """Every message of a session, through a mailbox of its own. Ends as the session does: well, or with its error."""
+    """Every message of a session, through a mailbox of its own. Ends as the session does: well, or with its error.
 
-    def __init__(self, connection: Connection) -> None:
+    With `events`, what happens to tasks and questions as well.
+    """
+
+    def __init__(self, connection: Connection, *, events: bool = False) -> None:
         self._connection = connection
-        self._mailbox = connection.readers.add()
+        self._mailbox = connection.readers.add(events=events)
         self.keeps: object = None
         """What has to live as long as this: the client."""
 
@@ -285,13 +291,13 @@ class SessionMessages:
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> "SessionMessage":
-        message: SessionMessage | None = self._mailbox.ready()
+    async def __anext__(self) -> Any:
+        message = self._mailbox.ready()
         return await self._next() if message is None else message
 
-    async def _next(self) -> "SessionMessage":
+    async def _next(self) -> Any:
         try:
-            message: SessionMessage = await self._mailbox.get()
+            message = await self._mailbox.get()
         except StopAsyncIteration:
             if self._connection.ended_well:
                 raise

@@ -286,9 +286,9 @@ class Session:
         """Send a control request. See `ControlPort.control`."""
         return await self.connection.control(subtype, timeout=timeout, **fields)
 
-    def messages(self) -> SessionMessages:
-        """Iterate every message of the session from now on."""
-        return SessionMessages(self.connection)
+    def messages(self, *, events: bool = False) -> SessionMessages:
+        """Iterate every message of the session from now on; with `events`, all that happens in it."""
+        return SessionMessages(self.connection, events=events)
 
     # Closing -----------------------------------------------------------------------------------------------------
 

@@ -7,10 +7,11 @@ import pytest
 
 from claude_agent_py import Client, ResultMessage, Task, Timeouts, query, run, run_sync
 from claude_agent_py.testing import Reply, ScriptedModel, text, tool_use
+from claude_agent_py.testing.script import LooseAnswer
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
 
-SCRIPT = [
+SCRIPT: list[LooseAnswer] = [
     Reply(tool_use("Bash", {"command": "sleep 1000", "description": "A server", "run_in_background": True})),
     text("It is up."),
 ]
@@ -68,7 +69,7 @@ async def test_tasks_may_be_left_alone(caplog: pytest.LogCaptureFixture) -> None
 
 
 async def test_a_run_leaves_its_process_to_tasks_that_are_left_alone() -> None:
-    script = [
+    script: list[LooseAnswer] = [
         Reply(tool_use("Bash", {"command": "sleep 2; echo done", "description": "Slow", "run_in_background": True})),
         text("It is under way."),
     ]
