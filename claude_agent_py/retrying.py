@@ -23,6 +23,9 @@ T = TypeVar("T")
 NOT_BEFORE: Final = 0.1
 """How long to wait at least after a limit resets, in seconds: clocks differ."""
 
+LONG: Final = 60.0
+"""A wait of more seconds is one that somebody should hear of."""
+
 Pause = Annotated[float, Field(ge=0, strict=True)]
 
 
@@ -83,7 +86,8 @@ class RetryPolicy(ConfigModel):
                     if number > 1:
                         error.add_note(f"the last of {number} attempts within {spent:.0f} s")
                     raise
-                logger.warning("attempt %d failed, the next one is in %.1f s: %s", number, pause, error)
+                level = logging.WARNING if pause > LONG else logging.INFO
+                logger.log(level, "attempt %d failed, the next one is in %.1f s: %s", number, pause, error)
             await self.sleep(pause)
             number += 1
 

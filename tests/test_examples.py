@@ -44,8 +44,7 @@ PRINTED: dict[str, list[str]] = {
     "errors": [
         "OptionsError: max_turns: must be",
         "CLINotFoundError: ['the option cli_path: ",
-        "attempt 1: OverloadedError",
-        "attempt 2: OverloadedError",
+        "failed: OverloadedError",
         "answer: I am.",
         "MaxTurnsError: ",
         "until then: ['Bash']",

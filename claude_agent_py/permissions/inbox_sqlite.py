@@ -103,9 +103,10 @@ class SQLiteInbox(Inbox):
     async def _ask(self, kind: Kind, wire: Any, context: PermissionContext) -> str | None:
         interaction_id = secrets.token_hex(4)
         reply: str | None = None
-        with anyio.CancelScope(shield=True):  # what is written must be ended, too
-            row = await to_thread.run_sync(self._open, interaction_id, kind, wire, context)
+        row = self._row(interaction_id, kind, wire, context)
         interaction = StoredInteraction(self, row)
+        with anyio.CancelScope(shield=True):  # what is written must be ended, too
+            await to_thread.run_sync(self._open, row)
         context.on_interaction(InteractionOpened(interaction))
         try:
             with anyio.move_on_after(self.timeout):
@@ -118,9 +119,9 @@ class SQLiteInbox(Inbox):
 
     # The side that asks ------------------------------------------------------------------------------------------
 
-    def _open(self, interaction_id: str, kind: Kind, wire: Any, context: PermissionContext) -> dict[str, Any]:
+    def _row(self, interaction_id: str, kind: Kind, wire: Any, context: PermissionContext) -> dict[str, Any]:
         now = time.time()
-        row = {
+        return {
             "id": interaction_id,
             "kind": kind,
             "request": json.dumps(dump(wire)),
@@ -130,6 +131,8 @@ class SQLiteInbox(Inbox):
             "deadline": None if self.timeout is None else now + self.timeout,
             "seen_at": now,
         }
+
+    def _open(self, row: dict[str, Any]) -> None:
         self._run(
             lambda cursor: cursor.execute(
                 "INSERT INTO interactions"
@@ -138,7 +141,6 @@ class SQLiteInbox(Inbox):
                 row,
             )
         )
-        return row
 
     async def _answered(self, interaction_id: str) -> None:
         signed_at = time.monotonic()

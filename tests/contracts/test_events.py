@@ -1,4 +1,4 @@
-"""`client.events()`: messages, task events and questions in one stream, in order and bounded, until the session ends."""
+"""`client.events()`: messages, task events and questions in one stream, in order, until the session ends."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -22,11 +22,15 @@ from claude_agent_py import (
     TaskFinished,
     TaskProgressed,
     TaskStarted,
+    Timeouts,
     UnknownMessage,
 )
 from claude_agent_py.testing import FakeCLI, Gate, frames, steps
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
+
+SOON = Timeouts(close=0.2)
+"""For peers that do not stop their tasks."""
 
 
 def told(events: list[Any]) -> list[str]:
@@ -144,7 +148,7 @@ async def test_it_ends_with_the_session_for_every_reader() -> None:
 async def test_cancelling_loses_nothing() -> None:
     fake = FakeCLI(steps.wait_for_prompt(), frames.task_started("a1", "Review"), steps.hang())
     with anyio.fail_after(10):
-        async with Client(transport=fake.transport()) as client:
+        async with Client(ClientOptions(timeouts=SOON), transport=fake.transport()) as client:
             events = client.events()
             with anyio.CancelScope() as scope:
                 scope.cancel()
@@ -159,7 +163,7 @@ async def test_what_waits_for_a_slow_reader_keeps_its_order_when_it_goes_to_disk
 
     batch = [frame for number in range(100) for frame in steps_of(number)]
     fake = FakeCLI(steps.wait_for_prompt(), steps.emit(*batch), frames.task_started("last"), steps.hang())
-    options = ClientOptions(limits=Limits(mailbox_bytes=20_000))
+    options = ClientOptions(limits=Limits(mailbox_bytes=20_000), timeouts=SOON)
     order: list[str] = []
     with anyio.fail_after(20):
         async with Client(options, transport=fake.transport()) as client:
