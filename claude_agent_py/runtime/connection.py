@@ -144,8 +144,7 @@ class Connection:
         self.readers = Readers(mailbox_bytes, unclaimed_messages)
         self.runs = OpenRuns(self._engine, self, mailbox_bytes)
         self._to_write = anyio.Event()
-        self._timer = anyio.Event()
-        self._timer_at = math.inf
+        self._timer, self._timer_at = anyio.Event(), math.inf
         self._stream_over = anyio.Event()
         self._stderr_over = anyio.Event()
         self._over = anyio.Event()
