@@ -39,8 +39,9 @@ if TYPE_CHECKING:
         ModelNotFoundError as ModelNotFoundError, OptionsError as OptionsError, OverloadedError as OverloadedError,
         PromptCancelledError as PromptCancelledError, PromptTooLongError as PromptTooLongError,
         ProtocolError as ProtocolError, RateLimitedError as RateLimitedError, RefusalError as RefusalError,
-        RemoteProtocolError as RemoteProtocolError, RunError as RunError, RunTimeoutError as RunTimeoutError,
-        ServerError as ServerError, SessionError as SessionError, StructuredOutputError as StructuredOutputError,
+        RemoteProtocolError as RemoteProtocolError, RunError as RunError, RunFailed as RunFailed,
+        RunTimeoutError as RunTimeoutError, ServerError as ServerError, SessionError as SessionError,
+        StructuredOutputError as StructuredOutputError,
         TaskError as TaskError, TaskNotFoundError as TaskNotFoundError, TaskOutputError as TaskOutputError,
         TaskTimeoutError as TaskTimeoutError, ToolError as ToolError, ToolInputError as ToolInputError,
         ToolTimeoutError as ToolTimeoutError,
@@ -70,11 +71,15 @@ if TYPE_CHECKING:
         Accept as Accept, Allow as Allow, Answers as Answers, Cancel as Cancel, Completed as Completed,
         Decision as Decision, Decline as Decline, Deny as Deny, Dismissed as Dismissed,
         ElicitationRequest as ElicitationRequest, Form as Form, FormError as FormError, FormField as FormField,
-        Inbox as Inbox, Interaction as Interaction, Option as Option, PendingInteractions as PendingInteractions,
+        Inbox as Inbox, Interaction as Interaction, InteractionOpened as InteractionOpened,
+        InteractionSettled as InteractionSettled, Option as Option, PendingInteractions as PendingInteractions,
         PermissionContext as PermissionContext, PermissionRequest as PermissionRequest, Plan as Plan,
         Policy as Policy, Question as Question, SQLiteInbox as SQLiteInbox, allow_tools as allow_tools, ask as ask,
         bash_commands as bash_commands, deny_tools as deny_tools, first_of as first_of, read_only as read_only,
         within as within,
+    )
+    from claude_agent_py.retrying import (
+        RetryPolicy as RetryPolicy,
     )
     from claude_agent_py.runs import (
         query as query, run as run, run_sync as run_sync,
@@ -318,6 +323,9 @@ _NAMES = {
     "client": """
         Client current_client
     """,
+    "retrying": """
+        RetryPolicy
+    """,
     "runs": """
         query run run_sync
     """,
@@ -390,7 +398,8 @@ _NAMES = {
     # Permissions, questions, approvals
     "permissions": """
         Accept Allow Answers Cancel Completed Decision Decline Deny Dismissed ElicitationRequest
-        Form FormError FormField Inbox Interaction Option PendingInteractions PermissionContext
+        Form FormError FormField Inbox Interaction InteractionOpened InteractionSettled Option
+        PendingInteractions PermissionContext
         PermissionRequest Plan Policy Question SQLiteInbox allow_tools ask bash_commands deny_tools
         first_of read_only within
     """,
@@ -538,7 +547,8 @@ _NAMES = {
         InterruptedRunError InvalidRequestError LocalProtocolError MCPNotReadyError
         MaxOutputTokensError MaxTurnsError ModelNotFoundError OptionsError OverloadedError
         PromptCancelledError PromptTooLongError ProtocolError RateLimitedError RefusalError
-        RemoteProtocolError RunError RunTimeoutError ServerError SessionError StructuredOutputError
+        RemoteProtocolError RunError RunFailed RunTimeoutError ServerError SessionError
+        StructuredOutputError
         TaskError TaskNotFoundError TaskOutputError TaskTimeoutError ToolError ToolInputError
         ToolTimeoutError
     """,

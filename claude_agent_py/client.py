@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from claude_agent_py.permissions import Inbox
     from claude_agent_py.protocol.turns import Until
     from claude_agent_py.runtime.above import Above
-    from claude_agent_py.runtime.message_types import SessionMessage
+    from claude_agent_py.runtime.message_types import SessionEvent, SessionMessage
     from claude_agent_py.runtime.prompts import Prompt
     from claude_agent_py.runtime.run import Run
     from claude_agent_py.runtime.session import Session, TasksAtClose
@@ -259,6 +259,21 @@ class Client(SessionControls):
         messages = self._session.messages()
         messages.keeps = self
         return messages
+
+    def events(self) -> AsyncIterator[SessionEvent]:
+        """Iterate all that happens in the session from now on, in order: what an interface has to show.
+
+        That is every message, as `messages()` gives them; every `TaskEvent`, after the message that caused it; and for
+        what waits in the inbox for a person (the option `interactions`) `InteractionOpened` and `InteractionSettled`.
+        Any number of iterators may be open. What waits for a reader who is slow goes to a temporary file as with
+        `messages()`; events stay in memory, and where more than 10 000 things wait, `TaskProgressed` is left out.
+
+        It ends, cancels and raises as `messages()` does, but after the events of the end: the tasks that failed with
+        it, the questions that nobody will answer. After `close(tasks="leave")` it goes on until the tasks are over.
+        """
+        events = self._session.messages(events=True)
+        events.keeps = self
+        return events
 
     # Looking -----------------------------------------------------------------------------------------------------
 

@@ -18,7 +18,9 @@
     │   ├── ControlRejectedError        the CLI answered with an error                           .error .error_code
     │   ├── MCPNotReadyError            MCP servers were not up in time (also a TimeoutError)    .servers .timeout
     │   └── ConnectionClosedError       the session is closed, or closed before the reply
-    ├── RunError                        a run that ended badly                                   .result .is_retryable
+    ├── RunFailed                       whatever ended a run without its answer                  .result .is_retryable
+    │   └── RunError, and above CLIStartError, CLIExitError, ConnectionClosedError
+    ├── RunError                        a run that ended badly (also a RunFailed)                .result .is_retryable
     │   ├── AuthenticationError   BillingError         RateLimitedError (.resets_at)   OverloadedError
     │   ├── ServerError           InvalidRequestError  ModelNotFoundError              PromptTooLongError
     │   ├── MaxTurnsError         BudgetExceededError  MaxOutputTokensError            RefusalError
@@ -57,6 +59,19 @@ class ClaudeAgentError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restore, (type(self), self.args, self.__dict__.copy())
+
+
+class RunFailed(ClaudeAgentError):
+    """A run failed, for whatever reason: `except RunFailed` around a run catches every error that can end it.
+
+    Not below it: mistakes of the calling code (`OptionsError`) and a program that is missing or too old.
+    """
+
+    is_retryable: bool = False
+    """Whether the same prompt may succeed later without a change."""
+
+    result: "RunResult | None" = None
+    """What the run brought until then, messages included; None where it had not begun, or no run raised the error."""
 
 
 class OptionsError(ClaudeAgentError):
@@ -148,12 +163,15 @@ class _ProcessEndError(CLIError):
         super().__init__(f"{text}; its stderr ends with:\n{tail}" if tail else text)
 
 
-class CLIStartError(_ProcessEndError):
+class CLIStartError(_ProcessEndError, RunFailed):
     """The CLI could not be started, ended during start-up, or was not up in time."""
 
 
-class CLIExitError(_ProcessEndError):
+class CLIExitError(_ProcessEndError, RunFailed):
     """The CLI ended while the session was in use."""
+
+    is_retryable = True
+    """In a new process: this one is gone."""
 
 
 # The pipe --------------------------------------------------------------------------------------------------------
@@ -221,18 +239,15 @@ class MCPNotReadyError(ControlError, TimeoutError):
         super().__init__(f"MCP servers were not up within {timeout:g} s: {which}", subtype="mcp_status")
 
 
-class ConnectionClosedError(ControlError):
+class ConnectionClosedError(ControlError, RunFailed):
     """The session is not open, or closed before the answer came."""
 
 
 # Runs ------------------------------------------------------------------------------------------------------------
 
 
-class RunError(ClaudeAgentError):
+class RunError(RunFailed):
     """A run ended with an error. `result` has everything that the run brought until then."""
-
-    is_retryable: bool = False
-    """Whether the same prompt may succeed later without a change."""
 
     def __init__(self, message: str, *, result: "RunResult | None" = None) -> None:
         self.result: RunResult = result  # type: ignore[assignment] # every error that a run raises has one
@@ -240,8 +255,18 @@ class RunError(ClaudeAgentError):
         super().__init__(message)
 
 
+LOGIN_HINT = (
+    "Set ANTHROPIC_API_KEY (in the environment, or with ClientOptions(env=...)), or log in once with "
+    "`claude auth login`. Without either, `claude-agent-py demo` and claude_agent_py.testing.ScriptedModel run the CLI "
+    "offline."
+)
+
+
 class AuthenticationError(RunError):
-    """The API key or login is missing, invalid, or not allowed to do this."""
+    """The API key or login is missing, invalid, or not allowed to do this. The text says how to get one."""
+
+    def __init__(self, message: str, *, result: "RunResult | None" = None) -> None:
+        super().__init__(f"{message}. {LOGIN_HINT}", result=result)
 
 
 class BillingError(RunError):

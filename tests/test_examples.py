@@ -44,11 +44,17 @@ PRINTED: dict[str, list[str]] = {
     "errors": [
         "OptionsError: max_turns: must be",
         "CLINotFoundError: ['the option cli_path: ",
-        "attempt 1: OverloadedError",
-        "attempt 2: OverloadedError",
+        "failed: OverloadedError",
         "answer: I am.",
         "MaxTurnsError: ",
         "until then: ['Bash']",
+    ],
+    "interface": [
+        "? Bash: touch report.txt\n",
+        "  allowed\n",
+        "[Write the report] started\n",
+        "[Write the report] completed: The report is written.\n",
+        "claude: The report is there.\n",
     ],
     "follow_output": [
         "Build is running:\ncompiling parser\ncompiling engine\ncompiling client\nlinked\n",

@@ -241,6 +241,10 @@ class ClientOptions(ConfigModel):
     per_task_stop_affordance: StrictBool = True
     """Interrupting spares background tasks, which are then stopped one by one. False: it kills background agents."""
 
+    late_tasks: Literal["stop", "leave"] = "stop"
+    """What becomes of background tasks for which `Timeouts.idle` ran out. `leave`: they go on, with `query` and `run`
+    as long as the event loop runs. `RunResult.unfinished_tasks` names them either way."""
+
     # Listeners
 
     on_task_notification: Annotated[Function, _reads(read.function_of("notification"))] = None

@@ -33,6 +33,9 @@ class Timeouts(ConfigModel):
     """How long a run may make no progress: content, tool traffic, task events. Status pings do not count."""
     run: Seconds | None = None
     """From the prompt to the end of its run."""
+    idle: Seconds | None = None
+    """With `until="idle"`: from the run's own result on, how long to wait for background tasks. Then the run ends,
+    without an error; `ClientOptions.late_tasks` says what becomes of those that still run."""
     control: Seconds | None = 60.0
     """How long the CLI may take to answer a control request."""
     close: Seconds = 10.0

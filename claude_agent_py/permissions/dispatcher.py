@@ -56,6 +56,7 @@ class PermissionDispatcher:
         report: Is told of every handler that failed. Must not raise.
         on_waiting: Is told, with the request id and the subagent's id, when a person begins (True) and ceases (False)
             to be waited for. Runs in the event loop. Must not raise.
+        on_interaction: Is told of what is put into the inbox, and of its end. Runs in the event loop. Must not raise.
 
     Raises:
         OptionsError: A handler is no function or cannot take two arguments, or `interactions` is no inbox.
@@ -74,6 +75,7 @@ class PermissionDispatcher:
         timeout: float | None = None,
         cwd: str | None = None,
         on_waiting: Callable[[str, str | None, bool], object] | None = None,
+        on_interaction: Callable[[Any], object] = lambda event: None,
     ) -> None:
         self._handlers: dict[Kind, Handler | None] = {
             "permission": can_use_tool,
@@ -89,6 +91,7 @@ class PermissionDispatcher:
         self._cwd = os.path.abspath(cwd or os.curdir)
         self._report = report
         self._on_waiting = on_waiting
+        self._on_interaction = on_interaction
 
         self._owns_inbox = interactions is True
 
@@ -174,6 +177,7 @@ class PermissionDispatcher:
             tool_use_id=tool_use_id,
             cwd=_own_cwd(context) or self._cwd,
             on_waiting=lambda waiting: self._waiting(context, waiting, home),
+            on_interaction=self._on_interaction,
         )
 
     def _waiting(self, context: HandlerContext, waiting: bool, home: int) -> None:

@@ -10,6 +10,7 @@ import time
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
 from typing import Any, Final
 from weakref import WeakSet
 
@@ -102,6 +103,22 @@ class Interaction(ABC):
         return await to_thread.run_sync(self.refuse, message)
 
 
+@dataclass(frozen=True, slots=True)
+class InteractionOpened:
+    """An event among `Client.events()`: a question waits for a person."""
+
+    interaction: Interaction
+
+
+@dataclass(frozen=True, slots=True)
+class InteractionSettled:
+    """An event among `Client.events()`: a question waits no more."""
+
+    interaction: Interaction
+    was_answered: bool
+    """False: nobody answered in time, the CLI withdrew it, or the session ended."""
+
+
 class Inbox(ABC):
     """Where questions wait for people. Give it as `interactions=`, for all that no handler answers; or compose it:
     `can_use_tool=first_of(read_only(), inbox.permission)`.
@@ -185,13 +202,15 @@ class PendingInteractions(Inbox):
         interaction = _Waiting(kind, wire, timeout=self.timeout, context=context)
         with context.awaiting_user():  # before anybody can see the question
             self._publish(interaction)
+            context.on_interaction(InteractionOpened(interaction))
             try:
                 with anyio.move_on_after(self.timeout):
                     await interaction.settled.wait()
             finally:
-                interaction.refuse(TIMED_OUT)  # does nothing where it was answered
+                was_answered = not interaction.refuse(TIMED_OUT)  # which does nothing where it was answered
                 with self._lock:
                     del self._waiting[interaction.id]
+                context.on_interaction(InteractionSettled(interaction, was_answered))
         return interaction.reply
 
     def _publish(self, interaction: "_Waiting") -> None:

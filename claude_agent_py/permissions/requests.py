@@ -20,7 +20,7 @@ from claude_agent_py.wire.tools.registry import typed_input
 _UPDATE: TypeAdapter[Any] = TypeAdapter(PermissionUpdate, config={"defer_build": True})
 
 
-def _nobody(waiting: bool) -> None:
+def _nobody(told: Any) -> None:
     """Take the place of a listener."""
 
 
@@ -33,6 +33,8 @@ class PermissionContext(HandlerContext):
     cwd: str | None = None
     """Where the session was started, or for a guard, where its shell is by now; None where it is not known."""
     on_waiting: Callable[[bool], object] = field(default=_nobody, repr=False, compare=False)
+    on_interaction: Callable[[Any], object] = field(default=_nobody, repr=False, compare=False)
+    """For inboxes: tell it `InteractionOpened` and `InteractionSettled`, in the event loop. It does not raise."""
 
     @contextlib.contextmanager
     def awaiting_user(self) -> Iterator[None]:

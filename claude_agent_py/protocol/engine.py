@@ -19,6 +19,7 @@ from claude_agent_py.protocol.events import (
     RequestReceived,
     RequestTimedOut,
     RunEnded,
+    RunWaits,
     StrayReply,
     StreamEnded,
 )
@@ -278,7 +279,8 @@ class Engine:
         events: list[Event] = [
             RequestTimedOut(r.request_id, r.subtype, r.timeout or 0.0) for r in self._outgoing.expire(now)
         ]
-        return events + _ended(self._turns.tick(now))
+        events += _ended(self._turns.tick(now))
+        return events + [RunWaits(*wait) for wait in self._turns.take_waits()]
 
 
 def _reply(request: PendingRequest, response: ControlSuccess | ControlFailure) -> ReplyReceived:

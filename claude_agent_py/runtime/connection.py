@@ -40,6 +40,7 @@ from claude_agent_py.protocol.events import (
     RequestReceived,
     RequestTimedOut,
     RunEnded,
+    RunWaits,
     StrayReply,
     StreamEnded,
 )
@@ -143,8 +144,7 @@ class Connection:
         self.readers = Readers(mailbox_bytes, unclaimed_messages)
         self.runs = OpenRuns(self._engine, self, mailbox_bytes)
         self._to_write = anyio.Event()
-        self._timer = anyio.Event()
-        self._timer_at = math.inf
+        self._timer, self._timer_at = anyio.Event(), math.inf
         self._stream_over = anyio.Event()
         self._stderr_over = anyio.Event()
         self._over = anyio.Event()
@@ -162,6 +162,7 @@ class Connection:
             ReplyReceived: self._waiters.on_reply,
             RequestTimedOut: self._waiters.on_timed_out,
             RunEnded: self.runs.on_ended,
+            RunWaits: self.runs.on_waits,
             StrayReply: lambda event: logger.debug("stray reply: %r", event),
             StreamEnded: self._on_stream_ended,
         }
@@ -269,8 +270,9 @@ class Connection:
 
     @property
     def has_turn(self) -> bool:
-        """Whether the CLI is at work on a prompt, as far as it said."""
-        return bool(self._engine.turns.open_runs)
+        """Whether the CLI is at work, as far as it said: on a prompt, or on a run that ended before its turn did."""
+        turns = self._engine.turns
+        return bool(turns.open_runs) or not turns.is_idle(anyio.current_time())
 
     @property
     def transport(self) -> Transport:
@@ -440,6 +442,7 @@ class Connection:
             answer.cancellation.set()
             answer.scope.cancel()
         self._on_over(self.end_reason())
+        self.readers.end_events()
 
     def _dismiss(self) -> None:
         """Tell everybody who uses the session that it is over for them. Idempotent."""

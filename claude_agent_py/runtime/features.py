@@ -82,7 +82,9 @@ class Features:
         self.permission_mode: str | None = None
         """The permission mode as the CLI said last; None before the first turn."""
         self._callers = Callers(tasks)
-        self._is_tracking = False
+        self._tracked: Any = None
+        """The message that the tasks are taking in."""
+        self._announce_interaction: Callable[[Any], None] = lambda event: None
         self._announce: Callable[[Any], None] | None = None
         """Shows something to who reads all messages of the session."""
         self._give_up: Callable[[str], None] | None = None
@@ -139,6 +141,7 @@ class Features:
             interactions=options.interactions,
             cwd=str(options.cwd) if options.cwd is not None else None,
             on_waiting=self._note_waiting,
+            on_interaction=lambda event: self._announce_interaction(event),
         )
 
     @property
@@ -219,12 +222,13 @@ class Features:
             self._above.take(message)
 
     def _note(self, message: Any, line: bytes) -> None:
-        self._is_tracking = True
+        self._tracked = message
         self._tasks.track(message, line)
-        self._is_tracking = False
+        self._tracked = None
         kind = type(message)
         if kind is AssistantMessage:
             self._callers.note(message)
+            self._note_missing_login(message)
         if kind is AssistantMessage or kind is UserMessage:
             if message.session_id in ("", self.session_id):  # a child agent has a list of its own
                 self._task_list.track(message)
@@ -236,6 +240,15 @@ class Features:
             self.permission_mode = message.permission_mode or self.permission_mode
         elif kind is APIRetryMessage:
             self._note_retry(message)
+
+    def _note_missing_login(self, message: AssistantMessage) -> None:
+        """End the run as soon as the CLI says that it has neither key nor login, without having asked the API.
+
+        That is its answer, but the result follows up to 10 s later where name servers do not answer (CLI 2.1.328).
+        """
+        is_missing = message.error == "authentication_failed" and message.api_error_status is None
+        if is_missing and not message.is_subagent and self._give_up is not None:
+            self._give_up(message.text)
 
     def _note_retry(self, message: APIRetryMessage) -> None:
         """Give up on a key that the API refuses: the CLI asks ten times, for more than a minute."""
@@ -268,7 +281,14 @@ class Features:
             self._attach_host(self.mcp)
         self._announce = connection.readers.announce
         self._give_up = lambda why: connection.start_soon(_fail_turn, connection, why)
-        self._tasks.observe(lambda events: None if self._is_tracking else connection.settle_soon())
+        self._announce_interaction = connection.readers.announce_interaction
+
+        def observe(events: Sequence[Any]) -> None:
+            connection.readers.announce_events(events, self._tracked)
+            if self._tracked is None:
+                connection.settle_soon()
+
+        self._tasks.observe(observe)
 
     def end(self) -> None:
         """Nothing more will come: listeners hear what is left, tools are cancelled."""
@@ -283,8 +303,9 @@ class Features:
 
 
 def _is_mere_text(message: Any) -> bool:
-    """Whether it is something that the main agent says and no call: nothing in it is about tasks."""
-    return type(message) is AssistantMessage and message.agent_id is None and not message.tool_uses
+    """Whether it is something that the main agent says, no call and no failure: nothing in it is about tasks."""
+    is_said = type(message) is AssistantMessage and message.agent_id is None
+    return is_said and not message.tool_uses and message.error is None
 
 
 async def _fail_turn(connection: Connection, why: str) -> None:

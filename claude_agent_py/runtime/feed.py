@@ -30,6 +30,12 @@ class RunFeed:
         self.results: list[ResultMessage] = []
         self.tasks: frozenset[str] = frozenset()
         """The ids of the tasks that belong to the run; set when it ends."""
+        self.late_tasks: frozenset[str] = frozenset()
+        """The ids of those that were not waited for to their end, because `Timeouts.idle` ran out."""
+        self.on_wait: Callable[[RunFeed, float], object] = lambda feed, seconds: None
+        """Is told when the run has been waiting for tasks for so many seconds. Must not raise or wait; so `on_late`."""
+        self.on_late: Callable[[RunFeed], object] = lambda feed: None
+        """Is told when the run is over with `late_tasks`."""
         self.end: RunEnd | None = None
         self.failure: Callable[[], BaseException] | None = None
         """What became of the run, where it is not over by the CLI's word: called for each who is to be told."""

@@ -35,6 +35,8 @@ class Mailbox:
         self._held: deque[tuple[Any, int]] = deque()
         self._held_bytes = 0
         self._spill: Spill | None = None
+        self._local: deque[tuple[int, Any]] = deque()
+        """What did not come over the wire, while messages wait on disk: each with how many of those come before it."""
         self._taken = 0
         """How many of those on disk were read."""
         self._ended = False
@@ -44,7 +46,7 @@ class Mailbox:
         self._turn_ends = 0.0
 
     def __len__(self) -> int:
-        return len(self._held) + (len(self._spill) - self._taken if self._spill else 0)
+        return len(self._held) + len(self._local) + (len(self._spill) - self._taken if self._spill else 0)
 
     def put(self, message: Any, size: int, line: bytes = b"") -> None:
         """Add a message whose line was `size` bytes long. Never waits. Dropped once the mailbox has ended.
@@ -66,10 +68,14 @@ class Mailbox:
             self._wake()
 
     def put_local(self, thing: Any) -> None:
-        """Add something that did not come over the wire; it stays in memory, and may overtake what is on disk."""
-        if not self._ended:
+        """Add something that did not come over the wire; it stays in memory."""
+        if self._ended:
+            return
+        if self._spill is None:
             self._held.append((thing, 0))
-            self._wake()
+        else:
+            self._local.append((len(self._spill), thing))
+        self._wake()
 
     def end(self) -> None:
         """Say that no more will come: the reader ends after the last message."""
@@ -80,6 +86,7 @@ class Mailbox:
         """Drop what waits, and whatever comes: nobody will read."""
         self.end()
         self._held.clear()
+        self._local.clear()
         self._drop_spill()
 
     def ready(self) -> Any | None:
@@ -128,9 +135,12 @@ class Mailbox:
             self._held_bytes -= size
             return decode(message) if type(message) is bytes else message
         assert self._spill is not None  # noqa: S101 - `get` saw that there is one
-        message = self._spill[self._taken]
-        self._taken += 1
-        if self._taken == len(self._spill):
+        if self._local and self._local[0][0] <= self._taken:
+            message = self._local.popleft()[1]
+        else:
+            message = self._spill[self._taken]
+            self._taken += 1
+        if self._taken == len(self._spill) and not self._local:
             self._drop_spill()
         return message
 

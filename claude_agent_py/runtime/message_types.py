@@ -6,7 +6,9 @@ Owns the two unions. Imported by type checkers, and by users' programs through t
 from typing import TypeAlias
 
 from claude_agent_py.hooks import HookRun
+from claude_agent_py.permissions import InteractionOpened, InteractionSettled
 from claude_agent_py.runtime.listeners import HandlerFailed
+from claude_agent_py.tasks import TaskEvent
 from claude_agent_py.wire.frames import Message
 from claude_agent_py.wire.unknown import MalformedFrame
 
@@ -15,3 +17,5 @@ RunMessage: TypeAlias = Message | MalformedFrame
 
 SessionMessage: TypeAlias = RunMessage | HandlerFailed | HookRun
 """What iterating `Client.messages()` gives."""
+SessionEvent: TypeAlias = SessionMessage | TaskEvent | InteractionOpened | InteractionSettled
+"""What `Client.events` gives: messages, task events, and questions that wait for a person."""

@@ -43,6 +43,8 @@ class RunResult:
     """The uuids under which the prompts were sent; a result names those that it answers in `prompt_uuids`."""
     was_interrupted: bool = False
     """Whether `Run.interrupt` stopped the CLI's work on it."""
+    late_tasks: frozenset[str] = frozenset()
+    """The ids of those of `tasks` that still ran when `Timeouts.idle` ran out."""
     output: Any = None
     """The structured output: an instance of `output_type` where the options name one, else the plain JSON value."""
 
@@ -135,8 +137,8 @@ class RunResult:
 
     @property
     def unfinished_tasks(self) -> Sequence[Task]:
-        """Those of `tasks` that are still not over (as of now)."""
-        return [task for task in self.tasks if not task.done]
+        """Those of `tasks` that are still not over (as of now), and the `late_tasks`, stopped or not."""
+        return [task for task in self.tasks if not task.done or task.id in self.late_tasks]
 
     @cached_property
     def tool_calls(self) -> Sequence[ToolCallRecord]:

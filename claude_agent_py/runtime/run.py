@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
-from claude_agent_py.errors import RunError, StructuredOutputError
+from claude_agent_py.errors import RunFailed, StructuredOutputError
 
 if TYPE_CHECKING:
     from claude_agent_py.runtime.feed import RunFeed
@@ -154,6 +154,9 @@ class Run:
 
         With `include_partial_messages` the pieces are deltas, else whole blocks. Where the API broke off and the CLI
         started the answer again, what was given already is not repeated. Consumes the run's messages.
+
+        It ends as `await run` does: after all text that came it raises the `RunError` of an error result. The words in
+        which the CLI reports a failure of the API are in that error, not in the text.
         """
         self._begin_again()
         return _Text(self)
@@ -199,7 +202,7 @@ class Run:
     def _failure(self, feed: RunFeed) -> BaseException:
         assert feed.failure is not None  # noqa: S101 - asked by the caller
         error = feed.failure()
-        if isinstance(error, RunError):
+        if isinstance(error, RunFailed):
             try:
                 error.result = self._source.result(feed)
             except StructuredOutputError as missing:  # no wonder: the run did not come to its end
@@ -278,8 +281,15 @@ class _Text:
         while not self._ready:
             mailbox = self._run._mailbox
             message = None if mailbox is None else mailbox.ready()
-            self._ready.extend(self._fold.feed(await self._run._next() if message is None else message))
+            self._ready.extend(self._fold.feed(await self._next() if message is None else message))
         return self._ready.popleft()
+
+    async def _next(self) -> RunMessage:
+        try:
+            return await self._run._next()
+        except StopAsyncIteration:
+            await self._run  # an error result raises: the text is not the whole answer, or none at all
+            raise
 
 
 class _ToolCalls:

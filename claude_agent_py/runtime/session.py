@@ -18,6 +18,7 @@ from pydantic import ValidationError
 
 from claude_agent_py.agents import AgentDefinition, validate_agents
 from claude_agent_py.errors import (
+    LOGIN_HINT,
     ClaudeAgentError,
     CLIError,
     CLIExitError,
@@ -59,6 +60,9 @@ FORCE_RESERVE: Final = 5.0
 
 DROPPED: Final = "its client was dropped without being closed, and the session ended with it"
 
+NO_LOGIN: Final = "none"
+"""What the CLI calls the source of a login that is not there."""
+
 VERSION_TIMEOUT: Final = 2.0
 """How long a CLI that did not come up may take to print its version for the error, in seconds."""
 
@@ -95,6 +99,8 @@ class Session:
         self._connection: Connection | None = None
         self.keeps: object = None
         """What has to live as long as the session, where that was left alone: the client."""
+        self.advice = 'await them before (client.tasks.wait_all()), or close(tasks="wait")'
+        """How background tasks that run at the close could have been waited for."""
         self._is_left = False
         """Whether the CLI was left alone to finish its tasks."""
 
@@ -142,6 +148,7 @@ class Session:
             self.info = await self._initialize(connection, launched.plan)
             await self._check(self.info)
             await self._check_settings(launched.plan)
+            self._warn_of_missing_login(self.info)
         except BaseException:
             with anyio.CancelScope(shield=True):
                 await self._shut(grace=0.0)
@@ -255,6 +262,13 @@ class Session:
                 f"there is no agent {agent!r}: the CLI would run without it; those it has are {known}", option="agent"
             )
 
+    def _warn_of_missing_login(self, info: InitializeReply) -> None:
+        """Say at once what the first prompt will say, maybe much later. No error: headers may hold a key unseen."""
+        account = info.account
+        is_missing = account is not None and account.token_source == NO_LOGIN and account.api_key_source is None
+        if is_missing and not environment(self.options, os.environ).get("ANTHROPIC_CUSTOM_HEADERS"):
+            logger.warning("the CLI has neither an API key nor a login. %s", LOGIN_HINT)
+
     async def _check_settings(self, plan: LaunchPlan) -> None:
         """Refuse to go on without settings that were asked for: one wrong value makes the CLI drop all of a file."""
         if not plan.files or self._cli_path is None:
@@ -272,9 +286,9 @@ class Session:
         """Send a control request. See `ControlPort.control`."""
         return await self.connection.control(subtype, timeout=timeout, **fields)
 
-    def messages(self) -> SessionMessages:
-        """Iterate every message of the session from now on."""
-        return SessionMessages(self.connection)
+    def messages(self, *, events: bool = False) -> SessionMessages:
+        """Iterate every message of the session from now on; with `events`, all that happens in it."""
+        return SessionMessages(self.connection, events=events)
 
     # Closing -----------------------------------------------------------------------------------------------------
 
@@ -315,11 +329,9 @@ class Session:
 
     def _warn_of_unfinished(self) -> None:
         """Say that a run left tasks behind, now that nobody can wait for them any more."""
-        names = ", ".join(repr(self.tasks[task_id].description) for task_id in sorted(self.tasks.live_ids()))
-        logger.warning(
-            'closing ends background tasks that run: %s; await them before, run until="idle", or close(tasks="wait")',
-            names,
-        )
+        names = self.prompting.names_of(self.tasks.live_ids() - self.prompting.told_late)
+        if names:
+            logger.warning("closing ends background tasks that run: %s; %s", names, self.advice)
 
     def _grace(self, connection: Connection, left: float) -> float:
         is_idle = not connection.has_turn and not self.tasks.live_ids()
