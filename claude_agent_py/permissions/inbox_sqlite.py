@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import anyio
-from anyio import to_thread
 from pydantic import ValidationError
 
 from claude_agent_py.errors import OptionsError
+from claude_agent_py.event_loop import run_file_work
 from claude_agent_py.permissions.interactions import TIMED_OUT, Inbox, Interaction
 from claude_agent_py.permissions.prompts import KINDS, Kind
 from claude_agent_py.permissions.requests import PermissionContext
@@ -98,13 +98,13 @@ class SQLiteInbox(Inbox):
         interaction_id = secrets.token_hex(4)
         reply: str | None = None
         with anyio.CancelScope(shield=True):  # what is written must be ended, too
-            await to_thread.run_sync(self._open, interaction_id, kind, wire, context)
+            await run_file_work(self._open, interaction_id, kind, wire, context)
         try:
             with anyio.move_on_after(self.timeout):
                 await self._answered(interaction_id)
         finally:
             with anyio.CancelScope(shield=True):
-                reply = await to_thread.run_sync(self._close, interaction_id)
+                reply = await run_file_work(self._close, interaction_id)
         return reply
 
     # The side that asks ------------------------------------------------------------------------------------------
@@ -132,11 +132,11 @@ class SQLiteInbox(Inbox):
 
     async def _answered(self, interaction_id: str) -> None:
         signed_at = time.monotonic()
-        while await to_thread.run_sync(self._state, interaction_id) == "pending":
+        while await run_file_work(self._state, interaction_id) == "pending":
             await anyio.sleep(self._poll)
             if time.monotonic() - signed_at > SIGN_EVERY:
                 signed_at = time.monotonic()
-                await to_thread.run_sync(self._sign, interaction_id)
+                await run_file_work(self._sign, interaction_id)
 
     def _state(self, interaction_id: str) -> str | None:
         row = self._run(
@@ -194,7 +194,7 @@ class _Arrivals(AsyncIterator[Interaction]):
 
     async def __anext__(self) -> Interaction:
         while True:
-            waiting = await to_thread.run_sync(list, self._inbox)
+            waiting = await run_file_work(list, self._inbox)
             self._seen.intersection_update(interaction.id for interaction in waiting)
             for interaction in waiting:
                 if interaction.id not in self._seen:

@@ -13,6 +13,7 @@ from anyio import TASK_STATUS_IGNORED, BrokenResourceError, CancelScope, ClosedR
 from anyio.abc import TaskGroup, TaskStatus
 from pydantic import TypeAdapter, ValidationError
 
+from claude_agent_py.callbacks import failure_of, log_failure
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.protocol.handlers import HandlerContext
 from claude_agent_py.tools import jsonrpc
@@ -150,8 +151,8 @@ class PackageSession:
                     self._workers.start_soon(self._forward, outbox)
                     task_status.started()
                     await self._server.run(*streams, self._server.create_initialization_options())
-            except Exception:
-                logger.exception("the MCP server %s failed", getattr(self._server, "name", ""))
+            except BaseException as error:
+                log_failure(failure_of(f"MCP server {getattr(self._server, 'name', '')}", error))
         self._started = None
         for request_id, pending in self._pending.items():
             pending.answer = jsonrpc.error(request_id, jsonrpc.INTERNAL_ERROR, "the server has ended")

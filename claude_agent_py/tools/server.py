@@ -128,13 +128,13 @@ class ToolServer:
 
     # For the CLI
 
-    def session(self, send: Send, report: Report | None = None) -> ServerSession:
+    def session(self, send: Send, report: Report | None = None, *, cwd: str | None = None) -> ServerSession:
         """Open a conversation with one client.
 
         `send` sends what is no answer; it must not block. `report` is told of tools that fail; without it they are
-        logged.
+        logged. `cwd` is what its tools are told as `ToolContext.cwd`.
         """
-        session = ServerSession(self, send, report)
+        session = ServerSession(self, send, report, cwd=cwd)
         self._sessions.add(session)
         return session
 

@@ -6,8 +6,8 @@ from typing import Any
 import anyio
 import pytest
 
+from claude_agent_py.callbacks import Callback
 from claude_agent_py.errors import HandlerError
-from claude_agent_py.guarding import answer_of
 from claude_agent_py.protocol.handlers import Cancellation
 
 pytestmark = pytest.mark.anyio
@@ -21,11 +21,11 @@ async def test_the_answer_is_what_the_reader_makes_of_the_value() -> None:
     async def handler(a: int, b: int) -> int:
         return a + b
 
-    assert await answer_of(handler, 1, 2, read=str) == "3"
+    assert await Callback(handler).answer(1, 2, read=str) == "3"
 
 
 async def test_a_plain_function_runs_in_another_thread() -> None:
-    assert await answer_of(threading.get_ident, read=same) != threading.get_ident()
+    assert await Callback(threading.get_ident).answer(read=same) != threading.get_ident()
 
 
 async def test_an_exception_is_a_failure_with_its_cause_and_without_its_text() -> None:
@@ -33,7 +33,7 @@ async def test_an_exception_is_a_failure_with_its_cause_and_without_its_text() -
         raise RuntimeError("sk-secret")
 
     with pytest.raises(HandlerError, match="raised RuntimeError") as caught:
-        await answer_of(handler, read=same)
+        await Callback(handler).answer(read=same)
     assert isinstance(caught.value.__cause__, RuntimeError)
     assert "sk-secret" not in str(caught.value)
     assert "handler" in caught.value.handler
@@ -41,7 +41,7 @@ async def test_an_exception_is_a_failure_with_its_cause_and_without_its_text() -
 
 async def test_rubbish_is_a_failure_that_says_why() -> None:
     with pytest.raises(HandlerError, match="no answer: invalid literal"):
-        await answer_of(lambda: "x", read=int)
+        await Callback(lambda: "x").answer(read=int)
 
 
 async def test_a_slow_async_handler_is_cancelled() -> None:
@@ -54,7 +54,7 @@ async def test_a_slow_async_handler_is_cancelled() -> None:
             cancelled.set()
 
     with anyio.fail_after(5), pytest.raises(HandlerError, match=r"within 0\.01 s"):
-        await answer_of(handler, read=same, timeout=0.01)
+        await Callback(handler).answer(read=same, timeout=0.01)
     assert cancelled.is_set()
 
 
@@ -67,7 +67,7 @@ async def test_a_slow_plain_handler_is_abandoned_and_can_notice() -> None:
         return "too late"
 
     with anyio.fail_after(5), pytest.raises(HandlerError, match="did not answer"):
-        await answer_of(handler, read=same, timeout=0.01, cancellation=cancellation)
+        await Callback(handler).answer(read=same, timeout=0.01, cancellation=cancellation)
     assert noticed.wait(5)
 
 
@@ -80,7 +80,7 @@ async def test_a_cancellation_of_the_caller_is_no_failure() -> None:
 
     async def ask() -> None:
         try:
-            await answer_of(handler, read=same, timeout=5)
+            await Callback(handler).answer(read=same, timeout=5)
         except HandlerError as error:
             failures.append(error)
 
@@ -102,7 +102,7 @@ async def test_a_cancellation_that_the_handler_met_elsewhere_is_a_failure() -> N
         await future
 
     with pytest.raises(HandlerError, match="raised CancelledError"):
-        await answer_of(handler, read=same)
+        await Callback(handler).answer(read=same)
 
 
 async def test_a_timeout_error_of_the_handler_is_not_taken_for_the_time_limit() -> None:
@@ -110,4 +110,4 @@ async def test_a_timeout_error_of_the_handler_is_not_taken_for_the_time_limit() 
         raise TimeoutError
 
     with pytest.raises(HandlerError, match="raised TimeoutError"):
-        await answer_of(handler, read=same, timeout=5)
+        await Callback(handler).answer(read=same, timeout=5)
