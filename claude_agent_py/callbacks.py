@@ -11,7 +11,7 @@ import inspect
 import logging
 import math
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -74,7 +74,7 @@ class Callback:
         self,
         timeout: float | None,
         cancellation: Cancellation | None,
-        args: tuple[Any, ...] = (),
+        args: Sequence[Any] = (),
         keywords: Mapping[str, Any] | None = None,
     ) -> Any:
         """Call it, within `timeout` seconds. A plain function that is too slow runs on; its result is dropped.

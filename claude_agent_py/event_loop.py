@@ -12,7 +12,7 @@ import logging
 import math
 import sys
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from typing import Any, TypeVar, TypeVarTuple
 
 import anyio
 from anyio import to_thread
@@ -21,6 +21,7 @@ from anyio.lowlevel import RunVar
 logger = logging.getLogger("claude_agent_py")
 
 T = TypeVar("T")
+Arguments = TypeVarTuple("Arguments")
 
 FILE_THREADS = 40
 """How many threads of one event loop may work on files at once."""
@@ -106,7 +107,7 @@ def is_cancelled() -> bool:
     return worker is None or worker.cancelling() > 0
 
 
-async def run_file_work(function: Callable[..., T], *args: Any, abandon_on_cancel: bool = False) -> T:
+async def run_file_work(function: Callable[[*Arguments], T], *args: *Arguments, abandon_on_cancel: bool = False) -> T:
     """Call a function that works on files in a thread, apart from those that the program's own functions may hold."""
     limiter = _file_threads.get(None)
     if limiter is None:

@@ -5,7 +5,6 @@ Owns the translation between JSON-RPC dicts and the package's in-memory streams,
 is imported on first use only: it takes half a second.
 """
 
-import logging
 from functools import cache
 from typing import Any
 
@@ -21,8 +20,6 @@ from claude_agent_py.tools.failures import failure_text
 from claude_agent_py.tools.jsonrpc import RequestID
 from claude_agent_py.tools.session import Send
 from claude_agent_py.wire.base import JSONObject
-
-logger = logging.getLogger("claude_agent_py.tools")
 
 INNER_SERVERS = ("_lowlevel_server", "_mcp_server")
 """Where the comfortable servers keep the low-level one, version 2 and version 1."""

@@ -8,11 +8,11 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
+from claude_agent_py.callbacks import Report
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.tools.definition import ALWAYS_LOAD, Tool, as_tool
 from claude_agent_py.tools.names import mcp_tool_name, sanitised
 from claude_agent_py.tools.resources import Prompt, Resource, by_key
-from claude_agent_py.tools.running import Report
 from claude_agent_py.tools.session import PROTOCOL_VERSIONS, Send, ServerSession
 from claude_agent_py.wire.base import JSONObject
 
