@@ -343,8 +343,10 @@ class Client(SessionControls):
 
     @property
     def stderr_lines_dropped(self) -> int:
-        """How many lines of stderr `on_stderr` was not told so far: it fell behind by more than 64 MiB, or by what it
-        did not get through before the session ended. One warning says so when it has caught up, or the session has ended.
+        """How many lines of stderr `on_stderr` was not told so far.
+
+        More than 64 MiB of them waited, or the session ended before it got through them. One warning says so when it
+        has caught up, or the session has ended.
         """
         return self._session.features.stderr_lines_dropped
 

@@ -10,9 +10,10 @@ one it is, and what the CLI asks beside the conversations (titles, summaries) ne
 import itertools
 import re
 import threading
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, cast
 
 from anyio import CancelScope, to_thread
 
@@ -50,6 +51,9 @@ class ScriptedModel:
 
     When a sequence has run out, `on_exhausted` decides: an answer to give from then on, or `"fail"`, which sends an
     error that the CLI does not repeat, so that the run ends with an error that says which script was too short.
+
+    Where the function of a script raises, the run ends with an error that shows the traceback, and leaving the `with`
+    block raises the exception again; one that leaves the block already gets the traceback as a note.
     """
 
     def __init__(
@@ -71,6 +75,8 @@ class ScriptedModel:
         self._on_exhausted: Answer | None = None if on_exhausted == "fail" else as_answer(on_exhausted)
         self._chars_per_token = chars_per_token
         self._requests: list[RecordedRequest] = []
+        self._failures: list[Exception] = []
+        """What functions of scripts raised."""
         self._changed = threading.Condition()
         self._ids = itertools.count(1)
         self._server: MessagesServer | None = None
@@ -101,8 +107,11 @@ class ScriptedModel:
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(self, *exc: object) -> None:
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: "TracebackType | None"
+    ) -> None:
         self.close()
+        self._tell_failures(exc)
 
     async def __aenter__(self) -> Self:
         return self.start()
@@ -112,6 +121,7 @@ class ScriptedModel:
     ) -> None:
         with CancelScope(shield=True):
             await to_thread.run_sync(self.close)
+        self._tell_failures(exc)
 
     @property
     def url(self) -> str:
@@ -194,8 +204,32 @@ class ScriptedModel:
             answer = player.next(request) if player.function is None else None
             self._changed.notify_all()
         if player.function is not None:
-            return _called(player.function, request)
+            return self._called(player.function, request)
         return answer or self._exhausted(player.name)
+
+    def _called(self, function: Callable[[RecordedRequest], LooseAnswer], request: RecordedRequest) -> Answer:
+        """Call a script. What it raises is seen in the run that it breaks, and by the test when the model closes."""
+        try:
+            return as_answer(function(request))
+        except Exception as error:
+            error.__traceback__ = error.__traceback__ and error.__traceback__.tb_next  # begin with the script itself
+            with self._changed:
+                self._failures.append(error)
+            shown = "".join(traceback.format_exception(error)).strip()
+            return _broken(f"the script of {request.agent!r} raised {type(error).__name__}: {error}\n{shown}")
+
+    def _tell_failures(self, failure: BaseException | None) -> None:
+        """Show the test what its scripts raised: as a note at its own exception, or else as an exception.
+
+        Raises:
+            Exception: The first that a script raised.
+        """
+        raised, self._failures = self._failures, []
+        if failure is None and raised:
+            raise raised[0]
+        for error in raised:
+            shown = "".join(traceback.format_exception(error)).strip()
+            cast("BaseException", failure).add_note(f"A script of the model raised:\n{shown}")
 
     def count_tokens(self, body: dict[str, Any]) -> int:
         """Guess the number of tokens from the size of the request."""
@@ -261,13 +295,6 @@ def _answers(script: Sequence[LooseAnswer] | LooseAnswer) -> list[Answer]:
     if isinstance(script, str) or not isinstance(script, Sequence):
         return [as_answer(script)]
     return [as_answer(loose) for loose in script]
-
-
-def _called(function: Callable[[RecordedRequest], LooseAnswer], request: RecordedRequest) -> Answer:
-    try:
-        return as_answer(function(request))
-    except Exception as error:  # a script that fails must be seen in the run that it breaks
-        return _broken(f"the script of {request.agent!r} raised {type(error).__name__}: {error}")
 
 
 def _fits(match: Match, request: RecordedRequest) -> bool:
