@@ -305,21 +305,30 @@ def off_the_end(request: RecordedRequest) -> str:
 
 
 def test_the_traceback_of_a_script_that_raises_is_seen_in_the_answer_and_by_the_test() -> None:
-    with pytest.raises(IndexError) as caught, ScriptedModel(off_the_end) as model:
-        answer = ask(model)
-        assert answer.status == 410
-        message = answer.json["error"]["message"]
-        assert "in off_the_end" in message
-        assert 'return ["only one"][request.index + 1]' in message
-    assert [entry.name for entry in caught.traceback][-1] == "off_the_end"
+    answers: list[Answer] = []
+
+    def go() -> None:
+        with ScriptedModel(off_the_end) as model:
+            answers.append(ask(model))
+
+    with pytest.raises(IndexError) as caught:
+        go()
+    assert caught.traceback[-1].name == "off_the_end"
+    assert answers[0].status == 410
+    message = answers[0].json["error"]["message"]
+    assert "in off_the_end" in message
+    assert 'return ["only one"][request.index + 1]' in message
 
 
 @pytest.mark.anyio
 async def test_a_test_that_fails_with_its_script_has_the_traceback_as_a_note() -> None:
-    with pytest.raises(ValueError, match="of the test") as caught:
+    async def go() -> None:
         async with ScriptedModel(off_the_end) as model:
             await anyio.to_thread.run_sync(ask, model)
             raise ValueError("of the test")
+
+    with pytest.raises(ValueError, match="of the test") as caught:
+        await go()
     [note] = caught.value.__notes__
     assert "in off_the_end" in note
 
