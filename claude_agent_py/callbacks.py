@@ -136,11 +136,11 @@ class Callback:
             raise HandlerError(self.name, f"what it returned is no answer: {why}") from error
 
     async def tell(self, report: Report, *args: Any) -> None:
-        """Call it for its effect; a failure goes to `report`."""
+        """Call it for its effect; a failure goes to `report`, with its text: no model reads it."""
         try:
             await self.call(*args)
         except BaseException as error:
-            report(failure_of(self.name, error))
+            report(failure_of(self.name, error, with_text=True))
 
     # Threads -----------------------------------------------------------------------------------------------------
 
@@ -207,17 +207,18 @@ def _no_limit() -> CapacityLimiter:
 # Failures --------------------------------------------------------------------------------------------------------
 
 
-def failure_of(name: str, error: BaseException) -> HandlerError:
+def failure_of(name: str, error: BaseException, *, with_text: bool = False) -> HandlerError:
     """Make the error for what a user function raised, which becomes its cause; to be called where it was caught.
 
-    The text names the type alone: a message may hold secrets, and a model may read this.
+    Without `with_text` it names the type alone: the text may hold secrets, and a model may read this.
 
     Raises:
         BaseException: The exception itself, where it is the program's: a cancellation, or KeyboardInterrupt.
     """
     if is_not_the_functions(error):
         raise error
-    failure = HandlerError(name, f"it raised {type(error).__name__}")
+    raised = f"it raised {type(error).__name__}"
+    failure = HandlerError(name, f"{raised}: {error}" if with_text else raised)
     failure.__cause__ = error
     return failure
 

@@ -202,6 +202,10 @@ async def test_a_cancellation_that_is_kept_and_raised_later_is_a_failure() -> No
 # Threads
 
 
+def never(error: HandlerError) -> None:
+    raise AssertionError(error)
+
+
 async def test_a_function_that_blocks_holds_up_no_other_and_is_named(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -216,7 +220,7 @@ async def test_a_function_that_blocks_holds_up_no_other_and_is_named(
     with anyio.fail_after(10):
         async with anyio.create_task_group() as group:
             for _ in range(callbacks.THREADS + 1):
-                group.start_soon(blocking.call)
+                group.start_soon(blocking.tell, never)
             try:
                 for _ in range(callbacks.THREADS):
                     while not begun.acquire(blocking=False):

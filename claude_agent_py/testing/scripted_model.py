@@ -13,7 +13,7 @@ import threading
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 from anyio import CancelScope, to_thread
 
@@ -107,11 +107,9 @@ class ScriptedModel:
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(
-        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: "TracebackType | None"
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         self.close()
-        self._tell_failures(exc)
+        self._tell_failures(exc[1])
 
     async def __aenter__(self) -> Self:
         return self.start()
@@ -218,18 +216,19 @@ class ScriptedModel:
             shown = "".join(traceback.format_exception(error)).strip()
             return _broken(f"the script of {request.agent!r} raised {type(error).__name__}: {error}\n{shown}")
 
-    def _tell_failures(self, failure: BaseException | None) -> None:
+    def _tell_failures(self, failure: object) -> None:
         """Show the test what its scripts raised: as a note at its own exception, or else as an exception.
 
         Raises:
             Exception: The first that a script raised.
         """
         raised, self._failures = self._failures, []
-        if failure is None and raised:
+        if isinstance(failure, BaseException):
+            for error in raised:
+                shown = "".join(traceback.format_exception(error)).strip()
+                failure.add_note(f"A script of the model raised:\n{shown}")
+        elif raised:
             raise raised[0]
-        for error in raised:
-            shown = "".join(traceback.format_exception(error)).strip()
-            cast("BaseException", failure).add_note(f"A script of the model raised:\n{shown}")
 
     def count_tokens(self, body: dict[str, Any]) -> int:
         """Guess the number of tokens from the size of the request."""

@@ -109,7 +109,7 @@ async def test_a_listener_that_fails_is_reported_and_told_the_next_thing() -> No
     assert told == [0, 1, 2, 3, 4]
     (error,) = errors
     assert error.handler.endswith("fails_at_two")
-    assert error.reason == "it raised ValueError"
+    assert error.reason == "it raised ValueError: my mistake"
     assert isinstance(error.__cause__, ValueError)
 
 
