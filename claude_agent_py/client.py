@@ -357,6 +357,15 @@ class Client(SessionControls):
         return "" if connection is None else connection.transport.stderr_tail
 
     @property
+    def stderr_lines_dropped(self) -> int:
+        """How many lines of stderr `on_stderr` was not told so far.
+
+        More than 64 MiB of them waited, or the session ended before it got through them. One warning says so when it
+        has caught up, or the session has ended.
+        """
+        return self._session.features.stderr_lines_dropped
+
+    @property
     def pid(self) -> int | None:
         """The process id of the CLI; None before connect, and where there is no process."""
         connection = self._session._connection

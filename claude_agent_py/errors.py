@@ -429,7 +429,10 @@ class ToolTimeoutError(ToolError, TimeoutError):
 
 
 class HandlerError(ClaudeAgentError):
-    """A handler or listener of yours failed. It is logged and reported as an event, never raised by the session."""
+    """A handler or listener of yours failed. It is logged and reported as an event, not raised by the session.
+
+    Only a run whose async iterable of prompts raised what is no `Exception` raises it.
+    """
 
     def __init__(self, handler: str, reason: str) -> None:
         self.handler = handler

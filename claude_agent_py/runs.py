@@ -15,8 +15,8 @@ import anyio
 
 from claude_agent_py.client import Client
 from claude_agent_py.errors import ConnectionClosedError
+from claude_agent_py.event_loop import in_event_loop
 from claude_agent_py.options import ClientOptions, options_or_defaults
-from claude_agent_py.runtime.detached import in_event_loop
 from claude_agent_py.runtime.prompts import Prompt, check_prompt, check_run_arguments, is_stream
 from claude_agent_py.runtime.run import InterruptReceipt, Run
 

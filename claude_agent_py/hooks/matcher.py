@@ -9,9 +9,8 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, Never, TypeAlias
 
-from claude_agent_py.callbacks import call, callback_name
+from claude_agent_py.callbacks import Callback, callback_name, takes_arguments
 from claude_agent_py.errors import OptionsError
-from claude_agent_py.guarding import takes_arguments
 from claude_agent_py.hooks.context import HookContext
 from claude_agent_py.hooks.patterns import problem_for, problem_of
 from claude_agent_py.wire.base import dump
@@ -203,8 +202,8 @@ class _OfficialCallback:
     """Calls a callback as the official SDK does."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        self._function = function
-        self.__qualname__ = callback_name(function)
+        self._callback = Callback(function)
+        self.__qualname__ = self._callback.name
 
     async def __call__(self, data: Any, context: HookContext) -> Any:
-        return await call(self._function, dump(data), context.tool_use_id, {"signal": None})
+        return await self._callback.call(dump(data), context.tool_use_id, {"signal": None})

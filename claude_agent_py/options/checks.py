@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import UUID
 
 from claude_agent_py.agents import DelegationGuide
-from claude_agent_py.callbacks import callback_name
+from claude_agent_py.callbacks import callback_name, takes_arguments
 from claude_agent_py.configuration import MAX_REPR_CHARS, inner_text
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.options.output_shape import OutputShape
@@ -88,8 +88,6 @@ def function_of(*arguments: str) -> Callable[[Any], Any]:
     told = f"{'one argument' if len(arguments) == 1 else 'two arguments'}: ({', '.join(arguments)})"
 
     def read(value: Any) -> Any:
-        from claude_agent_py.guarding import takes_arguments
-
         if not takes_arguments(function(value), len(arguments)):
             raise ValueError(f"{callback_name(value)} must take {told}")
         return value

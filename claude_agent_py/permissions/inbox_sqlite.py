@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import anyio
-from anyio import to_thread
 from pydantic import ValidationError
 
 from claude_agent_py.errors import OptionsError
+from claude_agent_py.event_loop import run_file_work
 from claude_agent_py.permissions.interactions import (
     TIMED_OUT,
     Inbox,
@@ -106,14 +106,14 @@ class SQLiteInbox(Inbox):
         row = self._row(interaction_id, kind, wire, context)
         interaction = StoredInteraction(self, row)
         with anyio.CancelScope(shield=True):  # what is written must be ended, too
-            await to_thread.run_sync(self._open, row)
+            await run_file_work(self._open, row)
         context.on_interaction(InteractionOpened(interaction))
         try:
             with anyio.move_on_after(self.timeout):
                 await self._answered(interaction_id)
         finally:
             with anyio.CancelScope(shield=True):
-                reply = await to_thread.run_sync(self._close, interaction_id)
+                reply = await run_file_work(self._close, interaction_id)
             context.on_interaction(InteractionSettled(interaction, reply is not None))
         return reply
 
@@ -144,11 +144,11 @@ class SQLiteInbox(Inbox):
 
     async def _answered(self, interaction_id: str) -> None:
         signed_at = time.monotonic()
-        while await to_thread.run_sync(self._state, interaction_id) == "pending":
+        while await run_file_work(self._state, interaction_id) == "pending":
             await anyio.sleep(self._poll)
             if time.monotonic() - signed_at > SIGN_EVERY:
                 signed_at = time.monotonic()
-                await to_thread.run_sync(self._sign, interaction_id)
+                await run_file_work(self._sign, interaction_id)
 
     def _state(self, interaction_id: str) -> str | None:
         row = self._run(
@@ -206,7 +206,7 @@ class _Arrivals(AsyncIterator[Interaction]):
 
     async def __anext__(self) -> Interaction:
         while True:
-            waiting = await to_thread.run_sync(list, self._inbox)
+            waiting = await run_file_work(list, self._inbox)
             self._seen.intersection_update(interaction.id for interaction in waiting)
             for interaction in waiting:
                 if interaction.id not in self._seen:

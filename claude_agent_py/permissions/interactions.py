@@ -15,13 +15,12 @@ from typing import Any, Final
 from weakref import WeakSet
 
 import anyio
-from anyio import to_thread
 
+from claude_agent_py.event_loop import Wakeup, run_file_work
 from claude_agent_py.permissions.decisions import Decision
 from claude_agent_py.permissions.prompts import KINDS, Kind
 from claude_agent_py.permissions.requests import PermissionContext, PermissionRequest, displayable
 from claude_agent_py.protocol.handlers import HandlerContext
-from claude_agent_py.wakeup import Wakeup
 from claude_agent_py.wire.base import JSONObject
 
 TIMED_OUT: Final = "Nobody answered in time."
@@ -96,11 +95,11 @@ class Interaction(ABC):
 
     async def answer(self, value: Any) -> bool:
         """Answer it, without blocking the event loop. See `resolve`."""
-        return await to_thread.run_sync(self.resolve, value)
+        return await run_file_work(self.resolve, value)
 
     async def deny(self, message: str = "") -> bool:
         """Refuse it, without blocking the event loop. See `refuse`."""
-        return await to_thread.run_sync(self.refuse, message)
+        return await run_file_work(self.refuse, message)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
-from claude_agent_py.callbacks import call, callback_name
+from claude_agent_py.callbacks import Callback
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.permissions.decisions import Allow, Decision, Deny, describe
 from claude_agent_py.permissions.plans import EXIT_PLAN_MODE
@@ -85,11 +85,11 @@ def _needs_person(request: PermissionRequest) -> bool:
 
 def ask(handler: Callable[[PermissionRequest, PermissionContext], Any]) -> Policy:
     """Ask a person: the handler decides, and while it does the task shows the status `awaiting_user`."""
-    _check(handler)
+    callback = _checked(handler)
 
     async def policy(request: PermissionRequest, context: PermissionContext) -> Opinion:
         with context.awaiting_user():
-            opinion: Opinion = await call(handler, request, context)
+            opinion: Opinion = await callback.call(request, context)
         return opinion
 
     return policy
@@ -101,24 +101,24 @@ def first_of(*policies: Policy) -> Policy:
     Raises:
         OptionsError: One of them is no function.
     """
-    for policy in policies:
-        _check(policy)
+    callbacks = [_checked(policy) for policy in policies]
 
     async def composed(request: PermissionRequest, context: PermissionContext) -> Opinion:
-        for policy in policies:
-            opinion = await call(policy, request, context)
+        for callback in callbacks:
+            opinion = await callback.call(request, context)
             if isinstance(opinion, Allow | Deny):
                 return opinion
             if opinion is not None:
-                raise ValueError(f"{callback_name(policy)} answered {describe(opinion)}")
+                raise ValueError(f"{callback.name} answered {describe(opinion)}")
         return None
 
     return composed
 
 
-def _check(policy: Any) -> None:
+def _checked(policy: Any) -> Callback:
     if not callable(policy):
         raise OptionsError(f"a policy is a function, not {type(policy).__name__}", option="can_use_tool")
+    return Callback(policy)
 
 
 def _matcher(names: tuple[Any, ...]) -> Callable[[str], bool]:

@@ -8,7 +8,7 @@ Owns the workers of a session and nothing else of it:
 * one worker for each request of the CLI that a handler answers;
 * whatever background work the features bring (`background`).
 
-They live in a task group that belongs to the event loop and not to a caller (`detached.py`): any method may be called
+They live in a task group that belongs to the event loop and not to a caller (`event_loop.py`): any method may be called
 from any worker. Twin: `protocol/engine.py`, which decides everything that can be decided without I/O.
 """
 
@@ -31,6 +31,7 @@ from claude_agent_py.errors import (
     HandlerError,
     OptionsError,
 )
+from claude_agent_py.event_loop import Wakeup, spawn_detached
 from claude_agent_py.protocol.engine import Engine
 from claude_agent_py.protocol.events import (
     Event,
@@ -48,7 +49,6 @@ from claude_agent_py.protocol.handlers import Cancellation
 from claude_agent_py.protocol.ports import TaskSink
 from claude_agent_py.protocol.state import State
 from claude_agent_py.runtime.answering import Answering, UnsupportedRequestError
-from claude_agent_py.runtime.detached import Wakeup, spawn_detached
 from claude_agent_py.runtime.listeners import HandlerFailed
 from claude_agent_py.runtime.open_runs import OpenRuns
 from claude_agent_py.runtime.readers import Readers

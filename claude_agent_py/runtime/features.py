@@ -7,6 +7,7 @@ What answers hooks, questions and tools is loaded with the session where the opt
 it is first asked for otherwise: most sessions need little of it, and loading it would make each start slower.
 """
 
+import os
 from collections.abc import Awaitable, Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
@@ -91,7 +92,6 @@ class Features:
         """Ends the turn under way with an `AuthenticationError`."""
         self.has_ended = False
         """Whether nothing more comes from the CLI."""
-        self._queues: list[ListenerQueue] = []
         self._options = options
         self._attach_host: Callable[[MCPHost], None] = lambda host: None
         """Brings servers of this process to the running session."""
@@ -104,7 +104,7 @@ class Features:
             main_agent_id=above.agent_id if above else None,
         )
         self._check()
-        self._tell_stderr = self._listener(options.on_stderr)
+        self._stderr = None if options.on_stderr is None else ListenerQueue(options.on_stderr, report)
         if options.on_task_notification is not None:
             tasks.on("notification", options.on_task_notification)
         if options.on_task_event is not None:
@@ -112,7 +112,7 @@ class Features:
         self.background: Sequence[Callable[[], Awaitable[None]]] = (tasks.reconcile_forever,)
         self.deliveries: Sequence[Callable[[], Awaitable[None]]] = (
             self._deliver_task_events,
-            *(queue.deliver for queue in self._queues),
+            *(() if self._stderr is None else (self._stderr.deliver,)),
         )
 
     # What answers ------------------------------------------------------------------------------------------------
@@ -154,7 +154,11 @@ class Features:
         """What answers for the servers in this process."""
         from claude_agent_py.tools.host import MCPHost
 
-        host = MCPHost(hosted_servers(self._options), report=self._report)
+        host = MCPHost(
+            hosted_servers(self._options),
+            report=self._report,
+            cwd=os.path.abspath(self._options.cwd or os.curdir),
+        )
         self._attach_host(host)
         return host
 
@@ -186,13 +190,6 @@ class Features:
         """Give the task of an agent, as it is known above where it is."""
         known = self._above.find_task(agent_id) if self._above is not None else None
         return known or self._tasks.get(agent_id)
-
-    def _listener(self, function: Callable[[Any], Any] | None) -> Callable[[Any], None] | None:
-        if function is None:
-            return None
-        queue = ListenerQueue(function, self._report)
-        self._queues.append(queue)
-        return queue.put
 
     def _note_hook_run(self, run: "HookRun") -> None:
         """Show that a handler ran: the CLI's own hook events say so of settings' command hooks only."""
@@ -261,8 +258,13 @@ class Features:
 
     def on_stderr_line(self, line: str) -> None:
         """Take a line of stderr."""
-        if self._tell_stderr is not None:
-            self._tell_stderr(line)
+        if self._stderr is not None:
+            self._stderr.put(line)
+
+    @property
+    def stderr_lines_dropped(self) -> int:
+        """How many lines of stderr `on_stderr` was not told."""
+        return 0 if self._stderr is None else self._stderr.dropped
 
     def initialize_fields(self) -> dict[str, Any]:
         """Give the fields of `initialize` that come from hooks and in-process servers."""
@@ -298,8 +300,8 @@ class Features:
             if part is not None:
                 part.close()
         self._task_list.close()
-        for queue in self._queues:
-            queue.end()
+        if self._stderr is not None:
+            self._stderr.end()
 
 
 def _is_mere_text(message: Any) -> bool:

@@ -14,6 +14,7 @@ import anyio
 from pydantic import TypeAdapter
 
 from claude_agent_py.agents import AgentDefinition
+from claude_agent_py.callbacks import failure_of, is_not_the_functions
 from claude_agent_py.errors import ControlError, InterruptedRunError, OptionsError, StructuredOutputError, TaskError
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.protocol.ports import ControlPort
@@ -140,8 +141,8 @@ class Prompting:
                 if not feed.prompts:
                     raise OptionsError("the iterable ended without giving one", option="prompt")
                 connection.runs.seal(feed)
-        except Exception as exception:
-            failure = exception
+        except BaseException as error:
+            failure = error if isinstance(error, Exception) else failure_of("the prompts", error)
             connection.runs.fail(feed, lambda: failure)
         finally:
             await _close(iterator)
@@ -225,7 +226,9 @@ async def _close(iterator: AsyncIterator[Any] | None) -> None:
         with anyio.move_on_after(GENERATOR_GRACE, shield=True):
             try:
                 await iterator.aclose()
-            except Exception:
+            except BaseException as error:
+                if is_not_the_functions(error):
+                    raise
                 logger.exception("closing the prompts failed")
 
 

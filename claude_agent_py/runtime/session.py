@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 import anyio
-from anyio import to_thread
 from anyio.abc import TaskGroup
 from pydantic import ValidationError
 
@@ -29,6 +28,7 @@ from claude_agent_py.errors import (
     ControlTimeoutError,
     OptionsError,
 )
+from claude_agent_py.event_loop import run_file_work
 from claude_agent_py.launch.environment import config_directory, environment
 from claude_agent_py.launch.locate import read_version, require_version
 from claude_agent_py.launch.plan import LaunchPlan
@@ -244,7 +244,7 @@ class Session:
         """Give what the program prints as its version: it did not say it, because it failed or is very old."""
         if self._cli_path is None:
             return None
-        return await to_thread.run_sync(_version_of, self._cli_path, abandon_on_cancel=True)
+        return await run_file_work(_version_of, self._cli_path, abandon_on_cancel=True)
 
     async def _check(self, info: InitializeReply) -> None:
         """Refuse a CLI that is too old, or that dropped what it was given without a word."""

@@ -17,9 +17,9 @@ from dataclasses import astuple, fields, replace
 from typing import Any, Final, Self, TypeVar
 
 import anyio
-from anyio import to_thread
 
 from claude_agent_py.errors import OptionsError, SessionError
+from claude_agent_py.event_loop import run_file_work
 from claude_agent_py.shared_sqlite import open_shared, transact
 from claude_agent_py.tasks.events import TaskEvent, TaskFinished, TaskRevised
 from claude_agent_py.tasks.manager import TaskManager
@@ -86,7 +86,7 @@ class TaskHistory:
     async def close(self) -> None:
         """Close the file. Idempotent; afterwards it is opened again on use."""
         with anyio.CancelScope(shield=True):
-            await to_thread.run_sync(self._close)
+            await run_file_work(self._close)
 
     async def __aenter__(self) -> Self:
         return await self.open()
@@ -215,7 +215,7 @@ class TaskHistory:
         return await self._run(lambda cursor: cursor.execute(query, values).fetchall())
 
     async def _run(self, work: Callable[[sqlite3.Cursor], T]) -> T:
-        return await to_thread.run_sync(self._locked, work)
+        return await run_file_work(self._locked, work)
 
     def _locked(self, work: Callable[[sqlite3.Cursor], T]) -> T:
         with self._lock, _typed_errors(self._path):

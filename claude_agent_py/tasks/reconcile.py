@@ -10,8 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from anyio import to_thread
-
+from claude_agent_py.event_loop import run_file_work
 from claude_agent_py.tasks.entry import Entry, Run
 from claude_agent_py.tasks.events import TaskEvent
 from claude_agent_py.tasks.ledger import DOUBT_GRACE, REPORT_GRACE, Ledger
@@ -90,7 +89,7 @@ class Reconciler:
         quiet = [self._question(entry) for entry in self._quiet_entries(now)]
         if not due and not quiet:
             return
-        findings = await to_thread.run_sync(_look_at_all, [*due, *quiet], abandon_on_cancel=True)
+        findings = await run_file_work(_look_at_all, [*due, *quiet], abandon_on_cancel=True)
         now = self._clock()
         for question, finding in zip([*due, *quiet], findings, strict=True):
             if question.run is question.entry.run and question.run.is_live:  # nothing happened meanwhile

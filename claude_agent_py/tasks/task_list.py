@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
-from anyio import to_thread
 from pydantic import Field, ValidationError
 
+from claude_agent_py.event_loop import run_file_work
 from claude_agent_py.tasks.task_list_files import directory_of, read_items
 from claude_agent_py.tasks.waiting import Stream
 from claude_agent_py.wire.base import JSONObject
@@ -147,7 +147,7 @@ class TaskList:
         """
         directory = self.directory
         if directory is not None:
-            found, unreadable = await to_thread.run_sync(read_items, directory, TaskListItem, abandon_on_cancel=True)
+            found, unreadable = await run_file_work(read_items, directory, TaskListItem, abandon_on_cancel=True)
             gone = [item_id for item_id in self._items if item_id not in found and item_id not in unreadable]
             self._tell([*map(self._remove, gone), *map(self._put, found.values())])
         return self.items

@@ -10,6 +10,7 @@ one it is, and what the CLI asks beside the conversations (titles, summaries) ne
 import itertools
 import re
 import threading
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, cast
@@ -55,6 +56,9 @@ class ScriptedModel:
 
     When a sequence has run out, `on_exhausted` decides: an answer to give from then on, or `"fail"`, which sends an
     error that the CLI does not repeat, so that the run ends with an error that says which script was too short.
+
+    Where the function of a script raises, the run ends with an error that shows the traceback, and leaving the `with`
+    block raises the exception again; one that leaves the block already gets the traceback as a note.
     """
 
     def __init__(
@@ -76,6 +80,8 @@ class ScriptedModel:
         self._on_exhausted: Answer | None = None if on_exhausted == "fail" else as_answer(on_exhausted)
         self._chars_per_token = chars_per_token
         self._requests: list[RecordedRequest] = []
+        self._failures: list[Exception] = []
+        """What functions of scripts raised."""
         self._changed = threading.Condition()
         self._ids = itertools.count(1)
         self._server: MessagesServer | None = None
@@ -108,6 +114,7 @@ class ScriptedModel:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+        self._tell_failures(exc[1])
 
     async def __aenter__(self) -> Self:
         return self.start()
@@ -117,6 +124,7 @@ class ScriptedModel:
     ) -> None:
         with CancelScope(shield=True):
             await to_thread.run_sync(self.close)
+        self._tell_failures(exc)
 
     @property
     def url(self) -> str:
@@ -199,8 +207,33 @@ class ScriptedModel:
             answer = player.next(request) if player.function is None else None
             self._changed.notify_all()
         if player.function is not None:
-            return _called(player.function, request)
+            return self._called(player.function, request)
         return answer or self._exhausted(player.name)
+
+    def _called(self, function: Callable[[RecordedRequest], LooseAnswer], request: RecordedRequest) -> Answer:
+        """Call a script. What it raises is seen in the run that it breaks, and by the test when the model closes."""
+        try:
+            return as_answer(function(request))
+        except Exception as error:
+            error.__traceback__ = error.__traceback__ and error.__traceback__.tb_next  # begin with the script itself
+            with self._changed:
+                self._failures.append(error)
+            shown = "".join(traceback.format_exception(error)).strip()
+            return _broken(f"the script of {request.agent!r} raised {type(error).__name__}: {error}\n{shown}")
+
+    def _tell_failures(self, failure: object) -> None:
+        """Show the test what its scripts raised: as a note at its own exception, or else as an exception.
+
+        Raises:
+            Exception: The first that a script raised.
+        """
+        raised, self._failures = self._failures, []
+        if isinstance(failure, BaseException):
+            for error in raised:
+                shown = "".join(traceback.format_exception(error)).strip()
+                failure.add_note(f"A script of the model raised:\n{shown}")
+        elif raised:
+            raise raised[0]
 
     def count_tokens(self, body: dict[str, Any]) -> int:
         """Guess the number of tokens from the size of the request."""
@@ -277,13 +310,6 @@ def _answers(script: object) -> "PreparedScript":
     if isinstance(script, str) or not isinstance(script, Sequence):
         return [as_answer(script)]
     return [as_answer(loose) for loose in script]
-
-
-def _called(function: Callable[[RecordedRequest], LooseAnswer], request: RecordedRequest) -> Answer:
-    try:
-        return as_answer(function(request))
-    except Exception as error:  # a script that fails must be seen in the run that it breaks
-        return _broken(f"the script of {request.agent!r} raised {type(error).__name__}: {error}")
 
 
 def _fits(match: Match, request: RecordedRequest) -> bool:

@@ -1,5 +1,6 @@
 """Hooks on the real CLI: every effect an answer can have, and what a failing guard lets through (nothing)."""
 
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -85,6 +86,17 @@ async def is_too_slow(input: HookInput, context: HookContext) -> None:
     await anyio.sleep_forever()
 
 
+async def is_late_and_lets_through(input: HookInput, context: HookContext) -> None:
+    try:
+        await anyio.sleep_forever()
+    except anyio.get_cancelled_exc_class():
+        return  # as if it had an answer
+
+
+async def blocks_the_loop_and_lets_through(input: HookInput, context: HookContext) -> None:
+    time.sleep(0.6)
+
+
 def returns_rubbish(input: HookInput, context: HookContext) -> Any:
     return "deny"
 
@@ -112,6 +124,8 @@ async def ends_it_all(input: HookInput, context: HookContext) -> None:
         ends_it_all,
         raises_in_a_thread,
         is_too_slow,
+        is_late_and_lets_through,
+        blocks_the_loop_and_lets_through,
         returns_rubbish,
         returns_a_misspelt_denial,
         returns_the_answer_of_another_event,

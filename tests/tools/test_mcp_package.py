@@ -174,7 +174,7 @@ async def test_a_server_that_fails_is_answered_for(caplog: pytest.LogCaptureFixt
 
     await with_server(use, Broken())
 
-    assert "the MCP server broken failed" in caplog.text
+    assert "MCP server broken failed" in caplog.text
 
 
 async def test_without_a_running_session_it_says_so() -> None:
