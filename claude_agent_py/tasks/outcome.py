@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from claude_agent_py.tasks.state import Evidence
 from claude_agent_py.wire.tasks import TaskStatus, TaskUsage
 
-_EXIT_CODE = re.compile(r"\bexit(?:ed with)? code (-?\d+)\b")
+_EXIT_CODE = re.compile(r"\bexit(?:ed with)? code (-?\d{1,10})\b")
 
 
 @dataclass(frozen=True, slots=True)

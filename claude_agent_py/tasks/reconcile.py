@@ -6,6 +6,7 @@ and the files are read. A task that is merely quiet is looked at from time to ti
 files tell of is found. What a sign of life contradicts is dropped.
 """
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -21,6 +22,8 @@ from claude_agent_py.tasks.places import Places
 from claude_agent_py.tasks.state import Evidence
 from claude_agent_py.tasks.transcript import look_at_transcript
 from claude_agent_py.wire.tasks import TaskStatus
+
+logger = logging.getLogger(__name__)
 
 _SHORTEST_PAUSE: Final = 0.02
 
@@ -123,7 +126,16 @@ def _is_quiet(entry: Entry, since: float) -> bool:
 
 def _look_at_all(questions: Sequence[_Question]) -> list[Finding | None]:
     """Look at the files of several tasks. Blocking."""
-    return [_look_at(question) for question in questions]
+    return [_look_safely(question) for question in questions]
+
+
+def _look_safely(question: _Question) -> Finding | None:
+    """Look at the files of one task: whatever is in them, the others are looked at, too."""
+    try:
+        return _look_at(question)
+    except Exception:
+        logger.exception("The files of the task %s could not be looked at", question.entry.id)
+        return None
 
 
 def _look_at(question: _Question) -> Finding | None:
