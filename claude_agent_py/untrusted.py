@@ -127,10 +127,15 @@ def read_json(data: bytes | str) -> Any:
         if text.count("[") + text.count("{") > MOST_LEVELS:
             check_depth(value)
         if "\\ud" in text or "\\uD" in text or _SURROGATES.search(text):
-            value = _parse(_SURROGATES.sub("\ufffd", json.dumps(value, ensure_ascii=False)))
+            value = _parse(without_surrogates(json.dumps(value, ensure_ascii=False)))
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     return value
+
+
+def without_surrogates(text: str) -> str:
+    """Give a text with U+FFFD in place of half characters, which no file can hold."""
+    return text if text.isascii() else _SURROGATES.sub("\ufffd", text)
 
 
 def check_depth(value: Any, most_values: int | None = None) -> None:
