@@ -67,6 +67,15 @@ class Finding:
     exit_code: int | None = None
 
 
+def differ(old: TaskOutcome, new: TaskOutcome) -> bool:
+    """Whether two outcomes tell of different ends; a more exact time or count makes no other end."""
+
+    def essence(outcome: TaskOutcome) -> tuple[object, ...]:
+        return outcome.status, outcome.summary, outcome.failure_reason, outcome.exit_code
+
+    return essence(old) != essence(new)
+
+
 def exit_code_in(summary: str) -> int | None:
     """Read the exit status out of the CLI's sentence about the end of a shell; None where it says none."""
     found = _EXIT_CODE.search(summary)
