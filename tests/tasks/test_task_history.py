@@ -155,7 +155,7 @@ async def session(history: TaskHistory) -> TaskManager:
     tracking(
         manager,
         frames.task_notification("b1", "failed", "failed with exit code 3"),
-        frames.task_notification("a2", usage={"total_tokens": 9}),
+        frames.task_notification("a2", usage={"total_tokens": 900}),
         frames.task_notification("a1", summary="one"),
         frames.task_started("a1", run_id="1-a1", subagent_type="planner"),
         frames.task_notification("a1", summary="two", run_id="1-a1"),
@@ -176,7 +176,7 @@ async def test_a_session_is_kept_by_itself(history: TaskHistory) -> None:
         ("a1", "1-a1"): "two",
     }
     assert (kept["b1", "0-b1"].exit_code, kept["b1", "0-b1"].parent_task_id) == (3, "a2")
-    assert kept["a2", "0-a2"].total_tokens == 9
+    assert kept["a2", "0-a2"].total_tokens == 900
     assert kept["a1", "0-a1"].agent == "planner"
     steps = [(record.task_id, record.kind.value) for record in await history.records("s1", "a2")]
     kinds = ["created", "started", "awaiting_user", "resumed", "completed"]
