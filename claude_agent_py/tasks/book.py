@@ -288,7 +288,7 @@ class Book:
         if found is not None:
             others = (other.spent.by_model for other in entry.runs if other is not run)
             run.spent.exact = without(found.by_model, others)
-        lacks_end = found is not None and found.last_tokens != run.spent.last_tokens > 0
+        lacks_end = found is not None and (not found.is_complete or found.last_tokens != run.spent.last_tokens > 0)
         run.spent.tail = run.spent.last_tokens if lacks_end and run.status is TaskStatus.COMPLETED else 0
         if lacks_end and run.status is TaskStatus.COMPLETED and now < waiting[1]:
             return

@@ -147,12 +147,14 @@ class Counted:
     by_model: Mapping[str, Counts]
     last_tokens: float
     """Those of the latest request."""
+    is_complete: bool = False
+    """Whether the latest answer is one that ends a run: it calls no tool."""
 
 
 def count_transcript(path: str) -> Counted:
     """Add up a transcript. Blocks; raises OSError where it cannot be read."""
     messages: dict[str, tuple[str, Counts]] = {}
-    last = ""
+    last, stop_reason = "", None
     for line in read_lines(path):
         if b'"usage"' not in line:
             continue
@@ -165,12 +167,12 @@ def count_transcript(path: str) -> Counted:
             key, model = str(message.get("id") or entry.get("uuid")), str(message.get("model") or "")
             counts = _counts(message["usage"])
             messages[key] = (model, most(messages.get(key, (model, _NONE))[1], counts))
-            last = key
+            last, stop_reason = key, message.get("stop_reason")
     found: dict[str, Counts] = {}
     for model, counts in messages.values():
         if any(counts):
             found[model] = _sum(found.get(model, _NONE), counts)
-    return Counted(found, sum(messages[last][1]) if last else 0)
+    return Counted(found, sum(messages[last][1]) if last else 0, stop_reason not in (None, "tool_use"))
 
 
 def without(counts: Mapping[str, Counts], others: Iterable[Mapping[str, Counts]]) -> dict[str, Counts]:
