@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from folding import tracking
 
 from claude_agent_py.tasks import TaskManager
@@ -58,9 +59,12 @@ def test_a_cost_is_derived_once_a_price_is_known_and_for_known_models_only() -> 
     assert usage is not None
     assert (usage.cost_usd, usage.cost_is_derived) == (None, False)
     spent = {"inputTokens": 500_000, "outputTokens": 100_000, "costUSD": 3.0}
-    tracking(manager, frames.result(modelUsage={MODEL: spent}))
+    tracking(manager, frames.result(modelUsage={MODEL: spent}, user_message_uuid="p", user_message_uuids=[]))
     usage, outcome = manager["a1"].usage, manager["a1"].outcome
     assert usage is not None
     assert outcome is not None
-    assert (usage.cost_usd, usage.cost_is_derived) == (3.000015, True)  # 3 dollars a million, 5 times that for output
+    assert (usage.cost_usd, usage.cost_is_derived) == (
+        pytest.approx(3.000015),
+        True,
+    )
     assert outcome.usage == usage
