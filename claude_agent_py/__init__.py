@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         Client as Client, current_client as current_client,
     )
     from claude_agent_py.errors import (
-        AuthenticationError as AuthenticationError, BillingError as BillingError,
+        AuthenticationError as AuthenticationError, BacklogError as BacklogError, BillingError as BillingError,
         BudgetExceededError as BudgetExceededError, CLIError as CLIError, CLIExitError as CLIExitError,
         CLIInstallError as CLIInstallError, CLINotFoundError as CLINotFoundError, CLIStartError as CLIStartError,
         CLIVersionError as CLIVersionError, ClaudeAgentError as ClaudeAgentError,
@@ -541,7 +541,7 @@ _NAMES = {
     """,
     # Errors
     "errors": """
-        AuthenticationError BillingError BudgetExceededError CLIError CLIExitError CLIInstallError
+        AuthenticationError BacklogError BillingError BudgetExceededError CLIError CLIExitError CLIInstallError
         CLINotFoundError CLIStartError CLIVersionError ClaudeAgentError ConnectionClosedError
         ControlError ControlRejectedError ControlTimeoutError HandlerError HookStoppedError
         InterruptedRunError InvalidRequestError LocalProtocolError MCPNotReadyError

@@ -34,6 +34,7 @@
     │   ├── ToolInputError              the model's arguments do not fit                         .tool .problems
     │   └── ToolTimeoutError            the tool was not done in time (also a TimeoutError)      .tool .timeout
     ├── HandlerError                    a handler of yours failed (reported, never raised)       .handler
+    ├── BacklogError                    messages waited, and there was no room for them          .reason .limit_bytes
     └── SessionError                    a session on disk                                        .session_id
 
 Attributes come first and the text is built from them; every error can be pickled. Knows nothing of the other modules
@@ -438,6 +439,27 @@ class HandlerError(ClaudeAgentError):
         self.handler = handler
         self.reason = reason
         super().__init__(f"handler {handler} failed: {reason}")
+
+
+class BacklogError(ClaudeAgentError):
+    """Messages that waited for a reader were dropped: neither the disk nor memory had room for them.
+
+    It ends that reader alone, after what was kept; the session and its other readers go on.
+    """
+
+    def __init__(self, reason: str, limit_bytes: int) -> None:
+        self.reason = reason
+        """What is wrong with the temporary file, for example `No space left on device`."""
+        self.limit_bytes = limit_bytes
+        """How much may wait in memory in place of the file, in bytes (`Limits.mailbox_bytes`, at least 1 MiB)."""
+        super().__init__(
+            f"messages that waited were dropped: the temporary file cannot be used ({reason}), "
+            f"and more than {limit_bytes} bytes would have to stay in memory"
+        )
+
+    def again(self) -> "BacklogError":
+        """Make the same error, for another who is told."""
+        return BacklogError(self.reason, self.limit_bytes)
 
 
 class SessionError(ClaudeAgentError):

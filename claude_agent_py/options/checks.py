@@ -19,6 +19,7 @@ from claude_agent_py.callbacks import callback_name, takes_arguments
 from claude_agent_py.configuration import MAX_REPR_CHARS, inner_text
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.options.output_shape import OutputShape
+from claude_agent_py.untrusted import read_json
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.mcp import MCPHTTPServer, MCPSSEServer, MCPStdioServer, mcp_server_from_wire
 from claude_agent_py.wire.rule_lists import survives_splitting, tool_of
@@ -320,7 +321,7 @@ def _writable_as_json(value: JSONObject) -> JSONObject:
 
 def _json_object(text: str) -> dict[str, Any]:
     try:
-        value = json.loads(text)
+        value = read_json(text)
     except ValueError as error:
         problem = ValueError(f"is no valid JSON: {error}")
     else:

@@ -49,7 +49,8 @@ class Limits(ConfigModel):
     """A longer line of the CLI is dropped and reported as a `MalformedFrame`; the session goes on. Lines of many
     megabytes are ordinary: a file that the model wrote is one line."""
     mailbox_bytes: Bytes = 64 * MEBIBYTE
-    """How much may wait in memory for one reader. More goes to a temporary file; nothing is lost."""
+    """How much may wait in memory for one reader. More goes to a temporary file, and nothing is lost; while that cannot
+    be written, as much again stays in memory."""
     unclaimed_messages: Count = 1000
     """How many messages that belong to no run are kept for the first reader of `client.messages()`."""
     stderr_bytes: Bytes = 64 * 1024

@@ -246,7 +246,7 @@ def _checked(kind: Kind, wire: Any, reply: str | None) -> JSONObject:
         return KINDS[kind].refuse(TIMED_OUT)
     try:
         return KINDS[kind].read(wire, KINDS[kind].answer(json.loads(reply)))
-    except (ValueError, KeyError, AttributeError, TypeError, ValidationError):
+    except (ValueError, KeyError, AttributeError, TypeError, ValidationError, RecursionError):
         return KINDS[kind].refuse("The answer in the inbox could not be read.")
 
 

@@ -1,7 +1,8 @@
 """Where messages wait for a reader who takes his time.
 
 The pump puts and never waits; memory stays bounded because what exceeds the limit goes to a temporary file, as wire
-lines, in order. Nothing is lost. One reader at a time.
+lines, in order. Nothing is lost, unless the disk is full: then as much again waits in memory, and what exceeds that
+ends the reader with an error. One reader at a time.
 """
 
 from collections import deque
@@ -11,7 +12,7 @@ from typing import Any, Final
 import anyio
 from anyio.lowlevel import checkpoint
 
-from claude_agent_py.errors import LocalProtocolError
+from claude_agent_py.errors import BacklogError, LocalProtocolError
 from claude_agent_py.runtime.spill import Spill
 from claude_agent_py.wire.codec import decode
 
@@ -27,7 +28,8 @@ class Mailbox:
     """A queue of messages between the pump and one reader.
 
     Args:
-        max_bytes: How many bytes of messages (as they were on the wire) may wait in memory.
+        max_bytes: How many bytes of messages (as they were on the wire) may wait in memory; as many again where the
+            temporary file cannot be written.
     """
 
     def __init__(self, max_bytes: int) -> None:
@@ -40,6 +42,8 @@ class Mailbox:
         self._taken = 0
         """How many of those on disk were read."""
         self._ended = False
+        self._failure: BacklogError | None = None
+        """Why messages were dropped; raised once the reader has had those before them."""
         self._wakeup: anyio.Event | None = None
         self._is_waiting = False
         self._has_reader = False
@@ -54,18 +58,26 @@ class Mailbox:
         `line` is given where decoding it gives the message again: it waits in its place where much waits already, or
         nobody reads yet.
         """
-        if self._ended:
+        if self._ended or self._failure is not None:
             return
         if self._spill is None and self._held_bytes + size <= self._max_bytes:
             waits_long = not self._has_reader or self._held_bytes > DECODED_BYTES
             self._held.append((line if line and waits_long else message, size))
             self._held_bytes += size
         else:
-            if self._spill is None:
-                self._spill, self._taken = Spill(), 0
-            self._spill.append(message, line)
+            self._put_on_disk(message, line)
         if self._wakeup is not None:
             self._wake()
+
+    def _put_on_disk(self, message: Any, line: bytes) -> None:
+        if self._spill is None:
+            self._spill, self._taken = Spill(self._max_bytes), 0
+        try:
+            self._spill.append(message, line)
+        except BacklogError as error:
+            self._failure = error
+            if not len(self._spill):
+                self._drop_spill()
 
     def put_local(self, thing: Any) -> None:
         """Add something that did not come over the wire; it stays in memory."""
@@ -102,6 +114,7 @@ class Mailbox:
 
         Raises:
             StopAsyncIteration: The mailbox has ended.
+            BacklogError: Messages were dropped here, for want of room.
             LocalProtocolError: Somebody else is reading.
         """
         self._has_reader = True
@@ -109,6 +122,8 @@ class Mailbox:
             await checkpoint()
             self._turn_ends = monotonic() + TURN
         while not self._held and self._spill is None:
+            if self._failure is not None:
+                raise self._failure.again()
             if self._ended:
                 raise StopAsyncIteration
             await self._wait()
@@ -138,7 +153,12 @@ class Mailbox:
         if self._local and self._local[0][0] <= self._taken:
             message = self._local.popleft()[1]
         else:
-            message = self._spill[self._taken]
+            try:
+                message = self._spill[self._taken]
+            except BacklogError as error:
+                self._failure = error
+                self._drop_spill()
+                raise
             self._taken += 1
         if self._taken == len(self._spill) and not self._local:
             self._drop_spill()

@@ -165,7 +165,7 @@ class RunResult:
         if self.result is None:
             return PromptCancelledError("the prompt was taken back before it was answered", result=self)
         for result in (self.result, self.results[-1]):
-            error = error_of(result, self.messages)
+            error = error_of(result, self.messages[:])  # those that were kept, where the disk was full
             if error is not None:
                 error.result = self
                 return error

@@ -144,6 +144,7 @@ class Run:
     async def _next_recorded(self, feed: RunFeed) -> RunMessage:
         await feed.wait()
         if self._position == len(feed.messages):
+            feed.messages.check()
             raise StopAsyncIteration
         self._position += 1
         message: RunMessage = feed.messages[self._position - 1]

@@ -15,8 +15,9 @@ import anyio
 from claude_agent_py.event_loop import run_file_work
 from claude_agent_py.tasks.output_file import held_back, split_marker
 from claude_agent_py.tasks.reading import LAST_WORDS, output_error
-from claude_agent_py.tasks.tail import Lines, Piece, Tail
+from claude_agent_py.tasks.tail import Piece, Tail
 from claude_agent_py.tasks.transcript import parse_entry
+from claude_agent_py.untrusted import Lines
 from claude_agent_py.wire.messages import AssistantMessage
 
 PAUSE: Final = 0.1

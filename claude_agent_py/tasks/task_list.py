@@ -291,4 +291,4 @@ def _from_text(name: str, given: JSONObject, text: str) -> JSONObject | None:
 
 
 def _number(item: TaskListItem) -> tuple[int, str]:
-    return (int(item.id), "") if item.id.isdecimal() else (10**9, item.id)
+    return (int(item.id), "") if item.id.isdecimal() and len(item.id) < 10 else (10**9, item.id)

@@ -17,12 +17,12 @@ from claude_agent_py.tasks.output_file import (
     EndMarker,
     held_back,
     last_bytes,
-    open_regular,
     read_marker,
     read_shell,
     split_marker,
 )
 from claude_agent_py.testing import frames
+from claude_agent_py.untrusted import open_regular
 
 pytestmark = pytest.mark.anyio
 as_root = hasattr(os, "geteuid") and os.geteuid() == 0
