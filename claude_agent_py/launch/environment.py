@@ -13,6 +13,7 @@ from typing import Final
 
 from claude_agent_py.launch.table import ALWAYS_VARIABLES, DEFAULT_CLIENT_APP, TABLE, Variable
 from claude_agent_py.options import ClientOptions
+from claude_agent_py.options.checks import HOOKS_OFF
 
 logger = logging.getLogger("claude_agent_py")
 
@@ -38,6 +39,8 @@ CLAUDE_CODE_OAUTH_TOKEN are the user's."""
 def environment(options: ClientOptions, surrounding: Mapping[str, str]) -> dict[str, str]:
     """Give the whole environment. The user's own `env` has the last word."""
     env = _inherited(surrounding) if options.inherit_env else {}
+    if options.hooks is not None:
+        env.pop(HOOKS_OFF, None)
     env |= ALWAYS_VARIABLES
     env.setdefault("CLAUDE_AGENT_SDK_CLIENT_APP", DEFAULT_CLIENT_APP)
     if options.cwd is not None and "PWD" in env:

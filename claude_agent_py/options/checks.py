@@ -333,6 +333,22 @@ def _json_object(text: str) -> dict[str, Any]:
 
 # Several options ------------------------------------------------------------------------------------------------------
 
+HOOKS_OFF: Final = "CLAUDE_CODE_SIMPLE"
+"""The variable of the CLI's bare mode, in which it calls no hook, whatever it answers to `initialize`."""
+
+_TRUE_WORDS: Final = frozenset({"1", "true", "yes", "on"})
+
+
+def turns_hooks_off(variables: object) -> bool:
+    """Tell whether these variables switch every hook off."""
+    given = variables.items() if isinstance(variables, Mapping) else ()
+    return any(str(k).upper() == HOOKS_OFF and str(v).strip().lower() in _TRUE_WORDS for k, v in given)
+
+
+def _env_of(settings: object) -> object:
+    return settings.get("env") if isinstance(settings, Mapping) else None
+
+
 
 class Conflict(NamedTuple):
     """Options that do not go together."""
@@ -343,6 +359,21 @@ class Conflict(NamedTuple):
 
 
 CONFLICTS: Final = (
+    Conflict(
+        "env",
+        lambda o: o.hooks is not None and turns_hooks_off(o.env),
+        f"{HOOKS_OFF} switches every hook off; take it away, or the hooks",
+    ),
+    Conflict(
+        "settings",
+        lambda o: o.hooks is not None and turns_hooks_off(_env_of(o.settings)),
+        f"{HOOKS_OFF} in their env switches every hook off; take it away, or the hooks",
+    ),
+    Conflict(
+        "extra_args",
+        lambda o: o.hooks is not None and "bare" in o.extra_args,
+        "--bare switches every hook off; take it away, or the hooks",
+    ),
     Conflict(
         "continue_conversation",
         lambda o: o.continue_conversation and o.resume,

@@ -142,6 +142,7 @@ class Session:
             self.info = await self._initialize(connection, launched.plan)
             await self._check(self.info)
             await self._check_settings(launched.plan)
+            await self._check_hooks(self.info)
         except BaseException:
             with anyio.CancelScope(shield=True):
                 await self._shut(grace=0.0)
@@ -265,6 +266,19 @@ class Session:
         if wrong:
             told = "; ".join(f"{e.get('path')}: {e.get('message')}" for e in wrong)
             raise OptionsError(f"the CLI does not take them ({told})", option="settings")
+
+    async def _check_hooks(self, info: InitializeReply) -> None:
+        """Refuse to go on without hooks that were given: they may be what guards the tools."""
+        if self.options.hooks is None:
+            return
+        if info.hooks_applied is False:
+            raise OptionsError("the CLI did not take them (hooks_applied is False)", option="hooks")
+        from claude_agent_py.hooks.live import check_in_force
+
+        try:
+            await check_in_force(self, timeout=self.options.timeouts.connect)
+        except ControlTimeoutError as error:
+            raise await self._start_error("the CLI did not say whether hooks are in force") from error
 
     # In use ------------------------------------------------------------------------------------------------------
 
