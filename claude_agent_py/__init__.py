@@ -40,7 +40,8 @@ if TYPE_CHECKING:
         PromptCancelledError as PromptCancelledError, PromptTooLongError as PromptTooLongError,
         ProtocolError as ProtocolError, RateLimitedError as RateLimitedError, RefusalError as RefusalError,
         RemoteProtocolError as RemoteProtocolError, RunError as RunError, RunTimeoutError as RunTimeoutError,
-        ServerError as ServerError, SessionError as SessionError, StructuredOutputError as StructuredOutputError,
+        ServerError as ServerError, SessionError as SessionError, SessionInUseError as SessionInUseError,
+        SessionNotFoundError as SessionNotFoundError, StructuredOutputError as StructuredOutputError,
         TaskError as TaskError, TaskNotFoundError as TaskNotFoundError, TaskOutputError as TaskOutputError,
         TaskTimeoutError as TaskTimeoutError, ToolError as ToolError, ToolInputError as ToolInputError,
         ToolTimeoutError as ToolTimeoutError,
@@ -532,8 +533,8 @@ _NAMES = {
         InterruptedRunError InvalidRequestError LocalProtocolError MCPNotReadyError
         MaxOutputTokensError MaxTurnsError ModelNotFoundError OptionsError OverloadedError
         PromptCancelledError PromptTooLongError ProtocolError RateLimitedError RefusalError
-        RemoteProtocolError RunError RunTimeoutError ServerError SessionError StructuredOutputError
-        TaskError TaskNotFoundError TaskOutputError TaskTimeoutError ToolError ToolInputError
+        RemoteProtocolError RunError RunTimeoutError ServerError SessionError SessionInUseError
+        SessionNotFoundError StructuredOutputError TaskError TaskNotFoundError TaskOutputError TaskTimeoutError ToolError ToolInputError
         ToolTimeoutError
     """,
     # Transports

@@ -418,3 +418,11 @@ class SessionError(ClaudeAgentError):
     def __init__(self, message: str, *, session_id: str | None = None) -> None:
         self.session_id = session_id
         super().__init__(message)
+
+
+class SessionNotFoundError(SessionError):
+    """There is no session to resume with that id or title, in the project of `cwd` and its config folder."""
+
+
+class SessionInUseError(SessionError):
+    """The id that a new session was to have belongs to another one."""

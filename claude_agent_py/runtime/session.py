@@ -7,7 +7,7 @@ answers the CLI is put together in `features.py`.
 
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
@@ -27,11 +27,14 @@ from claude_agent_py.errors import (
     ControlRejectedError,
     ControlTimeoutError,
     OptionsError,
+    SessionInUseError,
+    SessionNotFoundError,
 )
 from claude_agent_py.launch.environment import config_directory, environment
 from claude_agent_py.launch.locate import read_version, require_version
 from claude_agent_py.launch.plan import LaunchPlan
 from claude_agent_py.options import ClientOptions
+from claude_agent_py.options.checks import HOOKS_OFF, turns_hooks_off
 from claude_agent_py.runtime.above import Above
 from claude_agent_py.runtime.connection import Connection
 from claude_agent_py.runtime.features import Features
@@ -56,6 +59,9 @@ QUIET_GRACE: Final = 1.0
 
 FORCE_RESERVE: Final = 5.0
 """What ending the process by force may take of `Timeouts.close`, in seconds (SIGTERM 3, SIGKILL 2)."""
+
+UNKNOWN_SESSION: Final = ("No conversation found with session ID", "does not match any session title")
+"""How the CLI says that there is no session to resume: with this id, with this title."""
 
 DROPPED: Final = "its client was dropped without being closed, and the session ended with it"
 
@@ -132,6 +138,7 @@ class Session:
 
         Raises:
             OptionsError: An option cannot be put into effect.
+            SessionNotFoundError, SessionInUseError: The session to resume, or to make, is not there, or is.
             CLIStartError: The CLI ended, or did not answer within `Timeouts.connect`.
             CLIVersionError: It is too old.
         """
@@ -201,7 +208,9 @@ class Session:
         except ControlRejectedError as error:
             raise await self._start_error(f"the CLI refused to initialize: {error.error}") from error
         except CLIExitError as error:
-            raise await self._start_error("the CLI ended before the session was up") from error
+            problem = await self._start_error("the CLI ended before the session was up")
+            wrong = self._wrong_session(problem)
+            raise (wrong or problem) from (problem if wrong else error)
         if self._cli_path is not None:
             plan.check_reply(payload)
         try:
@@ -233,6 +242,20 @@ class Session:
             too_old.add_note(str(error))
             return too_old
         return error
+
+    def _wrong_session(self, problem: CLIError) -> ClaudeAgentError | None:
+        """Return what the CLI has against the session that it was told to resume or make, or None.
+
+        It only says so in words; these are those of version 2.1.328.
+        """
+        told = problem.stderr_tail if isinstance(problem, CLIStartError) else ""
+        resumed, made = self.options.resume, self.options.session_id
+        if resumed and any(words in told for words in UNKNOWN_SESSION):
+            return SessionNotFoundError(f"there is no session {resumed!r} to resume here", session_id=resumed)
+        if made and f"Session ID {made} is already in use" in told:
+            text = f"there is a session {made} already: give resume to go on with it"
+            return SessionInUseError(text, session_id=str(made))
+        return None
 
     async def _printed_version(self) -> str | None:
         """Give what the program prints as its version: it did not say it, because it failed or is very old."""
@@ -283,7 +306,15 @@ class Session:
     # In use ------------------------------------------------------------------------------------------------------
 
     async def control(self, subtype: str, /, *, timeout: float | None = None, **fields: Any) -> dict[str, Any]:
-        """Send a control request. See `ControlPort.control`."""
+        """Send a control request. See `ControlPort.control`.
+
+        Raises:
+            OptionsError: It would switch off the hooks that the session has.
+        """
+        if subtype == "apply_flag_settings" and self.features.has_hooks:
+            settings = fields.get("settings")
+            if isinstance(settings, Mapping) and turns_hooks_off(settings.get("env")):
+                raise OptionsError(f"{HOOKS_OFF} in their env switches every hook off", option="settings")
         return await self.connection.control(subtype, timeout=timeout, **fields)
 
     def messages(self) -> SessionMessages:
