@@ -184,7 +184,7 @@ class Client(SessionControls):
         self._session.request_close()
 
     def __del__(self) -> None:
-        if self._is_unclosed:
+        if self._is_unclosed and not self._session.connection.is_forked:
             what = repr(self._session.connection.transport)
             self._abandon()
             warnings.warn(

@@ -33,6 +33,8 @@
     │   └── ToolTimeoutError            the tool was not done in time (also a TimeoutError)      .tool .timeout
     ├── HandlerError                    a handler of yours failed (reported, never raised)       .handler
     └── SessionError                    a session on disk                                        .session_id
+        ├── SessionNotFoundError        there is none to resume
+        └── SessionInUseError           the id of a new one is taken
 
 Attributes come first and the text is built from them; every error can be pickled. Knows nothing of the other modules
 but, for type checkers, what a `RunResult` is.

@@ -54,6 +54,8 @@ class LaunchPlan:
     """What has to be in files while the CLI runs; not written yet."""
     confirmations: Mapping[str, str] = field(default_factory=dict)
     """Fields that must be true in the reply to `initialize`, and the option that each is about."""
+    owner: int = field(default_factory=os.getpid)
+    """The process that the files belong to: a forked copy of it does not remove them."""
 
     def __repr__(self) -> str:
         told = ", ".join(self.initialize)
@@ -69,7 +71,7 @@ class LaunchPlan:
         """
         if not self.files:
             return
-        weakref.finalize(self, _remove, tuple(self.files))
+        weakref.finalize(self, _remove, tuple(self.files), self.owner)
         try:
             for path, text in self.files.items():
                 path.parent.mkdir(mode=0o700, exist_ok=True)
@@ -89,7 +91,7 @@ class LaunchPlan:
 
     def clean_up(self) -> None:
         """Remove the files. Idempotent; never raises."""
-        _remove(tuple(self.files))
+        _remove(tuple(self.files), self.owner)
 
     def check_reply(self, reply: Mapping[str, Any]) -> None:
         """Check that the CLI took what it only takes at its start.
@@ -273,7 +275,9 @@ def _option_of(name: str) -> str:
     return next((row.option_names[0] for row in TABLE if row.name.removeprefix("--") == bare), "extra_args")
 
 
-def _remove(paths: tuple[Path, ...]) -> None:
+def _remove(paths: tuple[Path, ...], owner: int) -> None:
+    if owner != os.getpid():
+        return
     for path in paths:
         with contextlib.suppress(OSError):
             path.unlink()

@@ -7,6 +7,7 @@ module imports nothing but what starting needs. What happens once the CLI runs i
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import anyio
 
@@ -14,6 +15,10 @@ from claude_agent_py.launch.locate import find_cli
 from claude_agent_py.launch.plan import LaunchPlan, plan_launch
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.transport import SubprocessTransport, Transport
+from claude_agent_py.transport.subprocess import FORCE
+
+FORCE_SHARE: Final = 0.5
+"""The most of `Timeouts.close` that ending the CLI by force may take."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +35,11 @@ class Launched:
         with anyio.CancelScope(shield=True):
             await self.transport.close(grace=0.0)
         self.plan.clean_up()
+
+
+def force_of(options: ClientOptions) -> float:
+    """Return how long ending the CLI by force may take, in seconds."""
+    return min(FORCE, options.timeouts.close * FORCE_SHARE)
 
 
 async def launch(
@@ -53,6 +63,7 @@ async def launch(
             env=plan.env,
             cwd=plan.cwd,
             user=plan.user,
+            force=force_of(options),
             stderr_bytes=options.limits.stderr_bytes,
             on_stderr=on_stderr,
         )

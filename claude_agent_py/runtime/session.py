@@ -38,7 +38,7 @@ from claude_agent_py.options.checks import HOOKS_OFF, turns_hooks_off
 from claude_agent_py.runtime.above import Above
 from claude_agent_py.runtime.connection import Connection
 from claude_agent_py.runtime.features import Features
-from claude_agent_py.runtime.launching import Launched
+from claude_agent_py.runtime.launching import Launched, force_of
 from claude_agent_py.runtime.listeners import FailureLog
 from claude_agent_py.runtime.prompting import Prompting, SessionMessages
 from claude_agent_py.runtime.prompts import prompt_message
@@ -54,11 +54,8 @@ TasksAtClose: TypeAlias = Literal["stop", "wait", "leave"]
 BUSY_GRACE: Final = 0.3
 """How long a CLI that is at work may take to end by itself, in seconds; it would first finish its turn and tasks."""
 
-QUIET_GRACE: Final = 1.0
-"""How long a CLI that is idle may take at least to end by itself, in seconds. Measured: 0.03 (CLI 2.1.328)."""
-
-FORCE_RESERVE: Final = 5.0
-"""What ending the process by force may take of `Timeouts.close`, in seconds (SIGTERM 3, SIGKILL 2)."""
+BUSY_SHARE: Final = 0.1
+"""The most of `Timeouts.close` that is kept for it."""
 
 UNKNOWN_SESSION: Final = ("No conversation found with session ID", "does not match any session title")
 """How the CLI says that there is no session to resume: with this id, with this title."""
@@ -330,22 +327,34 @@ class Session:
         most as long as the bound), `leave` returns at once and lets them finish, as long as the event loop runs: the
         session ends when nothing is at work any more, and what the CLI asks meanwhile is answered as ever. To close
         again changes nothing then. Cancelling stops the waiting, not the end of the session. Without `wait` it returns
-        when the end has begun.
+        when the end has begun. In a copy of this process that `os.fork` made it does nothing.
         """
-        if self._connection is None or self._is_left:
+        if self._connection is None or self._is_left or self._connection.is_forked:
             return
         self._is_left = tasks == "leave"
         budget = self.options.timeouts.close
-        patience = max(min(budget, QUIET_GRACE), budget - FORCE_RESERVE)
+        busy = min(BUSY_GRACE, budget * BUSY_SHARE)
+        patience = budget - force_of(self.options) - busy
         started = anyio.current_time()
-        try:
-            if self.tasks.live_ids():  # child agents may be, also when the CLI is gone
-                await self._end_tasks(self._connection, tasks, patience)
-        finally:
-            left = max(BUSY_GRACE, patience - (anyio.current_time() - started))
-            self._connection.request_close(grace=self._grace(self._connection, left), leave=tasks == "leave")
-        if wait and tasks != "leave":
-            await self._shut(grace=None)
+        with anyio.move_on_after(budget) as bound:
+            try:
+                if self.tasks.live_ids():  # child agents may be, also when the CLI is gone
+                    await self._end_tasks(self._connection, tasks, patience)
+            finally:
+                left = max(busy, patience - (anyio.current_time() - started))
+                self._connection.request_close(
+                    grace=self._grace(self._connection, left, busy),
+                    leave=tasks == "leave",
+                    deadline=started + budget,
+                )
+            if wait and tasks != "leave":
+                await self._shut(grace=None)
+        if bound.cancelled_caught:
+            logger.warning(
+                "close() stops waiting after %g s (Timeouts.close): a handler, listener or tool does not end when it "
+                "is cancelled",
+                budget,
+            )
 
     async def _end_tasks(self, connection: Connection, tasks: TasksAtClose, limit: float) -> None:
         with anyio.move_on_after(limit):
@@ -366,9 +375,9 @@ class Session:
             names,
         )
 
-    def _grace(self, connection: Connection, left: float) -> float:
+    def _grace(self, connection: Connection, left: float, busy: float) -> float:
         is_idle = not connection.has_turn and not self.tasks.live_ids()
-        return left if is_idle else min(left, BUSY_GRACE)
+        return left if is_idle else min(left, busy)
 
     async def _shut(self, *, grace: float | None) -> None:
         if self._connection is not None:
