@@ -467,6 +467,12 @@ def _unknown_tools(options: "ClientOptions") -> Iterator[str]:
         yield f"tools: the CLI may leave out {name!r}, which is no built-in tool that is known{_right_tool(name)}"
     for name in filter(_is_unknown_tool, map(tool_of, options.disallowed_tools)):
         yield f"disallowed_tools: {name!r} may take nothing away, which is no tool that is known{_right_tool(name)}"
+    for name in filter(_is_unknown_tool, map(tool_of, options.allowed_tools)):
+        yield f"allowed_tools: {name!r} may allow nothing, which is no tool that is known{_right_tool(name)}"
+    for agent, definition in (options.agents or {}).items():
+        for option in ("tools", "disallowed_tools"):
+            for name in filter(_is_unknown_tool, map(tool_of, getattr(definition, option, None) or ())):
+                yield f"agents: {option} of {agent!r}: {name!r} is no tool that is known{_right_tool(name)}"
 
 
 def _is_unknown_tool(name: str) -> bool:

@@ -53,6 +53,7 @@ from claude_agent_py.runtime.listeners import HandlerFailed
 from claude_agent_py.runtime.open_runs import OpenRuns
 from claude_agent_py.runtime.readers import Readers
 from claude_agent_py.runtime.waiters import Waiter, Waiters
+from claude_agent_py.runtime.wire_log import wire_log
 from claude_agent_py.transport.base import Transport
 from claude_agent_py.wire.unknown import MalformedFrame
 
@@ -137,6 +138,7 @@ class Connection:
         self._grace, self._leave, self._why, self._deadline = 0.0, False, CLOSED, math.inf
         self._owner = os.getpid()
         self._settle = False
+        self._wire_log = wire_log()
         self._initialize: Waiter | None = Waiter()
         """Who waits for the session to be up, until it is."""
         self._group: TaskGroup | None = None
@@ -325,6 +327,8 @@ class Connection:
     async def _pump(self) -> None:
         receive, engine, act = self._transport.receive, self._engine, self.act
         while data := await receive():
+            if self._wire_log is not None:
+                self._wire_log.received(data)
             act(engine.receive_data(data[:PIECE_BYTES], anyio.current_time()))
             for start in range(PIECE_BYTES, len(data), PIECE_BYTES):
                 await checkpoint()  # readers take what is there, so that it need not wait
@@ -347,6 +351,8 @@ class Connection:
         while True:
             data = self._engine.data_to_send()
             if data:
+                if self._wire_log is not None:
+                    self._wire_log.sent(data)
                 try:
                     await self._transport.send(data)
                 except (anyio.BrokenResourceError, anyio.ClosedResourceError):
@@ -497,7 +503,7 @@ class Connection:
             raise
 
     async def initialize(
-        self, fields: dict[str, Any], *, timeout: float | None, meanwhile: Callable[[], None] = lambda: None
+        self, fields: Mapping[str, Any], *, timeout: float | None, meanwhile: Callable[[], None] = lambda: None
     ) -> dict[str, Any]:
         """Send the first request of a session, which fails at once where the CLI prints garbage instead.
 
@@ -514,7 +520,7 @@ class Connection:
         finally:
             self._initialize = None
 
-    def _ask(self, subtype: str, fields: dict[str, Any], timeout: float | None, waiter: Waiter) -> str:
+    def _ask(self, subtype: str, fields: Mapping[str, Any], timeout: float | None, waiter: Waiter) -> str:
         try:
             request = self._engine.request(subtype, fields, now=anyio.current_time(), timeout=timeout)
         except (ValueError, TypeError) as error:

@@ -11,6 +11,7 @@ from typing import Final
 
 import anyio
 
+from claude_agent_py.errors import OptionsError
 from claude_agent_py.launch.locate import find_cli
 from claude_agent_py.launch.plan import LaunchPlan, plan_launch
 from claude_agent_py.options import ClientOptions
@@ -42,6 +43,14 @@ def force_of(options: ClientOptions) -> float:
     return min(FORCE, options.timeouts.close * FORCE_SHARE)
 
 
+def _plan(options: ClientOptions, cli: Path) -> LaunchPlan:
+    try:
+        return plan_launch(options, cli=cli)
+    except OptionsError as error:
+        problem = error.with_traceback(None)  # its frames hold settings and server configurations
+    raise problem
+
+
 async def launch(
     options: ClientOptions, transport: Transport | None, *, on_stderr: Callable[[str], None] | None = None
 ) -> Launched:
@@ -55,7 +64,7 @@ async def launch(
         CLIStartError: The system cannot start it.
     """
     cli = find_cli(options.cli_path) if transport is None else None
-    plan = plan_launch(options, cli=cli or Path("claude"))
+    plan = _plan(options, cli or Path("claude"))
     if transport is None:
         plan.prepare()
         transport = SubprocessTransport(

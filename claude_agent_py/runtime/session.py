@@ -17,6 +17,7 @@ from anyio.abc import TaskGroup
 from pydantic import ValidationError
 
 from claude_agent_py.agents import AgentDefinition, validate_agents
+from claude_agent_py.configuration import Unshown
 from claude_agent_py.errors import (
     ClaudeAgentError,
     CLIError,
@@ -196,7 +197,7 @@ class Session:
             cancel()
 
     async def _initialize(self, connection: Connection, plan: LaunchPlan) -> InitializeReply:
-        fields = {**plan.initialize, **self.features.initialize_fields()}
+        fields = Unshown({**plan.initialize, **self.features.initialize_fields()})
         limit = self.options.timeouts.connect
         try:
             payload = await connection.initialize(fields, timeout=limit, meanwhile=self._prepare)

@@ -161,6 +161,7 @@ class SubprocessTransport(Transport):
                     creationflags=CREATION_FLAGS,
                 )
         except (OSError, ValueError) as error:  # ValueError: a NUL byte in an argument or a variable
+            error.with_traceback(None)  # its frames hold the whole environment
             raise CLIStartError(f"the CLI cannot be started: {error}", cli_path=self._argv[0]) from error
         self._owner = os.getpid()
         end_at_exit(self._running().pid, self._mark)
