@@ -94,6 +94,8 @@ class ConfigModel(BaseModel):
             return super().model_validate(obj, **how)
         except ValidationError as error:
             problem = describe_errors(error, cls)
+        except OptionsError as error:
+            problem = error.with_traceback(None)
         del obj
         raise problem
 

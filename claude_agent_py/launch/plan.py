@@ -80,8 +80,8 @@ class LaunchPlan:
     def prepare(self) -> None:
         """Write the files, into a new directory that only this user can read. Blocks for under a millisecond.
 
-        They are removed by `clean_up`, or else when the plan is forgotten or the interpreter ends. Those of a process that
-        was killed are removed by the next one that writes some (POSIX).
+        They are removed by `clean_up`, or else when the plan is forgotten or the interpreter ends. Those of a process
+        that was killed are removed by the next one that writes some (POSIX).
 
         Raises:
             OptionsError: They cannot be written.
@@ -167,7 +167,7 @@ def plan_launch(
         cwd=cwd,
         initialize=Unshown(initialize),
         user=options.user,
-        files=Unshown(files),
+        files=files,
         confirmations={one.confirmed_by: _option_of(name) for name, one in awaited.items()},
     )
 

@@ -349,7 +349,6 @@ def _env_of(settings: object) -> object:
     return settings.get("env") if isinstance(settings, Mapping) else None
 
 
-
 class Conflict(NamedTuple):
     """Options that do not go together."""
 

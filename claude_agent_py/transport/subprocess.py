@@ -215,7 +215,7 @@ class SubprocessTransport(Transport):
         return await wait_for_exit(self._running())
 
     async def close(self, *, grace: float = 5.0) -> None:
-        """End the program: end of input, `grace` seconds, SIGTERM, `force` seconds, SIGKILL. Shielded from cancellation.
+        """End the program: end of input, `grace` seconds, SIGTERM, `force` seconds, SIGKILL. Shielded.
 
         What it started ends with it, also what detached itself; but not where its input was ended before, so that it
         could finish by itself. In a copy of this process that `os.fork` made this does nothing.

@@ -19,9 +19,9 @@ from claude_agent_py import (
     MCPHTTPServer,
     MCPStdioServer,
     OptionsError,
-    OptionsWarning,
     Timeouts,
 )
+from claude_agent_py.options import OptionsWarning
 from claude_agent_py.testing import FakeCLI
 
 SECRET = "a-" + "secret"

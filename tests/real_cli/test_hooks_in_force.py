@@ -53,7 +53,7 @@ def ran(options: ClientOptions) -> bool:
 async def test_an_inherited_switch_is_taken_away(monkeypatch: pytest.MonkeyPatch) -> None:
     guard = DenyAll()
     async with model() as scripted:
-        options = guarded(scripted, guard)
+        options = guarded(scripted, guard, inherit_env=True)
         monkeypatch.setenv("CLAUDE_CODE_SIMPLE", "1")
         async with Client(options) as client:
             await client.query("go")
@@ -133,6 +133,17 @@ async def test_other_switches_leave_hooks_of_the_options_alone(options: dict[str
             await client.query("go")
         assert guard.saw == ["Bash"]
         assert not ran(made)
+
+
+async def test_the_user_cannot_switch_hooks_off_where_their_settings_are_not_read() -> None:
+    guard = DenyAll()
+    async with model() as scripted:
+        options = guarded(scripted, guard, setting_sources=["project"])
+        write_settings(Path(str(options.env["CLAUDE_CONFIG_DIR"])), SWITCH)
+        async with Client(options) as client:
+            await client.query("go")
+        assert guard.saw == ["Bash"]
+        assert not ran(options)
 
 
 async def test_the_project_cannot_switch_hooks_off() -> None:
