@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         ProtocolError as ProtocolError, RateLimitedError as RateLimitedError, RefusalError as RefusalError,
         RemoteProtocolError as RemoteProtocolError, RunError as RunError, RunFailed as RunFailed,
         RunTimeoutError as RunTimeoutError, ServerError as ServerError, SessionError as SessionError,
+        SessionInUseError as SessionInUseError, SessionNotFoundError as SessionNotFoundError,
         StructuredOutputError as StructuredOutputError,
         TaskError as TaskError, TaskNotFoundError as TaskNotFoundError, TaskOutputError as TaskOutputError,
         TaskTimeoutError as TaskTimeoutError, ToolError as ToolError, ToolInputError as ToolInputError,
@@ -547,9 +548,9 @@ _NAMES = {
         InterruptedRunError InvalidRequestError LocalProtocolError MCPNotReadyError
         MaxOutputTokensError MaxTurnsError ModelNotFoundError OptionsError OverloadedError
         PromptCancelledError PromptTooLongError ProtocolError RateLimitedError RefusalError
-        RemoteProtocolError RunError RunFailed RunTimeoutError ServerError SessionError
-        StructuredOutputError
-        TaskError TaskNotFoundError TaskOutputError TaskTimeoutError ToolError ToolInputError
+        RemoteProtocolError RunError RunFailed RunTimeoutError ServerError SessionError SessionInUseError
+        SessionNotFoundError StructuredOutputError TaskError TaskNotFoundError TaskOutputError
+        TaskTimeoutError ToolError ToolInputError
         ToolTimeoutError
     """,
     # Transports

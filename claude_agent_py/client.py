@@ -111,6 +111,8 @@ class Client(SessionControls):
         Raises:
             OptionsError: An option cannot be put into effect.
             CLINotFoundError: There is no `claude` program.
+            SessionNotFoundError: There is no session to `resume`.
+            SessionInUseError: There is a session with this `session_id` already.
             CLIStartError: It cannot be started, ended, or did not answer within `Timeouts.connect`.
             CLIVersionError: It is too old.
             ConnectionClosedError: The client was closed, before or meanwhile.
@@ -182,7 +184,7 @@ class Client(SessionControls):
         self._session.request_close()
 
     def __del__(self) -> None:
-        if self._is_unclosed:
+        if self._is_unclosed and not self._session.connection.is_forked:
             what = repr(self._session.connection.transport)
             self._abandon()
             warnings.warn(
@@ -315,7 +317,10 @@ class Client(SessionControls):
 
     @property
     def session_id(self) -> str | None:
-        """The id of the conversation, to `resume` it later; None before the first turn. `/clear` changes it."""
+        """The id of the conversation, to `resume` it later. `/clear` changes it.
+
+        Known from the start where `session_id` or `resume` names it, else None before the first turn.
+        """
         return self._session.features.session_id
 
     @property

@@ -36,6 +36,8 @@
     ├── HandlerError                    a handler of yours failed (reported, never raised)       .handler
     ├── BacklogError                    messages waited, and there was no room for them          .reason .limit_bytes
     └── SessionError                    a session on disk                                        .session_id
+        ├── SessionNotFoundError        there is none to resume
+        └── SessionInUseError           the id of a new one is taken
 
 Attributes come first and the text is built from them; every error can be pickled. Knows nothing of the other modules
 but, for type checkers, what a `RunResult` is.
@@ -468,3 +470,11 @@ class SessionError(ClaudeAgentError):
     def __init__(self, message: str, *, session_id: str | None = None) -> None:
         self.session_id = session_id
         super().__init__(message)
+
+
+class SessionNotFoundError(SessionError):
+    """There is no session to resume with that id or title, in the project of `cwd` and its config folder."""
+
+
+class SessionInUseError(SessionError):
+    """The id that a new session was to have belongs to another one."""

@@ -332,6 +332,21 @@ def _json_object(text: str) -> dict[str, Any]:
 
 # Several options ------------------------------------------------------------------------------------------------------
 
+HOOKS_OFF: Final = "CLAUDE_CODE_SIMPLE"
+"""The variable of the CLI's bare mode, in which it calls no hook, whatever it answers to `initialize`."""
+
+_TRUE_WORDS: Final = frozenset({"1", "true", "yes", "on"})
+
+
+def turns_hooks_off(variables: object) -> bool:
+    """Tell whether these variables switch every hook off."""
+    given = variables.items() if isinstance(variables, Mapping) else ()
+    return any(str(k).upper() == HOOKS_OFF and str(v).strip().lower() in _TRUE_WORDS for k, v in given)
+
+
+def _env_of(settings: object) -> object:
+    return settings.get("env") if isinstance(settings, Mapping) else None
+
 
 class Conflict(NamedTuple):
     """Options that do not go together."""
@@ -342,6 +357,21 @@ class Conflict(NamedTuple):
 
 
 CONFLICTS: Final = (
+    Conflict(
+        "env",
+        lambda o: o.hooks is not None and turns_hooks_off(o.env),
+        f"{HOOKS_OFF} switches every hook off; take it away, or the hooks",
+    ),
+    Conflict(
+        "settings",
+        lambda o: o.hooks is not None and turns_hooks_off(_env_of(o.settings)),
+        f"{HOOKS_OFF} in their env switches every hook off; take it away, or the hooks",
+    ),
+    Conflict(
+        "extra_args",
+        lambda o: o.hooks is not None and "bare" in o.extra_args,
+        "--bare switches every hook off; take it away, or the hooks",
+    ),
     Conflict(
         "continue_conversation",
         lambda o: o.continue_conversation and o.resume,
@@ -435,6 +465,12 @@ def _unknown_tools(options: "ClientOptions") -> Iterator[str]:
         yield f"tools: the CLI may leave out {name!r}, which is no built-in tool that is known{_right_tool(name)}"
     for name in filter(_is_unknown_tool, map(tool_of, options.disallowed_tools)):
         yield f"disallowed_tools: {name!r} may take nothing away, which is no tool that is known{_right_tool(name)}"
+    for name in filter(_is_unknown_tool, map(tool_of, options.allowed_tools)):
+        yield f"allowed_tools: {name!r} may allow nothing, which is no tool that is known{_right_tool(name)}"
+    for agent, definition in (options.agents or {}).items():
+        for option in ("tools", "disallowed_tools"):
+            for name in filter(_is_unknown_tool, map(tool_of, getattr(definition, option, None) or ())):
+                yield f"agents: {option} of {agent!r}: {name!r} is no tool that is known{_right_tool(name)}"
 
 
 def _is_unknown_tool(name: str) -> bool:

@@ -315,9 +315,8 @@ class ClientOptions(ConfigModel):
             warnings.warn(doubt, OptionsWarning, stacklevel=4)
 
     def __repr_args__(self) -> Any:
-        for name in type(self).model_fields:
-            if name in self.model_fields_set:
-                yield name, read.shown(name, getattr(self, name))
+        for name, value in self._given():
+            yield name, read.shown(name, value)
 
     @property
     def asks_host(self) -> bool:

@@ -120,8 +120,8 @@ def read_system_prompt(value: Any) -> SystemPrompt:
 
 def _prompt_from_dict(value: dict[str, Any]) -> SystemPrompt:
     kind = value.pop("type", None)
-    if kind not in _PROMPT_KINDS:
-        raise ValueError(f"must have a type: {', '.join(_PROMPT_KINDS)}; not {kind!r}")
+    if not isinstance(kind, str) or kind not in _PROMPT_KINDS:  # the text of the prompt may stand there by mistake
+        raise ValueError(f"must have a type: {', '.join(_PROMPT_KINDS)}")
     if kind == "preset" and value.pop("preset", _ONLY_PRESET) != _ONLY_PRESET:
         raise ValueError(f"must be the preset {_ONLY_PRESET!r}, the only one there is")
     if kind == "custom" and "prompt" in value:
@@ -168,7 +168,7 @@ def read_thinking(value: Any) -> ThinkingConfig:
     if isinstance(value, Mapping):
         fields = dict(value)
     kind = fields.pop("type", None)
-    if kind not in _THINKING_KINDS:
+    if not isinstance(kind, str) or kind not in _THINKING_KINDS:
         raise ValueError("must be ThinkingAdaptive(), ThinkingEnabled() or ThinkingDisabled()")
     return _THINKING_KINDS[kind](**{snake_case(name): field for name, field in fields.items()})
 

@@ -8,7 +8,7 @@ A driver feeds `receive_data` / `receive_eof` / `tick` and acts on the events th
 and nothing raises for what the CLI sends. Twin: `runtime/connection.py`, the driver.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from claude_agent_py.protocol.events import (
@@ -165,7 +165,7 @@ class Engine:
 
     # Control requests --------------------------------------------------------------------------------------------
 
-    def request(self, subtype: str, fields: dict[str, Any], *, now: float, timeout: float | None) -> PendingRequest:
+    def request(self, subtype: str, fields: Mapping[str, Any], *, now: float, timeout: float | None) -> PendingRequest:
         """Send a control request; its reply, or the lack of one, comes as an event with the id given here.
 
         Raises:

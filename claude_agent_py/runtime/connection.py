@@ -14,6 +14,7 @@ from any worker. Twin: `protocol/engine.py`, which decides everything that can b
 
 import logging
 import math
+import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -53,6 +54,7 @@ from claude_agent_py.runtime.listeners import HandlerFailed
 from claude_agent_py.runtime.open_runs import OpenRuns
 from claude_agent_py.runtime.readers import Readers
 from claude_agent_py.runtime.waiters import Waiter, Waiters
+from claude_agent_py.runtime.wire_log import wire_log
 from claude_agent_py.transport.base import Transport
 from claude_agent_py.wire.unknown import MalformedFrame
 
@@ -134,8 +136,10 @@ class Connection:
         self._describe = describe
         self._on_over = on_over
         self._close_requested: Wakeup | None = None
-        self._grace, self._leave, self._why = 0.0, False, CLOSED
+        self._grace, self._leave, self._why, self._deadline = 0.0, False, CLOSED, math.inf
+        self._owner = os.getpid()
         self._settle = False
+        self._wire_log = wire_log()
         self._initialize: Waiter | None = Waiter()
         """Who waits for the session to be up, until it is."""
         self._group: TaskGroup | None = None
@@ -213,18 +217,29 @@ class Connection:
 
     async def _end(self) -> None:
         """Bring the program to its end; with `leave`, once it has nothing more to do."""
+        if self.is_forked:
+            return  # it goes on in the process that we are a copy of
         if self._leave:
             self._dismiss()
             await self._wait_until_idle()
             await self._transport.end_input()
             await self._stream_over.wait()
         await self._transport.close(grace=self._grace)
-        with anyio.move_on_after(DRAIN_GRACE):
+        with self._at_most(DRAIN_GRACE):
             await self._stream_over.wait()  # what it wrote on its way out is read to the end
         self._end_everything()
         if self._undelivered:
-            with anyio.move_on_after(LISTENER_GRACE):
+            with self._at_most(LISTENER_GRACE):
                 await self._delivered.wait()
+
+    def _at_most(self, seconds: float) -> anyio.CancelScope:
+        """Make a scope that ends after so many seconds, or when `close` has to be over."""
+        return anyio.CancelScope(deadline=min(anyio.current_time() + seconds, self._deadline))
+
+    @property
+    def is_forked(self) -> bool:
+        """Whether this is a copy, made by `os.fork`, of the process that the session belongs to."""
+        return self._owner != os.getpid()
 
     async def _wait_until_idle(self) -> None:
         """Wait until the CLI has nothing more to do, or has ended. Whatever it asks meanwhile is answered as ever."""
@@ -232,14 +247,17 @@ class Connection:
             with anyio.move_on_after(LOOK_EVERY):
                 await self._stream_over.wait()
 
-    def request_close(self, *, grace: float, leave: bool = False, why: str = CLOSED) -> None:
+    def request_close(
+        self, *, grace: float, leave: bool = False, why: str = CLOSED, deadline: float = math.inf
+    ) -> None:
         """Ask for the end; returns at once. May be called from any thread; the first call counts.
 
         `grace` is how long the CLI may take to end by itself, in seconds. With `leave` it first finishes what it has to
-        do, however long that takes. `why` is what those are told who still use the session.
+        do, however long that takes. `why` is what those are told who still use the session. `deadline` is when the end
+        has to be over, by the clock of the event loop.
         """
         if not self._closing:
-            self._grace, self._leave, self._why = grace, leave, why
+            self._grace, self._leave, self._why, self._deadline = grace, leave, why, deadline
         self._closing = True
         if self._close_requested is not None:
             self._close_requested.set()
@@ -311,6 +329,8 @@ class Connection:
     async def _pump(self) -> None:
         receive, engine, act = self._transport.receive, self._engine, self.act
         while data := await receive():
+            if self._wire_log is not None:
+                self._wire_log.received(data)
             act(engine.receive_data(data[:PIECE_BYTES], anyio.current_time()))
             for start in range(PIECE_BYTES, len(data), PIECE_BYTES):
                 await checkpoint()  # readers take what is there, so that it need not wait
@@ -333,6 +353,8 @@ class Connection:
         while True:
             data = self._engine.data_to_send()
             if data:
+                if self._wire_log is not None:
+                    self._wire_log.sent(data)
                 try:
                     await self._transport.send(data)
                 except (anyio.BrokenResourceError, anyio.ClosedResourceError):
@@ -484,7 +506,7 @@ class Connection:
             raise
 
     async def initialize(
-        self, fields: dict[str, Any], *, timeout: float | None, meanwhile: Callable[[], None] = lambda: None
+        self, fields: Mapping[str, Any], *, timeout: float | None, meanwhile: Callable[[], None] = lambda: None
     ) -> dict[str, Any]:
         """Send the first request of a session, which fails at once where the CLI prints garbage instead.
 
@@ -501,7 +523,7 @@ class Connection:
         finally:
             self._initialize = None
 
-    def _ask(self, subtype: str, fields: dict[str, Any], timeout: float | None, waiter: Waiter) -> str:
+    def _ask(self, subtype: str, fields: Mapping[str, Any], timeout: float | None, waiter: Waiter) -> str:
         try:
             request = self._engine.request(subtype, fields, now=anyio.current_time(), timeout=timeout)
         except (ValueError, TypeError) as error:

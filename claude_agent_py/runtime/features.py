@@ -11,6 +11,7 @@ import os
 from collections.abc import Awaitable, Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
+from uuid import UUID
 
 from anyio.abc import TaskGroup
 
@@ -78,8 +79,8 @@ class Features:
         self._above = above
         self._task_list = task_list
         self._report = report
-        self.session_id: str | None = None
-        """The id of the conversation; None before the first turn."""
+        self.session_id = _given_session_id(options)
+        """The id of the conversation; None before the first turn where the options do not give it."""
         self.permission_mode: str | None = None
         """The permission mode as the CLI said last; None before the first turn."""
         self._callers = Callers(tasks)
@@ -161,6 +162,12 @@ class Features:
         )
         self._attach_host(host)
         return host
+
+    @property
+    def has_hooks(self) -> bool:
+        """Whether the session has hooks of its own, from the options or added since."""
+        dispatcher = self._loaded("hooks")
+        return dispatcher is not None and bool(dispatcher.initialize_field())
 
     def _loaded(self, part: str) -> Any:
         """Give one of these where it is there; None where nobody has needed it yet."""
@@ -302,6 +309,18 @@ class Features:
         self._task_list.close()
         if self._stderr is not None:
             self._stderr.end()
+
+
+def _given_session_id(options: ClientOptions) -> str | None:
+    """Return the id that the session is told to have, or None: that of a copy is new, and a title says nothing."""
+    if options.session_id is not None:
+        return str(options.session_id)
+    if options.resume is None or options.fork_session:
+        return None
+    try:
+        return str(UUID(options.resume))
+    except ValueError:
+        return None
 
 
 def _is_mere_text(message: Any) -> bool:

@@ -7,7 +7,7 @@ answers the CLI is put together in `features.py`.
 
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
@@ -16,6 +16,7 @@ from anyio.abc import TaskGroup
 from pydantic import ValidationError
 
 from claude_agent_py.agents import AgentDefinition, validate_agents
+from claude_agent_py.configuration import Unshown
 from claude_agent_py.errors import (
     LOGIN_HINT,
     ClaudeAgentError,
@@ -27,16 +28,19 @@ from claude_agent_py.errors import (
     ControlRejectedError,
     ControlTimeoutError,
     OptionsError,
+    SessionInUseError,
+    SessionNotFoundError,
 )
 from claude_agent_py.event_loop import run_file_work
 from claude_agent_py.launch.environment import config_directory, environment
 from claude_agent_py.launch.locate import read_version, require_version
 from claude_agent_py.launch.plan import LaunchPlan
 from claude_agent_py.options import ClientOptions
+from claude_agent_py.options.checks import HOOKS_OFF, turns_hooks_off
 from claude_agent_py.runtime.above import Above
 from claude_agent_py.runtime.connection import Connection
 from claude_agent_py.runtime.features import Features
-from claude_agent_py.runtime.launching import Launched
+from claude_agent_py.runtime.launching import Launched, force_of
 from claude_agent_py.runtime.listeners import FailureLog
 from claude_agent_py.runtime.prompting import Prompting, SessionMessages
 from claude_agent_py.runtime.prompts import prompt_message
@@ -52,11 +56,11 @@ TasksAtClose: TypeAlias = Literal["stop", "wait", "leave"]
 BUSY_GRACE: Final = 0.3
 """How long a CLI that is at work may take to end by itself, in seconds; it would first finish its turn and tasks."""
 
-QUIET_GRACE: Final = 1.0
-"""How long a CLI that is idle may take at least to end by itself, in seconds. Measured: 0.03 (CLI 2.1.328)."""
+BUSY_SHARE: Final = 0.1
+"""The most of `Timeouts.close` that is kept for it."""
 
-FORCE_RESERVE: Final = 5.0
-"""What ending the process by force may take of `Timeouts.close`, in seconds (SIGTERM 3, SIGKILL 2)."""
+UNKNOWN_SESSION: Final = ("No conversation found with session ID", "does not match any session title")
+"""How the CLI says that there is no session to resume: with this id, with this title."""
 
 DROPPED: Final = "its client was dropped without being closed, and the session ended with it"
 
@@ -138,6 +142,7 @@ class Session:
 
         Raises:
             OptionsError: An option cannot be put into effect.
+            SessionNotFoundError, SessionInUseError: The session to resume, or to make, is not there, or is.
             CLIStartError: The CLI ended, or did not answer within `Timeouts.connect`.
             CLIVersionError: It is too old.
         """
@@ -148,6 +153,7 @@ class Session:
             self.info = await self._initialize(connection, launched.plan)
             await self._check(self.info)
             await self._check_settings(launched.plan)
+            await self._check_hooks(self.info)
             self._warn_of_missing_login(self.info)
         except BaseException:
             with anyio.CancelScope(shield=True):
@@ -198,7 +204,7 @@ class Session:
             cancel()
 
     async def _initialize(self, connection: Connection, plan: LaunchPlan) -> InitializeReply:
-        fields = {**plan.initialize, **self.features.initialize_fields()}
+        fields = Unshown({**plan.initialize, **self.features.initialize_fields()})
         limit = self.options.timeouts.connect
         try:
             payload = await connection.initialize(fields, timeout=limit, meanwhile=self._prepare)
@@ -207,7 +213,9 @@ class Session:
         except ControlRejectedError as error:
             raise await self._start_error(f"the CLI refused to initialize: {error.error}") from error
         except CLIExitError as error:
-            raise await self._start_error("the CLI ended before the session was up") from error
+            problem = await self._start_error("the CLI ended before the session was up")
+            wrong = self._wrong_session(problem)
+            raise (wrong or problem) from (problem if wrong else error)
         if self._cli_path is not None:
             plan.check_reply(payload)
         try:
@@ -239,6 +247,20 @@ class Session:
             too_old.add_note(str(error))
             return too_old
         return error
+
+    def _wrong_session(self, problem: CLIError) -> ClaudeAgentError | None:
+        """Return what the CLI has against the session that it was told to resume or make, or None.
+
+        It only says so in words; these are those of version 2.1.328.
+        """
+        told = problem.stderr_tail if isinstance(problem, CLIStartError) else ""
+        resumed, made = self.options.resume, self.options.session_id
+        if resumed and any(words in told for words in UNKNOWN_SESSION):
+            return SessionNotFoundError(f"there is no session {resumed!r} to resume here", session_id=resumed)
+        if made and f"Session ID {made} is already in use" in told:
+            text = f"there is a session {made} already: give resume to go on with it"
+            return SessionInUseError(text, session_id=str(made))
+        return None
 
     async def _printed_version(self) -> str | None:
         """Give what the program prints as its version: it did not say it, because it failed or is very old."""
@@ -280,10 +302,31 @@ class Session:
             told = "; ".join(f"{e.get('path')}: {e.get('message')}" for e in wrong)
             raise OptionsError(f"the CLI does not take them ({told})", option="settings")
 
+    async def _check_hooks(self, info: InitializeReply) -> None:
+        """Refuse to go on without hooks that were given: they may be what guards the tools."""
+        if self.options.hooks is None:
+            return
+        if info.hooks_applied is False:
+            raise OptionsError("the CLI did not take them (hooks_applied is False)", option="hooks")
+        from claude_agent_py.hooks.live import check_in_force
+
+        try:
+            await check_in_force(self, timeout=self.options.timeouts.connect)
+        except ControlTimeoutError as error:
+            raise await self._start_error("the CLI did not say whether hooks are in force") from error
+
     # In use ------------------------------------------------------------------------------------------------------
 
     async def control(self, subtype: str, /, *, timeout: float | None = None, **fields: Any) -> dict[str, Any]:
-        """Send a control request. See `ControlPort.control`."""
+        """Send a control request. See `ControlPort.control`.
+
+        Raises:
+            OptionsError: It would switch off the hooks that the session has.
+        """
+        if subtype == "apply_flag_settings" and self.features.has_hooks:
+            settings = fields.get("settings")
+            if isinstance(settings, Mapping) and turns_hooks_off(settings.get("env")):
+                raise OptionsError(f"{HOOKS_OFF} in their env switches every hook off", option="settings")
         return await self.connection.control(subtype, timeout=timeout, **fields)
 
     def messages(self, *, events: bool = False) -> SessionMessages:
@@ -299,22 +342,34 @@ class Session:
         most as long as the bound), `leave` returns at once and lets them finish, as long as the event loop runs: the
         session ends when nothing is at work any more, and what the CLI asks meanwhile is answered as ever. To close
         again changes nothing then. Cancelling stops the waiting, not the end of the session. Without `wait` it returns
-        when the end has begun.
+        when the end has begun. In a copy of this process that `os.fork` made it does nothing.
         """
-        if self._connection is None or self._is_left:
+        if self._connection is None or self._is_left or self._connection.is_forked:
             return
         self._is_left = tasks == "leave"
         budget = self.options.timeouts.close
-        patience = max(min(budget, QUIET_GRACE), budget - FORCE_RESERVE)
+        busy = min(BUSY_GRACE, budget * BUSY_SHARE)
+        patience = budget - force_of(self.options) - busy
         started = anyio.current_time()
-        try:
-            if self.tasks.live_ids():  # child agents may be, also when the CLI is gone
-                await self._end_tasks(self._connection, tasks, patience)
-        finally:
-            left = max(BUSY_GRACE, patience - (anyio.current_time() - started))
-            self._connection.request_close(grace=self._grace(self._connection, left), leave=tasks == "leave")
-        if wait and tasks != "leave":
-            await self._shut(grace=None)
+        with anyio.move_on_after(budget) as bound:
+            try:
+                if self.tasks.live_ids():  # child agents may be, also when the CLI is gone
+                    await self._end_tasks(self._connection, tasks, patience)
+            finally:
+                left = max(busy, patience - (anyio.current_time() - started))
+                self._connection.request_close(
+                    grace=self._grace(self._connection, left, busy),
+                    leave=tasks == "leave",
+                    deadline=started + budget,
+                )
+            if wait and tasks != "leave":
+                await self._shut(grace=None)
+        if bound.cancelled_caught:
+            logger.warning(
+                "close() stops waiting after %g s (Timeouts.close): a handler, listener or tool does not end when it "
+                "is cancelled",
+                budget,
+            )
 
     async def _end_tasks(self, connection: Connection, tasks: TasksAtClose, limit: float) -> None:
         with anyio.move_on_after(limit):
@@ -333,9 +388,9 @@ class Session:
         if names:
             logger.warning("closing ends background tasks that run: %s; %s", names, self.advice)
 
-    def _grace(self, connection: Connection, left: float) -> float:
+    def _grace(self, connection: Connection, left: float, busy: float) -> float:
         is_idle = not connection.has_turn and not self.tasks.live_ids()
-        return left if is_idle else min(left, BUSY_GRACE)
+        return left if is_idle else min(left, busy)
 
     async def _shut(self, *, grace: float | None) -> None:
         if self._connection is not None:
