@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from pydantic import BaseModel
 
 from claude_agent_py.wire.base import JSONObject, WireModel, dump
-from claude_agent_py.wire.permissions import PermissionAllowReply, PermissionDenyReply, read_update
+from claude_agent_py.wire.permissions import PermissionAllowReply, PermissionDenyReply, PermissionUpdate, read_update
 
 NO_REASON = "The user denied this."
 
@@ -75,18 +75,16 @@ def _permission(decision: Allow, suggestions: Sequence[Mapping[str, Any]]) -> JS
 
 
 def _updates(updates: Sequence[Any], suggestions: Sequence[Mapping[str, Any]]) -> list[Any]:
-    plain = [dump(one) if isinstance(one, WireModel) else one for one in updates] if _is_list(updates) else [None]
-    if not all(isinstance(one, Mapping) for one in plain):
-        raise ValueError("updated_permissions must be a list of permission updates")
-    read = [read_update(one) for one in plain]
-    for update, data in zip(read, plain, strict=True):
+    read = []
+    for one in updates if isinstance(updates, Sequence) else [updates]:
+        data = dump(one) if isinstance(one, WireModel) else one
+        if not isinstance(data, Mapping):
+            raise ValueError("updated_permissions must be a list of permission updates")
+        update = read_update(data)
         if update.problem is not None and data not in suggestions:
             raise ValueError(f"the CLI would drop an update of updated_permissions: {update.problem}")
+        read.append(update)
     return read
-
-
-def _is_list(value: Any) -> bool:
-    return isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray)
 
 
 def json_object(name: str, value: Any) -> JSONObject:
