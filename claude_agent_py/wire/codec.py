@@ -128,7 +128,7 @@ def _reader(model: type) -> Callable[[bytes], Any]:
 
 def _decode_carefully(line: bytes) -> Frame:
     try:
-        text = line.decode("utf-8").removeprefix("\ufeff")
+        text = line.decode("utf-8", "surrogatepass").removeprefix("\ufeff")
         raw = json.loads(text, parse_constant=_refuse)
         sane = encode_json(raw)  # without byte order mark and lone surrogates
     except UnicodeDecodeError as error:

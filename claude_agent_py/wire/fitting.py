@@ -67,6 +67,7 @@ def fit(
         RecursionError: The value is nested too deeply.
     """
     dropped: list[Misfit] = []
+    wrapped: dict[Place, Misfit] = {}
     is_copy = False
     for _ in range(MOST_REPAIRS):
         try:
@@ -75,7 +76,10 @@ def fit(
             misfit = read_error(error)
             if not is_copy:
                 value, is_copy = copy.deepcopy(value), True
+            if misfit.place in wrapped:
+                raise wrapped[misfit.place] from None  # its union has no model for what is unknown
             if _wrap_unknown(value, misfit):
+                wrapped[misfit.place] = misfit
                 continue
             place = _to_drop(misfit.place, may_drop, whole=len(dropped) >= MOST_SINGLE_DROPS)
             if place and _remove(value, place):
