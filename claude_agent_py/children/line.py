@@ -46,13 +46,11 @@ class Signature:
 
     def on(self, message: Any) -> Any:
         """Give the message with the child's name on it."""
-        return message.model_copy(
-            update={
-                "agent_id": self.task_id,
-                "parent_tool_use_id": self.tool_use_id or self.task_id,
-                "subagent_type": self.agent_id,
-                "task_description": self.title,
-            }
+        return message.replace(
+            agent_id=self.task_id,
+            parent_tool_use_id=self.tool_use_id or self.task_id,
+            subagent_type=self.agent_id,
+            task_description=self.title,
         )
 
 
@@ -152,7 +150,7 @@ class Line:
 
     def _take_denial(self, message: PermissionDeniedMessage) -> None:
         own = message.agent_id is None
-        self._parent.tell(message.model_copy(update={"agent_id": self._signature.task_id}) if own else message)
+        self._parent.tell(message.replace(agent_id=self._signature.task_id) if own else message)
 
     def _take_init(self, message: InitMessage) -> None:
         """Say where the child's transcript is, so that its task can be read and followed."""
@@ -168,7 +166,7 @@ class Line:
             "parent_task_id": message.parent_task_id or self._signature.task_id,
             "spawn_depth": None,  # it is counted from the child
         }
-        self._parent.adopt(message.model_copy(update=place), lambda: self._stop(message.task_id))
+        self._parent.adopt(message.replace(**place), lambda: self._stop(message.task_id))
         if message.task_type != CHILD_AGENT:  # which says itself where it writes
             for path in self._client.tasks.places_of(message.task_id)[:1]:
                 self._parent.writes_to(message.task_id, path)

@@ -179,7 +179,7 @@ async def _greeting(program: Path, folder: str) -> "InitializeReply":
 def _login(info: "InitializeReply", program: Path) -> Check:
     """Say what the CLI would log in with; whether that is accepted, only a request would tell."""
     account = info.account
-    said = account.model_dump(by_alias=True, exclude_none=True) if account else {}
+    said = account.raw if account else {}
     sources = [said.get(key) for key in ("apiKeySource", "tokenSource", "subscriptionType")]
     named = [source for source in sources if source and source != "none"]
     if (provider := said.get("apiProvider", "firstParty")) != "firstParty":

@@ -140,7 +140,6 @@ class HookDispatcher:
     def prepare(self) -> None:
         """Load and build what the hooks need; the first of each would have to wait for it."""
         for event in {entry.event for entry in self._registered.values()}:
-            wire.HOOK_INPUTS[event].model_rebuild()
             wire.HOOK_OUTPUTS.get(event, wire.HookOutput).model_rebuild()
 
     # Answering ---------------------------------------------------------------------------------------------------
@@ -155,7 +154,7 @@ class HookDispatcher:
         entry = self._registered.get(callback_id)
         if entry is None:
             return self._answer_unknown(callback_id, str(data.get("hook_event_name")))
-        hook_input = wire.parse_hook_input(data)
+        hook_input = wire.parse_hook_input(dict(data))
         hook_context = _context(entry.event, tool_use_id, context)
         started = time.monotonic()
         output, error = await self._run(entry, data, hook_input, hook_context)

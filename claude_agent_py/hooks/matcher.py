@@ -13,7 +13,6 @@ from claude_agent_py.callbacks import Callback, callback_name, takes_arguments
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.hooks.context import HookContext
 from claude_agent_py.hooks.patterns import problem_for, problem_of
-from claude_agent_py.wire.base import dump
 from claude_agent_py.wire.hooks.events import HOOK_EVENT_FACTS
 
 OnFailure: TypeAlias = Literal["block", "continue"]
@@ -206,4 +205,4 @@ class _OfficialCallback:
         self.__qualname__ = self._callback.name
 
     async def __call__(self, data: Any, context: HookContext) -> Any:
-        return await self._callback.call(dump(data), context.tool_use_id, {"signal": None})
+        return await self._callback.call(dict(data.raw), context.tool_use_id, {"signal": None})

@@ -9,9 +9,7 @@ import re
 from collections.abc import Mapping, Set
 from typing import Any, Final
 
-from pydantic import BaseModel
-
-from claude_agent_py.wire.base import JSONObject
+from claude_agent_py.wire.base import JSONObject, WireModel
 from claude_agent_py.wire.hooks.outputs import PostToolUseOutput
 from claude_agent_py.wire.tools.registry import BUILTIN_TOOL_NAMES, typed_output
 
@@ -42,8 +40,8 @@ def fitting(data: Mapping[str, Any], output: PostToolUseOutput) -> PostToolUseOu
     name, old, new = _name(data), data.get("tool_response"), output.updated_tool_output
     if new is None:
         return output
-    if isinstance(new, BaseModel):
-        new = _dumped(old, new)
+    if isinstance(new, WireModel):
+        new = {**_empty(old), **new.raw}
     if isinstance(new, str) and not isinstance(old, str):
         new = _said(name, old, new)
     if not _fits(name, old, new):
@@ -61,7 +59,7 @@ def withheld(data: Mapping[str, Any], notice: str) -> PostToolUseOutput:
         return PostToolUseOutput(updated_mcp_tool_output=notice)
     said = _said(name, old, notice)
     new = said if said is not notice else _masked(old, notice, _KEPT if name in BUILTIN_TOOL_NAMES else frozenset())
-    is_sure = isinstance(new, str) or isinstance(typed_output(name, new), BaseModel)
+    is_sure = isinstance(new, str) or isinstance(typed_output(name, new), WireModel)
     return PostToolUseOutput(
         updated_tool_output=new, continue_=None if is_sure else False, stop_reason=None if is_sure else notice
     )
@@ -71,9 +69,9 @@ def _name(data: Mapping[str, Any]) -> str:
     return str(data.get("tool_name"))
 
 
-def _dumped(old: Any, new: BaseModel) -> JSONObject:
-    empty = {key: None for key, value in old.items() if value is None} if isinstance(old, Mapping) else {}
-    return {**empty, **new.model_dump(mode="json", by_alias=True, exclude_none=True)}
+def _empty(old: Any) -> JSONObject:
+    """Return the null fields of the old output: a model that was made here leaves them out."""
+    return {key: None for key, value in old.items() if value is None} if isinstance(old, Mapping) else {}
 
 
 def _fits(name: str, old: Any, new: Any) -> bool:
@@ -90,7 +88,7 @@ def _fits(name: str, old: Any, new: Any) -> bool:
         return False
     if any(new.get(key) != value for key, value in old.items() if key in _CHOICES and name in BUILTIN_TOOL_NAMES):
         return False
-    return isinstance(typed_output(name, new), BaseModel) or not isinstance(typed_output(name, old), BaseModel)
+    return isinstance(typed_output(name, new), WireModel) or not isinstance(typed_output(name, old), WireModel)
 
 
 def _said(name: str, old: Any, text: str) -> Any:

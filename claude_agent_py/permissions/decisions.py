@@ -8,12 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel
 
-from claude_agent_py.wire.base import JSONObject, dump
-from claude_agent_py.wire.permissions import PermissionAllowReply, PermissionDenyReply, PermissionUpdate
-
-_UPDATES: TypeAdapter[list[Any]] = TypeAdapter(list[PermissionUpdate], config={"defer_build": True})
+from claude_agent_py.wire.base import JSONObject, WireModel, dump
+from claude_agent_py.wire.permissions import PermissionAllowReply, PermissionDenyReply, PermissionUpdate, read_update
 
 NO_REASON = "The user denied this."
 
@@ -22,7 +20,7 @@ NO_REASON = "The user denied this."
 class Allow:
     """Let the tool run."""
 
-    updated_input: BaseModel | Mapping[str, Any] | None = None
+    updated_input: WireModel | BaseModel | Mapping[str, Any] | None = None
     """Run it with this input instead: a dict, or the tool's model. None keeps the input as it is. The CLI compares it
     with no rule any more: a deny rule does not hold for it. An empty dict is no answer, unless the input was empty."""
     updated_permissions: Sequence[PermissionUpdate | Mapping[str, Any]] = ()
@@ -76,14 +74,18 @@ def _permission(decision: Allow, suggestions: Sequence[Mapping[str, Any]]) -> JS
     return dump(PermissionAllowReply(**fields))
 
 
-def _updates(updates: Sequence[Any], suggestions: Sequence[Mapping[str, Any]]) -> list[Any]:
-    try:
-        read = _UPDATES.validate_python([dump(one) if isinstance(one, BaseModel) else one for one in updates])
-    except (ValidationError, TypeError):
-        raise ValueError("updated_permissions is a list of permission updates") from None
-    for update in read:
-        if update.problem is not None and dump(update) not in suggestions:
+def _updates(updates: Any, suggestions: Sequence[Mapping[str, Any]]) -> list[Any]:
+    if not isinstance(updates, Sequence) or isinstance(updates, str):
+        raise ValueError("updated_permissions must be a list of permission updates")
+    read = []
+    for one in updates:
+        data = dump(one) if isinstance(one, WireModel) else one
+        if not isinstance(data, Mapping):
+            raise ValueError("updated_permissions must be a list of permission updates")
+        update = read_update(data)
+        if update.problem is not None and data not in suggestions:
             raise ValueError(f"the CLI would drop an update of updated_permissions: {update.problem}")
+        read.append(update)
     return read
 
 
@@ -93,7 +95,9 @@ def json_object(name: str, value: Any) -> JSONObject:
     Raises:
         ValueError: It is neither, or holds what is no JSON.
     """
-    content = dump(value) if isinstance(value, BaseModel) else value
+    if isinstance(value, BaseModel):
+        value = value.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    content = dump(value) if isinstance(value, WireModel) else value
     if not isinstance(content, Mapping):
         raise ValueError(f"{name} is a dict or a model, not {describe(value)}")
     try:

@@ -32,6 +32,7 @@ from claude_agent_py.permissions.prompts import KINDS, Kind
 from claude_agent_py.permissions.requests import PermissionContext
 from claude_agent_py.shared_sqlite import open_shared, transact
 from claude_agent_py.wire.base import JSONObject, dump
+from claude_agent_py.wire.fitting import fit
 
 ALIVE_FOR: Final = 15.0
 """After how many seconds without a sign of life a question counts as abandoned by its session."""
@@ -222,7 +223,7 @@ class StoredInteraction(Interaction):
         kind: Kind = row["kind"]
         super().__init__(
             kind,
-            KINDS[kind].wire.model_validate(json.loads(row["request"])),
+            fit(KINDS[kind].wire, json.loads(row["request"]))[0],
             id=row["id"],
             created_at=row["created_at"],
             deadline=row["deadline"],

@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass
 
-from pydantic import ValidationError
-
 from claude_agent_py.wire.asks import CanUseToolRequest
+from claude_agent_py.wire.fitting import Misfit, fit
 from claude_agent_py.wire.tools.planning import ExitPlanModeInput
 
 EXIT_PLAN_MODE = "ExitPlanMode"
@@ -28,7 +27,7 @@ class Plan:
 def plan_of(request: CanUseToolRequest) -> Plan:
     """Give the plan of a call."""
     try:
-        data = ExitPlanModeInput.model_validate(request.input)
-    except ValidationError:
+        data = fit(ExitPlanModeInput, request.input)[0]
+    except Misfit:
         data = ExitPlanModeInput()
     return Plan(text=data.plan or "", file_path=data.plan_file_path, tool_use_id=request.tool_use_id)

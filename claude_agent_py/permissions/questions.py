@@ -8,11 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from pydantic import ValidationError
-
 from claude_agent_py.permissions.decisions import Allow, Deny, describe, reply_of
 from claude_agent_py.wire.asks import CanUseToolRequest
 from claude_agent_py.wire.base import JSONObject
+from claude_agent_py.wire.fitting import Misfit, fit
 from claude_agent_py.wire.tools.questions import AskUserQuestionInput, Question, QuestionOption
 
 ASK_USER_QUESTION = "AskUserQuestion"
@@ -43,8 +42,8 @@ AnswerToQuestions: TypeAlias = Answers | Mapping[str, Chosen] | Sequence[Chosen 
 def questions_of(request: CanUseToolRequest) -> tuple[Question, ...]:
     """Give the questions of a call; none where its input has another shape."""
     try:
-        return tuple(AskUserQuestionInput.model_validate(request.input).questions)
-    except ValidationError:
+        return tuple(fit(AskUserQuestionInput, request.input)[0].questions)
+    except Misfit:
         return ()
 
 

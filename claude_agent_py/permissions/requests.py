@@ -10,14 +10,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
-
 from claude_agent_py.protocol.handlers import HandlerContext
 from claude_agent_py.wire.asks import CanUseToolRequest, MatchedAskRule, MCPServerProvenance
-from claude_agent_py.wire.permissions import PermissionUpdate
+from claude_agent_py.wire.base import WireModel
+from claude_agent_py.wire.permissions import PermissionUpdate, read_update
 from claude_agent_py.wire.tools.registry import typed_input
-
-_UPDATE: TypeAdapter[Any] = TypeAdapter(PermissionUpdate, config={"defer_build": True})
 
 
 def _nobody(told: Any) -> None:
@@ -68,7 +65,7 @@ class PermissionRequest:
         return self.wire.input
 
     @cached_property
-    def input(self) -> BaseModel | dict[str, Any]:
+    def input(self) -> WireModel | dict[str, Any]:
         """The input as the tool's model (`BashInput`, ...); the dict where there is none that it fits."""
         return typed_input(self.tool_name, self.raw_input)
 
@@ -80,7 +77,7 @@ class PermissionRequest:
     @cached_property
     def suggestions(self) -> tuple[PermissionUpdate, ...]:
         """Changes of the rules after which the CLI would not ask again. Pick; one of them may change the mode."""
-        return tuple(_update(data) for data in self.wire.permission_suggestions or ())
+        return tuple(read_update(data) for data in self.wire.permission_suggestions or ())
 
     @property
     def blocked_path(self) -> str | None:
@@ -136,15 +133,6 @@ class PermissionRequest:
     def task(self) -> Any:
         """The `Task` of that subagent; None for the main agent, or where it is not known."""
         return self.context.task if self.context is not None else None
-
-
-def _update(data: dict[str, Any]) -> Any:
-    try:
-        return _UPDATE.validate_python(data)
-    except ValidationError:
-        from claude_agent_py.wire.permissions import UnknownPermissionUpdate
-
-        return UnknownPermissionUpdate.model_construct(_fields_set=set(data), **data)
 
 
 def displayable(text: str, limit: int = 2000) -> str:

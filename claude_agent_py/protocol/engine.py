@@ -101,10 +101,15 @@ class Engine:
                 problem = f"the line is {line.length} bytes long, more than limits.max_line_bytes; it was dropped"
                 self._on_message(MalformedFrame(line=line.head, error=problem), line.length, events, now)
                 continue
+            if not line or line.isspace():
+                continue
             frame = decode(line)
             handler = handlers.get(type(frame))
             if handler is not None:
                 handler(frame, events, now)
+                continue
+            if isinstance(frame, ControlRequest):  # one that only this side may make
+                self._on_request(frame, events, now)
                 continue
             track(frame, line)  # from here on as in `_on_message`, without the call: it is the way of nearly all lines
             runs, ended = route(frame, now)
@@ -121,8 +126,6 @@ class Engine:
 
     def _on_malformed(self, frame: MalformedFrame, events: list[Event], now: float) -> None:
         """Report the frame. A question is refused, a reply fails its request: nobody is to wait for nothing."""
-        if not frame.line.strip():
-            return  # an empty line means nothing
         self._on_message(frame, len(frame.line), events, now)
         match frame.raw:
             case {"type": "control_request", "request_id": str(request_id)}:

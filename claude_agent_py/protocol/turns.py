@@ -39,6 +39,7 @@ from claude_agent_py.wire.tasks import (
     TaskStartedMessage,
     TaskUpdatedMessage,
 )
+from claude_agent_py.wire.unknown import UnknownMessage
 
 Until: TypeAlias = Literal["result", "idle"]
 EndReason: TypeAlias = Literal["result", "idle", "cancelled", "timeout", "closed"]
@@ -544,8 +545,8 @@ def _task_of(message: Any) -> str | None:
     if field is not None:
         named = getattr(message, field)
     else:
-        unknown = getattr(message, "model_extra", None)
-        named = (unknown.get("task_id") or unknown.get("agent_id")) if unknown else None
+        raw = message.raw if isinstance(message, UnknownMessage) else {}
+        named = raw.get("task_id") or raw.get("agent_id")
     return named if isinstance(named, str) else None
 
 
@@ -555,6 +556,6 @@ _TASK_FIELDS: Final[dict[type, str | None]] = {}
 def _task_field(kind: type) -> str | None:
     """Give the field in which messages of a type name the task that they are about; None where they have none."""
     if kind not in _TASK_FIELDS:
-        fields = getattr(kind, "model_fields", {})
+        fields = getattr(kind, "__struct_fields__", ())
         _TASK_FIELDS[kind] = next((name for name in ("task_id", "agent_id") if name in fields), None)
     return _TASK_FIELDS[kind]

@@ -431,8 +431,7 @@ class Connection:
     def _refuse_garbage(self, starting: Waiter, frame: MalformedFrame) -> None:
         """Fail the start at once: what says something else than frames now will hardly answer later."""
         if not isinstance(frame.raw, dict):
-            line = frame.line if isinstance(frame.line, bytes) else frame.line.encode(errors="replace")
-            shown = line[:SHOWN_GARBAGE_BYTES].decode(errors="replace")
+            shown = frame.line[:SHOWN_GARBAGE_BYTES].decode(errors="replace")
             starting.fail(lambda: ControlRejectedError("initialize", f"it printed {shown!r} instead of an answer"))
 
     def announce_failure(self, error: HandlerError) -> None:

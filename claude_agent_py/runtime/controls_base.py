@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
-from pydantic_core import PydanticSerializationError
-
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.runtime.reply_reading import Reply, read_reply
-from claude_agent_py.wire.base import JSONObject, TaggedModel, dump
+from claude_agent_py.wire.base import JSONObject, WireModel, dump
+from claude_agent_py.wire.fitting import Misfit, check
 
 if TYPE_CHECKING:
     from claude_agent_py.wire.initialize import InitializeReply
@@ -32,14 +30,14 @@ class ControlsBase:
         raise NotImplementedError
 
     async def _ask(
-        self, request: type[TaggedModel], reply: type[Reply], /, *, timeout: float | None = None, **fields: Any
+        self, request: type[WireModel], reply: type[Reply], /, *, timeout: float | None = None, **fields: Any
     ) -> Reply:
         """Send a request and read its reply. Fields go in by their Python names."""
         body = _body(request, fields)
         subtype = body.pop("subtype")
         return read_reply(reply, subtype, await self.control(subtype, timeout=timeout, **body))
 
-    async def _tell(self, request: type[TaggedModel], /, *, timeout: float | None = None, **fields: Any) -> JSONObject:
+    async def _tell(self, request: type[WireModel], /, *, timeout: float | None = None, **fields: Any) -> JSONObject:
         """Send a request whose reply says nothing, or has no model; give the payload."""
         body = _body(request, fields)
         return await self.control(body.pop("subtype"), timeout=timeout, **body)
@@ -50,12 +48,12 @@ def given(**fields: Any) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None and value is not False}
 
 
-def _body(request: type[TaggedModel], fields: dict[str, Any]) -> JSONObject:
+def _body(request: type[WireModel], fields: dict[str, Any]) -> JSONObject:
     try:
-        return dump(request(**fields))
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        name, told = ".".join(map(str, first["loc"])), first["msg"]
-    except PydanticSerializationError:
-        name, told = "", "the arguments hold something that is no JSON"
-    raise OptionsError(f"{told} (control request {request.TAGS['subtype']!r})", option=name or None)
+        body = request(**fields)
+        check(body)
+        return dump(body)
+    except Misfit as error:
+        name, told = ".".join(map(str, error.place)), error.what
+    subtype = request.subtype  # type: ignore[attr-defined]  # every request has one
+    raise OptionsError(f"{told} (control request {subtype!r})", option=name or None)

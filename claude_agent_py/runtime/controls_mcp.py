@@ -92,7 +92,7 @@ class MCPControls(ControlsBase):
             raise
         removed = [*removed, *reply.removed]
         self._drop(set(removed) - servers.keys())
-        return reply.model_copy(update={"removed": removed})
+        return reply.replace(removed=removed)
 
     async def _send_servers(self, configs: Mapping[str, JSONObject], timeout: float | None) -> wire.MCPSetServersReply:
         return await self._ask(

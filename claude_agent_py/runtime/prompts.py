@@ -8,10 +8,10 @@ import uuid
 from collections.abc import AsyncIterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
-from pydantic import BaseModel, ValidationError
-
 from claude_agent_py.errors import OptionsError
+from claude_agent_py.wire.base import WireModel
 from claude_agent_py.wire.content import Block, ContentBlock, TextBlock, UnknownBlock
+from claude_agent_py.wire.fitting import Misfit, check, fit
 
 if TYPE_CHECKING:
     from claude_agent_py.wire.messages import UserMessage
@@ -55,7 +55,7 @@ def prompt_message(prompt: Any, *, verbatim: bool) -> "UserMessage":
     marks: dict[str, Any] = {"client_composed": True} if verbatim else {}
     if whole is None:
         return UserMessage(message=content, parent_tool_use_id=None, uuid=str(uuid.uuid4()), **marks)
-    return whole.model_copy(update={"message": content, "uuid": whole.uuid or str(uuid.uuid4()), **marks})
+    return whole.replace(message=content, uuid=whole.uuid or str(uuid.uuid4()), **marks)
 
 
 def check_prompt(prompt: Any) -> str | list[ContentBlock]:
@@ -84,20 +84,20 @@ def check_prompt(prompt: Any) -> str | list[ContentBlock]:
 
 def _whole_message(prompt: Any) -> "UserMessage | None":
     """Give a prompt that is a whole user message, also one of the official SDKs' dicts; None where it is none."""
-    if isinstance(prompt, str) or not isinstance(prompt, BaseModel | Mapping):
+    if isinstance(prompt, str) or not isinstance(prompt, WireModel | Mapping):
         return None
     from claude_agent_py.wire.messages import UserMessage
 
     if isinstance(prompt, UserMessage):
         return prompt
-    if isinstance(prompt, BaseModel) or prompt.get("type") != "user":
+    if isinstance(prompt, WireModel) or prompt.get("type") != "user":
         return None
     try:
-        return UserMessage.model_validate(dict(prompt))
-    except ValidationError as error:  # the CLI would drop it without a word, and never answer
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
-        problem = OptionsError(f"the user message is wrong: {where}: {first['msg']}", option="prompt")
+        message: UserMessage
+        message, _ = fit(UserMessage, dict(prompt))
+        return message
+    except Misfit as error:  # the CLI would drop it without a word, and never answer
+        problem = OptionsError(f"the user message is wrong: {error}", option="prompt")
     raise problem  # outside of `except`: the context would show the values
 
 
@@ -107,5 +107,11 @@ def _checked_block(index: int, block: Any) -> Any:
             f"block {index} is a dict; pass content blocks (TextBlock(text=...), ImageBlock(...), ...)", option="prompt"
         )
     if not isinstance(block, Block | UnknownBlock):
-        raise OptionsError(f"block {index} is no content block but {type(block).__name__}", option="prompt")
-    return block
+        raise OptionsError(f"block {index} must be a content block, not {type(block).__name__}", option="prompt")
+    try:
+        check(block)
+    except Misfit as error:
+        problem = OptionsError(f"block {index} ({type(block).__name__}) is wrong: {error}", option="prompt")
+    else:
+        return block
+    raise problem  # outside of `except`: the context would show the values

@@ -13,7 +13,6 @@ from typing import Any, Final, Literal, TypeAlias
 
 import anyio
 from anyio.abc import TaskGroup
-from pydantic import ValidationError
 
 from claude_agent_py.agents import AgentDefinition, validate_agents
 from claude_agent_py.configuration import Unshown
@@ -28,6 +27,7 @@ from claude_agent_py.errors import (
     ControlRejectedError,
     ControlTimeoutError,
     OptionsError,
+    RemoteProtocolError,
     SessionInUseError,
     SessionNotFoundError,
 )
@@ -44,6 +44,7 @@ from claude_agent_py.runtime.launching import Launched, force_of
 from claude_agent_py.runtime.listeners import FailureLog
 from claude_agent_py.runtime.prompting import Prompting, SessionMessages
 from claude_agent_py.runtime.prompts import prompt_message
+from claude_agent_py.runtime.reply_reading import read_reply
 from claude_agent_py.tasks import TaskList, TaskManager
 from claude_agent_py.transport import Transport
 from claude_agent_py.wire.codec import encode, prepare
@@ -219,15 +220,14 @@ class Session:
         if self._cli_path is not None:
             plan.check_reply(payload)
         try:
-            return InitializeReply.model_validate(payload)
-        except ValidationError as error:
+            return read_reply(InitializeReply, "initialize", payload)
+        except RemoteProtocolError as error:
             raise await self._start_error(f"the CLI answered initialize with something else: {error}") from error
 
     def _prepare(self) -> None:
         """Build, while the CLI starts, what its reply, the first message, prompt and hook would have to wait for."""
         encode(prompt_message("Hello", verbatim=False))  # first: the next takes what it builds
         prepare()
-        InitializeReply.model_rebuild()
         self.features.prepare()
 
     async def _start_error(self, message: str) -> CLIError:
@@ -278,7 +278,7 @@ class Session:
         if dropped and offered:
             raise OptionsError(f"the CLI did not take {', '.join(sorted(dropped))}", option="agents")
         agent = self.options.agent
-        if agent is not None and "agents" in info.model_fields_set and agent not in offered:
+        if agent is not None and "agents" in info.raw and agent not in offered:
             known = ", ".join(sorted(offered)) or "none"
             raise OptionsError(
                 f"there is no agent {agent!r}: the CLI would run without it; those it has are {known}", option="agent"

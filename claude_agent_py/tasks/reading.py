@@ -191,7 +191,7 @@ def _lacks_report(entry: Entry, messages: list[TranscriptMessage]) -> bool:
 
 def _signed(message: TranscriptMessage, agent_id: str) -> TranscriptMessage:
     """Say whose a message is: the transcript of a child agent is that of a session, whose messages name nobody."""
-    return message if message.agent_id is not None else message.model_copy(update={"agent_id": agent_id})
+    return message if message.agent_id is not None else message.replace(agent_id=agent_id)
 
 
 async def _first_readable(task_id: str, paths: Sequence[str], read: Callable[[str], T]) -> T:

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from claude_agent_py.tasks.record import RecordKind, TaskRecord
 from claude_agent_py.tasks.tree import draw, label_of
+from claude_agent_py.wire.fitting import fit
 from claude_agent_py.wire.tasks import TaskStatus, TaskUsage
 
 
@@ -112,6 +113,6 @@ def _after(task: RecordedTask, record: TaskRecord) -> RecordedTask:
 def _usage(record: TaskRecord) -> TaskUsage | None:
     usage = record.details.get("usage")
     try:
-        return TaskUsage.model_validate(usage) if usage else None
+        return fit(TaskUsage, usage)[0] if usage else None
     except ValueError:  # of another version
         return None

@@ -185,4 +185,4 @@ def _details(kind: RecordKind, task: Task, outcome: TaskOutcome | None) -> dict[
     if kind is RecordKind.CREATED:
         return {"type": task.type, "agent": task.subagent_type, "description": task.description}
     usage = outcome.usage if outcome else None
-    return {} if usage is None else {"usage": usage.model_dump(mode="json", exclude_none=True)}
+    return {} if usage is None else {"usage": usage.raw}

@@ -112,7 +112,7 @@ class Spending:
         old = self.reported
         if old is not None:
             names = ("total_tokens", "tool_uses", "duration_ms")
-            usage = usage.model_copy(update={name: max(getattr(old, name), getattr(usage, name)) for name in names})
+            usage = usage.replace(**{name: max(getattr(old, name), getattr(usage, name)) for name in names})
         self.reported = usage
 
     @property
@@ -137,7 +137,7 @@ class Spending:
         cost = prices.cost_of(by_model) if prices is not None and usage.cost_usd is None else None
         if cost is not None:
             changes |= {"cost_usd": cost, "cost_is_derived": True}
-        return usage.model_copy(update=changes) if changes else usage
+        return usage.replace(**changes) if changes else usage
 
 
 @dataclass(frozen=True, slots=True)

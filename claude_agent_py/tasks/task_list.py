@@ -13,12 +13,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
-from pydantic import Field, ValidationError
+from msgspec import field
+from msgspec.structs import fields
 
 from claude_agent_py.event_loop import run_file_work
 from claude_agent_py.tasks.task_list_files import directory_of, read_items
 from claude_agent_py.tasks.waiting import Stream
 from claude_agent_py.wire.base import JSONObject
+from claude_agent_py.wire.fitting import Misfit, fit
 from claude_agent_py.wire.messages import AssistantMessage, UserMessage
 from claude_agent_py.wire.system import InitMessage
 from claude_agent_py.wire.tools.task_list import (
@@ -30,6 +32,9 @@ from claude_agent_py.wire.tools.task_list import (
     TaskUpdateOutput,
     TodoItem,
     TodoWriteOutput,
+)
+from claude_agent_py.wire.tools.task_list import (
+    TaskListItem as ListedItem,
 )
 
 TASK_LIST_ENVIRONMENT: Final[Mapping[str, str]] = {"CLAUDE_CODE_ENABLE_TODO_TOOLS": "1"}
@@ -49,7 +54,7 @@ class TaskListItem(TaskDetails):
 
     active_form: str | None = None
     """How to say that it is being done."""
-    metadata: JSONObject = Field(default_factory=dict)
+    metadata: JSONObject = field(default_factory=dict)
 
     @property
     def is_open(self) -> bool:
@@ -198,16 +203,16 @@ class TaskList:
             structured = _from_text(name, given, block.text)
         try:
             return self._readers[name](given, structured) if structured else []
-        except ValidationError:
+        except Misfit:
             return []  # of another version; the files still tell
 
     def _created(self, given: JSONObject, result: JSONObject) -> list[TaskListChange | None]:
-        made = TaskCreateOutput.model_validate(result).task
+        made = fit(TaskCreateOutput, result)[0].task
         fields = {key: given[key] for key in ("description", "activeForm", "metadata") if given.get(key) is not None}
-        return [self._put(TaskListItem.model_validate({**fields, "id": made.id, "subject": made.subject}))]
+        return [self._put(fit(TaskListItem, {**fields, "id": made.id, "subject": made.subject})[0])]
 
     def _updated(self, given: JSONObject, result: JSONObject) -> list[TaskListChange | None]:
-        done, asked = TaskUpdateOutput.model_validate(result), TaskUpdateInput.model_validate(given)
+        done, asked = fit(TaskUpdateOutput, result)[0], fit(TaskUpdateInput, given)[0]
         if not done.success:
             return []
         if asked.status == "deleted":
@@ -220,33 +225,34 @@ class TaskList:
         """Give the items as they are after one got these links, which stand on both sides."""
         changed: dict[str, TaskListItem] = {}
         for first, second in [*((item_id, other) for other in blocks), *((other, item_id) for other in blocked_by)]:
-            for one, field, other in ((first, "blocks", second), (second, "blocked_by", first)):
+            for one, side, other in ((first, "blocks", second), (second, "blocked_by", first)):
                 item = changed.get(one) or self._items.get(one)
-                if item is not None and other in self._items and other not in getattr(item, field):
-                    changed[one] = item.model_copy(update={field: [*getattr(item, field), other]})
+                if item is not None and other in self._items and other not in getattr(item, side):
+                    changed[one] = item.replace(**{side: [*getattr(item, side), other]})
         return changed
 
     def _got(self, given: JSONObject, result: JSONObject) -> list[TaskListChange | None]:
-        found = TaskGetOutput.model_validate(result).task
+        found = fit(TaskGetOutput, result)[0].task
         if found is None:
             return [self._remove(str(given.get("taskId")))]
-        return [self._put(self._known_with(found.id, found.model_dump(exclude_unset=True)))]
+        return [self._put(self._known_with(found, result["task"]))]
 
     def _listed(self, given: JSONObject, result: JSONObject) -> list[TaskListChange | None]:
-        found = TaskListOutput.model_validate(result).tasks
+        found = fit(TaskListOutput, result)[0].tasks
         gone = set(self._items) - {item.id for item in found}
-        kept = [self._known_with(item.id, item.model_dump(exclude_unset=True)) for item in found]
+        kept = [self._known_with(item, told) for item, told in zip(found, result["tasks"], strict=True)]
         return [*map(self._remove, gone), *map(self._put, kept)]
 
     def _wrote_todos(self, given: JSONObject, result: JSONObject) -> list[TaskListChange | None]:
-        self._todos = tuple(TodoWriteOutput.model_validate(result).new_todos)
+        self._todos = tuple(fit(TodoWriteOutput, result)[0].new_todos)
         return [TaskListChange("todos", todos=self._todos)]
 
     # Keeping
 
-    def _known_with(self, item_id: str, fields: Mapping[str, Any]) -> TaskListItem:
-        item = self._items.get(item_id) or TaskListItem(id=item_id)
-        return item.model_copy(update=dict(fields))
+    def _known_with(self, found: ListedItem, told: JSONObject) -> TaskListItem:
+        """Return an item with what a tool told of it just now."""
+        changes = {field.name: getattr(found, field.name) for field in fields(found) if field.encode_name in told}
+        return (self._items.get(found.id) or TaskListItem(id=found.id)).replace(**changes)
 
     def _put(self, item: TaskListItem) -> TaskListChange | None:
         old = self._items.get(item.id)
@@ -275,7 +281,7 @@ def _merged(item: TaskListItem, asked: TaskUpdateInput) -> TaskListItem:
         fields["metadata"] = {
             key: value for key, value in (item.metadata | asked.metadata).items() if value is not None
         }
-    return item.model_copy(update=fields)
+    return item.replace(**fields)
 
 
 def _from_text(name: str, given: JSONObject, text: str) -> JSONObject | None:

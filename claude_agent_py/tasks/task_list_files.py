@@ -10,6 +10,7 @@ import re
 from typing import Final, TypeVar
 
 from claude_agent_py.untrusted import read_bytes, read_json
+from claude_agent_py.wire.fitting import fit
 from claude_agent_py.wire.tools.task_list import TaskDetails
 
 _NOT_IN_NAME: Final = re.compile(r"[^A-Za-z0-9_-]")
@@ -35,8 +36,8 @@ def read_items(directory: str, model: type[ItemT]) -> tuple[dict[str, ItemT], se
         try:
             data, size = read_bytes(os.path.join(directory, f"{item_id}.json"), most_bytes=min(room, _MAX_ITEM_BYTES))
             room -= size
-            item = model.model_validate(read_json(data))
-        except (OSError, ValueError):  # being written, of another version, or one too many; ValidationError is one
+            item, _ = fit(model, read_json(data))
+        except (OSError, ValueError):  # being written, of another version, or one too many
             unreadable.add(item_id)
         else:
             items[item.id] = item

@@ -14,11 +14,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, TypeGuard
 
-from pydantic import ValidationError
-
 from claude_agent_py.tasks.outcome import Finding
 from claude_agent_py.tasks.state import Evidence
 from claude_agent_py.untrusted import read_bytes, read_json, read_lines
+from claude_agent_py.wire.fitting import Misfit, fit
 from claude_agent_py.wire.messages import AssistantMessage, UserMessage
 from claude_agent_py.wire.tasks import TaskStatus
 
@@ -40,7 +39,7 @@ _FIELDS: Final[Mapping[str, str]] = {
     "error": "error",
     "isApiErrorMessage": "is_api_error_message",
     "origin": "origin",
-    "isMeta": "is_synthetic",
+    "isMeta": "isSynthetic",
 }
 """Names in the file -> names on the wire."""
 
@@ -78,11 +77,11 @@ def parse_entry(line: bytes, parent_tool_use_id: str | None = None) -> Transcrip
         return None
     fields = {name: entry[key] for key, name in _FIELDS.items() if entry.get(key) is not None}
     try:
-        return model.model_validate(
-            {"type": entry["type"], "message": entry.get("message"), "parent_tool_use_id": parent_tool_use_id, **fields}
-        )
-    except ValidationError:
+        message: TranscriptMessage
+        message, _ = fit(model, {"message": entry.get("message"), "parent_tool_use_id": parent_tool_use_id, **fields})
+    except Misfit:
         return None
+    return message
 
 
 def read_notes(transcript_path: str) -> Notes | None:

@@ -11,10 +11,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from pydantic import BaseModel
-
 from claude_agent_py.tools.names import split_tool_name
-from claude_agent_py.wire.base import JSONObject
+from claude_agent_py.wire.base import JSONObject, WireModel
 from claude_agent_py.wire.content import ContentBlock, TextBlock, ToolResultBlock, ToolUseBlock, text_of
 from claude_agent_py.wire.messages import (
     AssistantMessage,
@@ -62,7 +60,7 @@ class ToolCallRecord:
         return self.call.input
 
     @property
-    def typed_input(self) -> "BaseModel | JSONObject":
+    def typed_input(self) -> "WireModel | JSONObject":
         """The arguments as the model of a built-in tool, else as they are."""
         return self.call.typed_input()
 

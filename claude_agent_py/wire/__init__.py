@@ -14,14 +14,12 @@ from claude_agent_py.lazy_names import loader
 
 if TYPE_CHECKING:
     from claude_agent_py.wire.asks import *  # noqa: F403
-    from claude_agent_py.wire.bodies import *  # noqa: F403
     from claude_agent_py.wire.catalog import *  # noqa: F403
     from claude_agent_py.wire.codec import *  # noqa: F403
     from claude_agent_py.wire.content import *  # noqa: F403
     from claude_agent_py.wire.control import *  # noqa: F403
     from claude_agent_py.wire.frames import *  # noqa: F403
     from claude_agent_py.wire.initialize import *  # noqa: F403
-    from claude_agent_py.wire.internal import *  # noqa: F403
     from claude_agent_py.wire.messages import *  # noqa: F403
     from claude_agent_py.wire.notices import *  # noqa: F403
     from claude_agent_py.wire.occasional import *  # noqa: F403
@@ -40,7 +38,7 @@ _NAMES = {
         decode encode encode_json prepare
     """,
     "frames": """
-        SystemMessage TopLevelMessage Message KnownFrame Frame KNOWN_SYSTEM_SUBTYPES KNOWN_TYPES
+        SystemMessage TopLevelMessage Message Frame
     """,
     "unknown": """
         UnknownMessage MalformedFrame
@@ -54,19 +52,19 @@ _NAMES = {
         OriginKind MessageOrigin
     """,
     "content": """
-        Citation MediaSource ServerToolError WebSearchResult WebFetchResult CodeExecutionResult TextBlock
+        Citation MediaSource ServerToolError WebSearchResult TextBlock
         ThinkingBlock RedactedThinkingBlock ToolUseBlock ToolResultBlock ToolReferenceBlock ImageBlock
         DocumentBlock SearchResultBlock ContainerUploadBlock CompactionBlock FallbackBlock
         ServerToolUseBlock WebSearchToolResultBlock WebFetchToolResultBlock CodeExecutionToolResultBlock
         BashCodeExecutionToolResultBlock TextEditorCodeExecutionToolResultBlock ToolSearchToolResultBlock
-        AdvisorToolResultBlock MCPToolUseBlock MCPToolResultBlock UnknownBlock KnownBlock ContentBlock
-        KNOWN_BLOCKS text_of
+        AdvisorToolResultBlock MCPToolUseBlock MCPToolResultBlock UnknownBlock ContentBlock
+        text_of
     """,
     "stream": """
-        TextDelta InputJSONDelta ThinkingDelta SignatureDelta CitationsDelta CompactionDelta KnownDelta
-        KNOWN_DELTAS UnknownDelta Delta MessageStartEvent ContentBlockStartEvent ContentBlockDeltaEvent
+        TextDelta InputJSONDelta ThinkingDelta SignatureDelta CitationsDelta CompactionDelta
+        UnknownDelta Delta MessageStartEvent ContentBlockStartEvent ContentBlockDeltaEvent
         ContentBlockStopEvent MessageDelta MessageDeltaEvent MessageStopEvent PingEvent StreamErrorEvent
-        KnownStreamEvent KNOWN_STREAM_EVENTS UnknownStreamEvent StreamEvent AbandonedBlocks
+        UnknownStreamEvent StreamEvent AbandonedBlocks
         StreamEventMessage
     """,
     "tasks": """
@@ -91,16 +89,6 @@ _NAMES = {
         PromptSuggestionMessage ConversationResetMessage ActiveGoal ActiveGoalMessage
         AutocompactStateMessage
     """,
-    "internal": """
-        ModelFallbackMessage ModelConsentFallbackMessage SessionTitleChangedMessage SessionMetadataMessage
-        PostTurnSummaryMessage TaskSummaryMessage TurnDurationMessage TurnPreemptedMessage
-        AgentsKilledMessage ScheduledTaskFireMessage TaskListStatus TaskListStatusesMessage
-        PermissionCheckStatusMessage PermissionRetryMessage StopHookInfo StopHookSummaryMessage
-        MemorySavedMessage InstructionSizeWarningMessage AwaySummaryMessage ThinkingMessage APIErrorMessage
-        FileSnapshotMessage MissingAttachment FileAttachmentsMissingMessage ShellCwdMessage
-        VCSStateChangedMessage CodeChangePublishedMessage PerTurnEffortChangedMessage PeerMessageHoldMessage
-        InheritedAsksSettledMessage LateAllowNotRunMessage
-    """,
     "usage": """
         FastModeState RateLimitStatus RateLimitType CacheCreation ServerToolUsage OutputTokensDetails Usage
         ModelUsage SubagentRequests SubagentKills SubagentRefusals SubagentStats RateLimitInfo
@@ -116,11 +104,8 @@ _NAMES = {
         MCPServerStatus SettingsError
     """,
     "control": """
-        RequestFromCLI UnknownControlRequest ControlRequestBody ControlRequest ControlSuccess ControlFailure
+        RequestFromCLI UnknownControlRequest ControlRequest ControlSuccess ControlFailure
         ControlResponse ControlCancelRequest KeepAlive UpdateEnvironmentVariables ControlFrame
-    """,
-    "bodies": """
-        KnownControlRequest KNOWN_CONTROL_REQUESTS
     """,
     "requests": """
         HookCallbackMatcher InitializeRequest InterruptRequest EndSessionRequest RenameSessionRequest
@@ -156,7 +141,7 @@ _NAMES = {
         GetPlanReply MCPStatusReply MCPSetServersReply MCPCallReply MCPResourceContent MCPReadResourceReply
         ReadFileReply DirectoryEntry ListDirectoryReply FileSuggestion FileSuggestionsReply
         RegisterRepoRootReply SetCwdReply CacheImpact ReloadPluginsReply ReloadSkillsReply
-        ReloadOutputStylesReply REPLIES typed_reply
+        ReloadOutputStylesReply REPLIES
     """,
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}

@@ -4,12 +4,11 @@ Owns one model per request. Knows neither the frame around them (`control`) nor 
 The input of a hook stays a dict here: `hooks` has its models. The twin of `requests`, which has the other direction.
 """
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
-from pydantic import Field
+from msgspec import field
 
-from claude_agent_py.wire.base import JSONObject, Number, TaggedModel, WireModel
+from claude_agent_py.wire.base import JSONObject, Number, Open, WireModel
 
 # Permissions ----------------------------------------------------------------------------------------------------------
 
@@ -30,35 +29,34 @@ class MatchedAskRule(WireModel):
     rule_content: str | None = None
 
 
-class CanUseToolRequest(TaggedModel):
+class CanUseToolRequest(WireModel):
     """A tool call needs your permission."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"subtype": "can_use_tool"}
-
-    subtype: Literal["can_use_tool"] = "can_use_tool"
+    subtype: ClassVar[Literal["can_use_tool"]] = "can_use_tool"
     tool_name: str
     tool_use_id: str
-    input: JSONObject = Field(default_factory=dict)
+    input: JSONObject = field(default_factory=dict)
     mcp_server: MCPServerProvenance | None = None
     permission_suggestions: list[JSONObject] | None = None
     """Permission updates to choose from. Never give all of them back: one may change the permission mode."""
     blocked_path: str | None = None
     decision_reason: str | None = None
     decision_reason_type: (
-        Literal[
-            "rule",
-            "mode",
-            "subcommandResults",
-            "permissionPromptTool",
-            "hook",
-            "asyncAgent",
-            "sandboxOverride",
-            "workingDir",
-            "safetyCheck",
-            "classifier",
-            "other",
+        Open[
+            Literal[
+                "rule",
+                "mode",
+                "subcommandResults",
+                "permissionPromptTool",
+                "hook",
+                "asyncAgent",
+                "sandboxOverride",
+                "workingDir",
+                "safetyCheck",
+                "classifier",
+                "other",
+            ]
         ]
-        | str
         | None
     ) = None
     decision_reason_code: str | None = None
@@ -82,12 +80,10 @@ class CanUseToolRequest(TaggedModel):
 # Hooks and MCP --------------------------------------------------------------------------------------------------------
 
 
-class HookCallbackRequest(TaggedModel):
+class HookCallbackRequest(WireModel):
     """An event has a hook of ours."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"subtype": "hook_callback"}
-
-    subtype: Literal["hook_callback"] = "hook_callback"
+    subtype: ClassVar[Literal["hook_callback"]] = "hook_callback"
     callback_id: str
     input: JSONObject
     tool_use_id: str | None = None
@@ -96,12 +92,10 @@ class HookCallbackRequest(TaggedModel):
     deadline_ms: Number | None = None
 
 
-class MCPMessageRequest(TaggedModel):
+class MCPMessageRequest(WireModel):
     """A JSON-RPC message for an MCP server of ours, or (from us) of such a server."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"subtype": "mcp_message"}
-
-    subtype: Literal["mcp_message"] = "mcp_message"
+    subtype: ClassVar[Literal["mcp_message"]] = "mcp_message"
     server_name: str
     message: JSONObject
 
@@ -109,15 +103,13 @@ class MCPMessageRequest(TaggedModel):
 # Questions to a person ------------------------------------------------------------------------------------------------
 
 
-class ElicitationRequest(TaggedModel):
+class ElicitationRequest(WireModel):
     """An MCP server asks the user something."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"subtype": "elicitation"}
-
-    subtype: Literal["elicitation"] = "elicitation"
+    subtype: ClassVar[Literal["elicitation"]] = "elicitation"
     mcp_server_name: str
     message: str = ""
-    mode: Literal["form", "url"] | str | None = None
+    mode: Open[Literal["form", "url"]] | None = None
     url: str | None = None
     elicitation_id: str | None = None
     requested_schema: JSONObject | None = None
@@ -127,36 +119,30 @@ class ElicitationRequest(TaggedModel):
     description: str | None = None
 
 
-class UserDialogRequest(TaggedModel):
+class UserDialogRequest(WireModel):
     """The CLI wants a dialog shown."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"subtype": "request_user_dialog"}
-
-    subtype: Literal["request_user_dialog"] = "request_user_dialog"
+    subtype: ClassVar[Literal["request_user_dialog"]] = "request_user_dialog"
     dialog_kind: str
-    payload: JSONObject = Field(default_factory=dict)
+    payload: JSONObject = field(default_factory=dict)
     tool_use_id: str | None = None
 
 
 # Credentials ----------------------------------------------------------------------------------------------------------
 
 
-class OAuthTokenRefreshRequest(TaggedModel):
+class OAuthTokenRefreshRequest(WireModel):
     """The login's token is about to end."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"subtype": "oauth_token_refresh"}
-
-    subtype: Literal["oauth_token_refresh"] = "oauth_token_refresh"
+    subtype: ClassVar[Literal["oauth_token_refresh"]] = "oauth_token_refresh"
     kind: str | None = None
     token_state: str | None = None
     refused_call: str | None = None
 
 
-class HostAuthTokenRefreshRequest(TaggedModel):
+class HostAuthTokenRefreshRequest(WireModel):
     """The host's own token was refused."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"subtype": "host_auth_token_refresh"}
-
-    subtype: Literal["host_auth_token_refresh"] = "host_auth_token_refresh"
+    subtype: ClassVar[Literal["host_auth_token_refresh"]] = "host_auth_token_refresh"
     status: Number | None = None
     token_state: str | None = None

@@ -3,14 +3,14 @@
 Owns the value objects that `system/init`, `commands_changed` and several control replies share. Knows none of them.
 """
 
-from typing import Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
-from pydantic import Field
+from msgspec import field
 
-from claude_agent_py.wire.base import CamelModel, JSONObject, Number, WireModel
+from claude_agent_py.wire.base import CamelModel, DiscreetModel, JSONObject, Number, Open, WireModel
 
-EffortLevel: TypeAlias = Literal["low", "medium", "high", "xhigh", "max"] | str
-APIKeySource: TypeAlias = (
+EffortLevel: TypeAlias = Open[Literal["low", "medium", "high", "xhigh", "max"]]
+APIKeySource: TypeAlias = Open[
     Literal[
         "ANTHROPIC_API_KEY",
         "apiKeyHelper",
@@ -22,9 +22,8 @@ APIKeySource: TypeAlias = (
         "temporary",
         "oauth",
     ]
-    | str
-)
-MCPServerState: TypeAlias = Literal["connected", "failed", "needs-auth", "pending", "disabled"] | str
+]
+MCPServerState: TypeAlias = Open[Literal["connected", "failed", "needs-auth", "pending", "disabled"]]
 
 
 class SlashCommand(CamelModel):
@@ -70,17 +69,18 @@ class AccountInfo(CamelModel):
     token_source: str | None = None
     api_key_source: APIKeySource | None = None
     api_provider: (
-        Literal[
-            "firstParty",
-            "bedrock",
-            "vertex",
-            "foundry",
-            "anthropicAws",
-            "anthropicGoogleCloud",
-            "mantle",
-            "gateway",
+        Open[
+            Literal[
+                "firstParty",
+                "bedrock",
+                "vertex",
+                "foundry",
+                "anthropicAws",
+                "anthropicGoogleCloud",
+                "mantle",
+                "gateway",
+            ]
         ]
-        | str
         | None
     ) = None
 
@@ -141,18 +141,20 @@ class MCPToolInfo(WireModel):
     name: str
     description: str | None = None
     annotations: MCPToolAnnotations | None = None
-    meta: JSONObject | None = Field(default=None, alias="_meta")
+    meta: JSONObject | None = field(default=None, name="_meta")
 
 
-class MCPServerStatus(CamelModel):
+class MCPServerStatus(DiscreetModel, rename="camel"):
     """An MCP server and how it is."""
+
+    HIDDEN: ClassVar[tuple[str, ...]] = ("config",)
 
     name: str
     status: MCPServerState
     server_info: MCPServerVersion | None = None
     error: str | None = None
-    error_code: str | None = Field(default=None, alias="error_code")
-    config: JSONObject | None = Field(default=None, repr=False)
+    error_code: str | None = field(default=None, name="error_code")
+    config: JSONObject | None = None
     transport: str | None = None
     scope: str | None = None
     source: str | None = None

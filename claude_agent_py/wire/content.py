@@ -8,16 +8,11 @@ makes its frame malformed; it is never taken for an unknown one.
 """
 
 from base64 import b64encode
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
-from pydantic import Field, field_validator
+from msgspec import field
 
-from claude_agent_py.wire.base import JSONObject, Number, TaggedModel, WireModel, dump
-from claude_agent_py.wire.unions import refuse_known, tags_of
-
-if TYPE_CHECKING:
-    from pydantic import BaseModel
+from claude_agent_py.wire.base import JSONObject, Number, Open, UnknownModel, WireModel
 
 # Parts of blocks -------------------------------------------------------------------------------------------------
 
@@ -25,7 +20,7 @@ if TYPE_CHECKING:
 class Citation(WireModel):
     """Where a text comes from. `type` says which of the other fields are there."""
 
-    type: (
+    type: Open[
         Literal[
             "char_location",
             "page_location",
@@ -33,8 +28,7 @@ class Citation(WireModel):
             "web_search_result_location",
             "search_result_location",
         ]
-        | str
-    )
+    ]
     cited_text: str = ""
     document_index: Number | None = None
     document_title: str | None = None
@@ -55,7 +49,7 @@ class Citation(WireModel):
 class MediaSource(WireModel):
     """The data of an image or a document, or where it is. `type` says which of the other fields are there."""
 
-    type: Literal["base64", "url", "file", "text", "content"] | str
+    type: Open[Literal["base64", "url", "file", "text", "content"]]
     media_type: str | None = None
     data: str | None = None
     """Base64, or plain text where `type` is `text`."""
@@ -80,39 +74,17 @@ class ServerToolError(WireModel):
 class WebSearchResult(WireModel):
     """One hit of a web search."""
 
-    type: Literal["web_search_result"] = "web_search_result"
+    type: ClassVar[Literal["web_search_result"]] = "web_search_result"
     url: str
     title: str = ""
     encrypted_content: str = ""
     page_age: str | None = None
 
 
-class WebFetchResult(WireModel):
-    """A fetched page."""
-
-    type: Literal["web_fetch_result"] = "web_fetch_result"
-    url: str
-    content: JSONObject | None = None
-    """A document block."""
-    retrieved_at: str | None = None
-    """ISO 8601."""
-
-
-class CodeExecutionResult(WireModel):
-    """What a program in the API's sandbox printed."""
-
-    type: Literal["code_execution_result", "bash_code_execution_result"] | str
-    stdout: str
-    stderr: str
-    return_code: Number
-    content: list[JSONObject] = Field(default_factory=list)
-    """Files that it made."""
-
-
 # Blocks of a conversation ----------------------------------------------------------------------------------------
 
 
-class Block(TaggedModel):
+class Block(WireModel, tag_field="type"):
     """What all blocks share."""
 
     cache_control: JSONObject | None = None
@@ -121,9 +93,7 @@ class Block(TaggedModel):
 class TextBlock(Block):
     """Text."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"type": "text"}
-
-    type: Literal["text"] = "text"
+    type: ClassVar[Literal["text"]] = "text"
     text: str
     citations: list[Citation] | None = None
 
@@ -131,9 +101,7 @@ class TextBlock(Block):
 class ThinkingBlock(Block):
     """The model's thinking, or a summary of it."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"type": "thinking"}
-
-    type: Literal["thinking"] = "thinking"
+    type: ClassVar[Literal["thinking"]] = "thinking"
     thinking: str
     signature: str = ""
 
@@ -141,25 +109,21 @@ class ThinkingBlock(Block):
 class RedactedThinkingBlock(Block):
     """Thinking that only the API can read."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"type": "redacted_thinking"}
-
-    type: Literal["redacted_thinking"] = "redacted_thinking"
+    type: ClassVar[Literal["redacted_thinking"]] = "redacted_thinking"
     data: str
 
 
 class ToolUseBlock(Block):
     """The model calls a tool of the CLI or of yours."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"type": "tool_use"}
-
-    type: Literal["tool_use"] = "tool_use"
+    type: ClassVar[Literal["tool_use"]] = "tool_use"
     id: str
     name: str
-    input: JSONObject = Field(default_factory=dict)
+    input: JSONObject = field(default_factory=dict)
     caller: JSONObject | None = None
 
-    def typed_input(self) -> "BaseModel | JSONObject":
-        """Give the input as the model of a built-in tool.
+    def typed_input(self) -> WireModel | JSONObject:
+        """Return the input as the model of a built-in tool.
 
         For another tool, and for a shape of another CLI version, it is the plain dict. Never raises for content.
         """
@@ -171,9 +135,7 @@ class ToolUseBlock(Block):
 class ToolResultBlock(Block):
     """What a tool gave back, as the model sees it. `UserMessage.tool_use_result` is the structured form."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"type": "tool_result"}
-
-    type: Literal["tool_result"] = "tool_result"
+    type: ClassVar[Literal["tool_result"]] = "tool_result"
     tool_use_id: str
     content: "str | list[ContentBlock] | None" = None
     is_error: bool | None = None
@@ -187,18 +149,14 @@ class ToolResultBlock(Block):
 class ToolReferenceBlock(Block):
     """A tool that a tool search found; the API shows its definition to the model."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"type": "tool_reference"}
-
-    type: Literal["tool_reference"] = "tool_reference"
+    type: ClassVar[Literal["tool_reference"]] = "tool_reference"
     tool_name: str
 
 
 class ImageBlock(Block):
     """A picture."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"type": "image"}
-
-    type: Literal["image"] = "image"
+    type: ClassVar[Literal["image"]] = "image"
     source: MediaSource
 
     @classmethod
@@ -210,9 +168,7 @@ class ImageBlock(Block):
 class DocumentBlock(Block):
     """A document, for example a PDF."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"type": "document"}
-
-    type: Literal["document"] = "document"
+    type: ClassVar[Literal["document"]] = "document"
     source: MediaSource
     title: str | None = None
     context: str | None = None
@@ -228,39 +184,31 @@ class DocumentBlock(Block):
 class SearchResultBlock(Block):
     """A search hit of a tool, which the model can cite."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"type": "search_result"}
-
-    type: Literal["search_result"] = "search_result"
+    type: ClassVar[Literal["search_result"]] = "search_result"
     source: str
     title: str = ""
-    content: "list[ContentBlock]" = Field(default_factory=list)
+    content: "list[ContentBlock]" = field(default_factory=list)
     citations: JSONObject | None = None
 
 
 class ContainerUploadBlock(Block):
     """A file put into the API's sandbox."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"type": "container_upload"}
-
-    type: Literal["container_upload"] = "container_upload"
+    type: ClassVar[Literal["container_upload"]] = "container_upload"
     file_id: str
 
 
 class CompactionBlock(Block):
     """A summary that the API put in place of earlier conversation."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"type": "compaction"}
-
-    type: Literal["compaction"] = "compaction"
+    type: ClassVar[Literal["compaction"]] = "compaction"
     content: str | None = None
 
 
 class FallbackBlock(Block):
     """The API went on with another model from here."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"type": "fallback"}
-
-    type: Literal["fallback"] = "fallback"
+    type: ClassVar[Literal["fallback"]] = "fallback"
 
 
 # Tools that the API runs -----------------------------------------------------------------------------------------
@@ -269,12 +217,10 @@ class FallbackBlock(Block):
 class ServerToolUseBlock(Block):
     """The model calls a tool that the API runs (web search, code execution, ...)."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"type": "server_tool_use"}
-
-    type: Literal["server_tool_use"] = "server_tool_use"
+    type: ClassVar[Literal["server_tool_use"]] = "server_tool_use"
     id: str
     name: str
-    input: JSONObject = Field(default_factory=dict)
+    input: JSONObject = field(default_factory=dict)
     caller: JSONObject | None = None
 
 
@@ -288,84 +234,66 @@ class ServerToolResult(Block):
 class WebSearchToolResultBlock(ServerToolResult):
     """The hits of a web search, or why there are none."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"type": "web_search_tool_result"}
-
-    type: Literal["web_search_tool_result"] = "web_search_tool_result"
+    type: ClassVar[Literal["web_search_tool_result"]] = "web_search_tool_result"
     content: list[WebSearchResult] | ServerToolError
 
 
 class WebFetchToolResultBlock(ServerToolResult):
     """A fetched page, or why there is none."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"type": "web_fetch_tool_result"}
-
-    type: Literal["web_fetch_tool_result"] = "web_fetch_tool_result"
-    content: Annotated[WebFetchResult | ServerToolError | JSONObject, Field(union_mode="left_to_right")]
+    type: ClassVar[Literal["web_fetch_tool_result"]] = "web_fetch_tool_result"
+    content: JSONObject
 
 
 class CodeExecutionToolResultBlock(ServerToolResult):
     """What Python code in the API's sandbox gave."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"type": "code_execution_tool_result"}
-
-    type: Literal["code_execution_tool_result"] = "code_execution_tool_result"
-    content: Annotated[CodeExecutionResult | ServerToolError | JSONObject, Field(union_mode="left_to_right")]
+    type: ClassVar[Literal["code_execution_tool_result"]] = "code_execution_tool_result"
+    content: JSONObject
 
 
 class BashCodeExecutionToolResultBlock(ServerToolResult):
     """What a shell command in the API's sandbox gave."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"type": "bash_code_execution_tool_result"}
-
-    type: Literal["bash_code_execution_tool_result"] = "bash_code_execution_tool_result"
-    content: Annotated[CodeExecutionResult | ServerToolError | JSONObject, Field(union_mode="left_to_right")]
+    type: ClassVar[Literal["bash_code_execution_tool_result"]] = "bash_code_execution_tool_result"
+    content: JSONObject
 
 
 class TextEditorCodeExecutionToolResultBlock(ServerToolResult):
     """What the file editor in the API's sandbox gave."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"type": "text_editor_code_execution_tool_result"}
-
-    type: Literal["text_editor_code_execution_tool_result"] = "text_editor_code_execution_tool_result"
-    content: Annotated[ServerToolError | JSONObject, Field(union_mode="left_to_right")]
+    type: ClassVar[Literal["text_editor_code_execution_tool_result"]] = "text_editor_code_execution_tool_result"
+    content: JSONObject
 
 
 class ToolSearchToolResultBlock(ServerToolResult):
     """The tools that a search for tools found."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"type": "tool_search_tool_result"}
-
-    type: Literal["tool_search_tool_result"] = "tool_search_tool_result"
-    content: Annotated[ServerToolError | JSONObject, Field(union_mode="left_to_right")]
+    type: ClassVar[Literal["tool_search_tool_result"]] = "tool_search_tool_result"
+    content: JSONObject
 
 
 class AdvisorToolResultBlock(ServerToolResult):
     """What an advising model said."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"type": "advisor_tool_result"}
-
-    type: Literal["advisor_tool_result"] = "advisor_tool_result"
-    content: Annotated[ServerToolError | JSONObject, Field(union_mode="left_to_right")]
+    type: ClassVar[Literal["advisor_tool_result"]] = "advisor_tool_result"
+    content: JSONObject
 
 
 class MCPToolUseBlock(Block):
     """The API calls a tool of an MCP server by itself."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"type": "mcp_tool_use"}
-
-    type: Literal["mcp_tool_use"] = "mcp_tool_use"
+    type: ClassVar[Literal["mcp_tool_use"]] = "mcp_tool_use"
     id: str
     name: str
     server_name: str = ""
-    input: JSONObject = Field(default_factory=dict)
+    input: JSONObject = field(default_factory=dict)
 
 
 class MCPToolResultBlock(ServerToolResult):
     """What that tool gave back."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"type": "mcp_tool_result"}
-
-    type: Literal["mcp_tool_result"] = "mcp_tool_result"
+    type: ClassVar[Literal["mcp_tool_result"]] = "mcp_tool_result"
     content: "str | list[ContentBlock] | None" = None
     is_error: bool | None = None
 
@@ -378,23 +306,16 @@ class MCPToolResultBlock(ServerToolResult):
 # The union -------------------------------------------------------------------------------------------------------
 
 
-class UnknownBlock(WireModel):
-    """A block of a type that this version does not know. All its fields stand in `raw`."""
-
-    type: str
-
-    @field_validator("type")
-    @classmethod
-    def _only_unknown(cls, tag: str) -> str:
-        return refuse_known(tag, KNOWN_BLOCKS)
+class UnknownBlock(UnknownModel, tag_field="type"):
+    """A block of a type that this version does not know."""
 
     @property
-    def raw(self) -> JSONObject:
-        """The block as it came."""
-        return dump(self)
+    def type(self) -> str:
+        """The block's type."""
+        return str(self.raw.get("type", ""))
 
 
-KnownBlock: TypeAlias = Annotated[
+ContentBlock: TypeAlias = (
     TextBlock
     | ThinkingBlock
     | RedactedThinkingBlock
@@ -416,17 +337,13 @@ KnownBlock: TypeAlias = Annotated[
     | ToolSearchToolResultBlock
     | AdvisorToolResultBlock
     | MCPToolUseBlock
-    | MCPToolResultBlock,
-    Field(discriminator="type"),
-]
-
-ContentBlock: TypeAlias = Annotated[KnownBlock | UnknownBlock, Field(union_mode="left_to_right")]
-
-KNOWN_BLOCKS = tags_of(KnownBlock, "type")
+    | MCPToolResultBlock
+    | UnknownBlock
+)
 
 
 def text_of(content: str | list[ContentBlock] | None) -> str:
-    """Give the text of some content: of its text blocks, joined by line breaks."""
+    """Return the text of some content: of its text blocks, joined by line breaks."""
     if isinstance(content, str):
         return content
     return "\n".join(block.text for block in content or () if isinstance(block, TextBlock))

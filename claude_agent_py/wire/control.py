@@ -1,23 +1,13 @@
 """Calls across the pipe, either way: a request, its answer, its withdrawal.
 
-Owns the frames of the control protocol. What stands inside is elsewhere: what the CLI asks in `asks`, what we ask in
-`requests` (loaded when such a request has to be read, which only those that play the CLI do), all of it together in
-`bodies`, and what the CLI answers in `initialize` and `replies`. Matching answers to requests is the business of
-`claude_agent_py.protocol`.
+The bodies are elsewhere: what the CLI asks in `asks`, what this side asks in `requests`, and what the CLI answers in
+`initialize` and `replies`. Which answer belongs to which request is the business of `claude_agent_py.protocol`.
 """
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
-
-from pydantic import Field, field_validator
+from typing import ClassVar, Literal, TypeAlias
 
 from claude_agent_py.wire import asks
-from claude_agent_py.wire.base import JSONObject, TaggedModel, WireModel, dump
-from claude_agent_py.wire.later import Later
-from claude_agent_py.wire.unions import refuse_known
-
-if TYPE_CHECKING:
-    from claude_agent_py.wire.bodies import KnownControlRequest
+from claude_agent_py.wire.base import FrameModel, JSONObject, UnknownModel, WireModel
 
 RequestFromCLI: TypeAlias = (
     asks.CanUseToolRequest
@@ -31,43 +21,21 @@ RequestFromCLI: TypeAlias = (
 """What the CLI asks us."""
 
 
-class UnknownControlRequest(WireModel):
-    """A request of a subtype that this version does not know; also the way to send one. Fields go in by name."""
-
-    subtype: str
-
-    @field_validator("subtype")
-    @classmethod
-    def _only_unknown(cls, tag: str) -> str:
-        from claude_agent_py.wire.bodies import KNOWN_CONTROL_REQUESTS
-
-        return refuse_known(tag, KNOWN_CONTROL_REQUESTS)
+class UnknownControlRequest(UnknownModel, tag_field="subtype"):
+    """A request of a subtype that this version does not know."""
 
     @property
-    def raw(self) -> JSONObject:
-        """The body as it came."""
-        return dump(self)
+    def subtype(self) -> str:
+        """What is asked."""
+        return str(self.raw.get("subtype", ""))
 
 
-if TYPE_CHECKING:
-    ControlRequestBody: TypeAlias = KnownControlRequest | UnknownControlRequest
-else:
-    ControlRequestBody = Annotated[
-        Annotated[RequestFromCLI, Field(discriminator="subtype")]
-        | Annotated[Any, Later("claude_agent_py.wire.bodies", "KnownControlRequest")]
-        | UnknownControlRequest,
-        Field(union_mode="left_to_right"),
-    ]
-
-
-class ControlRequest(TaggedModel):
+class ControlRequest(FrameModel):
     """One side asks the other something; `request_id` comes back with the answer."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"type": "control_request"}
-
-    type: Literal["control_request"] = "control_request"
+    type: ClassVar[Literal["control_request"]] = "control_request"
     request_id: str
-    request: ControlRequestBody
+    request: RequestFromCLI | UnknownControlRequest
 
     @property
     def subtype(self) -> str:
@@ -75,7 +43,7 @@ class ControlRequest(TaggedModel):
         return self.request.subtype
 
 
-class ControlAnswer(TaggedModel):
+class ControlAnswer(WireModel):
     """What both kinds of answers share."""
 
     request_id: str
@@ -88,30 +56,24 @@ class ControlAnswer(TaggedModel):
 class ControlSuccess(ControlAnswer):
     """The request was carried out. Many requests have no payload."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"subtype": "success"}
-
-    subtype: Literal["success"] = "success"
+    subtype: ClassVar[Literal["success"]] = "success"
     response: JSONObject | None = None
 
 
 class ControlFailure(ControlAnswer):
     """The request was not carried out."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"subtype": "error"}
-
-    subtype: Literal["error"] = "error"
+    subtype: ClassVar[Literal["error"]] = "error"
     error: str
     error_code: str | None = None
     """For example `unsupported_request`."""
 
 
-class ControlResponse(TaggedModel):
+class ControlResponse(FrameModel):
     """The answer to a control request."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"type": "control_response"}
-
-    type: Literal["control_response"] = "control_response"
-    response: Annotated[ControlSuccess | ControlFailure, Field(discriminator="subtype")]
+    type: ClassVar[Literal["control_response"]] = "control_response"
+    response: ControlSuccess | ControlFailure
 
     @property
     def request_id(self) -> str:
@@ -131,31 +93,27 @@ class ControlResponse(TaggedModel):
         return cls(response=ControlFailure(request_id=request_id, error=error, error_code=error_code))
 
 
-class ControlCancelRequest(TaggedModel):
+class ControlCancelRequest(FrameModel):
     """The one that asked does not want the answer any more. There is no answer to this."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"type": "control_cancel_request"}
-
-    type: Literal["control_cancel_request"] = "control_cancel_request"
+    type: ClassVar[Literal["control_cancel_request"]] = "control_cancel_request"
     request_id: str
     tool_use_id: str | None = None
 
 
-class KeepAlive(TaggedModel):
+class KeepAlive(FrameModel):
     """A sign of life."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"type": "keep_alive"}
-
-    type: Literal["keep_alive"] = "keep_alive"
+    type: ClassVar[Literal["keep_alive"]] = "keep_alive"
 
 
-class UpdateEnvironmentVariables(TaggedModel):
+class UpdateEnvironmentVariables(FrameModel):
     """Changes variables in the CLI's environment. There is no answer to this."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"type": "update_environment_variables"}
+    type: ClassVar[Literal["update_environment_variables"]] = "update_environment_variables"
+    HIDDEN: ClassVar[tuple[str, ...]] = ("variables",)
 
-    type: Literal["update_environment_variables"] = "update_environment_variables"
-    variables: dict[str, str] = Field(repr=False)
+    variables: dict[str, str]
     request_id: str | None = None
 
 

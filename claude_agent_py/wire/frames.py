@@ -1,22 +1,28 @@
-"""The unions: everything that can stand on a line.
+"""Everything that can stand on a line.
 
-Owns `Message` and `Frame`, the names to write in signatures, the union of all frames that have a model, and which model
-a frame has. Builds on `usual.py`, which has those of an ordinary session. Knows nothing of decoding.
+`Message` and `Frame` are the names to write in signatures. `MODELS` and `SYSTEM_MODELS` say which model a frame has; a
+new message is entered in the union that it belongs to, and the tables follow.
 """
 
-from collections.abc import Sequence
-from typing import Annotated, Final, TypeAlias
+from collections.abc import Mapping
+from typing import Any, Final, TypeAlias, get_args
 
-from pydantic import Field
-
-from claude_agent_py.wire import internal, occasional
-from claude_agent_py.wire.control import ControlFrame
-from claude_agent_py.wire.unions import members_of, tags_of
+from claude_agent_py.wire import messages, notices, occasional, system, tasks
+from claude_agent_py.wire.control import ControlFrame, ControlRequest
+from claude_agent_py.wire.stream import StreamEventMessage
 from claude_agent_py.wire.unknown import MalformedFrame, UnknownMessage
-from claude_agent_py.wire.usual import UsualMessage, UsualSystemMessage
 
-SystemMessage: TypeAlias = Annotated[
-    UsualSystemMessage
+SystemMessage: TypeAlias = (
+    tasks.TaskMessage
+    | system.InitMessage
+    | system.StatusMessage
+    | system.SessionStateChangedMessage
+    | system.CompactBoundaryMessage
+    | system.APIRetryMessage
+    | system.ThinkingTokensMessage
+    | system.ModelRefusalNoFallbackMessage
+    | system.InformationalMessage
+    | system.PermissionDeniedMessage
     | occasional.CommandsChangedMessage
     | occasional.WorkerShuttingDownMessage
     | occasional.SessionWritesLostMessage
@@ -32,40 +38,18 @@ SystemMessage: TypeAlias = Annotated[
     | occasional.FilesPersistedMessage
     | occasional.MemoryRecallMessage
     | occasional.PluginInstallMessage
-    | internal.ModelFallbackMessage
-    | internal.ModelConsentFallbackMessage
-    | internal.SessionTitleChangedMessage
-    | internal.SessionMetadataMessage
-    | internal.PostTurnSummaryMessage
-    | internal.TaskSummaryMessage
-    | internal.TurnDurationMessage
-    | internal.TurnPreemptedMessage
-    | internal.AgentsKilledMessage
-    | internal.ScheduledTaskFireMessage
-    | internal.TaskListStatusesMessage
-    | internal.PermissionCheckStatusMessage
-    | internal.PermissionRetryMessage
-    | internal.StopHookSummaryMessage
-    | internal.MemorySavedMessage
-    | internal.InstructionSizeWarningMessage
-    | internal.AwaySummaryMessage
-    | internal.ThinkingMessage
-    | internal.APIErrorMessage
-    | internal.FileSnapshotMessage
-    | internal.FileAttachmentsMissingMessage
-    | internal.ShellCwdMessage
-    | internal.VCSStateChangedMessage
-    | internal.CodeChangePublishedMessage
-    | internal.PerTurnEffortChangedMessage
-    | internal.PeerMessageHoldMessage
-    | internal.InheritedAsksSettledMessage
-    | internal.LateAllowNotRunMessage,
-    Field(discriminator="subtype"),
-]
-"""Every message of type `system`."""
+)
+"""Every message of type `system` that has a model."""
 
 TopLevelMessage: TypeAlias = (
-    UsualMessage
+    messages.UserMessage
+    | messages.AssistantMessage
+    | messages.ResultMessage
+    | StreamEventMessage
+    | messages.CommandLifecycleMessage
+    | messages.ToolProgressMessage
+    | notices.RateLimitMessage
+    | notices.TranscriptMirrorMessage
     | occasional.ToolUseSummaryMessage
     | occasional.AuthStatusMessage
     | occasional.PromptSuggestionMessage
@@ -73,25 +57,26 @@ TopLevelMessage: TypeAlias = (
     | occasional.ActiveGoalMessage
     | occasional.AutocompactStateMessage
 )
-"""Every message of a type of its own."""
+"""Every message of a type of its own that has a model."""
 
 Message: TypeAlias = TopLevelMessage | SystemMessage | UnknownMessage
 """Every message of the conversation."""
 
-KnownFrame: TypeAlias = Annotated[TopLevelMessage | SystemMessage | ControlFrame, Field(discriminator="type")]
-"""Every frame that has a model."""
-
 Frame: TypeAlias = Message | ControlFrame | MalformedFrame
-"""Everything that `decode` can give."""
+"""Everything that `decode` can return."""
 
-KNOWN_SYSTEM_SUBTYPES = tags_of(SystemMessage, "subtype")
-KNOWN_TYPES = tags_of(KnownFrame, "type")
-
-_SYSTEM_MODELS: Final = members_of(SystemMessage, "subtype")
-_MODELS: Final = members_of(KnownFrame, "type")
+SYSTEM_MODELS: Final[Mapping[str, type]] = {model.subtype: model for model in get_args(SystemMessage)}
+MODELS: Final[Mapping[str, type]] = {model.type: model for model in get_args(TopLevelMessage | ControlFrame)}
 
 
-def model_of(tags: Sequence[str]) -> type:
-    """Give the model of a frame by its type, and its subtype where that is `system`."""
-    kind, *subtypes = tags
-    return _SYSTEM_MODELS[subtypes[0]] if subtypes else _MODELS[kind]
+def model_of(raw: Mapping[str, Any]) -> type | None:
+    """Return the model that a frame has by its type and subtype, or None for an unknown one."""
+    if raw["type"] == "system":
+        return SYSTEM_MODELS.get(raw["subtype"])
+    model = MODELS.get(raw["type"])
+    if model is ControlRequest:
+        from claude_agent_py.wire import requests  # only those that play the CLI read one of ours
+
+        if requests.is_ours(raw.get("request")):
+            return requests.ControlRequestToCLI
+    return model

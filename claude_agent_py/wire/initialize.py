@@ -6,29 +6,29 @@ any of the others.
 
 from typing import Literal
 
-from pydantic import Field
+from msgspec import field
 
-from claude_agent_py.wire.base import Number, WireModel
+from claude_agent_py.wire.base import FrameModel, Number, Open
 from claude_agent_py.wire.catalog import AccountInfo, AgentInfo, ModelInfo, SlashCommand
 from claude_agent_py.wire.modes import PermissionMode
 from claude_agent_py.wire.usage import FastModeState
 
 
-class InitializeReply(WireModel):
+class InitializeReply(FrameModel):
     """What the CLI is, and what it has on offer."""
 
-    commands: list[SlashCommand] = Field(default_factory=list)
-    agents: list[AgentInfo] = Field(default_factory=list)
+    commands: list[SlashCommand] = field(default_factory=list)
+    agents: list[AgentInfo] = field(default_factory=list)
     """Compare it with the agents that you sent: the CLI drops all of them when one is invalid."""
-    models: list[ModelInfo] = Field(default_factory=list)
+    models: list[ModelInfo] = field(default_factory=list)
     unavailable_models: list[ModelInfo] | None = None
     account: AccountInfo | None = None
     output_style: str = ""
-    available_output_styles: list[str] = Field(default_factory=list)
+    available_output_styles: list[str] = field(default_factory=list)
     user_output_styles_dir: str | None = None
     current_model: str | None = None
     current_permission_mode: PermissionMode | None = None
-    session_state: Literal["idle", "running", "requires_action"] | str | None = None
+    session_state: Open[Literal["idle", "running", "requires_action"]] | None = None
     claude_code_version: str | None = None
     pid: Number | None = None
     """The CLI's process id."""

@@ -8,14 +8,13 @@ Two rules of the wire to know: one API message arrives as one `AssistantMessage`
 same `message.id`; and one result may answer several prompts, which `prompt_uuids` names.
 """
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
-from pydantic import Field, ValidationError
+import msgspec
+from msgspec import field
 
-from claude_agent_py.wire.base import JSONObject, MessageModel, Number, WireModel
+from claude_agent_py.wire.base import JSONObject, MessageModel, Number, Open, WireModel
 from claude_agent_py.wire.content import ContentBlock, ToolResultBlock, ToolUseBlock, text_of
-from claude_agent_py.wire.later import Later
 from claude_agent_py.wire.origin import MessageOrigin
 from claude_agent_py.wire.usage import (
     DeferredToolUse,
@@ -26,16 +25,9 @@ from claude_agent_py.wire.usage import (
     SubagentStats,
     Usage,
 )
+from claude_agent_py.wire.usage_reports import ContextUsage, UsageReport
 
-if TYPE_CHECKING:
-    from pydantic import BaseModel
-
-    from claude_agent_py.wire.usage_reports import ContextUsage, UsageReport
-else:
-    ContextUsage = Annotated[Any, Later("claude_agent_py.wire.usage_reports", "ContextUsage")]
-    UsageReport = Annotated[Any, Later("claude_agent_py.wire.usage_reports", "UsageReport")]
-
-AssistantError: TypeAlias = (
+AssistantError: TypeAlias = Open[
     Literal[
         "authentication_failed",
         "oauth_org_not_allowed",
@@ -51,11 +43,10 @@ AssistantError: TypeAlias = (
         "max_output_tokens",
         "cloud_credential_error",
     ]
-    | str
-)
+]
 """Why the API did not answer."""
 
-StopReason: TypeAlias = (
+StopReason: TypeAlias = Open[
     Literal[
         "end_turn",
         "max_tokens",
@@ -66,10 +57,9 @@ StopReason: TypeAlias = (
         "model_context_window_exceeded",
         "tool_deferred",
     ]
-    | str
-)
+]
 
-ResultSubtype: TypeAlias = (
+ResultSubtype: TypeAlias = Open[
     Literal[
         "success",
         "error_during_execution",
@@ -77,10 +67,9 @@ ResultSubtype: TypeAlias = (
         "error_max_budget_usd",
         "error_max_structured_output_retries",
     ]
-    | str
-)
+]
 
-TerminalReason: TypeAlias = (
+TerminalReason: TypeAlias = Open[
     Literal[
         "completed",
         "max_turns",
@@ -102,11 +91,10 @@ TerminalReason: TypeAlias = (
         "background_requested",
         "turn_setup_failed",
     ]
-    | str
-)
+]
 """Why a turn ended, more exactly than the subtype says."""
 
-StartupFailureReason: TypeAlias = (
+StartupFailureReason: TypeAlias = Open[
     Literal[
         "org_pin_api_key_conflict",
         "provider_not_allowed",
@@ -133,8 +121,7 @@ StartupFailureReason: TypeAlias = (
         "managed_settings_not_delivered",
         "initialize_fields_not_delivered",
     ]
-    | str
-)
+]
 
 
 class AnswerModel(MessageModel):
@@ -164,7 +151,7 @@ class UserContent(WireModel):
 class PermissionDecision(WireModel):
     """Who decided whether a tool call may run, and how."""
 
-    decision: Literal["accept", "reject", "cancelled"] | str
+    decision: Open[Literal["accept", "reject", "cancelled"]]
     source: str = ""
     """For example `config`, `hook`, `user_temporary`, `user_permanent`, `user_reject`."""
     reason_type: str | None = None
@@ -176,16 +163,17 @@ class ToolResultMeta(WireModel):
     id: str
     """The tool call."""
     non_execution_kind: (
-        Literal[
-            "user-rejected",
-            "permission-rule",
-            "automode-blocked",
-            "automode-unavailable",
-            "automode-parsing-error",
-            "interrupted",
-            "cancelled",
+        Open[
+            Literal[
+                "user-rejected",
+                "permission-rule",
+                "automode-blocked",
+                "automode-unavailable",
+                "automode-parsing-error",
+                "interrupted",
+                "cancelled",
+            ]
         ]
-        | str
         | None
     ) = None
     """Why the tool did not run; None when it ran."""
@@ -200,22 +188,20 @@ class UserMessage(MessageModel):
     it on the result that answers it.
     """
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"type": "user"}
-
-    type: Literal["user"] = "user"
+    type: ClassVar[Literal["user"]] = "user"
     message: UserContent
     parent_tool_use_id: str | None = None
     """In a subagent's conversation: the tool call that first launched the subagent."""
-    is_synthetic: bool | None = Field(default=None, alias="isSynthetic")
+    is_synthetic: bool | None = field(default=None, name="isSynthetic")
     """The CLI wrote it, not a person."""
-    is_replay: bool | None = Field(default=None, alias="isReplay")
+    is_replay: bool | None = field(default=None, name="isReplay")
     """The echo of a prompt, or the output of a slash command."""
     tool_use_result: Any = None
     """The structured result of the tool; its shape depends on the tool, and an error is a string."""
     tool_result_meta: list[ToolResultMeta] | None = None
-    priority: Literal["now", "next", "later"] | str | None = None
+    priority: Open[Literal["now", "next", "later"]] | None = None
     """How a prompt that arrives during a turn is queued."""
-    should_query: bool | None = Field(default=None, alias="shouldQuery")
+    should_query: bool | None = field(default=None, name="shouldQuery")
     """False adds the text to the conversation without a model call."""
     origin: MessageOrigin | None = None
     timestamp: str | None = None
@@ -250,7 +236,7 @@ class UserMessage(MessageModel):
         """Whether it belongs to a subagent's conversation."""
         return self.parent_tool_use_id is not None or self.agent_id is not None
 
-    def typed_result(self, tool_name: str) -> "BaseModel | Any":
+    def typed_result(self, tool_name: str) -> Any:
         """Give `tool_use_result` as the output model of a built-in tool.
 
         For another tool, an error text, or a shape of another CLI version, it is the plain value. Never raises for
@@ -271,7 +257,7 @@ class AssistantContent(WireModel):
     content: list[ContentBlock]
     id: str = ""
     """Shared by all frames of one API message."""
-    type: Literal["message"] | str | None = None
+    type: Open[Literal["message"]] | None = None
     model: str = ""
     """`<synthetic>` where the CLI itself speaks, for example about an API error."""
     stop_reason: StopReason | None = None
@@ -297,9 +283,7 @@ class ToolUseMeta(WireModel):
 class AssistantMessage(AnswerModel):
     """What the model said: one content block of it while it streams."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"type": "assistant"}
-
-    type: Literal["assistant"] = "assistant"
+    type: ClassVar[Literal["assistant"]] = "assistant"
     message: AssistantContent
     parent_tool_use_id: str | None = None
     """In a subagent's conversation: the tool call that first launched the subagent."""
@@ -369,8 +353,8 @@ class AssistantMessage(AnswerModel):
         """The limit that was hit, where the failure is one and the CLI says which."""
         info = (self.api_error_params or {}).get("rate_limit_info")
         try:
-            return RateLimitInfo.model_validate(info)
-        except ValidationError:
+            return msgspec.convert(info, RateLimitInfo)
+        except msgspec.ValidationError:
             return None
 
 
@@ -393,9 +377,7 @@ class ResultMessage(AnswerModel):
     `model_usage` are running totals of the session; `usage` is the main loop of this turn only.
     """
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"type": "result"}
-
-    type: Literal["result"] = "result"
+    type: ClassVar[Literal["result"]] = "result"
     subtype: ResultSubtype
     is_error: bool = False
     result: str | None = None
@@ -409,9 +391,9 @@ class ResultMessage(AnswerModel):
     duration_api_ms: Number = 0
     total_cost_usd: Number = 0
     usage: Usage | None = None
-    model_usage: dict[str, ModelUsage] = Field(default_factory=dict, alias="modelUsage")
+    model_usage: dict[str, ModelUsage] = field(default_factory=dict, name="modelUsage")
     model_usage_since_last_result: dict[str, ModelUsage] | None = None
-    permission_denials: list[PermissionDenial] = Field(default_factory=list)
+    permission_denials: list[PermissionDenial] = field(default_factory=list)
     structured_output: Any = None
     """The structured output; see `has_structured_output` for whether there is one."""
     deferred_tool_use: DeferredToolUse | None = None
@@ -472,7 +454,7 @@ class ResultMessage(AnswerModel):
     @property
     def has_structured_output(self) -> bool:
         """Whether there is a structured output, be it null."""
-        return "structured_output" in self.model_fields_set
+        return "structured_output" in self.raw
 
     @property
     def is_injected(self) -> bool:
@@ -486,13 +468,11 @@ class ResultMessage(AnswerModel):
 class CommandLifecycleMessage(MessageModel):
     """A prompt that was sent with a uuid was queued, started, or came to its end."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"type": "command_lifecycle"}
-
-    type: Literal["command_lifecycle"] = "command_lifecycle"
+    type: ClassVar[Literal["command_lifecycle"]] = "command_lifecycle"
     command_uuid: str
     """The uuid of the prompt."""
-    state: Literal["queued", "started", "completed", "cancelled", "discarded", "refused"] | str
-    wakeup_source: Literal["loop_wakeup", "schedule_wakeup"] | str | None = None
+    state: Open[Literal["queued", "started", "completed", "cancelled", "discarded", "refused"]]
+    wakeup_source: Open[Literal["loop_wakeup", "schedule_wakeup"]] | None = None
     scheduled_for: Number | None = None
     ran_ahead: bool | None = None
 
@@ -515,9 +495,7 @@ class ToolProgressMessage(MessageModel):
     `parent_tool_use_id` is the tool call that the hook looks at, not a subagent.
     """
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"type": "tool_progress"}
-
-    type: Literal["tool_progress"] = "tool_progress"
+    type: ClassVar[Literal["tool_progress"]] = "tool_progress"
     tool_use_id: str
     tool_name: str = ""
     parent_tool_use_id: str | None = None

@@ -3,10 +3,9 @@
 Owns the remaining top-level types of the wire. Knows nothing of what they mean for a run.
 """
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
-from pydantic import Field
+from msgspec import field
 
 from claude_agent_py.wire.base import JSONObject, MessageModel
 from claude_agent_py.wire.usage import RateLimitInfo
@@ -15,17 +14,13 @@ from claude_agent_py.wire.usage import RateLimitInfo
 class RateLimitMessage(MessageModel):
     """The state of a subscription's limit changed. Not sent for API keys."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"type": "rate_limit_event"}
-
-    type: Literal["rate_limit_event"] = "rate_limit_event"
+    type: ClassVar[Literal["rate_limit_event"]] = "rate_limit_event"
     rate_limit_info: RateLimitInfo
 
 
 class TranscriptMirrorMessage(MessageModel):
     """Entries that the CLI wrote to the session's file (`--session-mirror`). One more may follow the result."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"type": "transcript_mirror"}
-
-    type: Literal["transcript_mirror"] = "transcript_mirror"
-    file_path: str = Field(alias="filePath")
-    entries: list[JSONObject] = Field(default_factory=list)
+    type: ClassVar[Literal["transcript_mirror"]] = "transcript_mirror"
+    file_path: str = field(name="filePath")
+    entries: list[JSONObject] = field(default_factory=list)

@@ -5,11 +5,11 @@ Owns `MessageOrigin`. A turn whose result carries an origin other than `human` i
 
 from typing import Literal, TypeAlias
 
-from pydantic import Field
+from msgspec import field
 
-from claude_agent_py.wire.base import CamelModel, Number
+from claude_agent_py.wire.base import CamelModel, Number, Open
 
-OriginKind: TypeAlias = (
+OriginKind: TypeAlias = Open[
     Literal[
         "human",
         "channel",
@@ -22,8 +22,7 @@ OriginKind: TypeAlias = (
         "observer-activity",
         "voice-call",
     ]
-    | str
-)
+]
 
 
 class MessageOrigin(CamelModel):
@@ -32,19 +31,19 @@ class MessageOrigin(CamelModel):
     kind: OriginKind
     server: str | None = None
     """`channel`: the MCP server."""
-    from_: str | None = Field(default=None, alias="from")
+    from_: str | None = field(default=None, name="from")
     """`peer`, `observer`: the sender's address or name."""
-    from_mode: Literal["bypass", "prompting"] | str | None = None
+    from_mode: Open[Literal["bypass", "prompting"]] | None = None
     name: str | None = None
     from_session: str | None = None
     sender_task_id: str | None = None
     """`peer`, `observer`: the task of the subagent that sent it."""
     body: str | None = None
     verified_peer_pid: Number | None = None
-    subkind: Literal["scheduled-trigger", "peer-send-message", "projects-relay", "session-inbox"] | str | None = None
+    subkind: Open[Literal["scheduled-trigger", "peer-send-message", "projects-relay", "session-inbox"]] | None = None
     """`task-notification`: what else than a task."""
     fire_reason: str | None = None
-    producer: Literal["session-task"] | str | None = None
+    producer: Open[Literal["session-task"]] | None = None
     run_id: str | None = None
     """`task-notification`: the run of the task that ended; absent for a monitor's output."""
 

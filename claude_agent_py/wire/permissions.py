@@ -6,20 +6,21 @@ understand without a word and allows the call all the same, so `PermissionUpdate
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias, get_args
+from typing import Any, ClassVar, Literal, Self, TypeAlias, get_args
 
-from pydantic import Field
+import msgspec
 
-from claude_agent_py.wire.base import CamelModel, TaggedModel
+from claude_agent_py.wire.base import CamelModel, FrameModel, Open, UnknownModel, WireModel, keep_source
+from claude_agent_py.wire.fitting import Misfit, fit
 from claude_agent_py.wire.modes import KnownPermissionMode as KnownPermissionMode
 from claude_agent_py.wire.modes import PermissionMode as PermissionMode
 
 PermissionBehavior: TypeAlias = Literal["allow", "deny", "ask"]
 KnownUpdateDestination: TypeAlias = Literal["userSettings", "projectSettings", "localSettings", "session", "cliArg"]
-PermissionUpdateDestination: TypeAlias = KnownUpdateDestination | str
+PermissionUpdateDestination: TypeAlias = Open[KnownUpdateDestination]
 """Where an update is kept: `session` lasts as long as the session; the settings are files."""
 
-PermissionDecisionClassification: TypeAlias = Literal["user_temporary", "user_permanent", "user_reject"] | str
+PermissionDecisionClassification: TypeAlias = Open[Literal["user_temporary", "user_permanent", "user_reject"]]
 
 PERMISSION_MODES: tuple[str, ...] = get_args(KnownPermissionMode)
 UPDATE_DESTINATIONS: tuple[str, ...] = get_args(KnownUpdateDestination)
@@ -51,7 +52,7 @@ class PermissionRuleValue(CamelModel):
         return self.tool_name if self.rule_content is None else f"{self.tool_name}({self.rule_content})"
 
 
-class _Update(TaggedModel):
+class _Update(FrameModel):
     destination: PermissionUpdateDestination
 
     @property
@@ -62,7 +63,7 @@ class _Update(TaggedModel):
 
 class _RulesUpdate(_Update):
     rules: list[PermissionRuleValue]
-    behavior: PermissionBehavior | str
+    behavior: Open[PermissionBehavior]
 
     @property
     def problem(self) -> str | None:
@@ -77,29 +78,25 @@ class _DirectoriesUpdate(_Update):
 class AddRules(_RulesUpdate):
     """Add rules to those that are there."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"type": "addRules"}
-    type: Literal["addRules"] = "addRules"
+    type: ClassVar[Literal["addRules"]] = "addRules"
 
 
 class ReplaceRules(_RulesUpdate):
     """Put these rules in place of those of this behaviour at this destination."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"type": "replaceRules"}
-    type: Literal["replaceRules"] = "replaceRules"
+    type: ClassVar[Literal["replaceRules"]] = "replaceRules"
 
 
 class RemoveRules(_RulesUpdate):
     """Take rules away."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"type": "removeRules"}
-    type: Literal["removeRules"] = "removeRules"
+    type: ClassVar[Literal["removeRules"]] = "removeRules"
 
 
 class SetMode(_Update):
     """Change the permission mode. `bypassPermissions` is ignored in a session that was not launched for it."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"type": "setMode"}
-    type: Literal["setMode"] = "setMode"
+    type: ClassVar[Literal["setMode"]] = "setMode"
     mode: PermissionMode
 
     @property
@@ -111,32 +108,48 @@ class SetMode(_Update):
 class AddDirectories(_DirectoriesUpdate):
     """Let the session work in more directories."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"type": "addDirectories"}
-    type: Literal["addDirectories"] = "addDirectories"
+    type: ClassVar[Literal["addDirectories"]] = "addDirectories"
 
 
 class RemoveDirectories(_DirectoriesUpdate):
     """Take directories away again."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"type": "removeDirectories"}
-    type: Literal["removeDirectories"] = "removeDirectories"
+    type: ClassVar[Literal["removeDirectories"]] = "removeDirectories"
 
 
-class UnknownPermissionUpdate(TaggedModel):
-    """An update of a kind, or of a shape, that this version does not know. All its fields are in `model_extra`."""
+class UnknownPermissionUpdate(UnknownModel, tag_field="type"):
+    """An update of a kind, or of a shape, that this version does not know."""
 
-    type: str = ""
+    @property
+    def type(self) -> str:
+        """The kind of the update; empty where it has none."""
+        return str(self.raw.get("type", ""))
+
+    @classmethod
+    def _validate(cls, value: Any) -> Self:
+        return cls(raw=dict(value)) if isinstance(value, Mapping) else super()._validate(value)
 
     @property
     def problem(self) -> str | None:
-        """That its kind is not known here."""
+        """Why the CLI would drop it."""
         return f"its type {self.type!r} is not known, or a field is missing"
 
 
-PermissionUpdate: TypeAlias = Annotated[
-    AddRules | ReplaceRules | RemoveRules | SetMode | AddDirectories | RemoveDirectories | UnknownPermissionUpdate,
-    Field(union_mode="left_to_right"),
-]
+PermissionUpdate: TypeAlias = (
+    AddRules | ReplaceRules | RemoveRules | SetMode | AddDirectories | RemoveDirectories | UnknownPermissionUpdate
+)
+
+
+def read_update(data: Mapping[str, Any]) -> PermissionUpdate:
+    """Return an update of the wire as its model. One of another kind or shape is an `UnknownPermissionUpdate`."""
+    update: PermissionUpdate
+    try:
+        update, _ = fit(PermissionUpdate, data)
+    except (Misfit, RecursionError):
+        return UnknownPermissionUpdate(raw=dict(data))
+    if isinstance(update, FrameModel):
+        keep_source(update, "_source", data)
+    return update
 
 
 def _unknown(field: str, value: str, known: tuple[str, ...]) -> str | None:
@@ -146,21 +159,19 @@ def _unknown(field: str, value: str, known: tuple[str, ...]) -> str | None:
 # What is answered ------------------------------------------------------------------------------------------------
 
 
-class PermissionAllowReply(CamelModel, TaggedModel):
+class PermissionAllowReply(CamelModel, WireModel):
     """Allow the call. Without `updated_input` it runs with the input it had; null there would be invalid."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"behavior": "allow"}
-    behavior: Literal["allow"] = "allow"
+    behavior: ClassVar[Literal["allow"]] = "allow"
     updated_input: dict[str, Any] | None = None
     updated_permissions: list[PermissionUpdate] | None = None
     decision_classification: PermissionDecisionClassification | None = None
 
 
-class PermissionDenyReply(CamelModel, TaggedModel):
+class PermissionDenyReply(CamelModel, WireModel):
     """Deny the call. The CLI refuses a denial without a message (and denies all the same)."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"behavior": "deny"}
-    behavior: Literal["deny"] = "deny"
+    behavior: ClassVar[Literal["deny"]] = "deny"
     message: str
     interrupt: bool | None = None
     """Also end the turn; in a subagent, end that subagent. The model does not see the message then."""
@@ -181,4 +192,5 @@ class UserDialogReply(CamelModel):
     """The answer to a dialog. After `cancelled` the CLI does what the dialog does by default."""
 
     behavior: Literal["completed", "cancelled"]
-    result: Any = None
+    result: Any = msgspec.UNSET
+    """None is a result; without one the field stays away."""

@@ -1,6 +1,6 @@
 """What the CLI answers: the payloads of successful control responses.
 
-Owns one model per answer, and `typed_reply`, which picks it. Requests that are not named here are answered with
+Owns one model per answer. Requests that are not named here are answered with
 nothing, or with something of no fixed shape. Knows neither the requests (`requests`) nor the frame (`control`). The
 first answer of a session is in `initialize`: it is the only one that every session needs.
 """
@@ -8,9 +8,9 @@ first answer of a session is in `initialize`: it is the only one that every sess
 from collections.abc import Mapping
 from typing import Any, Final, Literal
 
-from pydantic import BaseModel, Field, ValidationError
+from msgspec import field
 
-from claude_agent_py.wire.base import CamelModel, JSONObject, Number, WireModel
+from claude_agent_py.wire.base import CamelModel, FrameModel, JSONObject, Number, Open, WireModel
 from claude_agent_py.wire.catalog import (
     AgentInfo,
     EffortLevel,
@@ -28,25 +28,25 @@ from claude_agent_py.wire.usage_reports import ExtraUsage, SessionUsage
 # The session ----------------------------------------------------------------------------------------------------------
 
 
-class InterruptReply(WireModel):
+class InterruptReply(FrameModel):
     """What an interrupt left."""
 
-    still_queued: list[str] = Field(default_factory=list)
+    still_queued: list[str] = field(default_factory=list)
     """Prompts, by uuid, that wait and will run now. Those sent without a uuid are not named."""
     cancelled: list[str] | None = None
     """Prompts, by uuid, that were dropped."""
     put_back: list[str] | None = None
-    turn: Literal["stopped", "idle", "spared"] | str | None = None
+    turn: Open[Literal["stopped", "idle", "spared"]] | None = None
 
 
-class CancelAsyncMessageReply(WireModel):
+class CancelAsyncMessageReply(FrameModel):
     """Whether the prompt was still in the queue."""
 
     cancelled: bool
     message_uuid: str | None = None
 
 
-class RewindFilesReply(CamelModel):
+class RewindFilesReply(FrameModel, rename="camel"):
     """What a rewind did, or (`dry_run`) would do."""
 
     can_rewind: bool
@@ -57,20 +57,20 @@ class RewindFilesReply(CamelModel):
     skipped_links: Number | None = None
 
 
-class SideQuestionReply(WireModel):
+class SideQuestionReply(FrameModel):
     """The answer to a side question."""
 
     response: str | None = None
     synthetic: bool | None = None
 
 
-class GenerateSessionTitleReply(WireModel):
+class GenerateSessionTitleReply(FrameModel):
     """The title that the model found; None when it was not asked."""
 
     title: str | None = None
 
 
-class ExportConversationReply(WireModel):
+class ExportConversationReply(FrameModel):
     """The conversation as text."""
 
     text: str
@@ -80,13 +80,13 @@ class ExportConversationReply(WireModel):
 # Tasks ----------------------------------------------------------------------------------------------------------------
 
 
-class BackgroundTasksReply(WireModel):
+class BackgroundTasksReply(FrameModel):
     """Whether the tool call was moved; None when all were asked for."""
 
     backgrounded: bool | None = None
 
 
-class GetTaskOutputReply(WireModel):
+class GetTaskOutputReply(FrameModel):
     """The end of a task's output, 8 KiB at most."""
 
     output: str
@@ -94,10 +94,10 @@ class GetTaskOutputReply(WireModel):
     truncated: bool = False
 
 
-class StartShellTaskReply(WireModel):
+class StartShellTaskReply(FrameModel):
     """The task that was started, or why none was."""
 
-    status: Literal["started", "denied"] | str
+    status: Open[Literal["started", "denied"]]
     task_id: str | None = None
     message: str | None = None
 
@@ -105,19 +105,19 @@ class StartShellTaskReply(WireModel):
 # Model, permissions, settings -----------------------------------------------------------------------------------------
 
 
-class SetModelReply(WireModel):
+class SetModelReply(FrameModel):
     """The model that is used now."""
 
     model: str | None = None
 
 
-class SetPermissionModeReply(WireModel):
+class SetPermissionModeReply(FrameModel):
     """The mode that applies now."""
 
     mode: PermissionMode | None = None
 
 
-class ListModelsReply(WireModel):
+class ListModelsReply(FrameModel):
     """The models that can be chosen."""
 
     models: list[ModelInfo]
@@ -134,11 +134,11 @@ class PermissionRuleDescription(WireModel):
 class PermissionRuleEntry(CamelModel):
     """A permission rule and where it comes from."""
 
-    behavior: Literal["allow", "deny", "ask"] | str
+    behavior: Open[Literal["allow", "deny", "ask"]]
     source: str = ""
     rule: str = ""
     description: PermissionRuleDescription | None = None
-    editability: Literal["persistent", "session", "readonly"] | str | None = None
+    editability: Open[Literal["persistent", "session", "readonly"]] | None = None
     not_in_effect: bool | None = None
 
 
@@ -149,18 +149,18 @@ class WorkspaceDirectory(WireModel):
     source: str = ""
 
 
-class PermissionRulesState(CamelModel):
+class PermissionRulesState(FrameModel, rename="camel"):
     """All permission rules."""
 
-    rules: list[PermissionRuleEntry] = Field(default_factory=list)
-    workspace_directories: list[WorkspaceDirectory] = Field(default_factory=list)
+    rules: list[PermissionRuleEntry] = field(default_factory=list)
+    workspace_directories: list[WorkspaceDirectory] = field(default_factory=list)
     original_cwd: str = ""
     managed_only: bool = False
     errors: list[SettingsError] | None = None
     withheld: bool | None = None
 
 
-class ListPermissionRulesReply(WireModel):
+class ListPermissionRulesReply(FrameModel):
     """All permission rules."""
 
     state: PermissionRulesState
@@ -170,7 +170,7 @@ class SettingsOfSource(WireModel):
     """The settings of one source."""
 
     source: str
-    settings: JSONObject = Field(default_factory=dict)
+    settings: JSONObject = field(default_factory=dict)
 
 
 class AppliedSettings(WireModel):
@@ -181,11 +181,11 @@ class AppliedSettings(WireModel):
     advisor: str | None = None
 
 
-class GetSettingsReply(WireModel):
+class GetSettingsReply(FrameModel):
     """The settings that apply, and where they come from."""
 
-    effective: JSONObject = Field(default_factory=dict)
-    sources: list[SettingsOfSource] = Field(default_factory=list)
+    effective: JSONObject = field(default_factory=dict)
+    sources: list[SettingsOfSource] = field(default_factory=list)
     applied: AppliedSettings | None = None
     errors: list[SettingsError] | None = None
     withheld: bool | None = None
@@ -227,12 +227,12 @@ class HooksPolicy(CamelModel):
     policy_hook_count: Number = 0
 
 
-class GetHooksListingReply(CamelModel):
+class GetHooksListingReply(FrameModel, rename="camel"):
     """The hooks of the settings. Those of this library are not among them."""
 
-    events: list[HookEventInfo] = Field(default_factory=list)
-    hooks: list[HookListing] = Field(default_factory=list)
-    event_catalog: list[HookEventInfo] = Field(default_factory=list)
+    events: list[HookEventInfo] = field(default_factory=list)
+    hooks: list[HookListing] = field(default_factory=list)
+    event_catalog: list[HookEventInfo] = field(default_factory=list)
     policy: HooksPolicy | None = None
     errors: list[SettingsError] | None = None
 
@@ -247,7 +247,7 @@ class ContextUsageCategory(CamelModel):
     name: str
     tokens: Number = 0
     color: str = ""
-    kind: Literal["used", "free", "buffer", "deferred"] | str | None = None
+    kind: Open[Literal["used", "free", "buffer", "deferred"]] | None = None
     is_deferred: bool | None = None
 
 
@@ -329,7 +329,7 @@ class SkillsTokens(CamelModel):
     total_skills: Number = 0
     included_skills: Number = 0
     tokens: Number = 0
-    skill_frontmatter: list[SkillTokens] = Field(default_factory=list)
+    skill_frontmatter: list[SkillTokens] = field(default_factory=list)
 
 
 class ToolCallTokens(CamelModel):
@@ -350,11 +350,11 @@ class MessageBreakdown(CamelModel):
     user_message_tokens: Number = 0
     redirected_context_tokens: Number = 0
     unattributed_tokens: Number = 0
-    tool_calls_by_type: list[ToolCallTokens] = Field(default_factory=list)
-    attachments_by_type: list[NamedTokens] = Field(default_factory=list)
+    tool_calls_by_type: list[ToolCallTokens] = field(default_factory=list)
+    attachments_by_type: list[NamedTokens] = field(default_factory=list)
 
 
-class ContextUsageReply(CamelModel):
+class ContextUsageReply(FrameModel, rename="camel"):
     """How full the context window is, in detail."""
 
     model: str = ""
@@ -363,15 +363,15 @@ class ContextUsageReply(CamelModel):
     raw_max_tokens: Number = 0
     percentage: Number = 0
     """0 to 100."""
-    categories: list[ContextUsageCategory] = Field(default_factory=list)
-    grid_rows: list[list[GridSquare]] = Field(default_factory=list)
-    memory_files: list[MemoryFileTokens] = Field(default_factory=list)
-    mcp_tools: list[MCPToolTokens] = Field(default_factory=list)
+    categories: list[ContextUsageCategory] = field(default_factory=list)
+    grid_rows: list[list[GridSquare]] = field(default_factory=list)
+    memory_files: list[MemoryFileTokens] = field(default_factory=list)
+    mcp_tools: list[MCPToolTokens] = field(default_factory=list)
     mcp_instructions: list[MCPInstructionTokens] | None = None
     deferred_builtin_tools: list[NamedTokens] | None = None
     system_tools: list[NamedTokens] | None = None
     system_prompt_sections: list[NamedTokens] | None = None
-    agents: list[AgentTokens] = Field(default_factory=list)
+    agents: list[AgentTokens] = field(default_factory=list)
     slash_commands: SlashCommandTokens | None = None
     skills: SkillsTokens | None = None
     auto_compact_threshold: Number | None = None
@@ -380,7 +380,7 @@ class ContextUsageReply(CamelModel):
     api_usage: Usage | None = None
 
 
-class GetSessionCostReply(WireModel):
+class GetSessionCostReply(FrameModel):
     """What the session cost, as text for people."""
 
     text: str
@@ -415,7 +415,7 @@ class SubscriptionLimits(WireModel):
     extra_usage: ExtraUsage | None = None
 
 
-class GetUsageReply(WireModel):
+class GetUsageReply(FrameModel):
     """What the session cost, and where the subscription stands."""
 
     session: SessionUsage
@@ -426,7 +426,7 @@ class GetUsageReply(WireModel):
     """What the tokens of the last day and week went to."""
 
 
-class GetBinaryVersionReply(CamelModel):
+class GetBinaryVersionReply(FrameModel, rename="camel"):
     """Which version of the CLI this is."""
 
     version: str
@@ -444,16 +444,16 @@ class StatusSection(WireModel):
     """A section of `/status`."""
 
     title: str
-    rows: list[StatusRow] = Field(default_factory=list)
+    rows: list[StatusRow] = field(default_factory=list)
 
 
-class GetStatusReply(WireModel):
+class GetStatusReply(FrameModel):
     """What `/status` shows."""
 
     sections: list[StatusSection]
 
 
-class GetPlanReply(WireModel):
+class GetPlanReply(FrameModel):
     """The plan that the agent wrote."""
 
     exists: bool
@@ -464,27 +464,27 @@ class GetPlanReply(WireModel):
 # MCP servers ----------------------------------------------------------------------------------------------------------
 
 
-class MCPStatusReply(CamelModel):
+class MCPStatusReply(FrameModel, rename="camel"):
     """How the MCP servers are."""
 
     mcp_servers: list[MCPServerStatus]
 
 
-class MCPSetServersReply(WireModel):
+class MCPSetServersReply(FrameModel):
     """What became of the servers."""
 
-    added: list[str] = Field(default_factory=list)
-    removed: list[str] = Field(default_factory=list)
-    errors: dict[str, str] = Field(default_factory=dict)
+    added: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+    errors: dict[str, str] = field(default_factory=dict)
     """By server."""
 
 
-class MCPCallReply(CamelModel):
+class MCPCallReply(FrameModel, rename="camel"):
     """What the tool gave."""
 
     content: Any = None
     structured_content: JSONObject | None = None
-    meta: JSONObject | None = Field(default=None, alias="_meta")
+    meta: JSONObject | None = field(default=None, name="_meta")
     staging: JSONObject | None = None
 
 
@@ -496,10 +496,10 @@ class MCPResourceContent(CamelModel):
     text: str | None = None
     blob: str | None = None
     """Base64."""
-    meta: JSONObject | None = Field(default=None, alias="_meta")
+    meta: JSONObject | None = field(default=None, name="_meta")
 
 
-class MCPReadResourceReply(WireModel):
+class MCPReadResourceReply(FrameModel):
     """A resource of an MCP server."""
 
     contents: list[MCPResourceContent]
@@ -508,13 +508,13 @@ class MCPReadResourceReply(WireModel):
 # Files, plugins, skills -----------------------------------------------------------------------------------------------
 
 
-class ReadFileReply(CamelModel):
+class ReadFileReply(FrameModel, rename="camel"):
     """A file, or its head."""
 
     contents: str
     abs_path: str = ""
     truncated: bool | None = None
-    encoding: Literal["base64"] | str | None = None
+    encoding: Open[Literal["base64"]] | None = None
     lossy: bool | None = None
     """Some bytes were no UTF-8."""
 
@@ -527,7 +527,7 @@ class DirectoryEntry(CamelModel):
     is_symlink: bool | None = None
 
 
-class ListDirectoryReply(CamelModel):
+class ListDirectoryReply(FrameModel, rename="camel"):
     """What is in a folder."""
 
     abs_path: str = ""
@@ -542,23 +542,23 @@ class FileSuggestion(WireModel):
     score: Number | None = None
 
 
-class FileSuggestionsReply(WireModel):
+class FileSuggestionsReply(FrameModel):
     """Paths that fit."""
 
     suggestions: list[FileSuggestion]
     cwd: str | None = None
 
 
-class RegisterRepoRootReply(WireModel):
+class RegisterRepoRootReply(FrameModel):
     """The folder that was added."""
 
     directory: str
 
 
-class SetCwdReply(WireModel):
+class SetCwdReply(FrameModel):
     """Whether the working folder was changed."""
 
-    status: Literal["ok", "needs_trust", "rejected"] | str
+    status: Open[Literal["ok", "needs_trust", "rejected"]]
     cwd: str | None = None
     changed: bool | None = None
     transcript_relocated: bool | None = None
@@ -571,31 +571,31 @@ class SetCwdReply(WireModel):
 class CacheImpact(WireModel):
     """What a reload of the plugins would cost."""
 
-    mcp_servers_added: list[str] = Field(default_factory=list)
-    mcp_servers_removed: list[str] = Field(default_factory=list)
-    lsp_tool_change: Literal["adds", "may-add", "removes", "may-remove"] | str | None = None
+    mcp_servers_added: list[str] = field(default_factory=list)
+    mcp_servers_removed: list[str] = field(default_factory=list)
+    lsp_tool_change: Open[Literal["adds", "may-add", "removes", "may-remove"]] | None = None
 
 
-class ReloadPluginsReply(WireModel):
+class ReloadPluginsReply(FrameModel):
     """What is there after the reload."""
 
-    commands: list[SlashCommand] = Field(default_factory=list)
-    agents: list[AgentInfo] = Field(default_factory=list)
-    plugins: list[PluginInfo] = Field(default_factory=list)
-    mcp_servers: list[MCPServerStatus] = Field(default_factory=list, alias="mcpServers")
+    commands: list[SlashCommand] = field(default_factory=list)
+    agents: list[AgentInfo] = field(default_factory=list)
+    plugins: list[PluginInfo] = field(default_factory=list)
+    mcp_servers: list[MCPServerStatus] = field(default_factory=list, name="mcpServers")
     error_count: Number = 0
     held: bool | None = None
     """Nothing was reloaded, because it would have cost the prompt cache."""
     cache_impact: CacheImpact | None = None
 
 
-class ReloadSkillsReply(WireModel):
+class ReloadSkillsReply(FrameModel):
     """The skills after the reload."""
 
     skills: list[SlashCommand]
 
 
-class ReloadOutputStylesReply(WireModel):
+class ReloadOutputStylesReply(FrameModel):
     """The output styles after the reload."""
 
     available_output_styles: list[str]
@@ -603,7 +603,7 @@ class ReloadOutputStylesReply(WireModel):
 
 # Which answer belongs to which request --------------------------------------------------------------------------------
 
-REPLIES: Final[Mapping[str, type[BaseModel]]] = {
+REPLIES: Final[Mapping[str, type[WireModel]]] = {
     "initialize": InitializeReply,
     "interrupt": InterruptReply,
     "cancel_async_message": CancelAsyncMessageReply,
@@ -639,18 +639,3 @@ REPLIES: Final[Mapping[str, type[BaseModel]]] = {
     "reload_skills": ReloadSkillsReply,
     "reload_output_styles": ReloadOutputStylesReply,
 }
-
-
-def typed_reply(subtype: str, payload: JSONObject | None) -> BaseModel | JSONObject:
-    """Give the payload of a successful answer as its model.
-
-    For a request without a model, and for a shape of another CLI version, it is the plain dict. Never raises for
-    content.
-    """
-    model = REPLIES.get(subtype)
-    if model is None:
-        return payload or {}
-    try:
-        return model.model_validate(payload or {})
-    except ValidationError:
-        return payload or {}

@@ -4,21 +4,12 @@ Owns one model per request. Knows neither the frame around them (`control`) nor 
 them. The twin of `asks`, which has the other direction.
 """
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Final, Literal, TypeAlias, get_args
 
-from pydantic import ConfigDict, Field
-from pydantic.alias_generators import to_camel
-
-from claude_agent_py.wire.base import CamelModel, JSONObject, Number, TaggedModel
+from claude_agent_py.wire.asks import MCPMessageRequest
+from claude_agent_py.wire.base import CamelModel, DiscreetModel, JSONObject, Number, Open, WireModel
+from claude_agent_py.wire.control import ControlRequest, UnknownControlRequest
 from claude_agent_py.wire.modes import PermissionMode
-
-
-class CamelRequest(TaggedModel):
-    """A request whose fields are camelCase on the wire."""
-
-    model_config = ConfigDict(alias_generator=to_camel)
-
 
 # The session ----------------------------------------------------------------------------------------------------------
 
@@ -30,24 +21,30 @@ class HookCallbackMatcher(CamelModel):
     hook_callback_ids: list[str]
     timeout: Number | None = None
     """Seconds. Without one, the CLI waits as long as it takes."""
-    on_failure: Literal["continue", "block"] | str | None = None
+    on_failure: Open[Literal["continue", "block"]] | None = None
     """What happens to the call when the callback fails."""
 
 
-class InitializeRequest(CamelRequest):
+class InitializeRequest(DiscreetModel, rename="camel"):
     """The first request of a session: everything that is not a flag."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"subtype": "initialize"}
+    HIDDEN: ClassVar[tuple[str, ...]] = (
+        "agents",
+        "sdk_mcp_server_configs",
+        "mcp_servers",
+        "managed_settings",
+        "settings",
+    )
 
-    subtype: Literal["initialize"] = "initialize"
+    subtype: ClassVar[Literal["initialize"]] = "initialize"
     hooks: dict[str, list[HookCallbackMatcher]] | None = None
     """By event."""
-    agents: dict[str, JSONObject] | None = Field(default=None, repr=False)
+    agents: dict[str, JSONObject] | None = None
     """By name. One invalid definition makes the CLI drop all of them, silently."""
     sdk_mcp_servers: list[str] | None = None
-    sdk_mcp_server_configs: dict[str, JSONObject] | None = Field(default=None, repr=False)
+    sdk_mcp_server_configs: dict[str, JSONObject] | None = None
     sdk_mcp_server_manifests: dict[str, JSONObject] | None = None
-    sdk_mcp_server_manifests_origin: Literal["host_per_send"] | str | None = None
+    sdk_mcp_server_manifests_origin: Open[Literal["host_per_send"]] | None = None
     json_schema: JSONObject | None = None
     """Anything but an object ends the CLI."""
     system_prompt: str | list[str] | None = None
@@ -67,20 +64,18 @@ class InitializeRequest(CamelRequest):
     per_task_stop_affordance: bool | None = None
     plugins: list[JSONObject] | None = None
     """Only read with `--await-initialize`."""
-    mcp_servers: dict[str, JSONObject] | None = Field(default=None, repr=False)
+    mcp_servers: dict[str, JSONObject] | None = None
     """Only read with `--await-initialize`."""
-    managed_settings: JSONObject | None = Field(default=None, repr=False)
-    settings: JSONObject | None = Field(default=None, repr=False)
+    managed_settings: JSONObject | None = None
+    settings: JSONObject | None = None
     disallowed_tools: list[str] | None = None
     workspace_trust: JSONObject | None = None
 
 
-class InterruptRequest(TaggedModel):
+class InterruptRequest(WireModel):
     """Stop the running turn, and all background agents with it; shells go on."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"subtype": "interrupt"}
-
-    subtype: Literal["interrupt"] = "interrupt"
+    subtype: ClassVar[Literal["interrupt"]] = "interrupt"
     cancel_queued: bool | None = None
     """Drop the prompts that wait, too."""
     reason: str | None = None
@@ -90,104 +85,89 @@ class InterruptRequest(TaggedModel):
     spare_background_tasks: bool | None = None
 
 
-class EndSessionRequest(TaggedModel):
+class EndSessionRequest(WireModel):
     """End the process."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"subtype": "end_session"}
-
-    subtype: Literal["end_session"] = "end_session"
+    subtype: ClassVar[Literal["end_session"]] = "end_session"
 
 
-class RenameSessionRequest(TaggedModel):
+class RenameSessionRequest(WireModel):
     """Give a session a title."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"subtype": "rename_session"}
-
-    subtype: Literal["rename_session"] = "rename_session"
+    subtype: ClassVar[Literal["rename_session"]] = "rename_session"
     title: str
-    source: Literal["remote", "host"] | str | None = None
+    source: Open[Literal["remote", "host"]] | None = None
     session_id: str | None = None
 
 
-class SetColorRequest(TaggedModel):
+class SetColorRequest(WireModel):
     """Give the session a colour."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"subtype": "set_color"}
-
-    subtype: Literal["set_color"] = "set_color"
+    subtype: ClassVar[Literal["set_color"]] = "set_color"
     color: str
 
 
-class SetHasSubscribersRequest(TaggedModel):
+class SetHasSubscribersRequest(WireModel):
     """Say whether somebody is looking at the stream."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"subtype": "set_has_subscribers"}
-
-    subtype: Literal["set_has_subscribers"] = "set_has_subscribers"
+    subtype: ClassVar[Literal["set_has_subscribers"]] = "set_has_subscribers"
     has_subscribers: bool | None
 
 
-class CancelAsyncMessageRequest(TaggedModel):
+class CancelAsyncMessageRequest(WireModel):
     """Take a prompt out of the queue."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"subtype": "cancel_async_message"}
-
-    subtype: Literal["cancel_async_message"] = "cancel_async_message"
+    subtype: ClassVar[Literal["cancel_async_message"]] = "cancel_async_message"
     message_uuid: str
 
 
-class RewindFilesRequest(TaggedModel):
+class RewindFilesRequest(WireModel):
     """Put files back to where they were at a prompt."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"subtype": "rewind_files"}
-
-    subtype: Literal["rewind_files"] = "rewind_files"
+    subtype: ClassVar[Literal["rewind_files"]] = "rewind_files"
     user_message_id: str
     """The uuid that the prompt was sent with."""
     dry_run: bool | None = None
 
 
-class SideQuestionRequest(TaggedModel):
+class SideQuestionRequest(WireModel):
     """Ask the model something beside the conversation."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"subtype": "side_question"}
-
-    subtype: Literal["side_question"] = "side_question"
+    subtype: ClassVar[Literal["side_question"]] = "side_question"
     question: str
     history: list[JSONObject] | None = None
 
 
-class GenerateSessionTitleRequest(TaggedModel):
+class GenerateSessionTitleRequest(WireModel):
     """Let the model find a title."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"subtype": "generate_session_title"}
-
-    subtype: Literal["generate_session_title"] = "generate_session_title"
+    subtype: ClassVar[Literal["generate_session_title"]] = "generate_session_title"
     description: str
     persist: bool | None = None
 
 
-class ExportConversationRequest(TaggedModel):
+class ExportConversationRequest(WireModel):
     """Get the conversation as text."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"subtype": "export_conversation"}
-
-    subtype: Literal["export_conversation"] = "export_conversation"
+    subtype: ClassVar[Literal["export_conversation"]] = "export_conversation"
 
 
-class ClaimSessionRequest(TaggedModel):
+class ClaimSessionRequest(DiscreetModel):
     """Make a spare process the process of a session."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"subtype": "claim_session"}
+    HIDDEN: ClassVar[tuple[str, ...]] = (
+        "env",
+        "agents",
+    )
 
-    subtype: Literal["claim_session"] = "claim_session"
+    subtype: ClassVar[Literal["claim_session"]] = "claim_session"
     cwd: str
-    env: dict[str, str] | None = Field(default=None, repr=False)
+    env: dict[str, str] | None = None
     additional_directories: list[str] | None = None
     permission_mode: PermissionMode | None = None
     system_prompt: list[str] | None = None
     append_system_prompt: str | None = None
-    agents: dict[str, JSONObject] | None = Field(default=None, repr=False)
+    agents: dict[str, JSONObject] | None = None
     title: str | None = None
     sdk_mcp_servers: list[str] | None = None
     include_initialize: bool | None = None
@@ -197,43 +177,37 @@ class ClaimSessionRequest(TaggedModel):
 # Tasks ----------------------------------------------------------------------------------------------------------------
 
 
-class StopTaskRequest(TaggedModel):
+class StopTaskRequest(WireModel):
     """Stop a task. One that is over or unknown is no error."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"subtype": "stop_task"}
-
-    subtype: Literal["stop_task"] = "stop_task"
+    subtype: ClassVar[Literal["stop_task"]] = "stop_task"
     task_id: str
 
 
-class BackgroundTasksRequest(TaggedModel):
+class BackgroundTasksRequest(WireModel):
     """Move foreground work to the background: one tool call, or all."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"subtype": "background_tasks"}
-
-    subtype: Literal["background_tasks"] = "background_tasks"
+    subtype: ClassVar[Literal["background_tasks"]] = "background_tasks"
     tool_use_id: str | None = None
 
 
-class GetTaskOutputRequest(TaggedModel):
+class GetTaskOutputRequest(WireModel):
     """Read the end of a shell's or monitor's output. Agents are refused."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"subtype": "get_task_output"}
-
-    subtype: Literal["get_task_output"] = "get_task_output"
+    subtype: ClassVar[Literal["get_task_output"]] = "get_task_output"
     task_id: str
 
 
-class StartShellTaskRequest(TaggedModel):
+class StartShellTaskRequest(DiscreetModel):
     """Start a shell command as a task (cloud sessions)."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"subtype": "start_shell_task"}
+    HIDDEN: ClassVar[tuple[str, ...]] = ("env",)
 
-    subtype: Literal["start_shell_task"] = "start_shell_task"
+    subtype: ClassVar[Literal["start_shell_task"]] = "start_shell_task"
     command: str
     args: list[str] | None = None
     cwd: str | None = None
-    env: dict[str, str] | None = Field(default=None, repr=False)
+    env: dict[str, str] | None = None
     timeout_ms: Number | None = None
     description: str | None = None
 
@@ -241,91 +215,75 @@ class StartShellTaskRequest(TaggedModel):
 # Model, permissions, settings -----------------------------------------------------------------------------------------
 
 
-class SetModelRequest(TaggedModel):
+class SetModelRequest(WireModel):
     """Use another model from the next turn on; None for the default."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"subtype": "set_model"}
-
-    subtype: Literal["set_model"] = "set_model"
+    subtype: ClassVar[Literal["set_model"]] = "set_model"
     model: str | None = None
 
 
-class SetPermissionModeRequest(TaggedModel):
+class SetPermissionModeRequest(WireModel):
     """Change the permission mode."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"subtype": "set_permission_mode"}
-
-    subtype: Literal["set_permission_mode"] = "set_permission_mode"
+    subtype: ClassVar[Literal["set_permission_mode"]] = "set_permission_mode"
     mode: PermissionMode
 
 
-class SetMaxThinkingTokensRequest(TaggedModel):
+class SetMaxThinkingTokensRequest(WireModel):
     """Change how much the model may think."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"subtype": "set_max_thinking_tokens"}
-
-    subtype: Literal["set_max_thinking_tokens"] = "set_max_thinking_tokens"
+    subtype: ClassVar[Literal["set_max_thinking_tokens"]] = "set_max_thinking_tokens"
     max_thinking_tokens: Number | None = None
-    thinking_display: Literal["summarized", "omitted", "highlights"] | str | None = None
+    thinking_display: Open[Literal["summarized", "omitted", "highlights"]] | None = None
 
 
-class ListModelsRequest(TaggedModel):
+class ListModelsRequest(WireModel):
     """Which models can be chosen."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"subtype": "list_models"}
-
-    subtype: Literal["list_models"] = "list_models"
+    subtype: ClassVar[Literal["list_models"]] = "list_models"
 
 
-class ListPermissionRulesRequest(TaggedModel):
+class ListPermissionRulesRequest(WireModel):
     """Which permission rules apply."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"subtype": "list_permission_rules"}
-
-    subtype: Literal["list_permission_rules"] = "list_permission_rules"
+    subtype: ClassVar[Literal["list_permission_rules"]] = "list_permission_rules"
 
 
-class ApplyFlagSettingsRequest(TaggedModel):
+class ApplyFlagSettingsRequest(DiscreetModel):
     """Change settings for this session only."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"subtype": "apply_flag_settings"}
+    HIDDEN: ClassVar[tuple[str, ...]] = ("settings",)
 
-    subtype: Literal["apply_flag_settings"] = "apply_flag_settings"
-    settings: JSONObject = Field(repr=False)
+    subtype: ClassVar[Literal["apply_flag_settings"]] = "apply_flag_settings"
+    settings: JSONObject
 
 
-class GetSettingsRequest(TaggedModel):
+class GetSettingsRequest(WireModel):
     """Which settings apply, and where they come from."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"subtype": "get_settings"}
-
-    subtype: Literal["get_settings"] = "get_settings"
+    subtype: ClassVar[Literal["get_settings"]] = "get_settings"
 
 
-class UpdateSettingsRequest(TaggedModel):
+class UpdateSettingsRequest(DiscreetModel):
     """Change a settings file."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"subtype": "update_settings"}
+    HIDDEN: ClassVar[tuple[str, ...]] = ("settings",)
 
-    subtype: Literal["update_settings"] = "update_settings"
-    source: Literal["localSettings", "userSettings"] | str
-    settings: JSONObject = Field(repr=False)
+    subtype: ClassVar[Literal["update_settings"]] = "update_settings"
+    source: Open[Literal["localSettings", "userSettings"]]
+    settings: JSONObject
 
 
-class GetHooksListingRequest(TaggedModel):
+class GetHooksListingRequest(WireModel):
     """Which hooks the settings have."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"subtype": "get_hooks_listing"}
-
-    subtype: Literal["get_hooks_listing"] = "get_hooks_listing"
+    subtype: ClassVar[Literal["get_hooks_listing"]] = "get_hooks_listing"
 
 
-class SetMCPPermissionModeOverrideRequest(CamelRequest):
+class SetMCPPermissionModeOverrideRequest(CamelModel):
     """Use another permission mode for one MCP server."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"subtype": "set_mcp_permission_mode_override"}
-
-    subtype: Literal["set_mcp_permission_mode_override"] = "set_mcp_permission_mode_override"
+    subtype: ClassVar[Literal["set_mcp_permission_mode_override"]] = "set_mcp_permission_mode_override"
     server_name: str
     mode: PermissionMode | None
     ask_for_tools: list[JSONObject] | None = None
@@ -334,110 +292,88 @@ class SetMCPPermissionModeOverrideRequest(CamelRequest):
 # Facts ----------------------------------------------------------------------------------------------------------------
 
 
-class GetContextUsageRequest(TaggedModel):
+class GetContextUsageRequest(WireModel):
     """How full the context window is."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"subtype": "get_context_usage"}
-
-    subtype: Literal["get_context_usage"] = "get_context_usage"
-    detail: Literal["summary", "full"] | str | None = None
+    subtype: ClassVar[Literal["get_context_usage"]] = "get_context_usage"
+    detail: Open[Literal["summary", "full"]] | None = None
 
 
-class GetSessionCostRequest(TaggedModel):
+class GetSessionCostRequest(WireModel):
     """What the session cost, as text."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"subtype": "get_session_cost"}
-
-    subtype: Literal["get_session_cost"] = "get_session_cost"
+    subtype: ClassVar[Literal["get_session_cost"]] = "get_session_cost"
 
 
-class GetUsageRequest(TaggedModel):
+class GetUsageRequest(WireModel):
     """What the session cost, and where the subscription stands."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"subtype": "get_usage"}
-
-    subtype: Literal["get_usage"] = "get_usage"
+    subtype: ClassVar[Literal["get_usage"]] = "get_usage"
     skip_behaviors: bool | None = None
 
 
-class GetBinaryVersionRequest(TaggedModel):
+class GetBinaryVersionRequest(WireModel):
     """Which version of the CLI this is."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"subtype": "get_binary_version"}
-
-    subtype: Literal["get_binary_version"] = "get_binary_version"
+    subtype: ClassVar[Literal["get_binary_version"]] = "get_binary_version"
 
 
-class GetStatusRequest(TaggedModel):
+class GetStatusRequest(WireModel):
     """What `/status` shows."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"subtype": "get_status"}
-
-    subtype: Literal["get_status"] = "get_status"
+    subtype: ClassVar[Literal["get_status"]] = "get_status"
 
 
-class GetPlanRequest(TaggedModel):
+class GetPlanRequest(WireModel):
     """The plan that the agent wrote."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"subtype": "get_plan"}
-
-    subtype: Literal["get_plan"] = "get_plan"
+    subtype: ClassVar[Literal["get_plan"]] = "get_plan"
 
 
-class GetWorkspaceDiffRequest(TaggedModel):
+class GetWorkspaceDiffRequest(WireModel):
     """What changed in the working folder."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"subtype": "get_workspace_diff"}
-
-    subtype: Literal["get_workspace_diff"] = "get_workspace_diff"
+    subtype: ClassVar[Literal["get_workspace_diff"]] = "get_workspace_diff"
 
 
 # MCP servers ----------------------------------------------------------------------------------------------------------
 
 
-class MCPStatusRequest(CamelRequest):
+class MCPStatusRequest(CamelModel):
     """How the MCP servers are."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"subtype": "mcp_status"}
-
-    subtype: Literal["mcp_status"] = "mcp_status"
+    subtype: ClassVar[Literal["mcp_status"]] = "mcp_status"
     live_reply: bool | None = None
 
 
-class MCPSetServersRequest(TaggedModel):
+class MCPSetServersRequest(DiscreetModel):
     """Replace the MCP servers that the session was given, those declared at its start included."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"subtype": "mcp_set_servers"}
+    HIDDEN: ClassVar[tuple[str, ...]] = ("servers",)
 
-    subtype: Literal["mcp_set_servers"] = "mcp_set_servers"
-    servers: dict[str, JSONObject] = Field(repr=False)
+    subtype: ClassVar[Literal["mcp_set_servers"]] = "mcp_set_servers"
+    servers: dict[str, JSONObject]
 
 
-class MCPReconnectRequest(CamelRequest):
+class MCPReconnectRequest(CamelModel):
     """Connect an MCP server again."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"subtype": "mcp_reconnect"}
-
-    subtype: Literal["mcp_reconnect"] = "mcp_reconnect"
+    subtype: ClassVar[Literal["mcp_reconnect"]] = "mcp_reconnect"
     server_name: str
 
 
-class MCPToggleRequest(CamelRequest):
+class MCPToggleRequest(CamelModel):
     """Switch an MCP server on or off."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"subtype": "mcp_toggle"}
-
-    subtype: Literal["mcp_toggle"] = "mcp_toggle"
+    subtype: ClassVar[Literal["mcp_toggle"]] = "mcp_toggle"
     server_name: str
     enabled: bool
 
 
-class MCPCallRequest(TaggedModel):
+class MCPCallRequest(WireModel):
     """Call a tool of an MCP server without the model."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"subtype": "mcp_call"}
-
-    subtype: Literal["mcp_call"] = "mcp_call"
+    subtype: ClassVar[Literal["mcp_call"]] = "mcp_call"
     tool: str
     """The full name: `mcp__server__tool`."""
     arguments: JSONObject | None = None
@@ -449,121 +385,168 @@ class MCPCallRequest(TaggedModel):
     output_files: list[JSONObject] | None = None
 
 
-class MCPReadResourceRequest(CamelRequest):
+class MCPReadResourceRequest(CamelModel):
     """Read a `ui://` resource of an MCP server."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"subtype": "mcp_read_resource"}
-
-    subtype: Literal["mcp_read_resource"] = "mcp_read_resource"
+    subtype: ClassVar[Literal["mcp_read_resource"]] = "mcp_read_resource"
     server_name: str
     uri: str
 
 
-class MCPAuthenticateRequest(CamelRequest):
+class MCPAuthenticateRequest(CamelModel):
     """Log in to an MCP server."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"subtype": "mcp_authenticate"}
-
-    subtype: Literal["mcp_authenticate"] = "mcp_authenticate"
+    subtype: ClassVar[Literal["mcp_authenticate"]] = "mcp_authenticate"
     server_name: str
 
 
 # Files, plugins, skills -----------------------------------------------------------------------------------------------
 
 
-class ReadFileRequest(TaggedModel):
+class ReadFileRequest(WireModel):
     """Read a file where the CLI runs."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"subtype": "read_file"}
-
-    subtype: Literal["read_file"] = "read_file"
+    subtype: ClassVar[Literal["read_file"]] = "read_file"
     path: str
     max_bytes: Number | None = None
-    encoding: Literal["utf-8", "base64"] | str | None = None
+    encoding: Open[Literal["utf-8", "base64"]] | None = None
 
 
-class ListDirectoryRequest(TaggedModel):
+class ListDirectoryRequest(WireModel):
     """List a folder where the CLI runs."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"subtype": "list_directory"}
-
-    subtype: Literal["list_directory"] = "list_directory"
+    subtype: ClassVar[Literal["list_directory"]] = "list_directory"
     path: str
 
 
-class FileSuggestionsRequest(TaggedModel):
+class FileSuggestionsRequest(WireModel):
     """Complete a path."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"subtype": "file_suggestions"}
-
-    subtype: Literal["file_suggestions"] = "file_suggestions"
+    subtype: ClassVar[Literal["file_suggestions"]] = "file_suggestions"
     query: str
 
 
-class SeedReadStateRequest(TaggedModel):
+class SeedReadStateRequest(WireModel):
     """Tell the CLI that the model knows a file."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"subtype": "seed_read_state"}
-
-    subtype: Literal["seed_read_state"] = "seed_read_state"
+    subtype: ClassVar[Literal["seed_read_state"]] = "seed_read_state"
     path: str
     mtime: Number
     """Milliseconds since the epoch."""
 
 
-class RegisterRepoRootRequest(TaggedModel):
+class RegisterRepoRootRequest(WireModel):
     """Add a folder to the session."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"subtype": "register_repo_root"}
-
-    subtype: Literal["register_repo_root"] = "register_repo_root"
+    subtype: ClassVar[Literal["register_repo_root"]] = "register_repo_root"
     directory: str
     reload_claude_md: bool | None = None
     reload_plugins: bool | None = None
     reload_skills: bool | None = None
 
 
-class SetCwdRequest(TaggedModel):
+class SetCwdRequest(WireModel):
     """Change the working folder."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"subtype": "set_cwd"}
-
-    subtype: Literal["set_cwd"] = "set_cwd"
+    subtype: ClassVar[Literal["set_cwd"]] = "set_cwd"
     path: str
     trust_accepted: bool | None = None
     trusted_directory: str | None = None
 
 
-class ReloadPluginsRequest(TaggedModel):
+class ReloadPluginsRequest(WireModel):
     """Read the plugins again."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"subtype": "reload_plugins"}
-
-    subtype: Literal["reload_plugins"] = "reload_plugins"
+    subtype: ClassVar[Literal["reload_plugins"]] = "reload_plugins"
     hold_on_cache_impact: bool | None = None
     add_plugins: list[JSONObject] | None = None
     refuse_if_busy: bool | None = None
 
 
-class ReloadSkillsRequest(TaggedModel):
+class ReloadSkillsRequest(WireModel):
     """Read the skills again."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"subtype": "reload_skills"}
-
-    subtype: Literal["reload_skills"] = "reload_skills"
+    subtype: ClassVar[Literal["reload_skills"]] = "reload_skills"
 
 
-class ReloadOutputStylesRequest(TaggedModel):
+class ReloadOutputStylesRequest(WireModel):
     """Read the output styles again."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"subtype": "reload_output_styles"}
-
-    subtype: Literal["reload_output_styles"] = "reload_output_styles"
+    subtype: ClassVar[Literal["reload_output_styles"]] = "reload_output_styles"
 
 
-class ReloadConnectorsRequest(TaggedModel):
+class ReloadConnectorsRequest(WireModel):
     """Read the connectors again."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"subtype": "reload_connectors"}
+    subtype: ClassVar[Literal["reload_connectors"]] = "reload_connectors"
 
-    subtype: Literal["reload_connectors"] = "reload_connectors"
+
+# All of them ----------------------------------------------------------------------------------------------------------
+
+RequestToCLI: TypeAlias = (
+    MCPMessageRequest
+    | InitializeRequest
+    | InterruptRequest
+    | EndSessionRequest
+    | RenameSessionRequest
+    | SetColorRequest
+    | SetHasSubscribersRequest
+    | CancelAsyncMessageRequest
+    | RewindFilesRequest
+    | SideQuestionRequest
+    | GenerateSessionTitleRequest
+    | ExportConversationRequest
+    | ClaimSessionRequest
+    | StopTaskRequest
+    | BackgroundTasksRequest
+    | GetTaskOutputRequest
+    | StartShellTaskRequest
+    | SetModelRequest
+    | SetPermissionModeRequest
+    | SetMaxThinkingTokensRequest
+    | ListModelsRequest
+    | ListPermissionRulesRequest
+    | ApplyFlagSettingsRequest
+    | GetSettingsRequest
+    | UpdateSettingsRequest
+    | GetHooksListingRequest
+    | SetMCPPermissionModeOverrideRequest
+    | GetContextUsageRequest
+    | GetSessionCostRequest
+    | GetUsageRequest
+    | GetBinaryVersionRequest
+    | GetStatusRequest
+    | GetPlanRequest
+    | GetWorkspaceDiffRequest
+    | MCPStatusRequest
+    | MCPSetServersRequest
+    | MCPReconnectRequest
+    | MCPToggleRequest
+    | MCPCallRequest
+    | MCPReadResourceRequest
+    | MCPAuthenticateRequest
+    | ReadFileRequest
+    | ListDirectoryRequest
+    | FileSuggestionsRequest
+    | SeedReadStateRequest
+    | RegisterRepoRootRequest
+    | SetCwdRequest
+    | ReloadPluginsRequest
+    | ReloadSkillsRequest
+    | ReloadOutputStylesRequest
+    | ReloadConnectorsRequest
+)
+"""What this side asks the CLI."""
+
+_OURS: Final = frozenset(model.subtype for model in get_args(RequestToCLI)) - {MCPMessageRequest.subtype}
+
+
+class ControlRequestToCLI(ControlRequest):
+    """A request of ours, as the CLI reads it."""
+
+    request: RequestToCLI | UnknownControlRequest  # type: ignore[assignment]
+
+
+def is_ours(body: Any) -> bool:
+    """Return whether the body of a request is one of those that this side sends."""
+    return isinstance(body, dict) and body.get("subtype") in _OURS

@@ -6,138 +6,102 @@ A retried API stream sends its text again: the events of the failed attempt end 
 `abandoned_blocks`. Whoever joins deltas must drop those blocks, or the text appears twice.
 """
 
-from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
-from pydantic import Field, field_validator
-
-from claude_agent_py.wire.base import JSONObject, Number, TaggedModel, WireModel, dump
+from claude_agent_py.wire.base import JSONObject, Number, UnknownModel, WireModel
 from claude_agent_py.wire.content import Citation, ContentBlock
 from claude_agent_py.wire.messages import AnswerModel, AssistantContent, StopReason
-from claude_agent_py.wire.unions import refuse_known, tags_of
 from claude_agent_py.wire.usage import Usage
 
 # Deltas ----------------------------------------------------------------------------------------------------------
 
 
-class TextDelta(TaggedModel):
+class TextDelta(WireModel):
     """More text."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"type": "text_delta"}
-
-    type: Literal["text_delta"] = "text_delta"
+    type: ClassVar[Literal["text_delta"]] = "text_delta"
     text: str
 
 
-class InputJSONDelta(TaggedModel):
+class InputJSONDelta(WireModel):
     """More of a tool call's input, as a piece of JSON text."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"type": "input_json_delta"}
-
-    type: Literal["input_json_delta"] = "input_json_delta"
+    type: ClassVar[Literal["input_json_delta"]] = "input_json_delta"
     partial_json: str
 
 
-class ThinkingDelta(TaggedModel):
+class ThinkingDelta(WireModel):
     """More thinking."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"type": "thinking_delta"}
-
-    type: Literal["thinking_delta"] = "thinking_delta"
+    type: ClassVar[Literal["thinking_delta"]] = "thinking_delta"
     thinking: str
     estimated_tokens: Number | None = None
 
 
-class SignatureDelta(TaggedModel):
+class SignatureDelta(WireModel):
     """The signature of a thinking block."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"type": "signature_delta"}
-
-    type: Literal["signature_delta"] = "signature_delta"
+    type: ClassVar[Literal["signature_delta"]] = "signature_delta"
     signature: str
 
 
-class CitationsDelta(TaggedModel):
+class CitationsDelta(WireModel):
     """Where the text before it comes from."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"type": "citations_delta"}
-
-    type: Literal["citations_delta"] = "citations_delta"
+    type: ClassVar[Literal["citations_delta"]] = "citations_delta"
     citation: Citation
 
 
-class CompactionDelta(TaggedModel):
+class CompactionDelta(WireModel):
     """More of a compaction summary."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"type": "compaction_delta"}
-
-    type: Literal["compaction_delta"] = "compaction_delta"
+    type: ClassVar[Literal["compaction_delta"]] = "compaction_delta"
     content: str | None = None
 
 
-KnownDelta: TypeAlias = Annotated[
-    TextDelta | InputJSONDelta | ThinkingDelta | SignatureDelta | CitationsDelta | CompactionDelta,
-    Field(discriminator="type"),
-]
-KNOWN_DELTAS = tags_of(KnownDelta, "type")
-
-
-class UnknownDelta(WireModel):
+class UnknownDelta(UnknownModel, tag_field="type"):
     """A delta of a type that this version does not know."""
 
-    type: str
-
-    @field_validator("type")
-    @classmethod
-    def _only_unknown(cls, tag: str) -> str:
-        return refuse_known(tag, KNOWN_DELTAS)
-
     @property
-    def raw(self) -> JSONObject:
-        """The delta as it came."""
-        return dump(self)
+    def type(self) -> str:
+        """The delta's type."""
+        return str(self.raw.get("type", ""))
 
 
-Delta: TypeAlias = Annotated[KnownDelta | UnknownDelta, Field(union_mode="left_to_right")]
+Delta: TypeAlias = (
+    TextDelta | InputJSONDelta | ThinkingDelta | SignatureDelta | CitationsDelta | CompactionDelta | UnknownDelta
+)
 
 # Events ----------------------------------------------------------------------------------------------------------
 
 
-class MessageStartEvent(TaggedModel):
+class MessageStartEvent(WireModel):
     """An API message begins; its content is still empty."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"type": "message_start"}
-
-    type: Literal["message_start"] = "message_start"
+    type: ClassVar[Literal["message_start"]] = "message_start"
     message: AssistantContent
 
 
-class ContentBlockStartEvent(TaggedModel):
+class ContentBlockStartEvent(WireModel):
     """A content block begins."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"type": "content_block_start"}
-
-    type: Literal["content_block_start"] = "content_block_start"
+    type: ClassVar[Literal["content_block_start"]] = "content_block_start"
     index: int
     content_block: ContentBlock
 
 
-class ContentBlockDeltaEvent(TaggedModel):
+class ContentBlockDeltaEvent(WireModel):
     """A content block goes on."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"type": "content_block_delta"}
-
-    type: Literal["content_block_delta"] = "content_block_delta"
+    type: ClassVar[Literal["content_block_delta"]] = "content_block_delta"
     index: int
     delta: Delta
 
 
-class ContentBlockStopEvent(TaggedModel):
+class ContentBlockStopEvent(WireModel):
     """A content block is complete."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"type": "content_block_stop"}
-
-    type: Literal["content_block_stop"] = "content_block_stop"
+    type: ClassVar[Literal["content_block_stop"]] = "content_block_stop"
     index: int
 
 
@@ -150,43 +114,44 @@ class MessageDelta(WireModel):
     container: JSONObject | None = None
 
 
-class MessageDeltaEvent(TaggedModel):
+class MessageDeltaEvent(WireModel):
     """An API message is about to end."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"type": "message_delta"}
-
-    type: Literal["message_delta"] = "message_delta"
+    type: ClassVar[Literal["message_delta"]] = "message_delta"
     delta: MessageDelta
     usage: Usage | None = None
     context_management: JSONObject | None = None
 
 
-class MessageStopEvent(TaggedModel):
+class MessageStopEvent(WireModel):
     """An API message, or a failed attempt at one, is over."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"type": "message_stop"}
-
-    type: Literal["message_stop"] = "message_stop"
+    type: ClassVar[Literal["message_stop"]] = "message_stop"
 
 
-class PingEvent(TaggedModel):
+class PingEvent(WireModel):
     """The API stream is alive."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"type": "ping"}
-
-    type: Literal["ping"] = "ping"
+    type: ClassVar[Literal["ping"]] = "ping"
 
 
-class StreamErrorEvent(TaggedModel):
+class StreamErrorEvent(WireModel):
     """The API stream failed."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"type": "error"}
-
-    type: Literal["error"] = "error"
+    type: ClassVar[Literal["error"]] = "error"
     error: JSONObject
 
 
-KnownStreamEvent: TypeAlias = Annotated[
+class UnknownStreamEvent(UnknownModel, tag_field="type"):
+    """A stream event of a type that this version does not know."""
+
+    @property
+    def type(self) -> str:
+        """The event's type."""
+        return str(self.raw.get("type", ""))
+
+
+StreamEvent: TypeAlias = (
     MessageStartEvent
     | ContentBlockStartEvent
     | ContentBlockDeltaEvent
@@ -194,29 +159,9 @@ KnownStreamEvent: TypeAlias = Annotated[
     | MessageDeltaEvent
     | MessageStopEvent
     | PingEvent
-    | StreamErrorEvent,
-    Field(discriminator="type"),
-]
-KNOWN_STREAM_EVENTS = tags_of(KnownStreamEvent, "type")
-
-
-class UnknownStreamEvent(WireModel):
-    """A stream event of a type that this version does not know."""
-
-    type: str
-
-    @field_validator("type")
-    @classmethod
-    def _only_unknown(cls, tag: str) -> str:
-        return refuse_known(tag, KNOWN_STREAM_EVENTS)
-
-    @property
-    def raw(self) -> JSONObject:
-        """The event as it came."""
-        return dump(self)
-
-
-StreamEvent: TypeAlias = Annotated[KnownStreamEvent | UnknownStreamEvent, Field(union_mode="left_to_right")]
+    | StreamErrorEvent
+    | UnknownStreamEvent
+)
 
 # The message -----------------------------------------------------------------------------------------------------
 
@@ -231,9 +176,7 @@ class AbandonedBlocks(WireModel):
 class StreamEventMessage(AnswerModel):
     """One event of the API stream. Only the main conversation has them, never a subagent's."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"type": "stream_event"}
-
-    type: Literal["stream_event"] = "stream_event"
+    type: ClassVar[Literal["stream_event"]] = "stream_event"
     event: StreamEvent
     parent_tool_use_id: str | None = None
     api_message_id: str | None = None

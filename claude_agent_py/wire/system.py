@@ -4,12 +4,11 @@ Owns every documented subtype but those about tasks (`tasks`) and those that the
 Knows nothing of what they mean for a run.
 """
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
-from pydantic import Field
+from msgspec import field
 
-from claude_agent_py.wire.base import JSONObject, MessageModel, Number, WireModel
+from claude_agent_py.wire.base import JSONObject, MessageModel, Number, Open, WireModel
 from claude_agent_py.wire.catalog import (
     APIKeySource,
     EffortLevel,
@@ -27,24 +26,22 @@ from claude_agent_py.wire.usage import FastModeState
 class InitMessage(AnswerModel):
     """What the session works with. It comes at the start of **every turn**, so never before the first prompt."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"type": "system", "subtype": "init"}
-
-    type: Literal["system"] = "system"
-    subtype: Literal["init"] = "init"
+    type: ClassVar[Literal["system"]] = "system"
+    subtype: ClassVar[Literal["init"]] = "init"
     cwd: str = ""
     model: str = ""
-    tools: list[str] = Field(default_factory=list)
+    tools: list[str] = field(default_factory=list)
     """Names of the tools; the subagent tool is called `Task` here and `Agent` everywhere else."""
-    mcp_servers: list[MCPServerSummary] = Field(default_factory=list)
-    permission_mode: PermissionMode | None = Field(default=None, alias="permissionMode")
-    slash_commands: list[str] = Field(default_factory=list)
+    mcp_servers: list[MCPServerSummary] = field(default_factory=list)
+    permission_mode: PermissionMode | None = field(default=None, name="permissionMode")
+    slash_commands: list[str] = field(default_factory=list)
     terminal_slash_commands: list[str] | None = None
     agents: list[str] | None = None
-    skills: list[str] = Field(default_factory=list)
-    plugins: list[PluginInfo] = Field(default_factory=list)
+    skills: list[str] = field(default_factory=list)
+    plugins: list[PluginInfo] = field(default_factory=list)
     plugin_errors: list[PluginError] | None = None
     output_style: str = ""
-    api_key_source: APIKeySource | None = Field(default=None, alias="apiKeySource")
+    api_key_source: APIKeySource | None = field(default=None, name="apiKeySource")
     claude_code_version: str = ""
     betas: list[str] | None = None
     capabilities: list[str] | None = None
@@ -52,7 +49,7 @@ class InitMessage(AnswerModel):
     effort: EffortLevel | None = None
     fast_mode_state: FastModeState | None = None
     fast_mode_disabled_reason: str | None = None
-    view_mode: Literal["focus", "default"] | str | None = None
+    view_mode: Open[Literal["focus", "default"]] | None = None
     original_cwd: str | None = None
     additional_directories: list[str] | None = None
     memory_paths: JSONObject | None = None
@@ -61,14 +58,12 @@ class InitMessage(AnswerModel):
 class StatusMessage(MessageModel):
     """What the session does now, or a new permission mode."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"type": "system", "subtype": "status"}
-
-    type: Literal["system"] = "system"
-    subtype: Literal["status"] = "status"
-    status: Literal["compacting", "requesting"] | str | None = None
+    type: ClassVar[Literal["system"]] = "system"
+    subtype: ClassVar[Literal["status"]] = "status"
+    status: Open[Literal["compacting", "requesting"]] | None = None
     """None when that is over. `requesting` needs `include_partial_messages`."""
-    permission_mode: PermissionMode | None = Field(default=None, alias="permissionMode")
-    compact_result: Literal["success", "failed"] | str | None = None
+    permission_mode: PermissionMode | None = field(default=None, name="permissionMode")
+    compact_result: Open[Literal["success", "failed"]] | None = None
     compact_error: str | None = None
     compact_output_chars: Number | None = None
     resume_held_for_plan: bool | None = None
@@ -81,11 +76,9 @@ class SessionStateChangedMessage(MessageModel):
     It is sent only where the environment asks for it.
     """
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"type": "system", "subtype": "session_state_changed"}
-
-    type: Literal["system"] = "system"
-    subtype: Literal["session_state_changed"] = "session_state_changed"
-    state: Literal["idle", "running", "requires_action"] | str
+    type: ClassVar[Literal["system"]] = "system"
+    subtype: ClassVar[Literal["session_state_changed"]] = "session_state_changed"
+    state: Open[Literal["idle", "running", "requires_action"]]
     sdk_host_only: bool | None = None
 
 
@@ -101,13 +94,13 @@ class PreservedMessages(WireModel):
     """The messages that a compaction kept, one by one."""
 
     anchor_uuid: str = ""
-    uuids: list[str] = Field(default_factory=list)
+    uuids: list[str] = field(default_factory=list)
 
 
 class CompactMetadata(WireModel):
     """What a compaction did."""
 
-    trigger: Literal["manual", "auto"] | str
+    trigger: Open[Literal["manual", "auto"]]
     pre_tokens: Number = 0
     post_tokens: Number | None = None
     duration_ms: Number | None = None
@@ -118,10 +111,8 @@ class CompactMetadata(WireModel):
 class CompactBoundaryMessage(MessageModel):
     """What came before was replaced by a summary."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"type": "system", "subtype": "compact_boundary"}
-
-    type: Literal["system"] = "system"
-    subtype: Literal["compact_boundary"] = "compact_boundary"
+    type: ClassVar[Literal["system"]] = "system"
+    subtype: ClassVar[Literal["compact_boundary"]] = "compact_boundary"
     compact_metadata: CompactMetadata
     logical_parent_uuid: str | None = None
 
@@ -139,10 +130,8 @@ class NoResponse(WireModel):
 class APIRetryMessage(MessageModel):
     """A request to the API failed and is tried again."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"type": "system", "subtype": "api_retry"}
-
-    type: Literal["system"] = "system"
-    subtype: Literal["api_retry"] = "api_retry"
+    type: ClassVar[Literal["system"]] = "system"
+    subtype: ClassVar[Literal["api_retry"]] = "api_retry"
     attempt: Number
     max_retries: Number = 0
     retry_delay_ms: Number = 0
@@ -155,10 +144,8 @@ class APIRetryMessage(MessageModel):
 class ThinkingTokensMessage(AnswerModel):
     """How much the model has thought so far, as an estimate."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"type": "system", "subtype": "thinking_tokens"}
-
-    type: Literal["system"] = "system"
-    subtype: Literal["thinking_tokens"] = "thinking_tokens"
+    type: ClassVar[Literal["system"]] = "system"
+    subtype: ClassVar[Literal["thinking_tokens"]] = "thinking_tokens"
     estimated_tokens: Number = 0
     estimated_tokens_delta: Number = 0
 
@@ -166,10 +153,8 @@ class ThinkingTokensMessage(AnswerModel):
 class ModelRefusalNoFallbackMessage(MessageModel):
     """The model refused, and no other one answers instead."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"type": "system", "subtype": "model_refusal_no_fallback"}
-
-    type: Literal["system"] = "system"
-    subtype: Literal["model_refusal_no_fallback"] = "model_refusal_no_fallback"
+    type: ClassVar[Literal["system"]] = "system"
+    subtype: ClassVar[Literal["model_refusal_no_fallback"]] = "model_refusal_no_fallback"
     original_model: str = ""
     request_id: str | None = None
     api_refusal_category: str | None = None
@@ -185,7 +170,7 @@ class PromptSubmitOutcome(WireModel):
     """What a hook did to a prompt."""
 
     kind: (
-        Literal["blocked_by_hook", "stopped_by_hook", "dropped_by_hook", "not_passed_on", "no_verdict"] | str | None
+        Open[Literal["blocked_by_hook", "stopped_by_hook", "dropped_by_hook", "not_passed_on", "no_verdict"]] | None
     ) = None
     no_verdict_kind: str | None = None
     prompt_kept: bool | None = None
@@ -195,12 +180,10 @@ class PromptSubmitOutcome(WireModel):
 class InformationalMessage(MessageModel):
     """Something that the user should read."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"type": "system", "subtype": "informational"}
-
-    type: Literal["system"] = "system"
-    subtype: Literal["informational"] = "informational"
+    type: ClassVar[Literal["system"]] = "system"
+    subtype: ClassVar[Literal["informational"]] = "informational"
     content: str = ""
-    level: Literal["info", "notice", "suggestion", "warning"] | str
+    level: Open[Literal["info", "notice", "suggestion", "warning"]]
     tool_use_id: str | None = None
     prevent_continuation: bool | None = None
     tag: str | None = None
@@ -214,10 +197,8 @@ class InformationalMessage(MessageModel):
 class PermissionDeniedMessage(MessageModel):
     """A tool call was refused without asking you. The result's `permission_denials` has the last word."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"type": "system", "subtype": "permission_denied"}
-
-    type: Literal["system"] = "system"
-    subtype: Literal["permission_denied"] = "permission_denied"
+    type: ClassVar[Literal["system"]] = "system"
+    subtype: ClassVar[Literal["permission_denied"]] = "permission_denied"
     tool_name: str = ""
     tool_use_id: str
     agent_id: str | None = None

@@ -14,13 +14,12 @@ Rules of the wire that readers of these messages need:
   the earlier.
 """
 
-from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, ClassVar, Final, Literal, TypeAlias
+from typing import ClassVar, Final, Literal, TypeAlias
 
-from claude_agent_py.wire.base import CamelModel, JSONObject, MessageModel, Number, WireModel
+from claude_agent_py.wire.base import CamelModel, JSONObject, MessageModel, Number, Open, WireModel
 
-TaskType: TypeAlias = (
+TaskType: TypeAlias = Open[
     Literal[
         "local_bash",
         "local_agent",
@@ -35,8 +34,7 @@ TaskType: TypeAlias = (
         "local_memory_import",
         "post_turn_memory",
     ]
-    | str
-)
+]
 """What kind of work a task is. Subagents are `local_agent`, shells (and most monitors) `local_bash`."""
 
 CHILD_AGENT: Final = "child_agent"
@@ -114,10 +112,8 @@ class HandbackReport(WireModel):
 class TaskStartedMessage(MessageModel):
     """A task began, or a task that was over began a new run."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"type": "system", "subtype": "task_started"}
-
-    type: Literal["system"] = "system"
-    subtype: Literal["task_started"] = "task_started"
+    type: ClassVar[Literal["system"]] = "system"
+    subtype: ClassVar[Literal["task_started"]] = "task_started"
     task_id: str
     run_id: str | None = None
     tool_use_id: str | None = None
@@ -145,10 +141,8 @@ class TaskStartedMessage(MessageModel):
 class TaskProgressMessage(MessageModel):
     """A running task did something. It may come before or after the message that it describes."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"type": "system", "subtype": "task_progress"}
-
-    type: Literal["system"] = "system"
-    subtype: Literal["task_progress"] = "task_progress"
+    type: ClassVar[Literal["system"]] = "system"
+    subtype: ClassVar[Literal["task_progress"]] = "task_progress"
     task_id: str
     run_id: str | None = None
     tool_use_id: str | None = None
@@ -166,7 +160,7 @@ class TaskProgressMessage(MessageModel):
 class TaskPatch(WireModel):
     """The fields of a task that changed."""
 
-    status: Literal["pending", "running", "completed", "failed", "killed", "paused"] | str | None = None
+    status: Open[Literal["pending", "running", "completed", "failed", "killed", "paused"]] | None = None
     """The wire's own word; `task_status` translates it."""
     description: str | None = None
     end_time: Number | None = None
@@ -184,10 +178,8 @@ class TaskPatch(WireModel):
 class TaskUpdatedMessage(MessageModel):
     """Some fields of a task changed: merge the patch into what you know of the task."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"type": "system", "subtype": "task_updated"}
-
-    type: Literal["system"] = "system"
-    subtype: Literal["task_updated"] = "task_updated"
+    type: ClassVar[Literal["system"]] = "system"
+    subtype: ClassVar[Literal["task_updated"]] = "task_updated"
     task_id: str
     run_id: str | None = None
     patch: TaskPatch
@@ -196,17 +188,15 @@ class TaskUpdatedMessage(MessageModel):
 class TaskNotificationMessage(MessageModel):
     """A run of a task is over."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"type": "system", "subtype": "task_notification"}
-
-    type: Literal["system"] = "system"
-    subtype: Literal["task_notification"] = "task_notification"
+    type: ClassVar[Literal["system"]] = "system"
+    subtype: ClassVar[Literal["task_notification"]] = "task_notification"
     task_id: str
     run_id: str | None = None
     """Absent for a task that an earlier process of the session left behind."""
     tool_use_id: str | None = None
-    status: Literal["completed", "failed", "stopped"] | str
+    status: Open[Literal["completed", "failed", "stopped"]]
     """The wire's own word; `task_status` translates it."""
-    reason: Literal["worker_restart"] | str | None = None
+    reason: Open[Literal["worker_restart"]] | None = None
     """Only when the end was neither ordinary completion nor failure nor a stop."""
     output_file: str = ""
     """Path of the output; empty when there is none."""
@@ -217,7 +207,7 @@ class TaskNotificationMessage(MessageModel):
     """Files that a completed `mcp_task` returned by reference."""
     summary_is_report: bool | None = None
     """Whether `summary` is the subagent's own report."""
-    handback: Literal["send", "flagged", "withheld"] | str | None = None
+    handback: Open[Literal["send", "flagged", "withheld"]] | None = None
     """How the report of a subagent with the hand-back tool reached the one that launched it."""
     handback_report: HandbackReport | None = None
     """To be shown instead of `summary`."""
@@ -258,10 +248,8 @@ class BackgroundTasksChangedMessage(MessageModel):
     start-up, so begin with none.
     """
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"type": "system", "subtype": "background_tasks_changed"}
-
-    type: Literal["system"] = "system"
-    subtype: Literal["background_tasks_changed"] = "background_tasks_changed"
+    type: ClassVar[Literal["system"]] = "system"
+    subtype: ClassVar[Literal["background_tasks_changed"]] = "background_tasks_changed"
     tasks: list[BackgroundTask]
 
 

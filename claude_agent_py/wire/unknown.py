@@ -41,7 +41,7 @@ class UnknownMessage:
 class MalformedFrame:
     """A line that is no frame, or a frame of a known type with wrong fields."""
 
-    line: bytes | str
+    line: bytes
     """The line as it came, or the head of one that was too long to keep."""
     error: str
     """What is wrong, and where: for example `message.content.0.text: Field required`."""

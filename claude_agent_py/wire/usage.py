@@ -9,13 +9,13 @@ the session: read the latest, never sum them.
 
 from typing import Literal, TypeAlias
 
-from pydantic import Field
+from msgspec import field
 
-from claude_agent_py.wire.base import CamelModel, JSONObject, Number, WireModel
+from claude_agent_py.wire.base import CamelModel, JSONObject, Number, Open, WireModel
 
-FastModeState: TypeAlias = Literal["off", "cooldown", "on"] | str
-RateLimitStatus: TypeAlias = Literal["allowed", "allowed_warning", "rejected"] | str
-RateLimitType: TypeAlias = (
+FastModeState: TypeAlias = Open[Literal["off", "cooldown", "on"]]
+RateLimitStatus: TypeAlias = Open[Literal["allowed", "allowed_warning", "rejected"]]
+RateLimitType: TypeAlias = Open[
     Literal[
         "five_hour",
         "seven_day",
@@ -24,8 +24,7 @@ RateLimitType: TypeAlias = (
         "seven_day_overage_included",
         "overage",
     ]
-    | str
-)
+]
 
 
 class CacheCreation(WireModel):
@@ -82,19 +81,19 @@ class ModelUsage(CamelModel):
     thinking_tokens: Number | None = None
     cache_read_input_tokens: Number = 0
     cache_creation_input_tokens: Number = 0
-    cache_creation_ephemeral_5m_input_tokens: Number | None = Field(
-        default=None, alias="cacheCreationEphemeral5mInputTokens"
+    cache_creation_ephemeral_5m_input_tokens: Number | None = field(
+        default=None, name="cacheCreationEphemeral5mInputTokens"
     )
-    cache_creation_ephemeral_1h_input_tokens: Number | None = Field(
-        default=None, alias="cacheCreationEphemeral1hInputTokens"
+    cache_creation_ephemeral_1h_input_tokens: Number | None = field(
+        default=None, name="cacheCreationEphemeral1hInputTokens"
     )
     web_search_requests: Number = 0
-    cost_usd: Number = Field(default=0, alias="costUSD")
+    cost_usd: Number = field(default=0, name="costUSD")
     context_window: Number = 0
     max_output_tokens: Number = 0
     canonical_model: str | None = None
     provider: str | None = None
-    cost_basis: Literal["list", "managed", "unknown"] | str | None = None
+    cost_basis: Open[Literal["list", "managed", "unknown"]] | None = None
 
 
 class SubagentRequests(WireModel):
@@ -153,8 +152,8 @@ class RateLimitInfo(CamelModel):
     is_using_overage: bool | None = None
     overage_in_use: bool | None = None
     overage_enabled: bool | None = None
-    limit_scope: Literal["service", "channel", "group_pool"] | str | None = None
-    error_code: Literal["credits_required"] | str | None = None
+    limit_scope: Open[Literal["service", "channel", "group_pool"]] | None = None
+    error_code: Open[Literal["credits_required"]] | None = None
     can_user_purchase_credits: bool | None = None
     has_chargeable_saved_payment_method: bool | None = None
 
@@ -169,7 +168,7 @@ class PermissionDenial(WireModel):
 
     tool_name: str
     tool_use_id: str = ""
-    tool_input: JSONObject = Field(default_factory=dict)
+    tool_input: JSONObject = field(default_factory=dict)
 
 
 class DeferredToolUse(WireModel):
@@ -177,4 +176,4 @@ class DeferredToolUse(WireModel):
 
     id: str
     name: str
-    input: JSONObject = Field(default_factory=dict)
+    input: JSONObject = field(default_factory=dict)

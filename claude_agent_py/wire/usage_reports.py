@@ -5,9 +5,9 @@ Owns what `usage` leaves out: no message has to have one, so it is loaded when t
 
 from typing import Literal
 
-from pydantic import Field
+from msgspec import field
 
-from claude_agent_py.wire.base import JSONObject, Number, WireModel
+from claude_agent_py.wire.base import JSONObject, Number, Open, WireModel
 from claude_agent_py.wire.usage import ModelUsage
 
 
@@ -16,14 +16,14 @@ class ContextCategory(WireModel):
 
     name: str
     tokens: Number = 0
-    kind: Literal["used", "free", "buffer", "deferred"] | str | None = None
+    kind: Open[Literal["used", "free", "buffer", "deferred"]] | None = None
 
 
 class ContextOverLimit(WireModel):
     """By how much the context is too large."""
 
     tokens_over: Number = 0
-    kind: Literal["hard_limit", "compaction_window"] | str | None = None
+    kind: Open[Literal["hard_limit", "compaction_window"]] | None = None
 
 
 class ContextMCPTool(WireModel):
@@ -68,10 +68,10 @@ class ContextUsage(WireModel):
     percentage: Number = 0
     """0 to 100."""
     over_limit: ContextOverLimit | None = None
-    categories: list[ContextCategory] = Field(default_factory=list)
-    mcp_tools: list[ContextMCPTool] = Field(default_factory=list)
-    memory_files: list[ContextMemoryFile] = Field(default_factory=list)
-    agents: list[ContextAgent] = Field(default_factory=list)
+    categories: list[ContextCategory] = field(default_factory=list)
+    mcp_tools: list[ContextMCPTool] = field(default_factory=list)
+    memory_files: list[ContextMemoryFile] = field(default_factory=list)
+    agents: list[ContextAgent] = field(default_factory=list)
     skills: list[ContextSkill] | None = None
 
 
@@ -83,7 +83,7 @@ class SessionUsage(WireModel):
     total_duration_ms: Number = 0
     total_lines_added: Number = 0
     total_lines_removed: Number = 0
-    model_usage: dict[str, ModelUsage] = Field(default_factory=dict)
+    model_usage: dict[str, ModelUsage] = field(default_factory=dict)
 
 
 class UsageLimit(WireModel):

@@ -27,6 +27,7 @@ from claude_agent_py.permissions import (
 )
 from claude_agent_py.permissions.commands import plain_words
 from claude_agent_py.wire.asks import CanUseToolRequest
+from claude_agent_py.wire.fitting import fit
 from claude_agent_py.wire.tools import BUILTIN_TOOL_NAMES
 
 pytestmark = pytest.mark.anyio
@@ -388,7 +389,9 @@ async def test_what_a_rule_of_the_user_wants_asked_is_not_approved(tmp_path: Pat
     ]
     for policy, tool, data in calls:
         assert await opinion(policy, tool, data) == Allow()
-        wire = CanUseToolRequest.model_validate({"tool_name": tool, "input": data, "tool_use_id": "t", **why})
+        wire = fit(
+            CanUseToolRequest, {"subtype": "can_use_tool", "tool_name": tool, "input": data, "tool_use_id": "t", **why}
+        )[0]
         answer: Any = policy(PermissionRequest(wire), PermissionContext(request_id="r"))
         assert (await answer if hasattr(answer, "__await__") else answer) is None
 

@@ -237,14 +237,14 @@ def test_a_subagent_speaks_to_the_run_that_started_it_also_in_anothers_turn() ->
     assert scene.texts(second) == ["from main"]
 
 
-def test_a_message_that_names_its_task_in_a_field_of_a_newer_cli_goes_to_the_tasks_run() -> None:
+def test_a_new_message_that_names_a_task_goes_to_the_tasks_run() -> None:
     scene = Scene()
     first = scene.ask("a", until="idle")
     scene.cli(started("a"), init("a"), agent("t"), result("started", "a"))
     second = scene.ask("b")
-    scene.cli(started("b"), init("b"), frames.system("status", status="requesting", task_id="t"))
+    scene.cli(started("b"), init("b"), frames.system("from_the_future", task_id="t"))
     assert scene.last_runs == (first,)
-    scene.cli(frames.system("status", status="requesting", task_id=7))
+    scene.cli(frames.system("from_the_future", task_id=7))
     assert scene.last_runs == (second,)
 
 

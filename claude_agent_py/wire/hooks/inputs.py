@@ -7,10 +7,11 @@ fields. The twin is `outputs`, what a hook may answer.
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
-from pydantic import BaseModel, Field, ValidationError
+from msgspec import field
 
 from claude_agent_py.wire.asks import MCPServerProvenance
-from claude_agent_py.wire.base import Number, TaggedModel, WireModel
+from claude_agent_py.wire.base import FrameModel, Number, Open, WireModel, keep_source
+from claude_agent_py.wire.fitting import Misfit, fit
 from claude_agent_py.wire.permissions import PermissionUpdate
 from claude_agent_py.wire.tools.registry import typed_input, typed_output
 
@@ -45,11 +46,12 @@ class SessionCronSummary(WireModel):
     prompt: str = ""
 
 
-class HookInput(TaggedModel):
+class HookInput(FrameModel):
     """What every hook is told."""
 
-    hook_event_name: Any = ""
-    """The name of the event; the models of the events say which."""
+    hook_event_name: ClassVar[str]
+    """The name of the event."""
+
     session_id: str = ""
     transcript_path: str = ""
     cwd: str = ""
@@ -63,9 +65,12 @@ class HookInput(TaggedModel):
 
 
 class UnknownHookInput(HookInput):
-    """An event, or a shape of one, that this version does not know. Its other fields are in `model_extra`."""
+    """An event, or a shape of one, that this version does not know. All its fields are in `raw`."""
 
-    hook_event_name: str = ""
+    @property
+    def hook_event_name(self) -> str:  # type: ignore[override]
+        """The name of the event."""
+        return str(self.raw.get("hook_event_name", ""))
 
 
 class _ToolHookInput(HookInput):
@@ -75,7 +80,7 @@ class _ToolHookInput(HookInput):
     mcp_server: MCPServerProvenance | None = None
     """Which MCP server it belongs to. Trust its `source`: the name of a configured server is anyone's text."""
 
-    def typed_input(self) -> BaseModel | Any:
+    def typed_input(self) -> WireModel | Any:
         """Give the tool's input as its model (`BashInput`, ...); as it is where there is none that it fits."""
         return typed_input(self.tool_name, self.tool_input)
 
@@ -83,16 +88,14 @@ class _ToolHookInput(HookInput):
 class PreToolUseInput(_ToolHookInput):
     """A tool is about to run."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"hook_event_name": "PreToolUse"}
-    hook_event_name: Literal["PreToolUse"] = "PreToolUse"
+    hook_event_name: ClassVar[Literal["PreToolUse"]] = "PreToolUse"
     tool_use_id: str = ""
 
 
 class PostToolUseInput(_ToolHookInput):
     """A tool has succeeded."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"hook_event_name": "PostToolUse"}
-    hook_event_name: Literal["PostToolUse"] = "PostToolUse"
+    hook_event_name: ClassVar[Literal["PostToolUse"]] = "PostToolUse"
     tool_use_id: str = ""
     tool_response: Any = None
     """The tool's output, structured; `typed_output()` gives it typed."""
@@ -106,8 +109,7 @@ class PostToolUseInput(_ToolHookInput):
 class PostToolUseFailureInput(_ToolHookInput):
     """A tool has failed."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"hook_event_name": "PostToolUseFailure"}
-    hook_event_name: Literal["PostToolUseFailure"] = "PostToolUseFailure"
+    hook_event_name: ClassVar[Literal["PostToolUseFailure"]] = "PostToolUseFailure"
     tool_use_id: str = ""
     error: str = ""
     is_interrupt: bool | None = None
@@ -123,7 +125,7 @@ class PostToolBatchToolCall(WireModel):
     tool_response: Any = None
     """What the model sees of the output: text, mostly."""
 
-    def typed_input(self) -> BaseModel | Any:
+    def typed_input(self) -> WireModel | Any:
         """Give the tool's input as its model; as it is where there is none that it fits."""
         return typed_input(self.tool_name, self.tool_input)
 
@@ -131,24 +133,21 @@ class PostToolBatchToolCall(WireModel):
 class PostToolBatchInput(HookInput):
     """All tool calls of one message are over."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"hook_event_name": "PostToolBatch"}
-    hook_event_name: Literal["PostToolBatch"] = "PostToolBatch"
-    tool_calls: list[PostToolBatchToolCall] = Field(default_factory=list)
+    hook_event_name: ClassVar[Literal["PostToolBatch"]] = "PostToolBatch"
+    tool_calls: list[PostToolBatchToolCall] = field(default_factory=list)
 
 
 class PermissionRequestInput(_ToolHookInput):
     """A permission prompt is due."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"hook_event_name": "PermissionRequest"}
-    hook_event_name: Literal["PermissionRequest"] = "PermissionRequest"
+    hook_event_name: ClassVar[Literal["PermissionRequest"]] = "PermissionRequest"
     permission_suggestions: list[PermissionUpdate] | None = None
 
 
 class PermissionDeniedInput(_ToolHookInput):
     """The classifier has denied a call."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"hook_event_name": "PermissionDenied"}
-    hook_event_name: Literal["PermissionDenied"] = "PermissionDenied"
+    hook_event_name: ClassVar[Literal["PermissionDenied"]] = "PermissionDenied"
     tool_use_id: str = ""
     reason: str = ""
 
@@ -156,8 +155,7 @@ class PermissionDeniedInput(_ToolHookInput):
 class NotificationInput(HookInput):
     """The user would be notified."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"hook_event_name": "Notification"}
-    hook_event_name: Literal["Notification"] = "Notification"
+    hook_event_name: ClassVar[Literal["Notification"]] = "Notification"
     message: str
     title: str | None = None
     notification_type: str = ""
@@ -166,19 +164,17 @@ class NotificationInput(HookInput):
 class UserPromptSubmitInput(HookInput):
     """A prompt is about to be sent."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"hook_event_name": "UserPromptSubmit"}
-    hook_event_name: Literal["UserPromptSubmit"] = "UserPromptSubmit"
+    hook_event_name: ClassVar[Literal["UserPromptSubmit"]] = "UserPromptSubmit"
     prompt: str
-    source: Literal["user", "sdk", "system", "loop_wakeup", "schedule_wakeup", "poll_event"] | str | None = None
+    source: Open[Literal["user", "sdk", "system", "loop_wakeup", "schedule_wakeup", "poll_event"]] | None = None
     session_title: str | None = None
 
 
 class UserPromptExpansionInput(HookInput):
     """A slash command or an MCP prompt is about to become a prompt."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"hook_event_name": "UserPromptExpansion"}
-    hook_event_name: Literal["UserPromptExpansion"] = "UserPromptExpansion"
-    expansion_type: Literal["slash_command", "mcp_prompt"] | str = ""
+    hook_event_name: ClassVar[Literal["UserPromptExpansion"]] = "UserPromptExpansion"
+    expansion_type: Open[Literal["slash_command", "mcp_prompt"]] = ""
     command_name: str
     command_args: str = ""
     command_source: str | None = None
@@ -188,9 +184,8 @@ class UserPromptExpansionInput(HookInput):
 class SessionStartInput(HookInput):
     """A session has begun."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"hook_event_name": "SessionStart"}
-    hook_event_name: Literal["SessionStart"] = "SessionStart"
-    source: Literal["startup", "resume", "clear", "compact", "fork"] | str
+    hook_event_name: ClassVar[Literal["SessionStart"]] = "SessionStart"
+    source: Open[Literal["startup", "resume", "clear", "compact", "fork"]]
     model: str | None = None
     session_title: str | None = None
     seconds_since_last_response: Number | None = None
@@ -202,24 +197,21 @@ class SessionStartInput(HookInput):
 class SessionEndInput(HookInput):
     """A session is over."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"hook_event_name": "SessionEnd"}
-    hook_event_name: Literal["SessionEnd"] = "SessionEnd"
-    reason: Literal["clear", "resume", "logout", "prompt_input_exit", "other"] | str
+    hook_event_name: ClassVar[Literal["SessionEnd"]] = "SessionEnd"
+    reason: Open[Literal["clear", "resume", "logout", "prompt_input_exit", "other"]]
 
 
 class SetupInput(HookInput):
     """A project is being prepared."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"hook_event_name": "Setup"}
-    hook_event_name: Literal["Setup"] = "Setup"
-    trigger: Literal["init", "maintenance"] | str
+    hook_event_name: ClassVar[Literal["Setup"]] = "Setup"
+    trigger: Open[Literal["init", "maintenance"]]
 
 
 class StopInput(HookInput):
     """The main agent would stop."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"hook_event_name": "Stop"}
-    hook_event_name: Literal["Stop"] = "Stop"
+    hook_event_name: ClassVar[Literal["Stop"]] = "Stop"
     stop_hook_active: bool = False
     """Whether it goes on only because a hook blocked it before: stop blocking then, in most cases."""
     last_assistant_message: str | None = None
@@ -230,8 +222,7 @@ class StopInput(HookInput):
 class StopFailureInput(HookInput):
     """The main agent stopped because the API failed."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"hook_event_name": "StopFailure"}
-    hook_event_name: Literal["StopFailure"] = "StopFailure"
+    hook_event_name: ClassVar[Literal["StopFailure"]] = "StopFailure"
     error: str
     error_details: str | None = None
     last_assistant_message: str | None = None
@@ -240,8 +231,7 @@ class StopFailureInput(HookInput):
 class SubagentStartInput(HookInput):
     """A subagent has begun. `agent_id` is the id of its task."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"hook_event_name": "SubagentStart"}
-    hook_event_name: Literal["SubagentStart"] = "SubagentStart"
+    hook_event_name: ClassVar[Literal["SubagentStart"]] = "SubagentStart"
     agent_id: str  # pyright: ignore[reportIncompatibleVariableOverride, reportGeneralTypeIssues] - always there
     agent_type: str = ""  # pyright: ignore[reportIncompatibleVariableOverride] - always there
 
@@ -249,8 +239,7 @@ class SubagentStartInput(HookInput):
 class SubagentStopInput(HookInput):
     """A subagent would stop. `agent_id` is the id of its task."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"hook_event_name": "SubagentStop"}
-    hook_event_name: Literal["SubagentStop"] = "SubagentStop"
+    hook_event_name: ClassVar[Literal["SubagentStop"]] = "SubagentStop"
     agent_id: str  # pyright: ignore[reportIncompatibleVariableOverride, reportGeneralTypeIssues] - always there
     agent_type: str = ""  # pyright: ignore[reportIncompatibleVariableOverride] - always there
     """Empty for the CLI's own helpers, during compaction for example."""
@@ -265,18 +254,16 @@ class SubagentStopInput(HookInput):
 class PreCompactInput(HookInput):
     """The conversation is about to be compacted."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"hook_event_name": "PreCompact"}
-    hook_event_name: Literal["PreCompact"] = "PreCompact"
-    trigger: Literal["manual", "auto"] | str
+    hook_event_name: ClassVar[Literal["PreCompact"]] = "PreCompact"
+    trigger: Open[Literal["manual", "auto"]]
     custom_instructions: str | None = None
 
 
 class PostCompactInput(HookInput):
     """The conversation was compacted."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"hook_event_name": "PostCompact"}
-    hook_event_name: Literal["PostCompact"] = "PostCompact"
-    trigger: Literal["manual", "auto"] | str
+    hook_event_name: ClassVar[Literal["PostCompact"]] = "PostCompact"
+    trigger: Open[Literal["manual", "auto"]]
     compact_summary: str = ""
 
 
@@ -285,34 +272,31 @@ class _ModelSwitchInput(HookInput):
     to_model: str
     requested_model: str | None = None
     """What was asked for: an alias, an id, or None for the default."""
-    source: Literal["command", "picker", "sdk", "auto", "resume"] | str = ""
+    source: Open[Literal["command", "picker", "sdk", "auto", "resume"]] = ""
     context_tokens: int = 0
     """How many tokens the next request sends again."""
     prompt_cache_warm: bool = False
-    cache_ttl: Literal["5m", "1h"] | str = ""
+    cache_ttl: Open[Literal["5m", "1h"]] = ""
     estimated_cache_write_usd: Number = 0
-    pricing: Literal["configured", "catalog", "default"] | str = ""
+    pricing: Open[Literal["configured", "catalog", "default"]] = ""
 
 
 class PreModelSwitchInput(_ModelSwitchInput):
     """Another model is about to be used."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"hook_event_name": "PreModelSwitch"}
-    hook_event_name: Literal["PreModelSwitch"] = "PreModelSwitch"
+    hook_event_name: ClassVar[Literal["PreModelSwitch"]] = "PreModelSwitch"
 
 
 class PostModelSwitchInput(_ModelSwitchInput):
     """Another model is used."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"hook_event_name": "PostModelSwitch"}
-    hook_event_name: Literal["PostModelSwitch"] = "PostModelSwitch"
+    hook_event_name: ClassVar[Literal["PostModelSwitch"]] = "PostModelSwitch"
 
 
 class TeammateIdleInput(HookInput):
     """A member of an agent team has nothing to do."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"hook_event_name": "TeammateIdle"}
-    hook_event_name: Literal["TeammateIdle"] = "TeammateIdle"
+    hook_event_name: ClassVar[Literal["TeammateIdle"]] = "TeammateIdle"
     teammate_name: str
     team_name: str | None = None
     """Deprecated."""
@@ -331,25 +315,22 @@ class _ListItemInput(HookInput):
 class TaskCreatedInput(_ListItemInput):
     """An item is about to be added to the to-do list."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"hook_event_name": "TaskCreated"}
-    hook_event_name: Literal["TaskCreated"] = "TaskCreated"
+    hook_event_name: ClassVar[Literal["TaskCreated"]] = "TaskCreated"
 
 
 class TaskCompletedInput(_ListItemInput):
     """An item of the to-do list is done."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"hook_event_name": "TaskCompleted"}
-    hook_event_name: Literal["TaskCompleted"] = "TaskCompleted"
+    hook_event_name: ClassVar[Literal["TaskCompleted"]] = "TaskCompleted"
 
 
 class ElicitationInput(HookInput):
     """An MCP server asks something."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"hook_event_name": "Elicitation"}
-    hook_event_name: Literal["Elicitation"] = "Elicitation"
+    hook_event_name: ClassVar[Literal["Elicitation"]] = "Elicitation"
     mcp_server_name: str
     message: str = ""
-    mode: Literal["form", "url"] | str | None = None
+    mode: Open[Literal["form", "url"]] | None = None
     url: str | None = None
     elicitation_id: str | None = None
     requested_schema: dict[str, Any] | None = None
@@ -358,32 +339,29 @@ class ElicitationInput(HookInput):
 class ElicitationResultInput(HookInput):
     """The answer to an MCP server is known."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"hook_event_name": "ElicitationResult"}
-    hook_event_name: Literal["ElicitationResult"] = "ElicitationResult"
+    hook_event_name: ClassVar[Literal["ElicitationResult"]] = "ElicitationResult"
     mcp_server_name: str
-    action: Literal["accept", "decline", "cancel"] | str
+    action: Open[Literal["accept", "decline", "cancel"]]
     content: dict[str, Any] | None = None
-    mode: Literal["form", "url"] | str | None = None
+    mode: Open[Literal["form", "url"]] | None = None
     elicitation_id: str | None = None
 
 
 class ConfigChangeInput(HookInput):
     """A settings file has changed."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"hook_event_name": "ConfigChange"}
-    hook_event_name: Literal["ConfigChange"] = "ConfigChange"
-    source: Literal["user_settings", "project_settings", "local_settings", "policy_settings", "skills"] | str
+    hook_event_name: ClassVar[Literal["ConfigChange"]] = "ConfigChange"
+    source: Open[Literal["user_settings", "project_settings", "local_settings", "policy_settings", "skills"]]
     file_path: str | None = None
 
 
 class InstructionsLoadedInput(HookInput):
     """A CLAUDE.md was read."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"hook_event_name": "InstructionsLoaded"}
-    hook_event_name: Literal["InstructionsLoaded"] = "InstructionsLoaded"
+    hook_event_name: ClassVar[Literal["InstructionsLoaded"]] = "InstructionsLoaded"
     file_path: str
-    memory_type: Literal["User", "Project", "Local", "Managed"] | str = ""
-    load_reason: Literal["session_start", "nested_traversal", "path_glob_match", "include", "compact"] | str = ""
+    memory_type: Open[Literal["User", "Project", "Local", "Managed"]] = ""
+    load_reason: Open[Literal["session_start", "nested_traversal", "path_glob_match", "include", "compact"]] = ""
     globs: list[str] | None = None
     trigger_file_path: str | None = None
     parent_file_path: str | None = None
@@ -392,24 +370,21 @@ class InstructionsLoadedInput(HookInput):
 class WorktreeCreateInput(HookInput):
     """A worktree is to be created, by the hook."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"hook_event_name": "WorktreeCreate"}
-    hook_event_name: Literal["WorktreeCreate"] = "WorktreeCreate"
+    hook_event_name: ClassVar[Literal["WorktreeCreate"]] = "WorktreeCreate"
     name: str
 
 
 class WorktreeRemoveInput(HookInput):
     """A worktree is to be removed, by the hook."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"hook_event_name": "WorktreeRemove"}
-    hook_event_name: Literal["WorktreeRemove"] = "WorktreeRemove"
+    hook_event_name: ClassVar[Literal["WorktreeRemove"]] = "WorktreeRemove"
     worktree_path: str
 
 
 class CwdChangedInput(HookInput):
     """The working directory has changed."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"hook_event_name": "CwdChanged"}
-    hook_event_name: Literal["CwdChanged"] = "CwdChanged"
+    hook_event_name: ClassVar[Literal["CwdChanged"]] = "CwdChanged"
     old_cwd: str = ""
     new_cwd: str
 
@@ -417,26 +392,23 @@ class CwdChangedInput(HookInput):
 class FileChangedInput(HookInput):
     """A watched file has changed."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"hook_event_name": "FileChanged"}
-    hook_event_name: Literal["FileChanged"] = "FileChanged"
+    hook_event_name: ClassVar[Literal["FileChanged"]] = "FileChanged"
     file_path: str
-    event: Literal["change", "add", "unlink"] | str = "change"
+    event: Open[Literal["change", "add", "unlink"]] = "change"
 
 
 class DirectoryAddedInput(HookInput):
     """A working directory was added."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"hook_event_name": "DirectoryAdded"}
-    hook_event_name: Literal["DirectoryAdded"] = "DirectoryAdded"
+    hook_event_name: ClassVar[Literal["DirectoryAdded"]] = "DirectoryAdded"
     directory: str
-    source: Literal["slash_command", "register_repo_root"] | str = ""
+    source: Open[Literal["slash_command", "register_repo_root"]] = ""
 
 
 class MessageDisplayInput(HookInput):
     """A piece of an answer's text is complete."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"hook_event_name": "MessageDisplay"}
-    hook_event_name: Literal["MessageDisplay"] = "MessageDisplay"
+    hook_event_name: ClassVar[Literal["MessageDisplay"]] = "MessageDisplay"
     turn_id: str = ""
     message_id: str = ""
     index: int = 0
@@ -480,21 +452,20 @@ _ALL: tuple[type[HookInput], ...] = (
     MessageDisplayInput,
 )
 
-HOOK_INPUTS: Mapping[str, type[HookInput]] = {str(model.TAGS["hook_event_name"]): model for model in _ALL}
+HOOK_INPUTS: Mapping[str, type[HookInput]] = {model.hook_event_name: model for model in _ALL}
 """The input model of each event."""
 
 
-def parse_hook_input(data: Mapping[str, Any]) -> HookInput:
-    """Give the typed input of a hook. Never fails: what fits no model becomes an `UnknownHookInput`."""
+def parse_hook_input(data: dict[str, Any]) -> HookInput:
+    """Return the typed input of a hook. What fits no model becomes an `UnknownHookInput`."""
     model = HOOK_INPUTS.get(str(data.get("hook_event_name")), UnknownHookInput)
+    hook_input: HookInput
     try:
-        return model.model_validate(data)
-    except ValidationError:
-        return _unknown(data)
-
-
-def _unknown(data: Mapping[str, Any]) -> UnknownHookInput:
-    try:
-        return UnknownHookInput.model_validate(data)
-    except ValidationError:  # a common field has another type: keep it all the same
-        return UnknownHookInput.model_construct(_fields_set=set(data), **data)
+        hook_input, _ = fit(model, data)
+    except (Misfit, RecursionError):
+        hook_input = UnknownHookInput()
+        for name in UnknownHookInput.__struct_fields__:  # a common field has another type: keep it all the same
+            if name in data:
+                keep_source(hook_input, name, data[name])
+    keep_source(hook_input, "_source", data)
+    return hook_input

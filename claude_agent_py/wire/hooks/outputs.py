@@ -7,21 +7,26 @@ The twin is `inputs`.
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
-from claude_agent_py.wire.base import JSONObject, Number, dump
+from claude_agent_py.wire.base import JSONObject, Number, WireModel, dump
 from claude_agent_py.wire.hooks.events import HOOK_EVENT_FACTS
 from claude_agent_py.wire.permissions import PermissionUpdate
 
 
 def _plain(value: Any) -> Any:
-    return dump(value) if isinstance(value, BaseModel) else value
+    if isinstance(value, WireModel):
+        return dump(value)
+    return value.model_dump(mode="json", by_alias=True, exclude_unset=True) if isinstance(value, BaseModel) else value
 
 
-ToolInputValue: TypeAlias = Annotated[dict[str, Any] | BaseModel | None, BeforeValidator(_plain)]
+if TYPE_CHECKING:
+    ToolInputValue: TypeAlias = Mapping[str, Any] | WireModel | BaseModel | None
+else:
+    ToolInputValue = Annotated[dict[str, Any] | None, BeforeValidator(_plain)]
 """A tool's input: a dict, or its model (which becomes a dict)."""
 
 

@@ -4,24 +4,23 @@ Owns the shapes only. What becomes of an agent afterwards arrives as task messag
 schemas of CLI 2.1.328; the fields that only older or newer versions have are optional.
 """
 
-from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, TypeAlias
 
-from pydantic import Field
+from msgspec import field
 
-from claude_agent_py.wire.base import CamelModel, Number, TaggedModel, WireModel
+from claude_agent_py.wire.base import CamelModel, FrameModel, Number, Open, WireModel
 
-Effort: TypeAlias = Literal["low", "medium", "high", "xhigh", "max"] | str
+Effort: TypeAlias = Open[Literal["low", "medium", "high", "xhigh", "max"]]
 
 
-class TaskInput(WireModel):
+class TaskInput(FrameModel):
     """Start a subagent. The tool is called `Agent` since CLI 2.1; `Task` is its old name, and still accepted."""
 
     description: str
     """What the agent is for, in three to five words."""
     prompt: str
     subagent_type: str | None = None
-    model: Literal["sonnet", "opus", "haiku", "fable"] | str | None = None
+    model: Open[Literal["sonnet", "opus", "haiku", "fable"]] | None = None
     effort: Effort | None = None
     run_in_background: bool | None = None
     """Absent means yes, unless the agent's definition says otherwise: only an explicit False waits for the agent."""
@@ -35,7 +34,7 @@ class TaskInput(WireModel):
     """Deprecated, ignored."""
     mode: str | None = None
     """Deprecated, ignored: a subagent has the permission mode of its parent."""
-    isolation: Literal["worktree", "remote"] | str | None = None
+    isolation: Open[Literal["worktree", "remote"]] | None = None
 
 
 AgentInput = TaskInput
@@ -44,7 +43,7 @@ AgentInput = TaskInput
 class AgentContentBlock(WireModel):
     """A piece of text that an agent handed back."""
 
-    type: Literal["text"] | str = "text"
+    type: Open[Literal["text"]] = "text"
     text: str = ""
     citations: list[Any] | None = None
 
@@ -74,15 +73,13 @@ class AgentToolStats(CamelModel):
     frame_count: int | None = None
 
 
-class AgentCompletedOutput(CamelModel, TaggedModel):
+class AgentCompletedOutput(FrameModel, rename="camel"):
     """A foreground agent is done."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"status": "completed"}
-
-    status: Literal["completed"] = "completed"
+    status: ClassVar[Literal["completed"]] = "completed"
     agent_id: str
     agent_type: str | None = None
-    content: list[AgentContentBlock] = Field(default_factory=list)
+    content: list[AgentContentBlock] = field(default_factory=list)
     """What the agent handed back. The first block may be a note of the CLI: see `report`."""
     prompt: str = ""
     resolved_model: str | None = None
@@ -103,12 +100,10 @@ class AgentCompletedOutput(CamelModel, TaggedModel):
         return self.content[-1].text if self.content else ""
 
 
-class AgentAsyncLaunchedOutput(CamelModel, TaggedModel):
+class AgentAsyncLaunchedOutput(FrameModel, rename="camel"):
     """An agent was started in the background, or moved there."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"status": "async_launched"}
-
-    status: Literal["async_launched"] = "async_launched"
+    status: ClassVar[Literal["async_launched"]] = "async_launched"
     is_async: bool | None = None
     agent_id: str
     """Also the id of its task."""
@@ -121,12 +116,10 @@ class AgentAsyncLaunchedOutput(CamelModel, TaggedModel):
     can_continue_agent: bool | None = None
 
 
-class AgentRemoteLaunchedOutput(CamelModel, TaggedModel):
+class AgentRemoteLaunchedOutput(FrameModel, rename="camel"):
     """An agent was started in the cloud."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"status": "remote_launched"}
-
-    status: Literal["remote_launched"] = "remote_launched"
+    status: ClassVar[Literal["remote_launched"]] = "remote_launched"
     task_id: str
     session_url: str = ""
     description: str = ""
@@ -137,7 +130,7 @@ class AgentRemoteLaunchedOutput(CamelModel, TaggedModel):
 AgentOutput: TypeAlias = AgentCompletedOutput | AgentAsyncLaunchedOutput | AgentRemoteLaunchedOutput
 
 
-class WorkflowInput(CamelModel):
+class WorkflowInput(FrameModel, rename="camel"):
     """Run a script that orchestrates agents."""
 
     script: str | None = None
@@ -151,12 +144,12 @@ class WorkflowInput(CamelModel):
     resume_from_run_id: str | None = None
 
 
-class WorkflowOutput(CamelModel):
+class WorkflowOutput(FrameModel, rename="camel"):
     """A workflow was started; it is a task of its own."""
 
-    status: Literal["async_launched", "remote_launched"] | str
+    status: Open[Literal["async_launched", "remote_launched"]]
     task_id: str
-    task_type: Literal["local_workflow", "remote_agent"] | str | None = None
+    task_type: Open[Literal["local_workflow", "remote_agent"]] | None = None
     workflow_name: str | None = None
     run_id: str | None = None
     summary: str | None = None
@@ -167,7 +160,7 @@ class WorkflowOutput(CamelModel):
     error: str | None = None
 
 
-class SendMessageInput(WireModel):
+class SendMessageInput(FrameModel):
     """Send a message to an agent. One that is finished is resumed by it, under the id it had."""
 
     to: str
@@ -185,7 +178,7 @@ class AgentPin(WireModel):
     ref: str | None = None
 
 
-class SendMessageOutput(CamelModel):
+class SendMessageOutput(FrameModel, rename="camel"):
     """Whether the message was taken. `success` says nothing of the agent's having read it."""
 
     success: bool
@@ -196,7 +189,7 @@ class SendMessageOutput(CamelModel):
     pin: AgentPin | None = None
 
 
-class ListAgentsInput(WireModel):
+class ListAgentsInput(FrameModel):
     """List who can be sent a message."""
 
     channel: str | None = None
@@ -204,20 +197,20 @@ class ListAgentsInput(WireModel):
     cursor: str | None = None
 
 
-class ListAgentsOutput(WireModel):
+class ListAgentsOutput(FrameModel):
     """The listing as text, and the same in sections."""
 
     listing: str
-    sections: list[dict[str, Any]] = Field(default_factory=list)
-    notes: list[Any] = Field(default_factory=list)
+    sections: list[dict[str, Any]] = field(default_factory=list)
+    notes: list[Any] = field(default_factory=list)
 
 
-class SkillInput(WireModel):
+class SkillInput(FrameModel):
     """Load a skill."""
 
     skill: str
     args: str | None = None
 
 
-class SubagentHandbackInput(WireModel):
-    """What a subagent hands back to its parent. The CLI does not declare its fields: all are in `model_extra`."""
+class SubagentHandbackInput(FrameModel):
+    """What a subagent hands back to its parent. The CLI does not declare its fields: all are in `raw`."""

@@ -6,12 +6,12 @@ are in `background`.
 
 from typing import Any, Literal
 
-from pydantic import Field
+from msgspec import field
 
-from claude_agent_py.wire.base import CamelModel, Number, WireModel
+from claude_agent_py.wire.base import FrameModel, Number, Open, WireModel
 
 
-class BashInput(WireModel):
+class BashInput(FrameModel):
     """Run a shell command."""
 
     command: str
@@ -20,16 +20,14 @@ class BashInput(WireModel):
     1 800 000 and at most 7 200 000."""
     description: str | None = None
     run_in_background: bool | None = None
-    dangerously_disable_sandbox: bool | None = Field(
-        default=None, validation_alias="dangerouslyDisableSandbox", serialization_alias="dangerouslyDisableSandbox"
-    )
+    dangerously_disable_sandbox: bool | None = field(default=None, name="dangerouslyDisableSandbox")
 
 
 class GitCommit(WireModel):
     """A commit that a command made."""
 
     sha: str
-    kind: Literal["committed", "amended", "cherry-picked"] | str
+    kind: Open[Literal["committed", "amended", "cherry-picked"]]
     branch: str | None = None
 
 
@@ -43,7 +41,7 @@ class GitBranchChange(WireModel):
     """A merge or a rebase that a command did."""
 
     ref: str
-    action: Literal["merged", "rebased"] | str
+    action: Open[Literal["merged", "rebased"]]
 
 
 class GitPullRequest(WireModel):
@@ -51,7 +49,7 @@ class GitPullRequest(WireModel):
 
     number: int
     url: str | None = None
-    action: (
+    action: Open[
         Literal[
             "created",
             "edited",
@@ -64,8 +62,7 @@ class GitPullRequest(WireModel):
             "auto-merge-enabled",
             "auto-merge-disabled",
         ]
-        | str
-    )
+    ]
 
 
 class GitOperation(WireModel):
@@ -77,7 +74,7 @@ class GitOperation(WireModel):
     pr: GitPullRequest | None = None
 
 
-class BashOutput(CamelModel):
+class BashOutput(FrameModel, rename="camel"):
     """What a command printed, or where it runs now."""
 
     stdout: str

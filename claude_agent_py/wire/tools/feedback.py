@@ -2,9 +2,9 @@
 
 from typing import Any, Literal
 
-from pydantic import Field
+from msgspec import field
 
-from claude_agent_py.wire.base import CamelModel, WireModel
+from claude_agent_py.wire.base import FrameModel, Open, WireModel
 from claude_agent_py.wire.tools.agent import Effort
 
 
@@ -18,30 +18,30 @@ class Finding(WireModel):
     """Counted from 1."""
     short_summary: str | None = None
     category: str | None = None
-    severity: Literal["important", "pre_existing", "nit"] | str | None = None
-    verdict: Literal["CONFIRMED", "PLAUSIBLE"] | str | None = None
-    outcome: Literal["fixed", "skipped", "no_change_needed"] | str | None = None
+    severity: Open[Literal["important", "pre_existing", "nit"]] | None = None
+    verdict: Open[Literal["CONFIRMED", "PLAUSIBLE"]] | None = None
+    outcome: Open[Literal["fixed", "skipped", "no_change_needed"]] | None = None
 
 
-class ReportFindingsInput(WireModel):
+class ReportFindingsInput(FrameModel):
     """Report the findings of a review, the most severe first; at most 32."""
 
     findings: list[Finding]
     level: Effort | None = None
 
 
-class ReportFindingsOutput(WireModel):
+class ReportFindingsOutput(FrameModel):
     """The findings as they were taken."""
 
     count: int
-    findings: list[Finding] = Field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
     level: Effort | None = None
 
 
-class SendFeedbackInput(WireModel):
+class SendFeedbackInput(FrameModel):
     """Send feedback to the makers of the CLI."""
 
-    type: Literal["bug", "idea", "missing_capability"] | str
+    type: Open[Literal["bug", "idea", "missing_capability"]]
     title: str
     details: str
     area: str | None = None
@@ -49,7 +49,7 @@ class SendFeedbackInput(WireModel):
     task_category: str | None = None
 
 
-class SendFeedbackOutput(WireModel):
+class SendFeedbackOutput(FrameModel):
     """Whether it was sent."""
 
     success: bool
@@ -60,54 +60,54 @@ class SkillProposal(WireModel):
     """A skill that the model would add or improve."""
 
     name: str
-    kind: Literal["new", "improvement"] | str
+    kind: Open[Literal["new", "improvement"]]
     description: str
     target: str | None = None
     evidence: list[str] | None = None
     edits: list[dict[str, Any]] | None = None
-    skill_md: str | None = Field(default=None, validation_alias="skillMd", serialization_alias="skillMd")
+    skill_md: str | None = field(default=None, name="skillMd")
 
 
-class ProposeSkillsInput(WireModel):
+class ProposeSkillsInput(FrameModel):
     """Propose one to three skills."""
 
     proposals: list[SkillProposal]
 
 
-class ProposeSkillsOutput(CamelModel):
+class ProposeSkillsOutput(FrameModel, rename="camel"):
     """How many were proposed."""
 
     proposal_count: int
 
 
-class ShowOnboardingRolePickerInput(WireModel):
+class ShowOnboardingRolePickerInput(FrameModel):
     """Ask the user for a role."""
 
 
-class ShowOnboardingRolePickerOutput(WireModel):
+class ShowOnboardingRolePickerOutput(FrameModel):
     """The role chosen."""
 
     role: str | None = None
     dismissed: bool | None = None
 
 
-class OfferChromeSetupInput(WireModel):
+class OfferChromeSetupInput(FrameModel):
     """Offer to connect the browser."""
 
     reason: str | None = None
 
 
-class OfferChromeSetupOutput(WireModel):
+class OfferChromeSetupOutput(FrameModel):
     """What came of the offer."""
 
-    outcome: Literal["connected", "not_now", "no_attempt_yet"] | str
+    outcome: Open[Literal["connected", "not_now", "no_attempt_yet"]]
 
 
-class ShareOnboardingGuideInput(WireModel):
-    """Share the guide for new users. The CLI does not declare all its fields: the others are in `model_extra`."""
+class ShareOnboardingGuideInput(FrameModel):
+    """Share the guide for new users. The CLI does not declare all its fields: the others are in `raw`."""
 
     mode: str | None = None
 
 
-class EndConversationInput(WireModel):
+class EndConversationInput(FrameModel):
     """End the conversation."""

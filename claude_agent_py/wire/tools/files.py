@@ -3,15 +3,14 @@
 Paths are absolute, as the CLI asks of the model.
 """
 
-from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, TypeAlias
 
-from pydantic import Field
+from msgspec import field
 
-from claude_agent_py.wire.base import CamelModel, TaggedModel, WireModel
+from claude_agent_py.wire.base import CamelModel, FrameModel, Open, WireModel
 
 
-class FileReadInput(WireModel):
+class FileReadInput(FrameModel):
     """Read a file (tool `Read`)."""
 
     file_path: str
@@ -86,44 +85,39 @@ class PDFParts(CamelModel):
     output_dir: str = ""
 
 
-class FileReadTextOutput(CamelModel, TaggedModel):
+class FileReadTextOutput(FrameModel, rename="camel"):
     """`Read` of a text file."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"type": "text"}
-    type: Literal["text"] = "text"
+    type: ClassVar[Literal["text"]] = "text"
     file: TextFile
     artifact_read: ArtifactRead | None = None
 
 
-class FileReadImageOutput(TaggedModel):
+class FileReadImageOutput(FrameModel):
     """`Read` of an image."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"type": "image"}
-    type: Literal["image"] = "image"
+    type: ClassVar[Literal["image"]] = "image"
     file: ImageFile
 
 
-class FileReadNotebookOutput(TaggedModel):
+class FileReadNotebookOutput(FrameModel):
     """`Read` of a notebook."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"type": "notebook"}
-    type: Literal["notebook"] = "notebook"
+    type: ClassVar[Literal["notebook"]] = "notebook"
     file: NotebookFile
 
 
-class FileReadPDFOutput(TaggedModel):
+class FileReadPDFOutput(FrameModel):
     """`Read` of a whole PDF."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"type": "pdf"}
-    type: Literal["pdf"] = "pdf"
+    type: ClassVar[Literal["pdf"]] = "pdf"
     file: PDFFile
 
 
-class FileReadPartsOutput(CamelModel, TaggedModel):
+class FileReadPartsOutput(FrameModel, rename="camel"):
     """`Read` of some pages of a PDF."""
 
-    TAGS: ClassVar[Mapping[str, Any]] = {"type": "parts"}
-    type: Literal["parts"] = "parts"
+    type: ClassVar[Literal["parts"]] = "parts"
     file: PDFParts
     first_page: int | None = None
     pages: list[dict[str, Any]] | None = None
@@ -149,7 +143,7 @@ class GitDiff(WireModel):
     """What git says of the change."""
 
     filename: str
-    status: Literal["modified", "added"] | str
+    status: Open[Literal["modified", "added"]]
     additions: int = 0
     deletions: int = 0
     changes: int = 0
@@ -157,27 +151,27 @@ class GitDiff(WireModel):
     repository: str | None = None
 
 
-class FileWriteInput(WireModel):
+class FileWriteInput(FrameModel):
     """Write a whole file (tool `Write`)."""
 
     file_path: str
     content: str
 
 
-class FileWriteOutput(CamelModel):
+class FileWriteOutput(FrameModel, rename="camel"):
     """The file was written."""
 
-    type: Literal["create", "update"] | str
+    type: Open[Literal["create", "update"]]
     file_path: str
     content: str
-    structured_patch: list[PatchHunk] = Field(default_factory=list)
+    structured_patch: list[PatchHunk] = field(default_factory=list)
     original_file: str | None = None
     git_diff: GitDiff | None = None
     user_modified: bool | None = None
     staged: bool | None = None
 
 
-class FileEditInput(WireModel):
+class FileEditInput(FrameModel):
     """Replace text in a file (tool `Edit`)."""
 
     file_path: str
@@ -186,38 +180,38 @@ class FileEditInput(WireModel):
     replace_all: bool | None = None
 
 
-class FileEditOutput(CamelModel):
+class FileEditOutput(FrameModel, rename="camel"):
     """The text was replaced."""
 
     file_path: str
     old_string: str
     new_string: str
     original_file: str | None = None
-    structured_patch: list[PatchHunk] = Field(default_factory=list)
+    structured_patch: list[PatchHunk] = field(default_factory=list)
     user_modified: bool = False
     replace_all: bool = False
     git_diff: GitDiff | None = None
     staged: bool | None = None
 
 
-class NotebookEditInput(WireModel):
+class NotebookEditInput(FrameModel):
     """Change a cell of a notebook."""
 
     notebook_path: str
     new_source: str
     cell_id: str | None = None
     """With `insert`: the cell after which the new one goes; none means at the beginning."""
-    cell_type: Literal["code", "markdown"] | str | None = None
-    edit_mode: Literal["replace", "insert", "delete"] | str | None = None
+    cell_type: Open[Literal["code", "markdown"]] | None = None
+    edit_mode: Open[Literal["replace", "insert", "delete"]] | None = None
 
 
-class NotebookEditOutput(WireModel):
+class NotebookEditOutput(FrameModel):
     """The cell was changed, or `error` says why not."""
 
     new_source: str
     old_source: str | None = None
     cell_id: str | None = None
-    cell_type: Literal["code", "markdown"] | str
+    cell_type: Open[Literal["code", "markdown"]]
     language: str = ""
     edit_mode: str = ""
     error: str | None = None

@@ -2,15 +2,15 @@
 
 from typing import Any, Literal
 
-from pydantic import Field
+from msgspec import field
 
-from claude_agent_py.wire.base import WireModel
+from claude_agent_py.wire.base import FrameModel, Open
 
 
-class ProjectsInput(WireModel):
+class ProjectsInput(FrameModel):
     """Use the project of the session."""
 
-    method: (
+    method: Open[
         Literal[
             "project_info",
             "project_read",
@@ -20,8 +20,7 @@ class ProjectsInput(WireModel):
             "project_memory_list",
             "project_memory_read",
         ]
-        | str
-    )
+    ]
     path: str | None = None
     content: str | None = None
     local_path: str | None = None
@@ -30,8 +29,8 @@ class ProjectsInput(WireModel):
     n: int | None = None
 
 
-class ProjectsOutput(WireModel):
-    """The answer. `method` says which of the other fields are there; those not named here are in `model_extra`."""
+class ProjectsOutput(FrameModel):
+    """The answer. `method` says which of the other fields are there; those not named here are in `raw`."""
 
     method: str
     notice: str | None = None
@@ -50,16 +49,16 @@ class ProjectsOutput(WireModel):
     truncated: bool | None = None
 
 
-class ClaudeDesignInput(WireModel):
+class ClaudeDesignInput(FrameModel):
     """Use the design tool."""
 
     operation: str
     arguments: dict[str, Any]
 
 
-class ClaudeDesignOutput(WireModel):
+class ClaudeDesignOutput(FrameModel):
     """What the design tool gave."""
 
     operation: str
-    content: list[dict[str, Any]] = Field(default_factory=list)
-    is_error: bool | None = Field(default=None, validation_alias="isError", serialization_alias="isError")
+    content: list[dict[str, Any]] = field(default_factory=list)
+    is_error: bool | None = field(default=None, name="isError")

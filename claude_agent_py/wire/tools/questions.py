@@ -5,9 +5,9 @@ The answers go in the input: the host is asked for permission, and allows the ca
 
 from typing import Any, Literal
 
-from pydantic import Field
+from msgspec import field
 
-from claude_agent_py.wire.base import CamelModel, Number, WireModel
+from claude_agent_py.wire.base import CamelModel, FrameModel, Number, Open, WireModel
 
 
 class QuestionOption(WireModel):
@@ -25,7 +25,7 @@ class Question(CamelModel):
     question: str
     header: str = ""
     """A short label, at most twelve characters."""
-    options: list[QuestionOption] = Field(default_factory=list)
+    options: list[QuestionOption] = field(default_factory=list)
     multi_select: bool = False
 
 
@@ -34,10 +34,10 @@ class QuestionAnnotation(WireModel):
 
     preview: str | None = None
     notes: str | None = None
-    unanswered: Literal["skipped", "replied_in_chat", "dismissed"] | str | None = None
+    unanswered: Open[Literal["skipped", "replied_in_chat", "dismissed"]] | None = None
 
 
-class AskUserQuestionInput(WireModel):
+class AskUserQuestionInput(FrameModel):
     """The questions, and, once they were answered, the answers by the text of their question."""
 
     questions: list[Question]
@@ -46,14 +46,12 @@ class AskUserQuestionInput(WireModel):
     metadata: dict[str, Any] | None = None
 
 
-class AskUserQuestionOutput(WireModel):
+class AskUserQuestionOutput(FrameModel):
     """The questions with their answers. Several labels for one question are joined by commas."""
 
     questions: list[Question]
-    answers: dict[str, str] = Field(default_factory=dict)
+    answers: dict[str, str] = field(default_factory=dict)
     response: str | None = None
     """Free text in place of answers."""
     annotations: dict[str, QuestionAnnotation] | None = None
-    afk_timeout_ms: Number | None = Field(
-        default=None, validation_alias="afkTimeoutMs", serialization_alias="afkTimeoutMs"
-    )
+    afk_timeout_ms: Number | None = field(default=None, name="afkTimeoutMs")

@@ -5,12 +5,15 @@ of a tool's data. Both are views: they never fail. An unknown tool, or data of a
 CLI, an error text in place of a result), comes back as it is. A model's module is imported on first use.
 """
 
-import functools
+import contextlib
 import importlib
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from types import UnionType
+from typing import Any, NamedTuple, get_args
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+import msgspec
+
+from claude_agent_py.wire.base import FrameModel, WireModel, keep_source
 
 BUILTIN_TOOL_NAMES: tuple[str, ...] = (
     "Agent",
@@ -157,42 +160,36 @@ _TABLE: Mapping[str, _Models] = {
 
 
 def canonical_name(name: str) -> str:
-    """Give today's name of a tool: the name itself, or what a legacy name stands for."""
+    """Return today's name of a tool: the name itself, or what a legacy name stands for."""
     return LEGACY_TOOL_NAME_ALIASES.get(name, name)
 
 
 def has_models(name: str) -> bool:
-    """Tell whether a tool, by today's or a legacy name, is one whose input is known here."""
+    """Return whether a tool, by today's or a legacy name, is one whose input is known here."""
     return canonical_name(name) in _TABLE
 
 
-def typed_input(name: str, data: dict[str, Any]) -> BaseModel | dict[str, Any]:
-    """Give the typed input of a call of the tool `name`; the data itself where there is no model that it fits."""
-    models = _TABLE.get(canonical_name(name))
-    if models is None:
-        return data
-    value = _fit(models.module, models.input, data)
-    return value if isinstance(value, BaseModel) else data
+def typed_input(name: str, data: dict[str, Any]) -> WireModel | dict[str, Any]:
+    """Return the input of a call of the tool `name` as its model, or the data itself where it fits none."""
+    tool = _TABLE.get(canonical_name(name))
+    return data if tool is None else _fit(tool.module, tool.input, data)
 
 
 def typed_output(name: str, data: Any) -> Any:
-    """Give the typed output of the tool `name` (`tool_use_result`, or the `tool_response` of a hook).
+    """Return the output of the tool `name` (`tool_use_result`, or the `tool_response` of a hook) as its model.
 
-    The data itself where there is no model that it fits: in particular the text that stands for a failed call.
+    It is the data itself where it fits none: in particular the text that stands for a failed call.
     """
-    models = _TABLE.get(canonical_name(name))
-    if models is None or models.output is None:
-        return data
-    return _fit(models.module, models.output, data)
+    tool = _TABLE.get(canonical_name(name))
+    return data if tool is None or tool.output is None else _fit(tool.module, tool.output, data)
 
 
 def _fit(module: str, model: str, data: Any) -> Any:
-    try:
-        return _adapter(module, model).validate_python(data, strict=True)
-    except (ValidationError, RecursionError):
-        return data
-
-
-@functools.cache
-def _adapter(module: str, model: str) -> TypeAdapter[Any]:
-    return TypeAdapter(getattr(importlib.import_module(f"{__package__}.{module}"), model))
+    kind = getattr(importlib.import_module(f"{__package__}.{module}"), model)
+    for member in get_args(kind) if isinstance(kind, UnionType) else (kind,):
+        with contextlib.suppress(msgspec.ValidationError, RecursionError):
+            value = msgspec.convert(data, member)
+            if isinstance(value, FrameModel):
+                keep_source(value, "_source", data)
+            return value
+    return data

@@ -2,19 +2,19 @@
 
 from typing import Literal
 
-from pydantic import Field
+from msgspec import field
 
-from claude_agent_py.wire.base import CamelModel, Number, WireModel
+from claude_agent_py.wire.base import FrameModel, Number, Open
 
 
-class GlobInput(WireModel):
+class GlobInput(FrameModel):
     """Find files by name."""
 
     pattern: str
     path: str | None = None
 
 
-class GlobOutput(CamelModel):
+class GlobOutput(FrameModel, rename="camel"):
     """The files found."""
 
     filenames: list[str]
@@ -26,20 +26,20 @@ class GlobOutput(CamelModel):
     timed_out: bool | None = None
 
 
-class GrepInput(WireModel):
+class GrepInput(FrameModel):
     """Search in the contents of files, with ripgrep."""
 
     pattern: str
     path: str | None = None
     glob: str | None = None
-    output_mode: Literal["content", "files_with_matches", "count"] | str | None = None
-    before: int | None = Field(default=None, validation_alias="-B", serialization_alias="-B")
-    after: int | None = Field(default=None, validation_alias="-A", serialization_alias="-A")
-    around: int | None = Field(default=None, validation_alias="-C", serialization_alias="-C")
+    output_mode: Open[Literal["content", "files_with_matches", "count"]] | None = None
+    before: int | None = field(default=None, name="-B")
+    after: int | None = field(default=None, name="-A")
+    around: int | None = field(default=None, name="-C")
     context: int | None = None
-    line_numbers: bool | None = Field(default=None, validation_alias="-n", serialization_alias="-n")
-    ignore_case: bool | None = Field(default=None, validation_alias="-i", serialization_alias="-i")
-    only_matching: bool | None = Field(default=None, validation_alias="-o", serialization_alias="-o")
+    line_numbers: bool | None = field(default=None, name="-n")
+    ignore_case: bool | None = field(default=None, name="-i")
+    only_matching: bool | None = field(default=None, name="-o")
     type: str | None = None
     head_limit: int | None = None
     """0 means no limit; by default 250."""
@@ -47,12 +47,12 @@ class GrepInput(WireModel):
     multiline: bool | None = None
 
 
-class GrepOutput(CamelModel):
+class GrepOutput(FrameModel, rename="camel"):
     """What was found: lines, files or counts, as `mode` says."""
 
-    mode: Literal["content", "files_with_matches", "count"] | str | None = None
+    mode: Open[Literal["content", "files_with_matches", "count"]] | None = None
     num_files: int = 0
-    filenames: list[str] = Field(default_factory=list)
+    filenames: list[str] = field(default_factory=list)
     content: str | None = None
     num_lines: int | None = None
     num_matches: int | None = None
@@ -63,10 +63,10 @@ class GrepOutput(CamelModel):
     timed_out: bool | None = None
 
 
-class LSPInput(CamelModel):
+class LSPInput(FrameModel, rename="camel"):
     """Ask a language server."""
 
-    operation: (
+    operation: Open[
         Literal[
             "goToDefinition",
             "findReferences",
@@ -78,8 +78,7 @@ class LSPInput(CamelModel):
             "incomingCalls",
             "outgoingCalls",
         ]
-        | str
-    )
+    ]
     file_path: str
     line: int
     """Counted from 1, as is `character`."""
@@ -87,14 +86,14 @@ class LSPInput(CamelModel):
     query: str | None = None
 
 
-class ToolSearchInput(WireModel):
+class ToolSearchInput(FrameModel):
     """Load tools whose definitions were left out of the prompt."""
 
     query: str
     max_results: int | None = None
 
 
-class ToolSearchOutput(WireModel):
+class ToolSearchOutput(FrameModel):
     """The names of the tools found."""
 
     matches: list[str]

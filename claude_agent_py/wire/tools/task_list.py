@@ -5,14 +5,14 @@ These are items of a list, with ids "1", "2", ...; background tasks are another 
 
 from typing import Any, Literal, TypeAlias
 
-from pydantic import Field
+from msgspec import field
 
-from claude_agent_py.wire.base import CamelModel, WireModel
+from claude_agent_py.wire.base import CamelModel, FrameModel, Open, WireModel
 
-ItemStatus: TypeAlias = Literal["pending", "in_progress", "completed"] | str
+ItemStatus: TypeAlias = Open[Literal["pending", "in_progress", "completed"]]
 
 
-class TaskCreateInput(CamelModel):
+class TaskCreateInput(FrameModel, rename="camel"):
     """Add an item."""
 
     subject: str
@@ -29,13 +29,13 @@ class CreatedItem(WireModel):
     description: str | None = None
 
 
-class TaskCreateOutput(WireModel):
+class TaskCreateOutput(FrameModel):
     """The item was added."""
 
     task: CreatedItem
 
 
-class TaskGetInput(CamelModel):
+class TaskGetInput(FrameModel, rename="camel"):
     """Look at an item."""
 
     task_id: str
@@ -48,30 +48,30 @@ class TaskListItem(CamelModel):
     subject: str = ""
     status: ItemStatus = "pending"
     owner: str | None = None
-    blocked_by: list[str] = Field(default_factory=list)
+    blocked_by: list[str] = field(default_factory=list)
 
 
 class TaskDetails(TaskListItem):
     """An item with all there is to know of it."""
 
     description: str = ""
-    blocks: list[str] = Field(default_factory=list)
+    blocks: list[str] = field(default_factory=list)
 
 
-class TaskGetOutput(WireModel):
+class TaskGetOutput(FrameModel):
     """The item, or None where there is none."""
 
     task: TaskDetails | None
 
 
-class TaskUpdateInput(CamelModel):
+class TaskUpdateInput(FrameModel, rename="camel"):
     """Change an item. The status `deleted` removes it."""
 
     task_id: str
     subject: str | None = None
     description: str | None = None
     active_form: str | None = None
-    status: Literal["pending", "in_progress", "completed", "deleted"] | str | None = None
+    status: Open[Literal["pending", "in_progress", "completed", "deleted"]] | None = None
     add_blocks: list[str] | None = None
     add_blocked_by: list[str] | None = None
     owner: str | None = None
@@ -81,25 +81,25 @@ class TaskUpdateInput(CamelModel):
 class StatusChange(WireModel):
     """From which status to which."""
 
-    from_: str = Field(validation_alias="from", serialization_alias="from")
+    from_: str = field(name="from")
     to: str
 
 
-class TaskUpdateOutput(CamelModel):
+class TaskUpdateOutput(FrameModel, rename="camel"):
     """Whether the item was changed, and in what."""
 
     success: bool
     task_id: str
-    updated_fields: list[str] = Field(default_factory=list)
+    updated_fields: list[str] = field(default_factory=list)
     error: str | None = None
     status_change: StatusChange | None = None
 
 
-class TaskListInput(WireModel):
+class TaskListInput(FrameModel):
     """List all items."""
 
 
-class TaskListOutput(WireModel):
+class TaskListOutput(FrameModel):
     """All items."""
 
     tasks: list[TaskListItem]
@@ -113,13 +113,13 @@ class TodoItem(CamelModel):
     active_form: str = ""
 
 
-class TodoWriteInput(WireModel):
+class TodoWriteInput(FrameModel):
     """Replace the older list."""
 
     todos: list[TodoItem]
 
 
-class TodoWriteOutput(CamelModel):
+class TodoWriteOutput(FrameModel, rename="camel"):
     """The older list before and after."""
 
     old_todos: list[TodoItem]
