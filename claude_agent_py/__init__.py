@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         Client as Client, current_client as current_client,
     )
     from claude_agent_py.errors import (
-        AuthenticationError as AuthenticationError, BillingError as BillingError,
+        AuthenticationError as AuthenticationError, BacklogError as BacklogError, BillingError as BillingError,
         BudgetExceededError as BudgetExceededError, CLIError as CLIError, CLIExitError as CLIExitError,
         CLIInstallError as CLIInstallError, CLINotFoundError as CLINotFoundError, CLIStartError as CLIStartError,
         CLIVersionError as CLIVersionError, ClaudeAgentError as ClaudeAgentError,
@@ -39,8 +39,10 @@ if TYPE_CHECKING:
         ModelNotFoundError as ModelNotFoundError, OptionsError as OptionsError, OverloadedError as OverloadedError,
         PromptCancelledError as PromptCancelledError, PromptTooLongError as PromptTooLongError,
         ProtocolError as ProtocolError, RateLimitedError as RateLimitedError, RefusalError as RefusalError,
-        RemoteProtocolError as RemoteProtocolError, RunError as RunError, RunTimeoutError as RunTimeoutError,
-        ServerError as ServerError, SessionError as SessionError, StructuredOutputError as StructuredOutputError,
+        RemoteProtocolError as RemoteProtocolError, RunError as RunError, RunFailed as RunFailed,
+        RunTimeoutError as RunTimeoutError, ServerError as ServerError, SessionError as SessionError,
+        SessionInUseError as SessionInUseError, SessionNotFoundError as SessionNotFoundError,
+        StructuredOutputError as StructuredOutputError,
         TaskError as TaskError, TaskNotFoundError as TaskNotFoundError, TaskOutputError as TaskOutputError,
         TaskTimeoutError as TaskTimeoutError, ToolError as ToolError, ToolInputError as ToolInputError,
         ToolTimeoutError as ToolTimeoutError,
@@ -70,17 +72,24 @@ if TYPE_CHECKING:
         Accept as Accept, Allow as Allow, Answers as Answers, Cancel as Cancel, Completed as Completed,
         Decision as Decision, Decline as Decline, Deny as Deny, Dismissed as Dismissed,
         ElicitationRequest as ElicitationRequest, Form as Form, FormError as FormError, FormField as FormField,
-        Inbox as Inbox, Interaction as Interaction, Option as Option, PendingInteractions as PendingInteractions,
+        Inbox as Inbox, Interaction as Interaction, InteractionOpened as InteractionOpened,
+        InteractionSettled as InteractionSettled, Option as Option, PendingInteractions as PendingInteractions,
         PermissionContext as PermissionContext, PermissionRequest as PermissionRequest, Plan as Plan,
         Policy as Policy, Question as Question, SQLiteInbox as SQLiteInbox, allow_tools as allow_tools, ask as ask,
         bash_commands as bash_commands, deny_tools as deny_tools, first_of as first_of, read_only as read_only,
         within as within,
+    )
+    from claude_agent_py.retrying import (
+        RetryPolicy as RetryPolicy,
     )
     from claude_agent_py.runs import (
         query as query, run as run, run_sync as run_sync,
     )
     from claude_agent_py.runtime.listeners import (
         HandlerFailed as HandlerFailed,
+    )
+    from claude_agent_py.runtime.message_types import (
+        RunMessage as RunMessage, SessionMessage as SessionMessage,
     )
     from claude_agent_py.runtime.prompts import (
         Prompt as Prompt, PromptContent as PromptContent,
@@ -315,6 +324,9 @@ _NAMES = {
     "client": """
         Client current_client
     """,
+    "retrying": """
+        RetryPolicy
+    """,
     "runs": """
         query run run_sync
     """,
@@ -332,6 +344,9 @@ _NAMES = {
     """,
     "runtime.listeners": """
         HandlerFailed
+    """,
+    "runtime.message_types": """
+        RunMessage SessionMessage
     """,
     # Options
     "options": """
@@ -384,7 +399,8 @@ _NAMES = {
     # Permissions, questions, approvals
     "permissions": """
         Accept Allow Answers Cancel Completed Decision Decline Deny Dismissed ElicitationRequest
-        Form FormError FormField Inbox Interaction Option PendingInteractions PermissionContext
+        Form FormError FormField Inbox Interaction InteractionOpened InteractionSettled Option
+        PendingInteractions PermissionContext
         PermissionRequest Plan Policy Question SQLiteInbox allow_tools ask bash_commands deny_tools
         first_of read_only within
     """,
@@ -526,14 +542,15 @@ _NAMES = {
     """,
     # Errors
     "errors": """
-        AuthenticationError BillingError BudgetExceededError CLIError CLIExitError CLIInstallError
+        AuthenticationError BacklogError BillingError BudgetExceededError CLIError CLIExitError CLIInstallError
         CLINotFoundError CLIStartError CLIVersionError ClaudeAgentError ConnectionClosedError
         ControlError ControlRejectedError ControlTimeoutError HandlerError HookStoppedError
         InterruptedRunError InvalidRequestError LocalProtocolError MCPNotReadyError
         MaxOutputTokensError MaxTurnsError ModelNotFoundError OptionsError OverloadedError
         PromptCancelledError PromptTooLongError ProtocolError RateLimitedError RefusalError
-        RemoteProtocolError RunError RunTimeoutError ServerError SessionError StructuredOutputError
-        TaskError TaskNotFoundError TaskOutputError TaskTimeoutError ToolError ToolInputError
+        RemoteProtocolError RunError RunFailed RunTimeoutError ServerError SessionError SessionInUseError
+        SessionNotFoundError StructuredOutputError TaskError TaskNotFoundError TaskOutputError
+        TaskTimeoutError ToolError ToolInputError
         ToolTimeoutError
     """,
     # Transports

@@ -1,19 +1,251 @@
-"""Calling user functions: handlers, which answer, and listeners, which are told.
+"""Calling user functions: handlers, which answer; listeners, which are told; tools, which do something.
 
-Owns the one rule that they share: an `async` function is awaited, a plain one runs in a worker thread, so that it
-blocks neither the event loop nor the pump. What an exception means is the caller's business.
+Owns how one is called (an `async` function is awaited, a plain one runs in a worker thread, so that it blocks neither
+the event loop nor the pump), its time limit, and the one place where a failure of user code becomes a `HandlerError`.
+What a failure means (deny, ignore) is the caller's business. Only the program's own cancellation and KeyboardInterrupt
+pass; whatever else user code raises stays with it.
 """
 
 import functools
 import inspect
-from collections.abc import Callable
-from typing import Any
+import logging
+import math
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final, TypeVar
+from weakref import WeakKeyDictionary
 
-from anyio import to_thread
+import anyio
+from anyio import CapacityLimiter, to_thread
+from anyio.lowlevel import RunVar
+
+from claude_agent_py.errors import HandlerError
+from claude_agent_py.event_loop import in_event_loop, is_cancelled
+from claude_agent_py.protocol.handlers import Cancellation
+
+Answer = TypeVar("Answer")
+
+Report = Callable[[HandlerError], object]
+"""Is told of a function that failed; the exception, where there is one, is the error's `__cause__`. Must not raise."""
+
+THREADS: Final = 40
+"""How many calls of one plain function may run at once in one event loop; further ones wait."""
+
+PATIENCE: Final = 1.0
+"""How long a call may wait for a thread before a warning says so, in seconds."""
+
+logger = logging.getLogger("claude_agent_py")
+
+_threads: "RunVar[WeakKeyDictionary[Callback, CapacityLimiter]]" = RunVar("claude_agent_py_threads")
+"""A limiter belongs to the event loop that it was made in; a function may be called in several."""
+
+_unlimited: "RunVar[CapacityLimiter]" = RunVar("claude_agent_py_unlimited")
+
+
+class DeadlineExpiredError(Exception):
+    """A function was not done in time; what it raised meanwhile, if anything, is the cause."""
+
+
+class Callback:
+    """A user function, made ready once to be called any number of times.
+
+    Each has threads of its own, so that one that blocks holds up no other: a listener or a tool never a guard.
+    """
+
+    __slots__ = ("__weakref__", "_running", "call", "function", "name")
+
+    def __init__(self, function: Callable[..., Any], *, name: str | None = None) -> None:
+        self.function = function
+        self.name = callback_name(function) if name is None else name
+        self.call: Callable[..., Awaitable[Any]] = function if is_async_callable(function) else self._in_thread
+        """Calls the function. Raises whatever it raises."""
+        self._running: dict[object, float] = {}
+        """When the calls began that hold a thread."""
+
+    def __repr__(self) -> str:
+        return f"<Callback {self.name}>"
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it runs in a thread."""
+        return self.call is not self.function
+
+    async def call_within(
+        self,
+        timeout: float | None,
+        cancellation: Cancellation | None,
+        args: Sequence[Any] = (),
+        keywords: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Call it, within `timeout` seconds. A plain function that is too slow runs on; its result is dropped.
+
+        Raises:
+            DeadlineExpiredError: The time was over before it was done, whatever came of it then. `cancellation` is
+                set, so that a plain function can notice.
+            BaseException: Whatever the function raised.
+        """
+        if timeout is None:
+            return await self.call(*args, **(keywords or {}))
+        value = failure = None
+        scope = anyio.CancelScope(deadline=anyio.current_time() + timeout)
+        try:
+            with scope:
+                value = await self.call(*args, **(keywords or {}))
+        except BaseException as error:
+            if is_not_the_functions(error) or not _is_late(scope):
+                raise
+            failure = error
+        if _is_late(scope):
+            if cancellation is not None:
+                cancellation.set()
+            raise DeadlineExpiredError from failure
+        return value
+
+    async def answer(
+        self,
+        *args: Any,
+        read: Callable[[Any], Answer],
+        timeout: float | None = None,
+        cancellation: Cancellation | None = None,
+    ) -> Answer:
+        """Call it, and read what it returns: there is an answer in time, or a failure.
+
+        Args:
+            args: What it is called with.
+            read: Makes the answer of the returned value, or raises ValueError where it is none.
+            timeout: In seconds; None sets no limit.
+            cancellation: Set when the time is over.
+
+        Raises:
+            HandlerError: It raised, was too slow, or returned what is no answer. The exception, where there is one, is
+                its `__cause__`. A cancellation of the caller is no failure and passes.
+        """
+        try:
+            if timeout is None:
+                value = await self.call(*args)
+            else:
+                value = await self.call_within(timeout, cancellation, args)
+        except DeadlineExpiredError as late:
+            raise HandlerError(self.name, f"it did not answer within {timeout:g} s") from late.__cause__
+        except BaseException as error:
+            raise failure_of(self.name, error) from error
+        try:
+            return read(value)
+        except Exception as error:  # ValueError, or whatever an object of the user's own raises
+            why = error if isinstance(error, ValueError) else f"reading it raised {type(error).__name__}"
+            raise HandlerError(self.name, f"what it returned is no answer: {why}") from error
+
+    async def tell(self, report: Report, *args: Any) -> None:
+        """Call it for its effect; a failure goes to `report`, with its text: no model reads it."""
+        try:
+            await self.call(*args)
+        except BaseException as error:
+            report(failure_of(self.name, error, with_text=True))
+
+    # Threads -----------------------------------------------------------------------------------------------------
+
+    async def _in_thread(self, *args: Any, **keywords: Any) -> Any:
+        """Call a plain function in a worker thread, with the context variables of the caller.
+
+        Cancelling abandons the thread: it runs to its end, and its result is dropped. A function that returns an
+        awaitable (a lambda around an async function, say) has it awaited here.
+        """
+
+        def boxed() -> list[Any]:
+            return [self.function(*args, **keywords)]  # trio refuses a bare coroutine as the result of a thread
+
+        limiter, ticket = self._limiter(), object()
+        try:
+            limiter.acquire_on_behalf_of_nowait(ticket)
+        except anyio.WouldBlock:
+            await self._wait_for_thread(limiter, ticket)
+        self._running[ticket] = time.monotonic()
+        try:
+            [value] = await to_thread.run_sync(boxed, abandon_on_cancel=True, limiter=_no_limit())
+        finally:
+            del self._running[ticket]
+            limiter.release_on_behalf_of(ticket)
+        return await value if inspect.isawaitable(value) else value
+
+    async def _wait_for_thread(self, limiter: CapacityLimiter, ticket: object) -> None:
+        with anyio.move_on_after(PATIENCE):
+            await limiter.acquire_on_behalf_of(ticket)
+            return
+        began = list(self._running.values())
+        logger.warning(
+            "%s blocks: %d calls of it are running, the longest for %.1f s; further calls wait until one ends",
+            self.name,
+            len(began),
+            time.monotonic() - min(began, default=time.monotonic()),
+        )
+        await limiter.acquire_on_behalf_of(ticket)
+
+    def _limiter(self) -> CapacityLimiter:
+        limiters = _threads.get(None)
+        if limiters is None:
+            limiters = WeakKeyDictionary()
+            _threads.set(limiters)
+        limiter = limiters.get(self)
+        if limiter is None:
+            limiter = limiters[self] = CapacityLimiter(THREADS)
+        return limiter
+
+
+def _is_late(scope: anyio.CancelScope) -> bool:
+    """Tell whether the deadline has passed, also where an async function blocked the loop, which could not notice."""
+    return scope.cancel_called or anyio.current_time() >= scope.deadline
+
+
+def _no_limit() -> CapacityLimiter:
+    limiter = _unlimited.get(None)
+    if limiter is None:
+        limiter = CapacityLimiter(math.inf)
+        _unlimited.set(limiter)
+    return limiter
+
+
+# Failures --------------------------------------------------------------------------------------------------------
+
+
+def failure_of(name: str, error: BaseException, *, with_text: bool = False) -> HandlerError:
+    """Make the error for what a user function raised, which becomes its cause; to be called where it was caught.
+
+    Without `with_text` it names the type alone: the text may hold secrets, and a model may read this.
+
+    Raises:
+        BaseException: The exception itself, where it is the program's: a cancellation, or KeyboardInterrupt.
+    """
+    if is_not_the_functions(error):
+        raise error
+    raised = f"it raised {type(error).__name__}"
+    failure = HandlerError(name, f"{raised}: {error}" if with_text else raised)
+    failure.__cause__ = error
+    return failure
+
+
+def is_not_the_functions(error: BaseException) -> bool:
+    """Tell whether what came out of a user function is the program's own: its cancellation, its KeyboardInterrupt."""
+    if isinstance(error, Exception):
+        return False
+    if isinstance(error, BaseExceptionGroup):
+        return any(is_not_the_functions(inner) for inner in error.exceptions)
+    if not in_event_loop():
+        return True  # the loop is gone, and Python closes the coroutine that it left behind
+    if isinstance(error, anyio.get_cancelled_exc_class()):
+        return is_cancelled()
+    return isinstance(error, KeyboardInterrupt)
+
+
+def log_failure(error: HandlerError) -> None:
+    """Log a failure, with its traceback."""
+    logger.error("%s", error, exc_info=error.__cause__)
+
+
+# Looking at functions --------------------------------------------------------------------------------------------
 
 
 def is_async_callable(function: Callable[..., Any]) -> bool:
-    """Tell whether calling gives an awaitable: a coroutine function, or an object whose `__call__` is one."""
+    """Tell whether calling returns an awaitable: a coroutine function, or an object whose `__call__` is one."""
     while isinstance(function, functools.partial):
         function = function.func
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
@@ -29,18 +261,12 @@ def callback_name(function: Callable[..., Any]) -> str:
     return name if isinstance(name, str) else type(function).__name__
 
 
-async def call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Call a user function and give what it returns.
-
-    A plain function runs in a worker thread, with the context variables of the caller. Cancelling abandons the thread:
-    it runs to its end, and its result is dropped. A plain function that returns an awaitable (a lambda around an async
-    function, say) has it awaited here.
-    """
-    if is_async_callable(function):
-        return await function(*args, **kwargs)
-
-    def boxed() -> list[Any]:
-        return [function(*args, **kwargs)]  # trio refuses a bare coroutine as the result of a thread
-
-    [value] = await to_thread.run_sync(boxed, abandon_on_cancel=True)
-    return await value if inspect.isawaitable(value) else value
+def takes_arguments(function: Callable[..., Any], count: int) -> bool:
+    """Tell whether a function can be called with so many positional arguments; yes where it cannot be known."""
+    try:
+        inspect.signature(function).bind(*range(count))
+    except TypeError:
+        return False
+    except ValueError:  # some functions written in C have no signature
+        return True
+    return True

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from claude_agent_py.permissions import Inbox
     from claude_agent_py.protocol.turns import Until
     from claude_agent_py.runtime.above import Above
-    from claude_agent_py.runtime.prompting import SessionMessage
+    from claude_agent_py.runtime.message_types import SessionEvent, SessionMessage
     from claude_agent_py.runtime.prompts import Prompt
     from claude_agent_py.runtime.run import Run
     from claude_agent_py.runtime.session import Session, TasksAtClose
@@ -111,6 +111,8 @@ class Client(SessionControls):
         Raises:
             OptionsError: An option cannot be put into effect.
             CLINotFoundError: There is no `claude` program.
+            SessionNotFoundError: There is no session to `resume`.
+            SessionInUseError: There is a session with this `session_id` already.
             CLIStartError: It cannot be started, ended, or did not answer within `Timeouts.connect`.
             CLIVersionError: It is too old.
             ConnectionClosedError: The client was closed, before or meanwhile.
@@ -182,7 +184,7 @@ class Client(SessionControls):
         self._session.request_close()
 
     def __del__(self) -> None:
-        if self._is_unclosed:
+        if self._is_unclosed and not self._session.connection.is_forked:
             what = repr(self._session.connection.transport)
             self._abandon()
             warnings.warn(
@@ -260,6 +262,21 @@ class Client(SessionControls):
         messages.keeps = self
         return messages
 
+    def events(self) -> AsyncIterator[SessionEvent]:
+        """Iterate all that happens in the session from now on, in order: what an interface has to show.
+
+        That is every message, as `messages()` gives them; every `TaskEvent`, after the message that caused it; and for
+        what waits in the inbox for a person (the option `interactions`) `InteractionOpened` and `InteractionSettled`.
+        Any number of iterators may be open. What waits for a reader who is slow goes to a temporary file as with
+        `messages()`; events stay in memory, and where more than 10 000 things wait, `TaskProgressed` is left out.
+
+        It ends, cancels and raises as `messages()` does, but after the events of the end: the tasks that failed with
+        it, the questions that nobody will answer. After `close(tasks="leave")` it goes on until the tasks are over.
+        """
+        events = self._session.messages(events=True)
+        events.keeps = self
+        return events
+
     # Looking -----------------------------------------------------------------------------------------------------
 
     async def control(self, subtype: str, /, *, timeout: float | None = None, **fields: Any) -> dict[str, Any]:
@@ -300,7 +317,10 @@ class Client(SessionControls):
 
     @property
     def session_id(self) -> str | None:
-        """The id of the conversation, to `resume` it later; None before the first turn. `/clear` changes it."""
+        """The id of the conversation, to `resume` it later. `/clear` changes it.
+
+        Known from the start where `session_id` or `resume` names it, else None before the first turn.
+        """
         return self._session.features.session_id
 
     @property
@@ -340,6 +360,15 @@ class Client(SessionControls):
         """The last that the CLI wrote to stderr; empty before connect."""
         connection = self._session._connection
         return "" if connection is None else connection.transport.stderr_tail
+
+    @property
+    def stderr_lines_dropped(self) -> int:
+        """How many lines of stderr `on_stderr` was not told so far.
+
+        More than 64 MiB of them waited, or the session ended before it got through them. One warning says so when it
+        has caught up, or the session has ended.
+        """
+        return self._session.features.stderr_lines_dropped
 
     @property
     def pid(self) -> int | None:

@@ -8,8 +8,8 @@ the value, which may be a secret. Knows nothing of any particular option. Its tw
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Final, Self
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -17,6 +17,40 @@ from claude_agent_py.errors import OptionsError
 
 MAX_REPR_CHARS: Final = 60
 """How much of a text a repr shows."""
+
+
+class Unshown(Mapping[str, Any]):
+    """A mapping whose repr shows no values, which may be secrets: tracebacks with variables print reprs.
+
+    No `dict`: some printers look into these whatever their repr says.
+    """
+
+    __slots__ = ("_values",)
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self._values = values
+
+    def __getitem__(self, name: str) -> Any:
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} values>"
+
+
+class _Signature:
+    """The signature of a model, which is only made together with the model, when that is first needed."""
+
+    def __get__(self, instance: object, owner: type[BaseModel]) -> Any:
+        owner.model_rebuild()
+        if "__signature__" not in vars(owner):
+            raise AttributeError("__signature__")
+        return owner.__signature__
 
 
 class ConfigModel(BaseModel):
@@ -42,8 +76,11 @@ class ConfigModel(BaseModel):
             super().__init__(**data)
         except ValidationError as error:
             problem = describe_errors(error, type(self))
+        except OptionsError as error:
+            problem = error.with_traceback(None)
         else:
             return
+        del data  # tracebacks may show the variables of their frames
         raise problem  # outside of `except`: the context would show the values
 
     # Says that this `__init__` only wraps the inherited one, so that a model inside of another is validated as a part
@@ -57,7 +94,13 @@ class ConfigModel(BaseModel):
             return super().model_validate(obj, **how)
         except ValidationError as error:
             problem = describe_errors(error, cls)
+        except OptionsError as error:
+            problem = error.with_traceback(None)
+        del obj
         raise problem
+
+    if not TYPE_CHECKING:
+        __signature__ = _Signature()
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in type(self).model_fields:
@@ -65,12 +108,17 @@ class ConfigModel(BaseModel):
         super().__setattr__(name, value)
 
     def __repr_args__(self) -> Any:
-        for name in (name for name in type(self).model_fields if name in self.model_fields_set):
-            value = getattr(self, name)
+        for name, value in self._given():
             yield (
                 name,
                 f"{value[:MAX_REPR_CHARS]}..." if isinstance(value, str) and len(value) > MAX_REPR_CHARS else value,
             )
+
+    def _given(self) -> Iterator[tuple[str, Any]]:
+        """Iterate the fields that were given, in order. There are none yet while the value is being made."""
+        given = getattr(self, "__pydantic_fields_set__", ())
+        values = self.__dict__
+        return ((name, values[name]) for name in type(self).model_fields if name in given and name in values)
 
     def replace(self, **changes: Any) -> Self:
         """Give a copy with some values changed, validated like a new one. Raises OptionsError."""

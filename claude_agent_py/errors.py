@@ -18,7 +18,9 @@
     │   ├── ControlRejectedError        the CLI answered with an error                           .error .error_code
     │   ├── MCPNotReadyError            MCP servers were not up in time (also a TimeoutError)    .servers .timeout
     │   └── ConnectionClosedError       the session is closed, or closed before the reply
-    ├── RunError                        a run that ended badly                                   .result .is_retryable
+    ├── RunFailed                       whatever ended a run without its answer                  .result .is_retryable
+    │   └── RunError, and above CLIStartError, CLIExitError, ConnectionClosedError
+    ├── RunError                        a run that ended badly (also a RunFailed)                .result .is_retryable
     │   ├── AuthenticationError   BillingError         RateLimitedError (.resets_at)   OverloadedError
     │   ├── ServerError           InvalidRequestError  ModelNotFoundError              PromptTooLongError
     │   ├── MaxTurnsError         BudgetExceededError  MaxOutputTokensError            RefusalError
@@ -32,7 +34,10 @@
     │   ├── ToolInputError              the model's arguments do not fit                         .tool .problems
     │   └── ToolTimeoutError            the tool was not done in time (also a TimeoutError)      .tool .timeout
     ├── HandlerError                    a handler of yours failed (reported, never raised)       .handler
+    ├── BacklogError                    messages waited, and there was no room for them          .reason .limit_bytes
     └── SessionError                    a session on disk                                        .session_id
+        ├── SessionNotFoundError        there is none to resume
+        └── SessionInUseError           the id of a new one is taken
 
 Attributes come first and the text is built from them; every error can be pickled. Knows nothing of the other modules
 but, for type checkers, what a `RunResult` is.
@@ -57,6 +62,19 @@ class ClaudeAgentError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restore, (type(self), self.args, self.__dict__.copy())
+
+
+class RunFailed(ClaudeAgentError):
+    """A run failed, for whatever reason: `except RunFailed` around a run catches every error that can end it.
+
+    Not below it: mistakes of the calling code (`OptionsError`) and a program that is missing or too old.
+    """
+
+    is_retryable: bool = False
+    """Whether the same prompt may succeed later without a change."""
+
+    result: "RunResult | None" = None
+    """What the run brought until then, messages included; None where it had not begun, or no run raised the error."""
 
 
 class OptionsError(ClaudeAgentError):
@@ -148,12 +166,15 @@ class _ProcessEndError(CLIError):
         super().__init__(f"{text}; its stderr ends with:\n{tail}" if tail else text)
 
 
-class CLIStartError(_ProcessEndError):
+class CLIStartError(_ProcessEndError, RunFailed):
     """The CLI could not be started, ended during start-up, or was not up in time."""
 
 
-class CLIExitError(_ProcessEndError):
+class CLIExitError(_ProcessEndError, RunFailed):
     """The CLI ended while the session was in use."""
+
+    is_retryable = True
+    """In a new process: this one is gone."""
 
 
 # The pipe --------------------------------------------------------------------------------------------------------
@@ -221,18 +242,15 @@ class MCPNotReadyError(ControlError, TimeoutError):
         super().__init__(f"MCP servers were not up within {timeout:g} s: {which}", subtype="mcp_status")
 
 
-class ConnectionClosedError(ControlError):
+class ConnectionClosedError(ControlError, RunFailed):
     """The session is not open, or closed before the answer came."""
 
 
 # Runs ------------------------------------------------------------------------------------------------------------
 
 
-class RunError(ClaudeAgentError):
+class RunError(RunFailed):
     """A run ended with an error. `result` has everything that the run brought until then."""
-
-    is_retryable: bool = False
-    """Whether the same prompt may succeed later without a change."""
 
     def __init__(self, message: str, *, result: "RunResult | None" = None) -> None:
         self.result: RunResult = result  # type: ignore[assignment] # every error that a run raises has one
@@ -240,8 +258,18 @@ class RunError(ClaudeAgentError):
         super().__init__(message)
 
 
+LOGIN_HINT = (
+    "Set ANTHROPIC_API_KEY (in the environment, or with ClientOptions(env=...)), or log in once with "
+    "`claude auth login`. Without either, `claude-agent-py demo` and claude_agent_py.testing.ScriptedModel run the CLI "
+    "offline."
+)
+
+
 class AuthenticationError(RunError):
-    """The API key or login is missing, invalid, or not allowed to do this."""
+    """The API key or login is missing, invalid, or not allowed to do this. The text says how to get one."""
+
+    def __init__(self, message: str, *, result: "RunResult | None" = None) -> None:
+        super().__init__(f"{message}. {LOGIN_HINT}", result=result)
 
 
 class BillingError(RunError):
@@ -379,7 +407,7 @@ class TaskOutputError(TaskError):
     def __init__(self, task_id: str, path: str, reason: str) -> None:
         self.path = path
         self.reason = reason
-        where = f" at {path}" if path else ""
+        where = f" at {path!r}" if path else ""
         super().__init__(f"the output of task {task_id!r}{where} cannot be read: {reason}", task_id=task_id)
 
 
@@ -412,12 +440,36 @@ class ToolTimeoutError(ToolError, TimeoutError):
 
 
 class HandlerError(ClaudeAgentError):
-    """A handler or listener of yours failed. It is logged and reported as an event, never raised by the session."""
+    """A handler or listener of yours failed. It is logged and reported as an event, not raised by the session.
+
+    Only a run whose async iterable of prompts raised what is no `Exception` raises it.
+    """
 
     def __init__(self, handler: str, reason: str) -> None:
         self.handler = handler
         self.reason = reason
         super().__init__(f"handler {handler} failed: {reason}")
+
+
+class BacklogError(ClaudeAgentError):
+    """Messages that waited for a reader were dropped: neither the disk nor memory had room for them.
+
+    It ends that reader alone, after what was kept; the session and its other readers go on.
+    """
+
+    def __init__(self, reason: str, limit_bytes: int) -> None:
+        self.reason = reason
+        """What is wrong with the temporary file, for example `No space left on device`."""
+        self.limit_bytes = limit_bytes
+        """How much may wait in memory in place of the file, in bytes (`Limits.mailbox_bytes`, at least 1 MiB)."""
+        super().__init__(
+            f"messages that waited were dropped: the temporary file cannot be used ({reason}), "
+            f"and more than {limit_bytes} bytes would have to stay in memory"
+        )
+
+    def again(self) -> "BacklogError":
+        """Make the same error, for another who is told."""
+        return BacklogError(self.reason, self.limit_bytes)
 
 
 class SessionError(ClaudeAgentError):
@@ -426,3 +478,11 @@ class SessionError(ClaudeAgentError):
     def __init__(self, message: str, *, session_id: str | None = None) -> None:
         self.session_id = session_id
         super().__init__(message)
+
+
+class SessionNotFoundError(SessionError):
+    """There is no session to resume with that id or title, in the project of `cwd` and its config folder."""
+
+
+class SessionInUseError(SessionError):
+    """The id that a new session was to have belongs to another one."""

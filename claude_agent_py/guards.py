@@ -7,9 +7,8 @@ no policy by name.
 
 from typing import TYPE_CHECKING, Any
 
-from claude_agent_py.callbacks import call, callback_name
+from claude_agent_py.callbacks import Callback, takes_arguments
 from claude_agent_py.errors import OptionsError
-from claude_agent_py.guarding import takes_arguments
 from claude_agent_py.hooks.context import HookContext
 from claude_agent_py.hooks.matcher import HookMatcher
 from claude_agent_py.permissions.decisions import NO_REASON, Allow, Deny, describe, reply_of
@@ -33,7 +32,8 @@ def guard(policy: Policy, *, timeout: float | None = None) -> HookMatcher:
     leave the call to the usual permission check: a guard approves nothing. Of an `Allow`, `updated_input` is used (the
     check follows, on the new input), `updated_permissions` is not. A policy that raises, is too slow, or answers
     something else denies. Unlike a request of `can_use_tool` this one has no `suggestions` and no `decision_reason`:
-    nobody has looked at the call yet.
+    nobody has looked at the call yet. Hooks run at the same time, so this one does not see what another one makes of
+    the input; nor does it see the files that a prompt names with `@`, which the CLI reads without a tool.
 
     Args:
         policy: `(PermissionRequest, PermissionContext) -> Allow | Deny | None`, async or plain.
@@ -44,14 +44,13 @@ def guard(policy: Policy, *, timeout: float | None = None) -> HookMatcher:
     """
     if not callable(policy):
         raise OptionsError(f"a policy is a function, not {type(policy).__name__}", option="hooks")
+    callback = Callback(policy)
     if not takes_arguments(policy, 2):
-        raise OptionsError(
-            f"{callback_name(policy)} must take two arguments: the request and the context", option="hooks"
-        )
+        raise OptionsError(f"{callback.name} must take two arguments: the request and the context", option="hooks")
 
     async def guarded(input: "PreToolUseInput", context: HookContext) -> "PreToolUseOutput | None":  # noqa: A002
         request = _request(input, context)
-        return _answer(request.wire, await call(policy, request, request.context))
+        return _answer(request.wire, await callback.call(request, request.context))
 
     return HookMatcher(None, guarded, timeout=timeout, on_failure="block")
 

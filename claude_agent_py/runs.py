@@ -15,8 +15,8 @@ import anyio
 
 from claude_agent_py.client import Client
 from claude_agent_py.errors import ConnectionClosedError
+from claude_agent_py.event_loop import in_event_loop
 from claude_agent_py.options import ClientOptions, options_or_defaults
-from claude_agent_py.runtime.detached import in_event_loop
 from claude_agent_py.runtime.prompts import Prompt, check_prompt, check_run_arguments, is_stream
 from claude_agent_py.runtime.run import InterruptReceipt, Run
 
@@ -43,7 +43,9 @@ def query(
 
     The process starts with the first message or await and is gone when the run is over, or when the run is dropped
     (a loop that is left early, say). It ends with the run, so `until` is `idle` by default: background tasks are
-    waited for, and their follow-up turns belong to the run.
+    waited for, and their follow-up turns belong to the run. **That has no limit by default**: a background shell that
+    never ends (a server, say) is waited for for ever, with a warning after a minute. `Timeouts(idle=...)` limits the
+    wait for tasks, `timeout` the whole run.
 
     A start that fails is the end of the run: whoever awaits or iterates it, then or later, gets the same error, and no
     further process is started. To try again, call `query` again. A start that was cancelled has not failed: the next
@@ -74,6 +76,8 @@ async def run(
 ) -> RunResult:
     """Run one prompt to its end and give the result; the CLI process is gone then.
 
+    By default it waits for background tasks, too, also for one that never ends: see `query`.
+
     Raises:
         RunError: The result is an error; it is attached.
         CLIError: The CLI could not be started, or ended under the run.
@@ -97,7 +101,7 @@ def run_sync(
     """Do what `run` does, from code that is not async.
 
     Works inside a running event loop, too (a notebook, say): it then runs in a thread with a loop of its own, and
-    blocks the calling one.
+    blocks the calling one. By default it waits for background tasks, too, also for one that never ends: see `query`.
     """
     return _run_anywhere(lambda: run(prompt, options, until=until, timeout=timeout, transport=transport))
 
@@ -168,6 +172,8 @@ class _OneShot:
             with anyio.CancelScope(shield=True):
                 await client.close()
             raise
+        idle = self._until == "idle"
+        client._session.advice = "the run ended before they did" if idle else 'to wait for them, run until="idle"'
         self._client = client
         return run
 
@@ -185,7 +191,9 @@ class _OneShot:
 
     async def release(self) -> None:
         if self._client is not None:
-            await self._client.close()
+            feed = None if self._run is None else await self._run._started()
+            is_left = self._options.late_tasks == "leave" and feed is not None and bool(feed.late_tasks)
+            await self._client.close(tasks="leave" if is_left else "stop")
 
     async def interrupt(self, feed: RunFeed, *, cancel_queued: bool, stop_tasks: bool) -> InterruptReceipt:
         assert self._client is not None  # noqa: S101 - a feed came from it

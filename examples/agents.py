@@ -14,13 +14,21 @@ REVIEWER = AgentDefinition(
     max_turns=20,
 )
 
+WRITER = """\
+---
+name: writer
+description: Writes release notes.
+---
+
+You write for people who use the program.
+"""
+
 
 async def main() -> None:
-    # The CLI reads agents from files; the same files can be written here (extra "agents").
-    writer = AgentDefinition(description="Writes release notes.", prompt="You write for people who use the program.")
+    # The CLI reads agents from files, too. `agents.load_agents` reads them here, `to_markdown` writes them (PyYAML).
     folder = anyio.Path(".claude/agents")
     await folder.mkdir(parents=True)
-    await folder.joinpath("writer.md").write_text(writer.to_markdown("writer"))
+    await folder.joinpath("writer.md").write_text(WRITER)
 
     options = ClientOptions(
         agents={"reviewer": REVIEWER, "Shell": Shell},

@@ -1,6 +1,4 @@
-"""What can go wrong, and a retry that knows when it helps."""
-
-import time
+"""What can go wrong, and a policy that tries again where it helps."""
 
 import anyio
 from offline import offline
@@ -11,26 +9,19 @@ from claude_agent_py import (
     CLINotFoundError,
     MaxTurnsError,
     OptionsError,
-    RateLimitedError,
-    RunError,
+    RetryPolicy,
+    RunFailed,
     RunResult,
 )
 from claude_agent_py.testing import Failure, tool_use
 
 
-async def ask_again_if_it_may_help(client: Client, prompt: str, *, attempts: int = 3) -> RunResult:
-    for attempt in range(1, attempts + 1):
-        try:
-            return await client.query(prompt)
-        except RunError as error:
-            print(f"  attempt {attempt}: {type(error).__name__}: {error}")
-            if not error.is_retryable or attempt == attempts:
-                raise
-            pause = 0.1 * 2**attempt
-            if isinstance(error, RateLimitedError) and error.resets_at is not None:
-                pause = max(pause, error.resets_at - time.time())
-            await anyio.sleep(pause)
-    raise AssertionError("unreachable")
+async def ask(client: Client, prompt: str) -> RunResult:
+    try:
+        return await client.query(prompt)
+    except RunFailed as error:  # whatever ends a run, the death of the CLI included
+        print(f"  failed: {type(error).__name__}: {error}")
+        raise
 
 
 async def main() -> None:
@@ -45,8 +36,9 @@ async def main() -> None:
     except CLINotFoundError as error:
         print("CLINotFoundError:", error.tried)
 
+    policy = RetryPolicy(attempts=3, wait=0.1, budget=60)
     async with Client(ClientOptions(env={"CLAUDE_CODE_MAX_RETRIES": "0"}, allowed_tools=["Bash"])) as client:
-        result = await ask_again_if_it_may_help(client, "Are you there?")  # overloaded at first
+        result = await policy.run(lambda: ask(client, "Are you there?"))  # overloaded at first
         print("answer:", result.text)
 
     async with Client(ClientOptions(max_turns=1, allowed_tools=["Bash"])) as client:

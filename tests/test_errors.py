@@ -25,6 +25,7 @@ SAMPLES: list[errors.ClaudeAgentError] = [
     errors.MaxTurnsError("too many turns"),
     errors.TaskNotFoundError("a1"),
     errors.TaskTimeoutError("a1", 0.5),
+    errors.BacklogError("No space left on device", 1024),
     errors.TaskOutputError("a1", "/tmp/x", "is a directory"),
     errors.ToolError("no such city"),
     errors.ToolInputError("search", [("limit", "is required")]),

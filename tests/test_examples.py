@@ -44,11 +44,17 @@ PRINTED: dict[str, list[str]] = {
     "errors": [
         "OptionsError: max_turns: must be",
         "CLINotFoundError: ['the option cli_path: ",
-        "attempt 1: OverloadedError",
-        "attempt 2: OverloadedError",
+        "failed: OverloadedError",
         "answer: I am.",
         "MaxTurnsError: ",
         "until then: ['Bash']",
+    ],
+    "interface": [
+        "? Bash: touch report.txt\n",
+        "  allowed\n",
+        "[Write the report] started\n",
+        "[Write the report] completed: The report is written.\n",
+        "claude: The report is there.\n",
     ],
     "follow_output": [
         "Build is running:\ncompiling parser\ncompiling engine\ncompiling client\nlinked\n",
@@ -103,6 +109,17 @@ def names() -> list[str]:
     return sorted(path.stem for path in EXAMPLES.glob("*.py") if path.stem != "offline")
 
 
+EXTRAS = ("yaml", "mcp", "rich", "trio")
+
+
+@pytest.fixture(scope="module")
+def plain_install(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Make an environment in which none of the extras can be imported."""
+    folder = tmp_path_factory.mktemp("plain")
+    (folder / "sitecustomize.py").write_text(f"import sys\nsys.modules.update(dict.fromkeys({EXTRAS}))\n")
+    return {"PYTHONPATH": str(folder)}
+
+
 def run_example(name: str, *arguments: str, env: dict[str, str] | None = None) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         [sys.executable, "-W", "error", str(EXAMPLES / f"{name}.py"), *arguments],
@@ -115,12 +132,19 @@ def run_example(name: str, *arguments: str, env: dict[str, str] | None = None) -
 
 @pytest.mark.real_cli
 @pytest.mark.parametrize("name", names())
-def test_an_example_prints_what_it_shows(name: str) -> None:
+def test_an_example_prints_what_it_shows_without_any_extra(name: str, plain_install: dict[str, str]) -> None:
     assert name in PRINTED, f"say in PRINTED what examples/{name}.py prints"
-    done = run_example(name)
+    done = run_example(name, env=plain_install)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     assert [text for text in PRINTED[name] if text not in done.stdout] == [], done.stdout
+
+
+def test_yaml_without_pyyaml_says_what_to_install(plain_install: dict[str, str]) -> None:
+    command = [sys.executable, "-c", "from claude_agent_py import YAMLEncoder; YAMLEncoder()"]
+    env = {**os.environ, **plain_install}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
+    assert done.stderr.splitlines()[-1] == "ImportError: YAML needs PyYAML: pip install pyyaml"
 
 
 def test_the_table_names_no_example_that_is_gone() -> None:

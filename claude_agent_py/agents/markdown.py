@@ -13,8 +13,13 @@ from typing import Any, Final, Literal, TypeAlias
 from claude_agent_py.agents.definition import AgentDefinition, check_name
 from claude_agent_py.configuration import inner_text, snake_case
 from claude_agent_py.errors import OptionsError
+from claude_agent_py.untrusted import check_depth, read_bytes
 
 FENCE: Final = "---"
+MOST_BYTES: Final = 4 * 1024 * 1024
+"""How large a file may be."""
+MOST_VALUES: Final = 100_000
+"""How many values may stand in front matter: a few lines of YAML can stand for billions."""
 LISTS: Final = frozenset({"tools", "disallowed_tools", "skills"})
 """Fields that may be written as one text with commas."""
 
@@ -56,7 +61,7 @@ def load_agents(directory: str | Path, *, unknown: Unknown = "error") -> dict[st
 
 def _is_about_the_folder(path: Path) -> bool:
     """Tell whether it is a `README.md` without front matter, and so no agent."""
-    return path.name.lower() == "readme.md" and not path.read_bytes().lstrip(b"\xef\xbb\xbf").startswith(b"---")
+    return path.name.lower() == "readme.md" and not _text_of(path).startswith(FENCE)
 
 
 def read_agent(source: str | Path, *, unknown: Unknown = "error") -> AgentFile:
@@ -83,7 +88,7 @@ def write_agent(name: str, agent: AgentDefinition) -> str:
 
 def _text_of(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8-sig")
+        return read_bytes(path, most_bytes=MOST_BYTES)[0].decode("utf-8-sig").replace("\r\n", "\n")
     except (OSError, UnicodeDecodeError) as error:
         raise OptionsError(f"{path} cannot be read: {error}", option="agents") from error
 
@@ -92,7 +97,7 @@ def _yaml() -> Any:
     try:
         import yaml
     except ImportError as error:
-        raise ImportError('agent files need PyYAML: pip install "claude-agent-py[agents]"') from error
+        raise ImportError("agent files need PyYAML: pip install pyyaml") from error
     return yaml
 
 
@@ -142,11 +147,11 @@ class _Reader:
         yaml = _yaml()
         try:
             return self._header(yaml, text)
-        except (yaml.YAMLError, ValueError) as error:  # ValueError: a date that does not exist, say
+        except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: a date that does not exist, say
             told, mark = getattr(error, "problem", error), getattr(error, "problem_mark", None)
         try:
             return self._header(yaml, _quoted(text))  # the CLI gives plain text a second chance as well
-        except (yaml.YAMLError, ValueError):
+        except (yaml.YAMLError, ValueError, RecursionError):
             line = mark.line + 2 if mark else 1
         raise self._problem(f"no valid YAML: {told}", line)
 
@@ -164,9 +169,20 @@ class _Reader:
                 if name in lines:
                     raise self._problem(f"{name} stands twice, first in line {lines[name]}", line)
                 lines[name] = line
-            return _Header({str(key): value for key, value in loader.construct_mapping(node, deep=True).items()}, lines)
+            values = loader.construct_mapping(node, deep=True)
+            self._check_size(values)
+            return _Header({str(key): value for key, value in values.items()}, lines)
         finally:
             loader.dispose()
+
+    def _check_size(self, values: dict[Any, Any]) -> None:
+        try:
+            check_depth(values, MOST_VALUES)
+        except ValueError as error:
+            told = str(error)
+        else:
+            return
+        raise self._problem(f"the front matter cannot be used: {told}", 1)
 
     def _known(self, fields: Mapping[str, tuple[str, Any]]) -> dict[str, Any]:
         """Give the values by the names that a definition takes; it complains itself about those it does not know."""

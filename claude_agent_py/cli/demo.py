@@ -22,11 +22,12 @@ from claude_agent_py.runtime.result import RunResult
 from claude_agent_py.testing.script import Reply, text, tool_use
 from claude_agent_py.testing.scripted_model import ScriptedModel
 
-PROMPT: Final = """\
-Do three things at once, each in the background: have the agent `reviewer` review the authentication, have it review
-the billing, and run the test suite in the shell with `for i in 1 2 3 4 5 6; do echo "test $i ok"; sleep 0.5; done`.
-When all three are done, sum up in two sentences.
-"""
+PROMPT: Final = (
+    "Do three things at once, each in the background: have the agent `reviewer` review the authentication, have it "
+    "review the billing, and run the test suite in the shell with "
+    '`for i in 1 2 3 4 5 6; do echo "test $i ok"; sleep 0.5; done`. '
+    "When all three are done, sum up in two sentences."
+)
 
 AGENTS: Final = {
     "reviewer": AgentDefinition(

@@ -1,79 +1,105 @@
-"""`claude-agent-py doctor`: what is installed, where the CLI was found, what is missing.
+"""`claude-agent-py doctor`: whether everything is there that a first run needs, and what to do where it is not.
 
-Owns the report. Prints names of variables and never their values, so that the report can be pasted into an issue.
+Owns the checks and their report. One of them starts the CLI as a client does, with nothing to answer it, so that no
+request leaves this machine. Prints where a key or a login comes from and never what it is, so that the report can be
+pasted into an issue.
 """
 
 import importlib.metadata
+import json
 import os
 import platform
 import shutil
 import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from urllib.parse import urlsplit
+
+import anyio
 
 from claude_agent_py._version import CLI_VERSION, MINIMUM_CLI_VERSION, __version__
-from claude_agent_py.errors import ClaudeAgentError, CLINotFoundError
+from claude_agent_py.client import Client
+from claude_agent_py.errors import ClaudeAgentError, CLIError, CLINotFoundError, CLIVersionError
 from claude_agent_py.launch.install import platform_name
-from claude_agent_py.launch.locate import cache_folder, find_cli, read_version, require_version, search
-
-DEPENDENCIES = ("anyio", "pydantic", "typing-extensions")
-EXTRAS = {"trio": "trio", "rich": "cli", "mcp": "mcp", "docstring-parser": "tools", "pyyaml": "tools"}
-"""Distributions that make more possible, and the extra that brings each."""
-
-VARIABLES = (
-    "CLAUDE_AGENT_CLI",
-    "CLAUDE_AGENT_CACHE_DIR",
-    "CLAUDE_CONFIG_DIR",
-    "ANTHROPIC_API_KEY",
-    "ANTHROPIC_AUTH_TOKEN",
-    "ANTHROPIC_BASE_URL",
-    "CLAUDE_CODE_OAUTH_TOKEN",
-    "CLAUDE_CODE_USE_BEDROCK",
-    "CLAUDE_CODE_USE_VERTEX",
+from claude_agent_py.launch.locate import (
+    PROGRAM,
+    WINDOWS,
+    cache_folder,
+    find_cli,
+    home,
+    read_version,
+    require_version,
+    search,
 )
+from claude_agent_py.options import ClientOptions, Timeouts
+
+if TYPE_CHECKING:
+    from claude_agent_py.wire.initialize import InitializeReply
+
+DEPENDENCIES: Final = ("anyio", "pydantic", "typing-extensions")
+EXTRAS: Final = {"pyyaml": "agents, tools", "mcp": "mcp", "rich": "cli", "trio": "trio"}
+"""Distributions that make more possible, and the extras that bring each."""
+START_TIMEOUT: Final = 20.0
+"""Seconds for the trial start."""
+NOWHERE: Final = "http://127.0.0.1:9"
+"""Where the CLI of the trial start would send requests; it is given none to send."""
+PROXIES: Final = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY")
+CERTIFICATES: Final = ("NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE")
+SHELLS: Final = ("bash", "zsh")
+SHELL_FOLDERS: Final = ("/bin", "/usr/bin", "/usr/local/bin", "/opt/homebrew/bin")
+"""Where the CLI looks for a shell beside PATH."""
+INSTALL: Final = "claude-agent-py install-cli"
+LOG_IN: Final = "set ANTHROPIC_API_KEY, or log in: start `{program}` in a terminal and type /login"
 
 
-def examine() -> int:
-    """Print the report. Gives 0 if a usable CLI was found, else 1."""
-    _section("Package")
-    _row("claude_agent_py", __version__)
-    _row("Python", f"{platform.python_version()} at {sys.executable}")
-    _row("platform", platform_name())
-    for name in DEPENDENCIES:
-        _row(name, _installed(name) or "MISSING")
-    for name, extra in EXTRAS.items():
-        _row(name, _installed(name) or f"not installed (extra `{extra}`)")
-    _section("Environment")
-    for variable in VARIABLES:
-        _row(variable, "set" if os.environ.get(variable) else "-")
-    _row("npm", shutil.which("npm") or "-")
-    _row("cache folder", str(cache_folder()))
-    _section("Claude Code CLI")
-    _row("tested with", f"{CLI_VERSION} (needs at least {MINIMUM_CLI_VERSION})")
-    for candidate in search():
-        _row(candidate.place, f"{candidate.path}: {candidate.problem or 'found'}")
-    return _verdict()
+class Check(NamedTuple):
+    """One thing that was looked at."""
+
+    name: str
+    status: Literal["ok", "note", "problem"]
+    found: str
+    fix: str | None = None
+    """What to do about it; None where there is nothing to do."""
 
 
-def _verdict() -> int:
-    try:
-        program = find_cli()
-        version = read_version(program)
-        require_version(version, program)
-    except CLINotFoundError as error:
-        print(f"\n{error}")
-        return 1
-    except ClaudeAgentError as error:
-        print(f"\nNot usable: {error}")
-        return 1
-    print(f"\nIn use: {program}, version {version}")
-    return 0
+def examine(*, as_json: bool = False) -> int:
+    """Print the report. Return 1 if something is missing that a run needs, else 0. Takes a second or two."""
+    checks = [*_packages(), *_program(), *_folders(), *_path(), *_network()]
+    problems = sum(check.status == "problem" for check in checks)
+    if as_json:
+        report = {"ok": not problems, "version": __version__, "checks": [check._asdict() for check in checks]}
+        print(json.dumps(report, indent=2))
+    else:
+        for check in checks:
+            _show(check)
+        print(f"\n{problems} to mend" if problems else "\nEverything is there that a run needs.")
+    return 1 if problems else 0
 
 
-def _section(title: str) -> None:
-    print(f"\n{title}")
+def _show(check: Check) -> None:
+    first, *more = check.found.splitlines()
+    print(f"{check.status:<8} {check.name:<12} {first}")
+    for line in more:
+        print(f"{'':<22}{line}")
+    if check.fix:
+        print(f"{'':<22}-> {check.fix}")
 
 
-def _row(name: str, value: str) -> None:
-    print(f"  {name:<24} {value}")
+# Packages
+
+
+def _packages() -> Iterator[Check]:
+    yield Check("package", "ok", f"claude_agent_py {__version__}")
+    yield Check("Python", "ok", f"{platform.python_version()} at {sys.executable} on {platform_name()}")
+    versions = {name: _installed(name) for name in DEPENDENCIES}
+    missing = [name for name, version in versions.items() if version is None]
+    told = ", ".join(f"{name} {version or 'is missing'}" for name, version in versions.items())
+    yield Check("needs", "problem" if missing else "ok", told, f"pip install {' '.join(missing)}" if missing else None)
+    extras = ", ".join(f"{name} {_installed(name) or f'(extra {extra}) -'}" for name, extra in EXTRAS.items())
+    yield Check("extras", "ok", extras)
 
 
 def _installed(name: str) -> str | None:
@@ -81,3 +107,164 @@ def _installed(name: str) -> str | None:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
         return None
+
+
+# The CLI
+
+
+def _program() -> Iterator[Check]:
+    try:
+        program = find_cli()
+    except CLINotFoundError as error:
+        told = "\n".join(["no usable `claude` program; looked at", *error.tried])
+        yield Check("CLI", "problem", told, f"run `{INSTALL}`, or set CLAUDE_AGENT_CLI to the program")
+        yield _login_by_variables()
+        return
+    yield Check("CLI", "ok", str(program))
+    others = [c.path for c in search() if c.place == "PATH" and c.problem is None and not _same(c.path, program)]
+    if others:
+        yield Check("CLI", "note", f"the `claude` of PATH is another one and not used: {others[0]}")
+    try:
+        version = read_version(program, timeout=START_TIMEOUT)
+        require_version(version, program)
+    except CLIVersionError as error:
+        yield Check("version", "problem", f"{error.version}; needs {MINIMUM_CLI_VERSION} or newer", INSTALL)
+        return
+    except CLIError as error:
+        yield Check("version", "problem", str(error), f"{INSTALL} --force")
+        return
+    yield Check("version", "ok", f"{version} (tested with {CLI_VERSION})")
+    yield from _start(program)
+
+
+def _same(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)
+    except OSError:
+        return False
+
+
+def _start(program: Path) -> Iterator[Check]:
+    """Start the CLI as a client does, with the user's own settings, but without their hooks and servers."""
+    began = time.monotonic()
+    try:
+        with tempfile.TemporaryDirectory(prefix="claude-agent-py-", ignore_cleanup_errors=True) as folder:
+            info = anyio.run(_greeting, program, folder)
+    except (ClaudeAgentError, OSError) as error:
+        yield Check("start", "problem", f"the CLI does not start: {error}", f"{INSTALL} --force")
+        yield _login_by_variables()
+        return
+    yield Check("start", "ok", f"it answers after {time.monotonic() - began:.1f} s")
+    yield _login(info, program)
+
+
+async def _greeting(program: Path, folder: str) -> "InitializeReply":
+    options = ClientOptions(
+        cli_path=program,
+        cwd=folder,
+        env={
+            "ANTHROPIC_BASE_URL": NOWHERE,
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+            "DISABLE_AUTOUPDATER": "1",
+        },
+        settings={"disableAllHooks": True},
+        strict_mcp_config=True,
+        persist_session=False,
+        timeouts=Timeouts(connect=START_TIMEOUT, close=5.0),
+    )
+    async with Client(options) as client:
+        return client.info
+
+
+def _login(info: "InitializeReply", program: Path) -> Check:
+    """Say what the CLI would log in with; whether that is accepted, only a request would tell."""
+    account = info.account
+    said = account.raw if account else {}
+    sources = [said.get(key) for key in ("apiKeySource", "tokenSource", "subscriptionType")]
+    named = [source for source in sources if source and source != "none"]
+    if (provider := said.get("apiProvider", "firstParty")) != "firstParty":
+        named.append(provider)
+    if not named:
+        return Check("login", "problem", "neither a key nor a login", LOG_IN.format(program=program))
+    return Check("login", "ok", f"by {named[0]} (not tried: that takes a request)")
+
+
+def _login_by_variables() -> Check:
+    """Say what can be known of the login without a CLI."""
+    names = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
+    clouds = ("CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY")
+    if given := [name for name in (*names, *clouds) if os.environ.get(name)]:
+        return Check("login", "ok", f"by {given[0]} (not tried)")
+    return Check("login", "note", "no key in the environment; whether there is a login, only the CLI can tell")
+
+
+# The machine
+
+
+def _folders() -> Iterator[Check]:
+    config = Path(os.environ.get("CLAUDE_CONFIG_DIR") or home(os.environ) / ".claude").expanduser()
+    for name, folder in (("cache", cache_folder()), ("settings", config), ("temporary", Path(tempfile.gettempdir()))):
+        exists = next(place for place in (folder, *folder.parents) if place.exists())
+        if exists.is_dir() and os.access(exists, os.W_OK | os.X_OK):
+            yield Check("folder", "ok", f"{folder} ({name})")
+        else:
+            yield Check("folder", "problem", f"{folder} ({name}) cannot be written to", f"see who owns {exists}")
+    if not WINDOWS and (secret := config / ".credentials.json").is_file() and secret.stat().st_mode & 0o077:
+        yield Check("folder", "problem", f"other users can read {secret}", f"chmod 600 {secret}")
+
+
+def _path() -> Iterator[Check]:
+    folders = [folder for folder in os.environ.get("PATH", "").split(os.pathsep) if folder]
+    if not folders:
+        yield Check("PATH", "problem", "PATH is empty: tools find no programs", "set PATH")
+        return
+    yield Check("PATH", "ok", f"{len(folders)} folders; npm: {shutil.which('npm') or '-'}; {PROGRAM}: {_on_path()}")
+    if relative := [folder for folder in folders if not os.path.isabs(folder)]:
+        told = f"{relative[0]!r} is relative: what runs depends on the directory"
+        yield Check("PATH", "note", told, "take it out of PATH")
+    if not (shell := _shell()):
+        told = "no bash and no zsh: the tool Bash does not work"
+        fix = "install Git for Windows, or set CLAUDE_CODE_GIT_BASH_PATH" if WINDOWS else "install bash"
+        yield Check("shell", "note" if WINDOWS else "problem", told, fix)
+    else:
+        yield Check("shell", "ok", shell)
+
+
+def _on_path() -> str:
+    return shutil.which(PROGRAM) or "-"
+
+
+def _shell() -> str | None:
+    if WINDOWS and (named := os.environ.get("CLAUDE_CODE_GIT_BASH_PATH")):
+        return named if Path(named).is_file() else None
+    places = os.pathsep.join([os.environ.get("PATH", ""), *SHELL_FOLDERS])
+    return next(filter(None, (shutil.which(shell, path=places) for shell in SHELLS)), None)
+
+
+def _network() -> Iterator[Check]:
+    given = {name: value for name in PROXIES if (value := os.environ.get(name) or os.environ.get(name.lower()))}
+    for name, value in given.items():
+        yield _proxy(name, value)
+    if not given:
+        yield Check("proxy", "ok", "none is set")
+    if base := os.environ.get("ANTHROPIC_BASE_URL"):
+        yield Check("proxy", "note", f"requests go to {_host(base) or 'no host: ANTHROPIC_BASE_URL is no URL'}")
+    for name in CERTIFICATES:
+        if (file := os.environ.get(name)) and not os.access(file, os.R_OK):
+            yield Check("proxy", "problem", f"{name} names {file}, which cannot be read", f"correct or unset {name}")
+
+
+def _proxy(name: str, value: str) -> Check:
+    if host := _host(value):
+        return Check("proxy", "ok", f"{name} is {host}")
+    return Check("proxy", "problem", f"{name} is no URL with a host", f"set it as {name}=http://host:port")
+
+
+def _host(url: str) -> str | None:
+    """Return the scheme, host and port of a URL, without what may be secret in it; None if it has none."""
+    try:
+        parts = urlsplit(url)
+        port = f":{parts.port}" if parts.port else ""
+    except ValueError:
+        return None
+    return f"{parts.scheme}://{parts.hostname}{port}" if parts.hostname else None

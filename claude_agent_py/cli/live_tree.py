@@ -66,12 +66,20 @@ def elapsed(task: Task) -> float:
     return (task.ended_at or time.time()) - task.started_at
 
 
-def describe(task: Task) -> str:
-    """Give a task in a line, without its mark."""
-    kind = task.subagent_type or task.type
-    tool = f" · {task.last_tool_name}" if task.last_tool_name and not task.done else ""
-    tokens = f" · {task.usage.total_tokens} tokens" if task.usage else ""
-    return f"{task.description} [{kind}] {task.status} {elapsed(task):.1f}s{tool}{tokens}"
+class Descriptions:
+    """A line for each task. Its count of tokens never falls: the CLI may report fewer than it did before."""
+
+    def __init__(self) -> None:
+        self._tokens: dict[str, int] = {}
+
+    def of(self, task: Task) -> str:
+        """Describe a task in a line, without its mark."""
+        kind = task.subagent_type or task.type
+        tool = f" · {task.last_tool_name}" if task.last_tool_name and not task.done else ""
+        used = max(int(task.usage.total_tokens) if task.usage else 0, self._tokens.get(task.id, 0))
+        self._tokens[task.id] = used
+        tokens = f" · {used} tokens" if used else ""
+        return f"{task.description} [{kind}] {task.status} {elapsed(task):.1f}s{tool}{tokens}"
 
 
 class _Lines:
@@ -79,6 +87,7 @@ class _Lines:
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
+        self._descriptions = Descriptions()
         self._shown: dict[str, tuple[object, ...]] = {}
 
     def say(self, text: str) -> None:
@@ -93,7 +102,7 @@ class _Lines:
             state = (task.status, task.last_tool_name)
             if self._shown.get(task.id) != state:
                 self._shown[task.id] = state
-                self.say(f"{'  ' * (task.depth - 1)}{MARKS[task.status][0]} {describe(task)}")
+                self.say(f"{'  ' * (task.depth - 1)}{MARKS[task.status][0]} {self._descriptions.of(task)}")
 
 
 class _LiveTree:
@@ -101,6 +110,7 @@ class _LiveTree:
 
     def __init__(self, console: Any) -> None:
         self._console = console
+        self._descriptions = Descriptions()
 
     def say(self, text: str) -> None:
         self._console.print(text, markup=False)
@@ -128,6 +138,6 @@ class _LiveTree:
         from rich.text import Text
 
         mark, colour = MARKS[task.status]
-        branch = parent.add(Text.assemble((mark, colour), " ", describe(task)))
+        branch = parent.add(Text.assemble((mark, colour), " ", self._descriptions.of(task)))
         for child in task.children:
             self._add(branch, child)

@@ -85,14 +85,14 @@ def _is_there(version: str, *, or_newer: bool) -> bool:
 # doctor -----------------------------------------------------------------------------------------------------------
 
 
-def _no_arguments(_: argparse.ArgumentParser) -> None:
-    pass
+def _doctor_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="for programs: all checks, with the fix for each problem")
 
 
-def _doctor(_: argparse.Namespace) -> int:
+def _doctor(arguments: argparse.Namespace) -> int:
     from claude_agent_py.cli.doctor import examine
 
-    return examine()
+    return examine(as_json=arguments.json)
 
 
 # demo -------------------------------------------------------------------------------------------------------------
@@ -106,6 +106,26 @@ def _demo(arguments: argparse.Namespace) -> int:
     from claude_agent_py.cli.demo import demo
 
     return demo(live=arguments.live)
+
+
+# offline ----------------------------------------------------------------------------------------------------------
+
+
+def _offline_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--script",
+        metavar="FILE",
+        help="a Python file whose `script`, and `agents` for subagents, are what the model says, as for ScriptedModel "
+        "(default: it repeats what it is told)",
+    )
+    parser.add_argument("program", help="a .py file, or any command")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="for the program")
+
+
+def _offline(arguments: argparse.Namespace) -> int:
+    from claude_agent_py.cli.offline import run_offline
+
+    return run_offline([arguments.program, *arguments.arguments], arguments.script)
 
 
 # interactions and answer ------------------------------------------------------------------------------------------
@@ -145,8 +165,11 @@ def _answer(arguments: argparse.Namespace) -> int:
 
 COMMANDS = (
     Command("install-cli", "Fetch the Claude Code CLI into the cache folder.", _install_arguments, _install),
-    Command("doctor", "Show what is installed, where the CLI was found, and what is missing.", _no_arguments, _doctor),
+    Command(
+        "doctor", "Check what a first run needs, and say what to do where it is missing.", _doctor_arguments, _doctor
+    ),
     Command("demo", "Watch two subagents and a shell command in the background, offline.", _demo_arguments, _demo),
+    Command("offline", "Run a program against a scripted model: no key, no network.", _offline_arguments, _offline),
     Command("interactions", "List what waits for a person in an inbox file.", _interactions_arguments, _interactions),
     Command("answer", "Answer one thing that waits in an inbox file.", _answer_arguments, _answer),
 )

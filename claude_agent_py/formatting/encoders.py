@@ -47,17 +47,17 @@ class JSONEncoder:
 
 
 class YAMLEncoder:
-    """YAML in block style, which models read well. Needs the extra `tools`.
+    """YAML in block style, which models read well. Needs PyYAML (extra `tools`).
 
     Raises:
-        ImportError: PyYAML is not installed; the text names the extra.
+        ImportError: PyYAML is not installed.
     """
 
     def __init__(self) -> None:
         try:
             import yaml
         except ImportError as error:
-            raise ImportError('YAML needs PyYAML: pip install "claude-agent-py[tools]"') from error
+            raise ImportError("YAML needs PyYAML: pip install pyyaml") from error
         self._yaml = yaml
 
     def __repr__(self) -> str:

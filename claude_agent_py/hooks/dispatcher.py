@@ -12,9 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from claude_agent_py.callbacks import callback_name
+from claude_agent_py.callbacks import Callback
 from claude_agent_py.errors import HandlerError
-from claude_agent_py.guarding import answer_of
 from claude_agent_py.hooks.context import HookContext
 from claude_agent_py.hooks.matcher import WITHHOLDING, HookHandler, HookMatcher
 from claude_agent_py.hooks.registry import Hooks, check_hook
@@ -56,7 +55,7 @@ class HookRun:
 class _Registered:
     event: str
     matcher: HookMatcher
-    handler: HookHandler
+    handler: Callback
 
 
 class HookDispatcher:
@@ -114,7 +113,7 @@ class HookDispatcher:
 
     def _register(self, event: str, matcher: HookMatcher) -> None:
         for handler in matcher.handlers:
-            self._registered[f"hook_{next(self._ids)}"] = _Registered(event, matcher, handler)
+            self._registered[f"hook_{next(self._ids)}"] = _Registered(event, matcher, Callback(handler))
 
     @property
     def registered(self) -> list[tuple[str, HookMatcher]]:
@@ -163,7 +162,7 @@ class HookDispatcher:
             self._on_run(
                 HookRun(
                     event=entry.event,
-                    handler=callback_name(entry.handler),
+                    handler=entry.handler.name,
                     callback_id=callback_id,
                     request_id=context.request_id,
                     agent_id=context.agent_id,
@@ -178,8 +177,7 @@ class HookDispatcher:
         self, entry: _Registered, data: Mapping[str, Any], hook_input: "HookInput", context: HookContext
     ) -> tuple[JSONObject, HandlerError | None]:
         try:
-            output = await answer_of(
-                entry.handler,
+            output = await entry.handler.answer(
                 hook_input,
                 context,
                 read=lambda value: _read(entry.event, data, value),

@@ -11,10 +11,35 @@ from typing import Any
 
 import anyio
 
-from claude_agent_py.errors import ControlRejectedError
+from claude_agent_py.errors import ControlRejectedError, OptionsError
 from claude_agent_py.hooks.dispatcher import HookDispatcher
 from claude_agent_py.hooks.matcher import HookHandler, HookMatcher
 from claude_agent_py.protocol.ports import ControlPort
+
+
+async def check_in_force(port: ControlPort, *, timeout: float | None = None) -> None:
+    """Check that the CLI calls hooks at all. A CLI that is too old to say so passes.
+
+    In bare mode it calls none, and still answers `hooks_applied`. Settings files can bring it there, too.
+
+    Raises:
+        OptionsError: It calls none, or refuses to say.
+        ControlError: It cannot be asked.
+    """
+    try:
+        listing = await port.control("get_hooks_listing", timeout=timeout)
+    except ControlRejectedError as error:
+        if "unsupported" in f"{error.error_code} {error.error}".lower():
+            return
+        raise OptionsError(f"the CLI does not say whether they are in force: {error.error}", option="hooks") from error
+    bare = listing.get("bareMode")
+    if bare is not None:
+        hint = bare.get("exitHint") if isinstance(bare, Mapping) else None
+        raise OptionsError(
+            f"the CLI would call none of them: it runs in bare mode ({hint or 'it does not say why'}). The variable "
+            "CLAUDE_CODE_SIMPLE in the user's settings or in a file of settings does that, too",
+            option="hooks",
+        )
 
 
 class LiveHooks:
@@ -29,12 +54,13 @@ class LiveHooks:
         """Add a hook, and give its matcher, by which it can be removed. It is in force when this returns.
 
         Raises:
-            OptionsError: The event is not known, or the matcher is wrong.
+            OptionsError: The event is not known, the matcher is wrong, or the CLI runs in a mode without hooks.
             ControlError: The CLI could not be told; nothing has changed.
         """
         async with self._one_at_a_time:
             added = self._dispatcher.add(event, matcher)
             try:
+                await check_in_force(self._port)
                 await self._tell(self._dispatcher.initialize_field())
             except BaseException:
                 self._dispatcher.remove(added)

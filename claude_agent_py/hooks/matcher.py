@@ -9,9 +9,8 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, Never, TypeAlias
 
-from claude_agent_py.callbacks import call, callback_name
+from claude_agent_py.callbacks import Callback, callback_name, takes_arguments
 from claude_agent_py.errors import OptionsError
-from claude_agent_py.guarding import takes_arguments
 from claude_agent_py.hooks.context import HookContext
 from claude_agent_py.hooks.patterns import problem_for, problem_of
 from claude_agent_py.wire.hooks.events import HOOK_EVENT_FACTS
@@ -39,8 +38,8 @@ class HookMatcher:
 
     Args:
         pattern: Compared by the CLI with the tool's name, or with another field (the table in `docs/hooks.md` says
-            which): exact names (`"Bash"`, `"Write|Edit"`) or a JavaScript regular expression (`"mcp__.*"`); None
-            matches all.
+            which): exact names (`"Bash"`, `"Write|Edit"`) or a JavaScript regular expression (`"mcp__.*"`) that means
+            the same in Python; None matches all.
         handler: One handler or several; several run at the same time.
         timeout: How long a handler may take, in seconds; None sets no limit here (the turn waits, until the CLI
             gives up by itself after 600 s).
@@ -202,8 +201,8 @@ class _OfficialCallback:
     """Calls a callback as the official SDK does."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        self._function = function
-        self.__qualname__ = callback_name(function)
+        self._callback = Callback(function)
+        self.__qualname__ = self._callback.name
 
     async def __call__(self, data: Any, context: HookContext) -> Any:
-        return await call(self._function, dict(data.raw), context.tool_use_id, {"signal": None})
+        return await self._callback.call(dict(data.raw), context.tool_use_id, {"signal": None})

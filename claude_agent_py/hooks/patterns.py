@@ -4,11 +4,12 @@ A pattern that the CLI cannot read matches nothing, without a word, and a guard 
 that can be read and fits no name of a tool. The CLI reads a pattern of letters, digits, `_`, `-`, blanks, `,` and `|`
 as a list of exact names, with `,` and `|` between them (blanks beside these do not count), `*` and the empty one as
 everything, and anything else as a JavaScript regular expression that may match anywhere in the name. Python has no
-such engine: its own one judges, after what the two languages write differently was looked for.
+such engine: its own one judges, and only the syntax that means the same in both languages gets to it.
 """
 
 import difflib
 import re
+import string
 from collections.abc import Iterable
 
 from claude_agent_py.wire.hooks.events import HOOK_EVENT_FACTS
@@ -16,45 +17,73 @@ from claude_agent_py.wire.tools.registry import BUILTIN_TOOL_NAMES, LEGACY_TOOL_
 
 _NAMES = re.compile(r"[a-zA-Z0-9_|, -]+")
 
-_PYTHON_ONLY: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"\(\?P[<=>]"), "(?P...) is Python's; write (?<name>...)"),
-    (
-        re.compile(r"\(\?[aiLmsux]+\)"),
-        "inline flags like (?i) are Python's; names are case-sensitive, so write [Bb]ash",
-    ),
-    (re.compile(r"\(\?#"), "(?#...) is Python's"),
-    (re.compile(r"\(\?>"), "(?>...) is Python's"),
-    (re.compile(r"\(\?\("), "(?(...)...) is Python's"),
-    (re.compile(r"(?<!\\)(?:[*+?]|\{\d+(?:,\d*)?\})\+"), "possessive quantifiers like a*+ are Python's"),
-    (re.compile(r"\\[pP]\{"), "\\p{...} needs the flag u, which the CLI does not set; write [A-Za-z]"),
-    (re.compile(r"\\[AZ]"), "\\A and \\Z are Python's; write ^ and $"),
+_CHARACTER = r"\\[dDwWsStnrfv]|\\x[0-9A-Fa-f]{2}|\\u(?![dD][89A-Fa-f])[0-9A-Fa-f]{4}|\\[ -/:-@\[-`{-~]"
+"""Escapes of a character, in a class and outside. Both languages know more, and read them differently."""
+_PAIRS = r"\ud800-\udfff\U00010000-\U0010ffff"
+"""What is two characters to JavaScript, or half of one to Python."""
+_TOKEN = re.compile(
+    rf"""
+      (?P<character> {_CHARACTER} | [^\\\[\](){{}}*+?|^${_PAIRS}]
+                   | \[\^?+(?:{_CHARACTER}|(?!--|&&|\|\||~~)[^\[\]\\{_PAIRS}])+\] )
+    | (?P<place> [\^$|] | \\b )
+    | (?P<look> \(\?<?[=!] )
+    | (?P<group> \((?:\?:|\?<[A-Za-z_][A-Za-z0-9_]*>|(?!\?)) )
+    | (?P<end> \) )
+    | (?P<times> (?:[*+?]|\{{[0-9]+(?:,[0-9]*)?\}})\?? )
+    """,
+    re.VERBOSE,
 )
-_CHARACTER_CLASS_OR_ESCAPE = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]|\{\d+(?:,\d*)?\}|\(\?(?:<?[=!]|:|<\w+>)", re.DOTALL)
-"""What may hold characters that no name has, and still match names."""
-_IN_NO_TOOL_NAME = re.compile(r"[^A-Za-z0-9_|^$.*+?()\[\]{}\\-]")
+"""The syntax that JavaScript, without flags, and Python read alike."""
+_HINTS: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r"\(\?P"), "named groups are written (?<name>...)"),
+    (re.compile(r"\(\?[a-zA-Z-]+[:)]"), "there are no flags; names are case-sensitive, so write [Bb]ash"),
+    (re.compile(r"\\[AZz]"), "the start and the end are ^ and $"),
+    (re.compile(r"\\[pP]"), "\\p needs a flag that the CLI does not set; write [A-Za-z]"),
+    (re.compile(r"[*+?}]\+"), "there are no possessive quantifiers"),
+    (re.compile(r"\[\^?\]|[{}\[\]]"), "a bracket that is meant itself is written \\] (or \\[, \\{, \\})"),
+    (re.compile(r"\\\Z"), "a backslash is written \\\\"),
+    (re.compile(r"\\[1-9k]"), "back references differ"),
+)
+_TOOL_NAME_CHARACTERS = string.ascii_letters + string.digits + "_-"
 _PERMISSION_RULE = re.compile(r"(\w+)\((?!\?).*\)", re.DOTALL)
 _RULE = "it is a permission rule; name the tool only, and look at input.tool_input in the handler"
 _UNLISTED_TOOLS = ("StructuredOutput",)
-_JAVASCRIPT_ONLY = re.compile(r"\(\?<(?![=!])")
-_NOT_AN_ERROR_THERE = ("look-behind requires fixed-width pattern", "bad escape")
 
 
 def problem_of(pattern: str) -> str | None:
-    """Say why the CLI could not read a pattern; None where it can."""
+    """Say why the CLI could not read a pattern, or not as it is meant; None where it can."""
     if _is_plain(pattern):
         return None if pattern in ("", "*") or _names(pattern) else "it names nothing; write '*' for everything"
-    for construct, reason in _PYTHON_ONLY:
-        if construct.search(pattern):
-            return f"the CLI reads JavaScript regular expressions, where {reason}"
+    problem = _syntax_problem(pattern)
+    return _RULE if problem and _is_permission_rule(pattern) else problem
+
+
+def _syntax_problem(pattern: str) -> str | None:
+    at, last, groups = 0, "", ["group"]
+    while at < len(pattern):
+        token = _TOKEN.match(pattern, at)
+        kind = (token.lastgroup or "") if token else ""
+        if token is None or (kind == "times" and last in ("times", "look")):
+            return _not_in_both(pattern, at)
+        if kind in ("look", "group"):
+            groups.append(kind)
+        last = groups.pop() if kind == "end" and len(groups) > 1 else kind
+        at = token.end()
     try:
-        re.compile(_JAVASCRIPT_ONLY.sub("(?P<", pattern))
-    except re.error as error:
-        if error.msg.startswith(_NOT_AN_ERROR_THERE):
-            return None
-        if _is_permission_rule(pattern):
-            return _RULE
+        re.compile(pattern.replace("(?<", "(?P<").replace("(?P<=", "(?<=").replace("(?P<!", "(?<!"), re.ASCII)
+    except (re.error, OverflowError, RecursionError) as error:
+        if str(error).startswith("look-behind requires fixed-width"):
+            return None  # only there
         return f"it is no regular expression ({error})"
     return None
+
+
+def _not_in_both(pattern: str, at: int) -> str:
+    hint = next((f": {text}" for sign, text in _HINTS if (found := sign.search(pattern)) and found.end() > at), "")
+    return (
+        "the CLI reads JavaScript regular expressions, and only what means the same in Python's is allowed, "
+        f"not {pattern[at : at + 8]!r} at character {at + 1}{hint}"
+    )
 
 
 def problem_for(event: str, pattern: str) -> str | None:
@@ -63,10 +92,13 @@ def problem_for(event: str, pattern: str) -> str | None:
         return None
     if _is_permission_rule(pattern):
         return _RULE
-    literal = "".join(_names(pattern)) if _is_plain(pattern) else _CHARACTER_CLASS_OR_ESCAPE.sub("", pattern)
-    foreign = _IN_NO_TOOL_NAME.search(literal)
-    if foreign is not None:
-        return f"no tool has {foreign[0]!r} in its name; write | between names, as in 'Bash|Write'"
+    if _is_plain(pattern):
+        wanted: Iterable[str] = "".join(_names(pattern))
+    else:
+        wanted = (token["character"] for token in _TOKEN.finditer(pattern) if token["character"])
+    for one in wanted:
+        if not any(re.fullmatch(one, character, re.ASCII) for character in _TOOL_NAME_CHARACTERS):
+            return f"no tool has {one!r} in its name; write | between names, as in 'Bash|Write'"
     return None
 
 

@@ -5,16 +5,22 @@ redaction that is slightly wrong redacts nothing. So the shape is checked here, 
 and by the output that it replaces otherwise. Does not know who asks, nor what failed.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Set
 from typing import Any, Final
 
 from claude_agent_py.wire.base import JSONObject, WireModel
 from claude_agent_py.wire.hooks.outputs import PostToolUseOutput
-from claude_agent_py.wire.tools.registry import typed_output
+from claude_agent_py.wire.tools.registry import BUILTIN_TOOL_NAMES, typed_output
 
 _SHELLS: Final = frozenset({"Bash", "PowerShell"})
-_KEPT: Final = frozenset({"type", "filePath"})
+_CHOICES: Final = frozenset(
+    {"action", "cell_type", "edit_mode", "mode", "operation", "retrieval_status", "status", "taskType"}
+)
+"""One of a few words each. The CLI takes no other word, and drops a replacement that has one."""
+_KEPT: Final = _CHOICES | {"type", "filePath"}
 """Texts that say what kind of output it is, or what the model wrote itself."""
+_WORD: Final = re.compile(r"[a-z_]{1,30}")
 
 
 class WrongShapeError(ValueError):
@@ -52,7 +58,7 @@ def withheld(data: Mapping[str, Any], notice: str) -> PostToolUseOutput:
     if name.startswith("mcp__"):
         return PostToolUseOutput(updated_mcp_tool_output=notice)
     said = _said(name, old, notice)
-    new = said if said is not notice else _masked(old, notice)
+    new = said if said is not notice else _masked(old, notice, _KEPT if name in BUILTIN_TOOL_NAMES else frozenset())
     is_sure = isinstance(new, str) or isinstance(typed_output(name, new), WireModel)
     return PostToolUseOutput(
         updated_tool_output=new, continue_=None if is_sure else False, stop_reason=None if is_sure else notice
@@ -80,6 +86,8 @@ def _fits(name: str, old: Any, new: Any) -> bool:
         return False
     if name not in _SHELLS and not old.keys() <= new.keys():
         return False
+    if any(new.get(key) != value for key, value in old.items() if key in _CHOICES and name in BUILTIN_TOOL_NAMES):
+        return False
     return isinstance(typed_output(name, new), WireModel) or not isinstance(typed_output(name, old), WireModel)
 
 
@@ -105,11 +113,18 @@ def _file_output(old: Mapping[str, Any], text: str) -> JSONObject:
     return {"type": "text", "file": content}
 
 
-def _masked(value: Any, notice: str) -> Any:
+def _masked(value: Any, notice: str, kept: Set[str]) -> Any:
     if isinstance(value, str):
         return notice
     if isinstance(value, list):
-        return [_masked(one, notice) for one in value]
+        return [_masked(one, notice, kept) for one in value]
     if isinstance(value, Mapping):
-        return {key: one if key in _KEPT else _masked(one, notice) for key, one in value.items()}
+        return {
+            key: one if key in kept and _is_harmless(key, one) else _masked(one, notice, kept)
+            for key, one in value.items()
+        }
     return value
+
+
+def _is_harmless(key: str, value: Any) -> bool:
+    return key not in _CHOICES or (isinstance(value, str) and _WORD.fullmatch(value) is not None)

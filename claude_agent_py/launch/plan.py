@@ -8,22 +8,25 @@ but changes nothing; `LaunchPlan.prepare` writes what has to be in a file, `clea
 import contextlib
 import json
 import os
+import re
 import secrets
 import shutil
+import stat
 import sys
 import tempfile
+import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from claude_agent_py.configuration import Unshown
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.launch.environment import environment
 from claude_agent_py.launch.settings import joined_settings
 from claude_agent_py.launch.table import ALWAYS_FLAGS, AWAITED, TABLE, Field, Flag
 from claude_agent_py.options import ClientOptions, PluginConfig, SystemPromptFile
-from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.rule_lists import split_rules
 
 LONG_LIST_CHARS: Final = 8 * 1024
@@ -36,6 +39,18 @@ MAX_COMMAND_CHARS: Final = 32_766 if sys.platform == "win32" else 1024 * 1024
 """The longest command line: on Windows the system's limit; elsewhere half of what systems take with the environment."""
 
 
+SETTINGS_FILE: Final = "settings.json"
+
+NEW_SECONDS: Final = 60.0
+"""A directory that changed in this time is left alone."""
+
+PREFIX: Final = "claude-agent-py-"
+"""How the directories of plans are called."""
+
+_locks: dict[Path, int] = {}
+"""The locks of the directories of this process, by which others see that it lives."""
+
+
 @dataclass(frozen=True)
 class LaunchPlan:
     """How to start one CLI."""
@@ -46,7 +61,7 @@ class LaunchPlan:
     """The whole environment."""
     cwd: Path | None
     """Where to start; None is this process's directory. It was there when the plan was made."""
-    initialize: JSONObject
+    initialize: Mapping[str, Any]
     """The fields of the first control request."""
     user: str | int | None = None
     """The operating system's user to start it as."""
@@ -54,6 +69,8 @@ class LaunchPlan:
     """What has to be in files while the CLI runs; not written yet."""
     confirmations: Mapping[str, str] = field(default_factory=dict)
     """Fields that must be true in the reply to `initialize`, and the option that each is about."""
+    owner: int = field(default_factory=os.getpid)
+    """The process that the files belong to: a forked copy of it does not remove them."""
 
     def __repr__(self) -> str:
         told = ", ".join(self.initialize)
@@ -62,17 +79,20 @@ class LaunchPlan:
     def prepare(self) -> None:
         """Write the files, into a new directory that only this user can read. Blocks for under a millisecond.
 
-        They are removed by `clean_up`, or else when the plan is forgotten or the interpreter ends.
+        They are removed by `clean_up`, or else when the plan is forgotten or the interpreter ends. Those of a process
+        that was killed are removed by the next one that writes some (POSIX).
 
         Raises:
             OptionsError: They cannot be written.
         """
         if not self.files:
             return
-        weakref.finalize(self, _remove, tuple(self.files))
+        _sweep(next(iter(self.files)).parent.parent)
+        weakref.finalize(self, _remove, tuple(self.files), self.owner)
         try:
             for path, text in self.files.items():
                 path.parent.mkdir(mode=0o700, exist_ok=True)
+                _lock(path.parent)
                 with os.fdopen(
                     os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8"
                 ) as file:
@@ -89,7 +109,7 @@ class LaunchPlan:
 
     def clean_up(self) -> None:
         """Remove the files. Idempotent; never raises."""
-        _remove(tuple(self.files))
+        _remove(tuple(self.files), self.owner)
 
     def check_reply(self, reply: Mapping[str, Any]) -> None:
         """Check that the CLI took what it only takes at its start.
@@ -129,7 +149,7 @@ def plan_launch(
     cwd = _checked_cwd(options)
     _check_user(options.user)
     _check_files(options)
-    scratch = scratch or Path(tempfile.gettempdir()) / f"claude-agent-py-{secrets.token_hex(8)}"
+    scratch = scratch or Path(tempfile.gettempdir()) / f"{PREFIX}{secrets.token_hex(8)}"
     initialize = {row.name: value for row, value in _told(options, Field)} | dict(extra_initialize or {})
     flags, too_long = _flags(options)
     if "disallowedTools" in too_long:
@@ -144,7 +164,7 @@ def plan_launch(
         argv=argv,
         env=environment(options, os.environ if environ is None else environ),
         cwd=cwd,
-        initialize=initialize,
+        initialize=Unshown(initialize),
         user=options.user,
         files=files,
         confirmations={one.confirmed_by: _option_of(name) for name, one in awaited.items()},
@@ -235,7 +255,7 @@ def _settings(options: ClientOptions, allowed: list[str], scratch: Path) -> tupl
         return [], {}
     if isinstance(joined, Path):
         return [f"--settings={joined}"], {}
-    path = scratch / "settings.json"
+    path = scratch / SETTINGS_FILE
     return [f"--settings={path}"], {path: json.dumps(joined)}
 
 
@@ -273,10 +293,57 @@ def _option_of(name: str) -> str:
     return next((row.option_names[0] for row in TABLE if row.name.removeprefix("--") == bare), "extra_args")
 
 
-def _remove(paths: tuple[Path, ...]) -> None:
+def _remove(paths: tuple[Path, ...], owner: int) -> None:
+    if owner != os.getpid():
+        return
     for path in paths:
         with contextlib.suppress(OSError):
             path.unlink()
     for directory in {path.parent for path in paths}:
         with contextlib.suppress(OSError):
             directory.rmdir()
+        if directory in _locks:
+            os.close(_locks.pop(directory))
+
+
+def _lock(directory: Path) -> None:
+    """Lock a directory for as long as this process lives. Nothing where the system or the file system cannot."""
+    if sys.platform == "win32" or directory in _locks:
+        return
+    import fcntl
+
+    lock = os.open(directory, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(lock)
+    else:
+        _locks[directory] = lock
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what killed processes of this user left: directories that nobody holds a lock on."""
+    if sys.platform == "win32":
+        return
+    with contextlib.suppress(OSError):
+        left = [one for one in folder.iterdir() if re.fullmatch(rf"{PREFIX}[0-9a-f]{{16}}", one.name)]
+        for directory in left:
+            if directory not in _locks:
+                with contextlib.suppress(OSError):
+                    _remove_if_left(directory)
+
+
+def _remove_if_left(directory: Path) -> None:
+    import fcntl
+
+    about = directory.lstat()
+    is_new = time.time() - about.st_mtime < NEW_SECONDS  # its owner may be about to lock it
+    if not stat.S_ISDIR(about.st_mode) or about.st_uid != os.getuid() or is_new:
+        return
+    lock = os.open(directory, os.O_RDONLY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        (directory / SETTINGS_FILE).unlink(missing_ok=True)
+        directory.rmdir()
+    finally:
+        os.close(lock)

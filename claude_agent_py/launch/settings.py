@@ -4,13 +4,13 @@ Owns how they are joined. Knows nothing of what a setting means, but for the san
 reach the CLI in a file of their own is `plan.py`'s business.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.options import ClientOptions
+from claude_agent_py.untrusted import read_bytes, read_json
 from claude_agent_py.wire.base import JSONObject
 
 
@@ -42,7 +42,7 @@ def joined_settings(options: ClientOptions, allowed: Sequence[str] = ()) -> JSON
 
 def _read(path: Path) -> JSONObject:
     try:
-        value = json.loads(path.read_text(encoding="utf-8-sig"))
+        value = read_json(read_bytes(path)[0])
     except (OSError, ValueError) as error:
         raise OptionsError(f"{path} cannot be read: {error}", option="settings") from error
     if not isinstance(value, dict):

@@ -240,6 +240,7 @@ TABLE: Final[tuple[Row, ...]] = (
     Flag("--debug-file", "debug_file", _path),
     Here("flags of your own", "extra_args"),
     Here("limits of time", "timeouts"),
+    Here("what becomes of tasks that take too long", "late_tasks"),
     Here("limits of memory", "limits"),
     # The model
     Flag("--model", "model"),

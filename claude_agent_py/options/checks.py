@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import UUID
 
 from claude_agent_py.agents import DelegationGuide
-from claude_agent_py.callbacks import callback_name
+from claude_agent_py.callbacks import callback_name, takes_arguments
 from claude_agent_py.configuration import MAX_REPR_CHARS, inner_text
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.options.output_shape import OutputShape
+from claude_agent_py.untrusted import read_json
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.mcp import MCPHTTPServer, MCPSSEServer, MCPStdioServer, mcp_server_from_wire
 from claude_agent_py.wire.rule_lists import survives_splitting, tool_of
@@ -88,8 +89,6 @@ def function_of(*arguments: str) -> Callable[[Any], Any]:
     told = f"{'one argument' if len(arguments) == 1 else 'two arguments'}: ({', '.join(arguments)})"
 
     def read(value: Any) -> Any:
-        from claude_agent_py.guarding import takes_arguments
-
         if not takes_arguments(function(value), len(arguments)):
             raise ValueError(f"{callback_name(value)} must take {told}")
         return value
@@ -322,7 +321,7 @@ def _writable_as_json(value: JSONObject) -> JSONObject:
 
 def _json_object(text: str) -> dict[str, Any]:
     try:
-        value = json.loads(text)
+        value = read_json(text)
     except ValueError as error:
         problem = ValueError(f"is no valid JSON: {error}")
     else:
@@ -332,6 +331,21 @@ def _json_object(text: str) -> dict[str, Any]:
 
 
 # Several options ------------------------------------------------------------------------------------------------------
+
+HOOKS_OFF: Final = "CLAUDE_CODE_SIMPLE"
+"""The variable of the CLI's bare mode, in which it calls no hook, whatever it answers to `initialize`."""
+
+_TRUE_WORDS: Final = frozenset({"1", "true", "yes", "on"})
+
+
+def turns_hooks_off(variables: object) -> bool:
+    """Tell whether these variables switch every hook off."""
+    given = variables.items() if isinstance(variables, Mapping) else ()
+    return any(str(k).upper() == HOOKS_OFF and str(v).strip().lower() in _TRUE_WORDS for k, v in given)
+
+
+def _env_of(settings: object) -> object:
+    return settings.get("env") if isinstance(settings, Mapping) else None
 
 
 class Conflict(NamedTuple):
@@ -343,6 +357,21 @@ class Conflict(NamedTuple):
 
 
 CONFLICTS: Final = (
+    Conflict(
+        "env",
+        lambda o: o.hooks is not None and turns_hooks_off(o.env),
+        f"{HOOKS_OFF} switches every hook off; take it away, or the hooks",
+    ),
+    Conflict(
+        "settings",
+        lambda o: o.hooks is not None and turns_hooks_off(_env_of(o.settings)),
+        f"{HOOKS_OFF} in their env switches every hook off; take it away, or the hooks",
+    ),
+    Conflict(
+        "extra_args",
+        lambda o: o.hooks is not None and "bare" in o.extra_args,
+        "--bare switches every hook off; take it away, or the hooks",
+    ),
     Conflict(
         "continue_conversation",
         lambda o: o.continue_conversation and o.resume,
@@ -436,6 +465,12 @@ def _unknown_tools(options: "ClientOptions") -> Iterator[str]:
         yield f"tools: the CLI may leave out {name!r}, which is no built-in tool that is known{_right_tool(name)}"
     for name in filter(_is_unknown_tool, map(tool_of, options.disallowed_tools)):
         yield f"disallowed_tools: {name!r} may take nothing away, which is no tool that is known{_right_tool(name)}"
+    for name in filter(_is_unknown_tool, map(tool_of, options.allowed_tools)):
+        yield f"allowed_tools: {name!r} may allow nothing, which is no tool that is known{_right_tool(name)}"
+    for agent, definition in (options.agents or {}).items():
+        for option in ("tools", "disallowed_tools"):
+            for name in filter(_is_unknown_tool, map(tool_of, getattr(definition, option, None) or ())):
+                yield f"agents: {option} of {agent!r}: {name!r} is no tool that is known{_right_tool(name)}"
 
 
 def _is_unknown_tool(name: str) -> bool:

@@ -93,7 +93,7 @@ class ClientOptions(ConfigModel):
     cwd: AnyPath = None
     """The directory that the session works in; its project settings and its sessions on disk belong to it. It must
     exist. None is the directory of this process."""
-    env: Annotated[dict[str, str | None], BeforeValidator(read.environment)] = Field(default_factory=dict)
+    env: Annotated[Mapping[str, str | None], BeforeValidator(read.environment)] = Field(default_factory=dict)
     """Variables that are *added* to the environment which the CLI inherits from this process; None takes one away."""
     inherit_env: StrictBool = True
     """False: the CLI starts with the variables of `env` and nothing else. It then needs at least `PATH` and `HOME`."""
@@ -106,7 +106,7 @@ class ClientOptions(ConfigModel):
     """Write a debug log; text selects categories, such as `api,hooks`."""
     debug_file: AnyPath = None
     """Where the debug log goes; turns it on."""
-    extra_args: Annotated[dict[str, str | None], BeforeValidator(read.extra_args)] = Field(default_factory=dict)
+    extra_args: Annotated[Mapping[str, str | None], BeforeValidator(read.extra_args)] = Field(default_factory=dict)
     """More flags for the CLI, by name without the dashes; None for one without a value. They stand on the command line,
     where every user of the machine can read them: put no secrets here."""
     timeouts: Timeouts = Field(default_factory=Timeouts)
@@ -164,7 +164,7 @@ class ClientOptions(ConfigModel):
     command alone, not a loop or a list of commands that begins with it."""
     disallowed_tools: Rules = ()
     """Tools that are taken away, and rules for what is refused, such as `Bash(rm *)`. They win over everything else."""
-    tool_aliases: dict[Text, Text] = Field(default_factory=dict)
+    tool_aliases: Mapping[Text, Text] = Field(default_factory=dict)
     """Tools to run in place of others: `{"Bash": "mcp__sandbox__bash"}`. Not followed further."""
     skills: Annotated[Sequence[str] | Literal["all"] | None, _reads(read.skills)] = None
     """Skills to have, and to use without asking. None leaves it to the CLI, which does *not* mean none."""
@@ -241,6 +241,10 @@ class ClientOptions(ConfigModel):
     per_task_stop_affordance: StrictBool = True
     """Interrupting spares background tasks, which are then stopped one by one. False: it kills background agents."""
 
+    late_tasks: Literal["stop", "leave"] = "stop"
+    """What becomes of background tasks for which `Timeouts.idle` ran out. `leave`: they go on, with `query` and `run`
+    as long as the event loop runs. `RunResult.unfinished_tasks` names them either way."""
+
     # Listeners
 
     on_task_notification: Annotated[Function, _reads(read.function_of("notification"))] = None
@@ -248,7 +252,8 @@ class ClientOptions(ConfigModel):
     on_task_event: Annotated[Function, _reads(read.function_of("event"))] = None
     """Told about everything that happens to background tasks: `(event)`."""
     on_stderr: Annotated[Function, _reads(read.function_of("line"))] = None
-    """Told every line that the CLI writes to stderr: `(line)`."""
+    """Told every line that the CLI writes to stderr: `(line)`. Up to 64 MiB of lines wait for it; what is dropped
+    then is counted by `Client.stderr_lines_dropped`."""
 
     # What comes back
 
@@ -310,9 +315,8 @@ class ClientOptions(ConfigModel):
             warnings.warn(doubt, OptionsWarning, stacklevel=4)
 
     def __repr_args__(self) -> Any:
-        for name in type(self).model_fields:
-            if name in self.model_fields_set:
-                yield name, read.shown(name, getattr(self, name))
+        for name, value in self._given():
+            yield name, read.shown(name, value)
 
     @property
     def asks_host(self) -> bool:

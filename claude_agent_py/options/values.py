@@ -33,6 +33,9 @@ class Timeouts(ConfigModel):
     """How long a run may make no progress: content, tool traffic, task events. Status pings do not count."""
     run: Seconds | None = None
     """From the prompt to the end of its run."""
+    idle: Seconds | None = None
+    """With `until="idle"`: from the run's own result on, how long to wait for background tasks. Then the run ends,
+    without an error; `ClientOptions.late_tasks` says what becomes of those that still run."""
     control: Seconds | None = 60.0
     """How long the CLI may take to answer a control request."""
     close: Seconds = 10.0
@@ -46,7 +49,8 @@ class Limits(ConfigModel):
     """A longer line of the CLI is dropped and reported as a `MalformedFrame`; the session goes on. Lines of many
     megabytes are ordinary: a file that the model wrote is one line."""
     mailbox_bytes: Bytes = 64 * MEBIBYTE
-    """How much may wait in memory for one reader. More goes to a temporary file; nothing is lost."""
+    """How much may wait in memory for one reader. More goes to a temporary file, and nothing is lost; while that cannot
+    be written, as much again stays in memory."""
     unclaimed_messages: Count = 1000
     """How many messages that belong to no run are kept for the first reader of `client.messages()`."""
     stderr_bytes: Bytes = 64 * 1024
@@ -116,8 +120,8 @@ def read_system_prompt(value: Any) -> SystemPrompt:
 
 def _prompt_from_dict(value: dict[str, Any]) -> SystemPrompt:
     kind = value.pop("type", None)
-    if kind not in _PROMPT_KINDS:
-        raise ValueError(f"must have a type: {', '.join(_PROMPT_KINDS)}; not {kind!r}")
+    if not isinstance(kind, str) or kind not in _PROMPT_KINDS:  # the text of the prompt may stand there by mistake
+        raise ValueError(f"must have a type: {', '.join(_PROMPT_KINDS)}")
     if kind == "preset" and value.pop("preset", _ONLY_PRESET) != _ONLY_PRESET:
         raise ValueError(f"must be the preset {_ONLY_PRESET!r}, the only one there is")
     if kind == "custom" and "prompt" in value:
@@ -164,7 +168,7 @@ def read_thinking(value: Any) -> ThinkingConfig:
     if isinstance(value, Mapping):
         fields = dict(value)
     kind = fields.pop("type", None)
-    if kind not in _THINKING_KINDS:
+    if not isinstance(kind, str) or kind not in _THINKING_KINDS:
         raise ValueError("must be ThinkingAdaptive(), ThinkingEnabled() or ThinkingDisabled()")
     return _THINKING_KINDS[kind](**{snake_case(name): field for name, field in fields.items()})
 

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from claude_agent_py.permissions.inbox_sqlite import SQLiteInbox as SQLiteInbox
     from claude_agent_py.permissions.interactions import Inbox as Inbox
     from claude_agent_py.permissions.interactions import Interaction as Interaction
+    from claude_agent_py.permissions.interactions import InteractionOpened as InteractionOpened
+    from claude_agent_py.permissions.interactions import InteractionSettled as InteractionSettled
     from claude_agent_py.permissions.interactions import PendingInteractions as PendingInteractions
     from claude_agent_py.permissions.paths import within as within
     from claude_agent_py.permissions.plans import Plan as Plan
@@ -52,7 +54,7 @@ _NAMES = {
     "elicitation": "Accept Cancel Decline ElicitationRequest",
     "forms": "Form FormError FormField",
     "inbox_sqlite": "SQLiteInbox",
-    "interactions": "Inbox Interaction PendingInteractions",
+    "interactions": "Inbox Interaction InteractionOpened InteractionSettled PendingInteractions",
     "paths": "within",
     "plans": "Plan",
     "policies": "Policy allow_tools ask deny_tools first_of read_only",

@@ -11,8 +11,7 @@ from typing import Any, TypeAlias
 from pydantic import BaseModel
 
 from claude_agent_py.wire.base import JSONObject, WireModel, dump
-from claude_agent_py.wire.fitting import Misfit, fit
-from claude_agent_py.wire.permissions import PermissionAllowReply, PermissionDenyReply, PermissionUpdate
+from claude_agent_py.wire.permissions import PermissionAllowReply, PermissionDenyReply, PermissionUpdate, read_update
 
 NO_REASON = "The user denied this."
 
@@ -75,16 +74,19 @@ def _permission(decision: Allow, suggestions: Sequence[Mapping[str, Any]]) -> JS
     return dump(PermissionAllowReply(**fields))
 
 
-def _updates(updates: Sequence[Any], suggestions: Sequence[Mapping[str, Any]]) -> list[Any]:
-    try:
-        plain = [dump(one) if isinstance(one, WireModel) else one for one in updates]
-        read, _ = fit(list[PermissionUpdate], plain)
-    except (Misfit, TypeError):
-        raise ValueError("updated_permissions must be a list of permission updates") from None
-    for update in read:
-        if update.problem is not None and dump(update) not in suggestions:
+def _updates(updates: Any, suggestions: Sequence[Mapping[str, Any]]) -> list[Any]:
+    if not isinstance(updates, Sequence) or isinstance(updates, str):
+        raise ValueError("updated_permissions must be a list of permission updates")
+    read = []
+    for one in updates:
+        data = dump(one) if isinstance(one, WireModel) else one
+        if not isinstance(data, Mapping):
+            raise ValueError("updated_permissions must be a list of permission updates")
+        update = read_update(data)
+        if update.problem is not None and data not in suggestions:
             raise ValueError(f"the CLI would drop an update of updated_permissions: {update.problem}")
-    return list(read)
+        read.append(update)
+    return read
 
 
 def json_object(name: str, value: Any) -> JSONObject:

@@ -14,9 +14,8 @@ from typing import Any
 
 from anyio import from_thread
 
-from claude_agent_py.callbacks import callback_name
+from claude_agent_py.callbacks import Callback, callback_name, failure_of, takes_arguments
 from claude_agent_py.errors import HandlerError, OptionsError
-from claude_agent_py.guarding import answer_of, takes_arguments
 from claude_agent_py.permissions.interactions import Inbox, PendingInteractions
 from claude_agent_py.permissions.prompts import KINDS, Kind, kind_of
 from claude_agent_py.permissions.questions import ASK_USER_QUESTION
@@ -56,6 +55,7 @@ class PermissionDispatcher:
         report: Is told of every handler that failed. Must not raise.
         on_waiting: Is told, with the request id and the subagent's id, when a person begins (True) and ceases (False)
             to be waited for. Runs in the event loop. Must not raise.
+        on_interaction: Is told of what is put into the inbox, and of its end. Runs in the event loop. Must not raise.
 
     Raises:
         OptionsError: A handler is no function or cannot take two arguments, or `interactions` is no inbox.
@@ -74,21 +74,24 @@ class PermissionDispatcher:
         timeout: float | None = None,
         cwd: str | None = None,
         on_waiting: Callable[[str, str | None, bool], object] | None = None,
+        on_interaction: Callable[[Any], object] = lambda event: None,
     ) -> None:
-        self._handlers: dict[Kind, Handler | None] = {
+        handlers: dict[Kind, Handler | None] = {
             "permission": can_use_tool,
             "question": on_question,
             "plan": on_plan,
             "elicitation": on_elicitation,
             "dialog": on_user_dialog,
         }
-        for kind, handler in self._handlers.items():
-            _check(_OPTIONS[kind], handler)
+        self._handlers: dict[Kind, Callback] = {
+            kind: _checked(_OPTIONS[kind], handler) for kind, handler in handlers.items() if handler is not None
+        }
         self.interactions: Inbox | None = _inbox(interactions)
         self._timeout = timeout
         self._cwd = os.path.abspath(cwd or os.curdir)
         self._report = report
         self._on_waiting = on_waiting
+        self._on_interaction = on_interaction
 
         self._owns_inbox = interactions is True
 
@@ -100,7 +103,7 @@ class PermissionDispatcher:
     @property
     def disallowed_tools(self) -> Sequence[str]:
         """The tools that must be off, because nobody could answer them."""
-        answered = self._handlers["question"] is not None or self.interactions is not None
+        answered = "question" in self._handlers or self.interactions is not None
         return () if answered else (ASK_USER_QUESTION,)
 
     # What the CLI asks -------------------------------------------------------------------------------------------
@@ -129,25 +132,22 @@ class PermissionDispatcher:
             return KINDS[kind].refuse("Nobody is there to allow this.")
         try:
             return await self.interactions.ask(kind, request, context)
-        except Exception as error:  # an inbox may be a file, or of another make
-            failure = HandlerError("interactions", f"it raised {type(error).__name__}")
-            failure.__cause__ = error
-            self._report(failure)
+        except BaseException as error:  # an inbox may be a file, or of another make
+            self._report(failure_of("interactions", error))
             return KINDS[kind].refuse("Denied: the inbox failed.")
 
     async def _ask_handler(self, kind: Kind, request: Any, context: PermissionContext) -> JSONObject | None:
         """Ask the handler of a kind, if there is one. None: there is none, or it has no opinion."""
-        if self._handlers[kind] is None and kind in _FALLS_BACK and self.interactions is None:
+        if kind not in self._handlers and kind in _FALLS_BACK and self.interactions is None:
             kind = "permission"
-        handler = self._handlers[kind]
+        handler = self._handlers.get(kind)
         if handler is None:
             return None
         subject = KINDS[kind].subject(request, context)
         asks_a_person = kind in _ASKS_A_PERSON
         try:
             with context.awaiting_user() if asks_a_person else contextlib.nullcontext():
-                return await answer_of(
-                    handler,
+                return await handler.answer(
                     subject,
                     context,
                     read=lambda value: self._read(kind, request, value),
@@ -174,6 +174,7 @@ class PermissionDispatcher:
             tool_use_id=tool_use_id,
             cwd=_own_cwd(context) or self._cwd,
             on_waiting=lambda waiting: self._waiting(context, waiting, home),
+            on_interaction=self._on_interaction,
         )
 
     def _waiting(self, context: HandlerContext, waiting: bool, home: int) -> None:
@@ -191,15 +192,14 @@ def _own_cwd(context: HandlerContext) -> str | None:
     return context.cwd if isinstance(context, PermissionContext) else None
 
 
-def _check(option: str, handler: Any) -> None:
-    if handler is None:
-        return
+def _checked(option: str, handler: Any) -> Callback:
     if not callable(handler):
         raise OptionsError(f"expected a function, not {type(handler).__name__}", option=option)
     if not takes_arguments(handler, 2):
         raise OptionsError(
             f"{callback_name(handler)} must take two arguments: what is asked and the context", option=option
         )
+    return Callback(handler)
 
 
 def _inbox(value: Any) -> Inbox | None:

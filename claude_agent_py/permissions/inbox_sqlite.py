@@ -12,16 +12,22 @@ import secrets
 import sqlite3
 import stat
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import anyio
-from anyio import to_thread
 from pydantic import ValidationError
 
 from claude_agent_py.errors import OptionsError
-from claude_agent_py.permissions.interactions import TIMED_OUT, Inbox, Interaction
+from claude_agent_py.event_loop import run_file_work
+from claude_agent_py.permissions.interactions import (
+    TIMED_OUT,
+    Inbox,
+    Interaction,
+    InteractionOpened,
+    InteractionSettled,
+)
 from claude_agent_py.permissions.prompts import KINDS, Kind
 from claude_agent_py.permissions.requests import PermissionContext
 from claude_agent_py.shared_sqlite import open_shared, transact
@@ -98,46 +104,52 @@ class SQLiteInbox(Inbox):
     async def _ask(self, kind: Kind, wire: Any, context: PermissionContext) -> str | None:
         interaction_id = secrets.token_hex(4)
         reply: str | None = None
+        row = self._row(interaction_id, kind, wire, context)
+        interaction = StoredInteraction(self, row)
         with anyio.CancelScope(shield=True):  # what is written must be ended, too
-            await to_thread.run_sync(self._open, interaction_id, kind, wire, context)
+            await run_file_work(self._open, row)
+        context.on_interaction(InteractionOpened(interaction))
         try:
             with anyio.move_on_after(self.timeout):
                 await self._answered(interaction_id)
         finally:
             with anyio.CancelScope(shield=True):
-                reply = await to_thread.run_sync(self._close, interaction_id)
+                reply = await run_file_work(self._close, interaction_id)
+            context.on_interaction(InteractionSettled(interaction, reply is not None))
         return reply
 
     # The side that asks ------------------------------------------------------------------------------------------
 
-    def _open(self, interaction_id: str, kind: Kind, wire: Any, context: PermissionContext) -> None:
+    def _row(self, interaction_id: str, kind: Kind, wire: Any, context: PermissionContext) -> dict[str, Any]:
         now = time.time()
-        row = (
-            interaction_id,
-            kind,
-            json.dumps(dump(wire)),
-            context.agent_id,
-            getattr(context.task, "description", None),
-            now,
-            None if self.timeout is None else now + self.timeout,
-            now,
-        )
+        return {
+            "id": interaction_id,
+            "kind": kind,
+            "request": json.dumps(dump(wire)),
+            "agent_id": context.agent_id,
+            "task_description": getattr(context.task, "description", None),
+            "created_at": now,
+            "deadline": None if self.timeout is None else now + self.timeout,
+            "seen_at": now,
+        }
+
+    def _open(self, row: dict[str, Any]) -> None:
         self._run(
             lambda cursor: cursor.execute(
                 "INSERT INTO interactions"
                 " (id, kind, request, agent_id, task_description, created_at, deadline, seen_at)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                " VALUES (:id, :kind, :request, :agent_id, :task_description, :created_at, :deadline, :seen_at)",
                 row,
             )
         )
 
     async def _answered(self, interaction_id: str) -> None:
         signed_at = time.monotonic()
-        while await to_thread.run_sync(self._state, interaction_id) == "pending":
+        while await run_file_work(self._state, interaction_id) == "pending":
             await anyio.sleep(self._poll)
             if time.monotonic() - signed_at > SIGN_EVERY:
                 signed_at = time.monotonic()
-                await to_thread.run_sync(self._sign, interaction_id)
+                await run_file_work(self._sign, interaction_id)
 
     def _state(self, interaction_id: str) -> str | None:
         row = self._run(
@@ -195,7 +207,7 @@ class _Arrivals(AsyncIterator[Interaction]):
 
     async def __anext__(self) -> Interaction:
         while True:
-            waiting = await to_thread.run_sync(list, self._inbox)
+            waiting = await run_file_work(list, self._inbox)
             self._seen.intersection_update(interaction.id for interaction in waiting)
             for interaction in waiting:
                 if interaction.id not in self._seen:
@@ -207,7 +219,7 @@ class _Arrivals(AsyncIterator[Interaction]):
 class StoredInteraction(Interaction):
     """A question in a file."""
 
-    def __init__(self, inbox: SQLiteInbox, row: sqlite3.Row) -> None:
+    def __init__(self, inbox: SQLiteInbox, row: sqlite3.Row | Mapping[str, Any]) -> None:
         kind: Kind = row["kind"]
         super().__init__(
             kind,
@@ -235,7 +247,7 @@ def _checked(kind: Kind, wire: Any, reply: str | None) -> JSONObject:
         return KINDS[kind].refuse(TIMED_OUT)
     try:
         return KINDS[kind].read(wire, KINDS[kind].answer(json.loads(reply)))
-    except (ValueError, KeyError, AttributeError, TypeError, ValidationError):
+    except (ValueError, KeyError, AttributeError, TypeError, ValidationError, RecursionError):
         return KINDS[kind].refuse("The answer in the inbox could not be read.")
 
 

@@ -10,17 +10,17 @@ import time
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
 from typing import Any, Final
 from weakref import WeakSet
 
 import anyio
-from anyio import to_thread
 
+from claude_agent_py.event_loop import Wakeup, run_file_work
 from claude_agent_py.permissions.decisions import Decision
 from claude_agent_py.permissions.prompts import KINDS, Kind
 from claude_agent_py.permissions.requests import PermissionContext, PermissionRequest, displayable
 from claude_agent_py.protocol.handlers import HandlerContext
-from claude_agent_py.wakeup import Wakeup
 from claude_agent_py.wire.base import JSONObject
 
 TIMED_OUT: Final = "Nobody answered in time."
@@ -95,11 +95,27 @@ class Interaction(ABC):
 
     async def answer(self, value: Any) -> bool:
         """Answer it, without blocking the event loop. See `resolve`."""
-        return await to_thread.run_sync(self.resolve, value)
+        return await run_file_work(self.resolve, value)
 
     async def deny(self, message: str = "") -> bool:
         """Refuse it, without blocking the event loop. See `refuse`."""
-        return await to_thread.run_sync(self.refuse, message)
+        return await run_file_work(self.refuse, message)
+
+
+@dataclass(frozen=True, slots=True)
+class InteractionOpened:
+    """An event among `Client.events()`: a question waits for a person."""
+
+    interaction: Interaction
+
+
+@dataclass(frozen=True, slots=True)
+class InteractionSettled:
+    """An event among `Client.events()`: a question waits no more."""
+
+    interaction: Interaction
+    was_answered: bool
+    """False: nobody answered in time, the CLI withdrew it, or the session ended."""
 
 
 class Inbox(ABC):
@@ -185,13 +201,15 @@ class PendingInteractions(Inbox):
         interaction = _Waiting(kind, wire, timeout=self.timeout, context=context)
         with context.awaiting_user():  # before anybody can see the question
             self._publish(interaction)
+            context.on_interaction(InteractionOpened(interaction))
             try:
                 with anyio.move_on_after(self.timeout):
                     await interaction.settled.wait()
             finally:
-                interaction.refuse(TIMED_OUT)  # does nothing where it was answered
+                was_answered = not interaction.refuse(TIMED_OUT)  # which does nothing where it was answered
                 with self._lock:
                     del self._waiting[interaction.id]
+                context.on_interaction(InteractionSettled(interaction, was_answered))
         return interaction.reply
 
     def _publish(self, interaction: "_Waiting") -> None:

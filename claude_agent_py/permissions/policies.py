@@ -6,10 +6,11 @@ asked only about calls that the CLI asks about: what a rule or the permission mo
 """
 
 import fnmatch
+import re
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
-from claude_agent_py.callbacks import call, callback_name
+from claude_agent_py.callbacks import Callback
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.permissions.decisions import Allow, Decision, Deny, describe
 from claude_agent_py.permissions.plans import EXIT_PLAN_MODE
@@ -19,6 +20,8 @@ from claude_agent_py.wire.tools.registry import canonical_name
 
 Opinion: TypeAlias = Decision | None
 Policy: TypeAlias = Callable[[PermissionRequest, PermissionContext], Opinion | Awaitable[Opinion]]
+
+_TOOL_NAME = re.compile(r"[A-Za-z0-9_*-]+")
 
 READING_TOOLS = frozenset(
     {
@@ -82,11 +85,11 @@ def _needs_person(request: PermissionRequest) -> bool:
 
 def ask(handler: Callable[[PermissionRequest, PermissionContext], Any]) -> Policy:
     """Ask a person: the handler decides, and while it does the task shows the status `awaiting_user`."""
-    _check(handler)
+    callback = _checked(handler)
 
     async def policy(request: PermissionRequest, context: PermissionContext) -> Opinion:
         with context.awaiting_user():
-            opinion: Opinion = await call(handler, request, context)
+            opinion: Opinion = await callback.call(request, context)
         return opinion
 
     return policy
@@ -98,41 +101,38 @@ def first_of(*policies: Policy) -> Policy:
     Raises:
         OptionsError: One of them is no function.
     """
-    for policy in policies:
-        _check(policy)
+    callbacks = [_checked(policy) for policy in policies]
 
     async def composed(request: PermissionRequest, context: PermissionContext) -> Opinion:
-        for policy in policies:
-            opinion = await call(policy, request, context)
+        for callback in callbacks:
+            opinion = await callback.call(request, context)
             if isinstance(opinion, Allow | Deny):
                 return opinion
             if opinion is not None:
-                raise ValueError(f"{callback_name(policy)} answered {describe(opinion)}")
+                raise ValueError(f"{callback.name} answered {describe(opinion)}")
         return None
 
     return composed
 
 
-def _check(policy: Any) -> None:
+def _checked(policy: Any) -> Callback:
     if not callable(policy):
         raise OptionsError(f"a policy is a function, not {type(policy).__name__}", option="can_use_tool")
+    return Callback(policy)
 
 
 def _matcher(names: tuple[Any, ...]) -> Callable[[str], bool]:
     """Tell whether a tool is one of those named; legacy names count as today's."""
     for name in names:
-        if not isinstance(name, str) or not name or "(" in name:
+        if not isinstance(name, str) or not _TOOL_NAME.fullmatch(name):
             raise OptionsError(
-                f"expected the name of a tool, not {name!r} (rules for commands: bash_commands)", option="can_use_tool"
+                f"expected the name of a tool, not {name!r} (rules for commands: bash_commands; in the names of MCP "
+                "servers and their tools, the CLI writes '_' for all but letters, digits, '_' and '-')",
+                option="can_use_tool",
             )
     patterns = [canonical_name(name) for name in names]
 
     def matches(tool: str) -> bool:
-        return any(fnmatch.fnmatchcase(canonical_name(tool), _literal(pattern)) for pattern in patterns)
+        return any(fnmatch.fnmatchcase(canonical_name(tool), pattern) for pattern in patterns)
 
     return matches
-
-
-def _literal(pattern: str) -> str:
-    """Leave only `*` special."""
-    return pattern.replace("[", "[[]").replace("?", "[?]")

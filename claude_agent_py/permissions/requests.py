@@ -13,12 +13,11 @@ from typing import Any
 from claude_agent_py.protocol.handlers import HandlerContext
 from claude_agent_py.wire.asks import CanUseToolRequest, MatchedAskRule, MCPServerProvenance
 from claude_agent_py.wire.base import WireModel
-from claude_agent_py.wire.fitting import Misfit, fit
-from claude_agent_py.wire.permissions import PermissionUpdate, UnknownPermissionUpdate
+from claude_agent_py.wire.permissions import PermissionUpdate, read_update
 from claude_agent_py.wire.tools.registry import typed_input
 
 
-def _nobody(waiting: bool) -> None:
+def _nobody(told: Any) -> None:
     """Take the place of a listener."""
 
 
@@ -29,8 +28,10 @@ class PermissionContext(HandlerContext):
     tool_use_id: str | None = None
     """The tool call that it is about, where there is one."""
     cwd: str | None = None
-    """The directory that the session was started in; None where it is not known."""
+    """Where the session was started, or for a guard, where its shell is by now; None where it is not known."""
     on_waiting: Callable[[bool], object] = field(default=_nobody, repr=False, compare=False)
+    on_interaction: Callable[[Any], object] = field(default=_nobody, repr=False, compare=False)
+    """For inboxes: tell it `InteractionOpened` and `InteractionSettled`, in the event loop. It does not raise."""
 
     @contextlib.contextmanager
     def awaiting_user(self) -> Iterator[None]:
@@ -76,7 +77,7 @@ class PermissionRequest:
     @cached_property
     def suggestions(self) -> tuple[PermissionUpdate, ...]:
         """Changes of the rules after which the CLI would not ask again. Pick; one of them may change the mode."""
-        return tuple(_update(data) for data in self.wire.permission_suggestions or ())
+        return tuple(read_update(data) for data in self.wire.permission_suggestions or ())
 
     @property
     def blocked_path(self) -> str | None:
@@ -132,14 +133,6 @@ class PermissionRequest:
     def task(self) -> Any:
         """The `Task` of that subagent; None for the main agent, or where it is not known."""
         return self.context.task if self.context is not None else None
-
-
-def _update(data: dict[str, Any]) -> Any:
-    try:
-        update, _ = fit(PermissionUpdate, data)
-        return update
-    except Misfit:
-        return UnknownPermissionUpdate(raw=data)
 
 
 def displayable(text: str, limit: int = 2000) -> str:

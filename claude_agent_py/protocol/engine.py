@@ -9,7 +9,7 @@ and nothing raises for what the CLI sends. Twin: `runtime/connection.py`, the dr
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from claude_agent_py.protocol.events import (
@@ -20,6 +20,7 @@ from claude_agent_py.protocol.events import (
     RequestReceived,
     RequestTimedOut,
     RunEnded,
+    RunWaits,
     StrayReply,
     StreamEnded,
 )
@@ -115,15 +116,18 @@ class Engine:
     def _receive(self, lines: Iterable[bytes | OversizeLine], events: list[Event], now: float) -> None:
         handlers, track, route = self._handlers, self._tasks.track, self._turns.route
         for line in lines:
-            if not line:
-                continue
             if type(line) is OversizeLine:
                 self._on_oversize(line, events, now)
                 continue
-            frame = decode(line)  # type: ignore[arg-type]  # it is bytes
+            if not line or line.isspace():  # type: ignore[union-attr]  # it is bytes
+                continue
+            frame = decode(line)  # type: ignore[arg-type]
             handler = handlers.get(type(frame))
             if handler is not None:
                 handler(frame, events, now)
+                continue
+            if isinstance(frame, ControlRequest):  # one that only this side may make
+                self._on_request(frame, events, now)
                 continue
             track(frame, line)  # from here on as in `_on_message`, without the call: it is the way of nearly all lines
             runs, ended = route(frame, now)
@@ -140,8 +144,6 @@ class Engine:
 
     def _on_malformed(self, frame: MalformedFrame, events: list[Event], now: float) -> None:
         """Report the frame. A question is refused, a reply fails its request, a result its run: no one waits for ever."""
-        if not frame.line.strip():
-            return  # an empty line means nothing
         self._on_message(frame, frame.line, events, now)
         match frame.raw:
             case {"type": "control_request", "request_id": str(request_id)}:
@@ -200,7 +202,7 @@ class Engine:
 
     # Control requests --------------------------------------------------------------------------------------------
 
-    def request(self, subtype: str, fields: dict[str, Any], *, now: float, timeout: float | None) -> PendingRequest:
+    def request(self, subtype: str, fields: Mapping[str, Any], *, now: float, timeout: float | None) -> PendingRequest:
         """Send a control request; its reply, or the lack of one, comes as an event with the id given here.
 
         Raises:
@@ -305,7 +307,8 @@ class Engine:
         events: list[Event] = [
             RequestTimedOut(r.request_id, r.subtype, r.timeout or 0.0) for r in self._outgoing.expire(now)
         ]
-        return events + _ended(self._turns.tick(now))
+        events += _ended(self._turns.tick(now))
+        return events + [RunWaits(*wait) for wait in self._turns.take_waits()]
 
 
 def _reply(request: PendingRequest, response: ControlSuccess | ControlFailure) -> ReplyReceived:

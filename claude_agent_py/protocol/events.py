@@ -70,6 +70,14 @@ class RunEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class RunWaits:
+    """A run that has its answer has been waiting for tasks for long."""
+
+    run_id: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class StreamEnded:
     """The CLI will write no more."""
 
@@ -82,5 +90,6 @@ Event: TypeAlias = (
     | StrayReply
     | RequestTimedOut
     | RunEnded
+    | RunWaits
     | StreamEnded
 )

@@ -43,7 +43,13 @@ from claude_agent_py.wire.unknown import MalformedFrame, UnknownMessage
 
 Until: TypeAlias = Literal["result", "idle"]
 EndReason: TypeAlias = Literal["result", "idle", "cancelled", "unreadable", "timeout", "closed"]
-TimeoutKind: TypeAlias = Literal["run", "first_message", "silence"]
+TimeoutKind: TypeAlias = Literal["run", "first_message", "silence", "idle"]
+
+FIRST_NOTICE: Final = 60.0
+"""After how many seconds of waiting for tasks alone somebody should be told."""
+
+NEXT_NOTICE: Final = 600.0
+"""How many seconds later somebody should be told again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +59,8 @@ class RunLimits:
     run: float | None = None
     first_message: float | None = None
     silence: float | None = None
+    idle: float | None = None
+    """From its own result on, for tasks; a turn that is under way then is not cut short. No error: the run ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +78,15 @@ class RunEnd:
     """Whether the CLI was at work on one of its prompts."""
     frame: MalformedFrame | None = None
     """The result that cannot be read, when that is the reason."""
+    late_tasks: frozenset[str] = frozenset()
+    """Those of `tasks` that still ran when `RunLimits.idle` ran out."""
+
+
+class RunWait(NamedTuple):
+    """A run that has its answer has been waiting for tasks for long."""
+
+    run_id: int
+    seconds: float
 
 
 Routing: TypeAlias = tuple[tuple[int, ...], tuple[RunEnd, ...]]
@@ -96,6 +113,10 @@ class _Run:
     """The CLI has begun to work for it."""
     answered: bool = False
     """A result came for one of its prompts."""
+    waits_since: float | None = None
+    """Since when it has all its answers and waits for the session to be idle."""
+    next_notice: float = FIRST_NOTICE
+    """After how long a wait somebody is told next."""
 
     @property
     def has_all_answers(self) -> bool:
@@ -145,6 +166,7 @@ class TurnRouter:
         self._follow_ups = FollowUps()
         self._completed: set[str] = set()
         """Prompts that the CLI is done with and that have no answer yet."""
+        self._waits: list[RunWait] = []
         self._other = _Rule(self._on_other, is_progress=False)
         self._rules: dict[type, _Rule] = {
             InitMessage: _Rule(self._on_init, is_progress=False),
@@ -446,12 +468,15 @@ class TurnRouter:
             return self._end(run, "cancelled")
         if run.until == "result":
             return self._end(run, "result")
+        if run.waits_since is None:
+            run.waits_since = now
         return self._end(run, "idle") if self.is_idle(now) else None
 
     def _end(self, run: _Run, reason: EndReason, **how: Any) -> RunEnd:
-        return RunEnd(
-            run.run_id, reason, tasks=frozenset(run.tasks), was_in_turn=run.run_id in self.turn_runs, **how
-        )
+        tasks = frozenset(run.tasks)
+        late = tasks & self._tasks.live_ids() if how.get("kind") == "idle" else frozenset[str]()
+        is_in_turn = run.run_id in self.turn_runs
+        return RunEnd(run.run_id, reason, tasks=tasks, was_in_turn=is_in_turn, late_tasks=late, **how)
 
     def is_idle(self, now: float) -> bool:
         """Tell whether the session is: no turn, no live task, no question open, and no follow-up turn due.
@@ -483,6 +508,8 @@ class TurnRouter:
                 moments.append((since + limits.first_message, "first_message", limits.first_message))
             if limits.silence is not None:
                 moments.append((since + limits.silence, "silence", limits.silence))
+        if limits.idle is not None and run.waits_since is not None and self._turn is None:
+            moments.append((run.waits_since + limits.idle, "idle", limits.idle))
         return min(moments, default=None)
 
     def _silent_since(self, run: _Run) -> float:
@@ -490,19 +517,36 @@ class TurnRouter:
         is_queued = run.waiting and run.run_id not in self.turn_runs
         return max(run.last_progress, self._last_progress) if is_queued else run.last_progress
 
+    def _note_waits(self, now: float) -> None:
+        """Note the runs of whose waiting somebody is to be told now."""
+        for run in self._runs.values():
+            waited = 0.0 if run.waits_since is None else now - run.waits_since
+            if waited >= run.next_notice:
+                run.next_notice = waited + NEXT_NOTICE
+                self._waits.append(RunWait(run.run_id, waited))
+
+    def take_waits(self) -> list[RunWait]:
+        """Give the runs that have been waiting for tasks for long, each now and then."""
+        waits, self._waits = self._waits, []
+        return waits
+
     def next_deadline(self) -> float | None:
         """Say when `tick` has something to do, at the earliest."""
         moments = [d[0] for run in self._runs.values() if run.is_limited and (d := self._deadline(run))]
-        if self._follow_ups and self._turn is None and self._waiting_for_idle():
-            moments.append(self._follow_ups.until)
+        if self._turn is None:
+            notices = [run.waits_since + run.next_notice for run in self._runs.values() if run.waits_since is not None]
+            moments += [*notices, self._follow_ups.until] if notices and self._follow_ups else notices
         return min(moments, default=None)
 
     def tick(self, now: float) -> tuple[RunEnd, ...]:
         """Give the runs that are over because of the time it is."""
         if self._turn is None:
             self._follow_ups.give_up(now)
+            self._note_waits(now)
         late = [(run, d) for run in self._runs.values() if (d := self._deadline(run)) and d[0] <= now]
-        ends = tuple(self._end(run, "timeout", kind=kind, limit=limit) for run, (_, kind, limit) in late)
+        ends = tuple(
+            self._end(run, "idle" if kind == "idle" else "timeout", kind=kind, limit=limit) for run, (_, kind, limit) in late
+        )
         for end in ends:
             self.drop_run(end.run_id)
         return ends + self._finished(now)

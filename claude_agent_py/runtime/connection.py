@@ -8,12 +8,13 @@ Owns the workers of a session and nothing else of it:
 * one worker for each request of the CLI that a handler answers;
 * whatever background work the features bring (`background`).
 
-They live in a task group that belongs to the event loop and not to a caller (`detached.py`): any method may be called
+They live in a task group that belongs to the event loop and not to a caller (`event_loop.py`): any method may be called
 from any worker. Twin: `protocol/engine.py`, which decides everything that can be decided without I/O.
 """
 
 import logging
 import math
+import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -31,6 +32,7 @@ from claude_agent_py.errors import (
     HandlerError,
     OptionsError,
 )
+from claude_agent_py.event_loop import Wakeup, spawn_detached
 from claude_agent_py.protocol.engine import Engine
 from claude_agent_py.protocol.events import (
     Event,
@@ -40,6 +42,7 @@ from claude_agent_py.protocol.events import (
     RequestReceived,
     RequestTimedOut,
     RunEnded,
+    RunWaits,
     StrayReply,
     StreamEnded,
 )
@@ -47,11 +50,11 @@ from claude_agent_py.protocol.handlers import Cancellation
 from claude_agent_py.protocol.ports import TaskSink
 from claude_agent_py.protocol.state import State
 from claude_agent_py.runtime.answering import Answering, UnsupportedRequestError
-from claude_agent_py.runtime.detached import Wakeup, spawn_detached
 from claude_agent_py.runtime.listeners import HandlerFailed
 from claude_agent_py.runtime.open_runs import OpenRuns
 from claude_agent_py.runtime.readers import Readers
 from claude_agent_py.runtime.waiters import Waiter, Waiters
+from claude_agent_py.runtime.wire_log import wire_log
 from claude_agent_py.transport.base import Transport
 from claude_agent_py.wire.unknown import MalformedFrame
 
@@ -133,8 +136,10 @@ class Connection:
         self._describe = describe
         self._on_over = on_over
         self._close_requested: Wakeup | None = None
-        self._grace, self._leave, self._why = 0.0, False, CLOSED
+        self._grace, self._leave, self._why, self._deadline = 0.0, False, CLOSED, math.inf
+        self._owner = os.getpid()
         self._settle = False
+        self._wire_log = wire_log()
         self._initialize: Waiter | None = Waiter()
         """Who waits for the session to be up, until it is."""
         self._group: TaskGroup | None = None
@@ -143,8 +148,7 @@ class Connection:
         self.readers = Readers(mailbox_bytes, unclaimed_messages)
         self.runs = OpenRuns(self._engine, self, mailbox_bytes)
         self._to_write = anyio.Event()
-        self._timer = anyio.Event()
-        self._timer_at = math.inf
+        self._timer, self._timer_at = anyio.Event(), math.inf
         self._stream_over = anyio.Event()
         self._stderr_over = anyio.Event()
         self._over = anyio.Event()
@@ -162,6 +166,7 @@ class Connection:
             ReplyReceived: self._waiters.on_reply,
             RequestTimedOut: self._waiters.on_timed_out,
             RunEnded: self.runs.on_ended,
+            RunWaits: self.runs.on_waits,
             StrayReply: lambda event: logger.debug("stray reply: %r", event),
             StreamEnded: self._on_stream_ended,
         }
@@ -212,18 +217,29 @@ class Connection:
 
     async def _end(self) -> None:
         """Bring the program to its end; with `leave`, once it has nothing more to do."""
+        if self.is_forked:
+            return  # it goes on in the process that we are a copy of
         if self._leave:
             self._dismiss()
             await self._wait_until_idle()
             await self._transport.end_input()
             await self._stream_over.wait()
         await self._transport.close(grace=self._grace)
-        with anyio.move_on_after(DRAIN_GRACE):
+        with self._at_most(DRAIN_GRACE):
             await self._stream_over.wait()  # what it wrote on its way out is read to the end
         self._end_everything()
         if self._undelivered:
-            with anyio.move_on_after(LISTENER_GRACE):
+            with self._at_most(LISTENER_GRACE):
                 await self._delivered.wait()
+
+    def _at_most(self, seconds: float) -> anyio.CancelScope:
+        """Make a scope that ends after so many seconds, or when `close` has to be over."""
+        return anyio.CancelScope(deadline=min(anyio.current_time() + seconds, self._deadline))
+
+    @property
+    def is_forked(self) -> bool:
+        """Whether this is a copy, made by `os.fork`, of the process that the session belongs to."""
+        return self._owner != os.getpid()
 
     async def _wait_until_idle(self) -> None:
         """Wait until the CLI has nothing more to do, or has ended. Whatever it asks meanwhile is answered as ever."""
@@ -231,14 +247,17 @@ class Connection:
             with anyio.move_on_after(LOOK_EVERY):
                 await self._stream_over.wait()
 
-    def request_close(self, *, grace: float, leave: bool = False, why: str = CLOSED) -> None:
+    def request_close(
+        self, *, grace: float, leave: bool = False, why: str = CLOSED, deadline: float = math.inf
+    ) -> None:
         """Ask for the end; returns at once. May be called from any thread; the first call counts.
 
         `grace` is how long the CLI may take to end by itself, in seconds. With `leave` it first finishes what it has to
-        do, however long that takes. `why` is what those are told who still use the session.
+        do, however long that takes. `why` is what those are told who still use the session. `deadline` is when the end
+        has to be over, by the clock of the event loop.
         """
         if not self._closing:
-            self._grace, self._leave, self._why = grace, leave, why
+            self._grace, self._leave, self._why, self._deadline = grace, leave, why, deadline
         self._closing = True
         if self._close_requested is not None:
             self._close_requested.set()
@@ -269,8 +288,9 @@ class Connection:
 
     @property
     def has_turn(self) -> bool:
-        """Whether the CLI is at work on a prompt, as far as it said."""
-        return bool(self._engine.turns.open_runs)
+        """Whether the CLI is at work, as far as it said: on a prompt, or on a run that ended before its turn did."""
+        turns = self._engine.turns
+        return bool(turns.open_runs) or not turns.is_idle(anyio.current_time())
 
     @property
     def transport(self) -> Transport:
@@ -309,6 +329,8 @@ class Connection:
     async def _pump(self) -> None:
         receive, engine, act = self._transport.receive, self._engine, self.act
         while data := await receive():
+            if self._wire_log is not None:
+                self._wire_log.received(data)
             act(engine.receive_data(data[:PIECE_BYTES], anyio.current_time()))
             for start in range(PIECE_BYTES, len(data), PIECE_BYTES):
                 await checkpoint()  # readers take what is there, so that it need not wait
@@ -331,6 +353,8 @@ class Connection:
         while True:
             data = self._engine.data_to_send()
             if data:
+                if self._wire_log is not None:
+                    self._wire_log.sent(data)
                 try:
                     await self._transport.send(data)
                 except (anyio.BrokenResourceError, anyio.ClosedResourceError):
@@ -407,8 +431,7 @@ class Connection:
     def _refuse_garbage(self, starting: Waiter, frame: MalformedFrame) -> None:
         """Fail the start at once: what says something else than frames now will hardly answer later."""
         if not isinstance(frame.raw, dict):
-            line = frame.line if isinstance(frame.line, bytes) else frame.line.encode(errors="replace")
-            shown = line[:SHOWN_GARBAGE_BYTES].decode(errors="replace")
+            shown = frame.line[:SHOWN_GARBAGE_BYTES].decode(errors="replace")
             starting.fail(lambda: ControlRejectedError("initialize", f"it printed {shown!r} instead of an answer"))
 
     def announce_failure(self, error: HandlerError) -> None:
@@ -440,6 +463,7 @@ class Connection:
             answer.cancellation.set()
             answer.scope.cancel()
         self._on_over(self.end_reason())
+        self.readers.end_events()
 
     def _dismiss(self) -> None:
         """Tell everybody who uses the session that it is over for them. Idempotent."""
@@ -481,7 +505,7 @@ class Connection:
             raise
 
     async def initialize(
-        self, fields: dict[str, Any], *, timeout: float | None, meanwhile: Callable[[], None] = lambda: None
+        self, fields: Mapping[str, Any], *, timeout: float | None, meanwhile: Callable[[], None] = lambda: None
     ) -> dict[str, Any]:
         """Send the first request of a session, which fails at once where the CLI prints garbage instead.
 
@@ -498,7 +522,7 @@ class Connection:
         finally:
             self._initialize = None
 
-    def _ask(self, subtype: str, fields: dict[str, Any], timeout: float | None, waiter: Waiter) -> str:
+    def _ask(self, subtype: str, fields: Mapping[str, Any], timeout: float | None, waiter: Waiter) -> str:
         try:
             request = self._engine.request(subtype, fields, now=anyio.current_time(), timeout=timeout)
         except (ValueError, TypeError) as error:

@@ -7,9 +7,11 @@ What answers hooks, questions and tools is loaded with the session where the opt
 it is first asked for otherwise: most sessions need little of it, and loading it would make each start slower.
 """
 
+import os
 from collections.abc import Awaitable, Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
+from uuid import UUID
 
 from anyio.abc import TaskGroup
 
@@ -77,19 +79,20 @@ class Features:
         self._above = above
         self._task_list = task_list
         self._report = report
-        self.session_id: str | None = None
-        """The id of the conversation; None before the first turn."""
+        self.session_id = _given_session_id(options)
+        """The id of the conversation; None before the first turn where the options do not give it."""
         self.permission_mode: str | None = None
         """The permission mode as the CLI said last; None before the first turn."""
         self._callers = Callers(tasks)
-        self._is_tracking = False
+        self._tracked: Any = None
+        """The message that the tasks are taking in."""
+        self._announce_interaction: Callable[[Any], None] = lambda event: None
         self._announce: Callable[[Any], None] | None = None
         """Shows something to who reads all messages of the session."""
         self._give_up: Callable[[str], None] | None = None
         """Ends the turn under way with an `AuthenticationError`."""
         self.has_ended = False
         """Whether nothing more comes from the CLI."""
-        self._queues: list[ListenerQueue] = []
         self._options = options
         self._attach_host: Callable[[MCPHost], None] = lambda host: None
         """Brings servers of this process to the running session."""
@@ -102,7 +105,7 @@ class Features:
             main_agent_id=above.agent_id if above else None,
         )
         self._check()
-        self._tell_stderr = self._listener(options.on_stderr)
+        self._stderr = None if options.on_stderr is None else ListenerQueue(options.on_stderr, report)
         if options.on_task_notification is not None:
             tasks.on("notification", options.on_task_notification)
         if options.on_task_event is not None:
@@ -110,7 +113,7 @@ class Features:
         self.background: Sequence[Callable[[], Awaitable[None]]] = (tasks.reconcile_forever,)
         self.deliveries: Sequence[Callable[[], Awaitable[None]]] = (
             self._deliver_task_events,
-            *(queue.deliver for queue in self._queues),
+            *(() if self._stderr is None else (self._stderr.deliver,)),
         )
 
     # What answers ------------------------------------------------------------------------------------------------
@@ -139,6 +142,7 @@ class Features:
             interactions=options.interactions,
             cwd=str(options.cwd) if options.cwd is not None else None,
             on_waiting=self._note_waiting,
+            on_interaction=lambda event: self._announce_interaction(event),
         )
 
     @property
@@ -151,9 +155,19 @@ class Features:
         """What answers for the servers in this process."""
         from claude_agent_py.tools.host import MCPHost
 
-        host = MCPHost(hosted_servers(self._options), report=self._report)
+        host = MCPHost(
+            hosted_servers(self._options),
+            report=self._report,
+            cwd=os.path.abspath(self._options.cwd or os.curdir),
+        )
         self._attach_host(host)
         return host
+
+    @property
+    def has_hooks(self) -> bool:
+        """Whether the session has hooks of its own, from the options or added since."""
+        dispatcher = self._loaded("hooks")
+        return dispatcher is not None and bool(dispatcher.initialize_field())
 
     def _loaded(self, part: str) -> Any:
         """Give one of these where it is there; None where nobody has needed it yet."""
@@ -184,13 +198,6 @@ class Features:
         known = self._above.find_task(agent_id) if self._above is not None else None
         return known or self._tasks.get(agent_id)
 
-    def _listener(self, function: Callable[[Any], Any] | None) -> Callable[[Any], None] | None:
-        if function is None:
-            return None
-        queue = ListenerQueue(function, self._report)
-        self._queues.append(queue)
-        return queue.put
-
     def _note_hook_run(self, run: "HookRun") -> None:
         """Show that a handler ran: the CLI's own hook events say so of settings' command hooks only."""
         if self._announce is not None:
@@ -219,12 +226,13 @@ class Features:
             self._above.take(message)
 
     def _note(self, message: Any, line: bytes) -> None:
-        self._is_tracking = True
+        self._tracked = message
         self._tasks.track(message, line)
-        self._is_tracking = False
+        self._tracked = None
         kind = type(message)
         if kind is AssistantMessage:
             self._callers.note(message)
+            self._note_missing_login(message)
         if kind is AssistantMessage or kind is UserMessage:
             if message.session_id in ("", self.session_id):  # a child agent has a list of its own
                 self._task_list.track(message)
@@ -237,6 +245,15 @@ class Features:
         elif kind is APIRetryMessage:
             self._note_retry(message)
 
+    def _note_missing_login(self, message: AssistantMessage) -> None:
+        """End the run as soon as the CLI says that it has neither key nor login, without having asked the API.
+
+        That is its answer, but the result follows up to 10 s later where name servers do not answer (CLI 2.1.328).
+        """
+        is_missing = message.error == "authentication_failed" and message.api_error_status is None
+        if is_missing and not message.is_subagent and self._give_up is not None:
+            self._give_up(message.text)
+
     def _note_retry(self, message: APIRetryMessage) -> None:
         """Give up on a key that the API refuses: the CLI asks ten times, for more than a minute."""
         if message.error_status == UNAUTHORIZED and message.attempt >= PATIENCE and self._give_up is not None:
@@ -248,8 +265,13 @@ class Features:
 
     def on_stderr_line(self, line: str) -> None:
         """Take a line of stderr."""
-        if self._tell_stderr is not None:
-            self._tell_stderr(line)
+        if self._stderr is not None:
+            self._stderr.put(line)
+
+    @property
+    def stderr_lines_dropped(self) -> int:
+        """How many lines of stderr `on_stderr` was not told."""
+        return 0 if self._stderr is None else self._stderr.dropped
 
     def initialize_fields(self) -> dict[str, Any]:
         """Give the fields of `initialize` that come from hooks and in-process servers."""
@@ -268,7 +290,14 @@ class Features:
             self._attach_host(self.mcp)
         self._announce = connection.readers.announce
         self._give_up = lambda why: connection.start_soon(_fail_turn, connection, why)
-        self._tasks.observe(lambda events: None if self._is_tracking else connection.settle_soon())
+        self._announce_interaction = connection.readers.announce_interaction
+
+        def observe(events: Sequence[Any]) -> None:
+            connection.readers.announce_events(events, self._tracked)
+            if self._tracked is None:
+                connection.settle_soon()
+
+        self._tasks.observe(observe)
 
     def end(self) -> None:
         """Nothing more will come: listeners hear what is left, tools are cancelled."""
@@ -278,13 +307,26 @@ class Features:
             if part is not None:
                 part.close()
         self._task_list.close()
-        for queue in self._queues:
-            queue.end()
+        if self._stderr is not None:
+            self._stderr.end()
+
+
+def _given_session_id(options: ClientOptions) -> str | None:
+    """Return the id that the session is told to have, or None: that of a copy is new, and a title says nothing."""
+    if options.session_id is not None:
+        return str(options.session_id)
+    if options.resume is None or options.fork_session:
+        return None
+    try:
+        return str(UUID(options.resume))
+    except ValueError:
+        return None
 
 
 def _is_mere_text(message: Any) -> bool:
-    """Whether it is something that the main agent says and no call: nothing in it is about tasks."""
-    return type(message) is AssistantMessage and message.agent_id is None and not message.tool_uses
+    """Whether it is something that the main agent says, no call and no failure: nothing in it is about tasks."""
+    is_said = type(message) is AssistantMessage and message.agent_id is None
+    return is_said and not message.tool_uses and message.error is None
 
 
 async def _fail_turn(connection: Connection, why: str) -> None:

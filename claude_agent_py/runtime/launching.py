@@ -7,13 +7,19 @@ module imports nothing but what starting needs. What happens once the CLI runs i
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import anyio
 
+from claude_agent_py.errors import OptionsError
 from claude_agent_py.launch.locate import find_cli
 from claude_agent_py.launch.plan import LaunchPlan, plan_launch
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.transport import SubprocessTransport, Transport
+from claude_agent_py.transport.subprocess import FORCE
+
+FORCE_SHARE: Final = 0.5
+"""The most of `Timeouts.close` that ending the CLI by force may take."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +38,19 @@ class Launched:
         self.plan.clean_up()
 
 
+def force_of(options: ClientOptions) -> float:
+    """Return how long ending the CLI by force may take, in seconds."""
+    return min(FORCE, options.timeouts.close * FORCE_SHARE)
+
+
+def _plan(options: ClientOptions, cli: Path) -> LaunchPlan:
+    try:
+        return plan_launch(options, cli=cli)
+    except OptionsError as error:
+        problem = error.with_traceback(None)  # its frames hold settings and server configurations
+    raise problem
+
+
 async def launch(
     options: ClientOptions, transport: Transport | None, *, on_stderr: Callable[[str], None] | None = None
 ) -> Launched:
@@ -45,7 +64,7 @@ async def launch(
         CLIStartError: The system cannot start it.
     """
     cli = find_cli(options.cli_path) if transport is None else None
-    plan = plan_launch(options, cli=cli or Path("claude"))
+    plan = _plan(options, cli or Path("claude"))
     if transport is None:
         plan.prepare()
         transport = SubprocessTransport(
@@ -53,6 +72,7 @@ async def launch(
             env=plan.env,
             cwd=plan.cwd,
             user=plan.user,
+            force=force_of(options),
             stderr_bytes=options.limits.stderr_bytes,
             on_stderr=on_stderr,
         )

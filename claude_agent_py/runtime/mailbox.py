@@ -1,7 +1,8 @@
-"""Where messages wait for a reader who takes their time.
+"""Where messages wait for a reader who takes his time.
 
-The pump puts and never waits. Memory stays bounded, because what exceeds the limit goes to a temporary file, as wire
-lines, in order; nothing is lost. One reader at a time.
+The pump puts and never waits; memory stays bounded because what exceeds the limit goes to a temporary file, as wire
+lines, in order. Nothing is lost, unless the disk is full: then as much again waits in memory, and what exceeds that
+ends the reader with an error. One reader at a time.
 """
 
 from collections import deque
@@ -11,12 +12,13 @@ from typing import Any, Final
 import anyio
 from anyio.lowlevel import checkpoint
 
-from claude_agent_py.errors import LocalProtocolError
+from claude_agent_py.errors import BacklogError, LocalProtocolError
 from claude_agent_py.runtime.spill import Spill
 from claude_agent_py.wire.codec import decode
 
 DECODED_BYTES: Final = 1024 * 1024
-"""How much waits as messages, by the length of their lines; what comes then waits as lines, which take less memory."""
+"""How much waits as messages, by the length of their lines; what comes then waits as lines. A line takes a tenth of the
+memory of its message, and none of the garbage collector's time."""
 
 TURN: Final = 0.005
 """How long one reader may take messages that are there already before the others have their turn, in seconds."""
@@ -26,65 +28,81 @@ class Mailbox:
     """A queue of messages between the pump and one reader.
 
     Args:
-        max_bytes: How many bytes of messages (as they were on the wire) may wait in memory.
+        max_bytes: How many bytes of messages (as they were on the wire) may wait in memory; as many again where the
+            temporary file cannot be written.
     """
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         self._held: deque[tuple[Any, int]] = deque()
-        """Messages, or their lines, with the length of the line."""
         self._held_bytes = 0
         self._spill: Spill | None = None
+        self._local: deque[tuple[int, Any]] = deque()
+        """What did not come over the wire, while messages wait on disk: each with how many of those come before it."""
         self._taken = 0
         """How many of those on disk were read."""
-        self._is_closed = False
+        self._ended = False
+        self._failure: BacklogError | None = None
+        """Why messages were dropped; raised once the reader has had those before them."""
         self._wakeup: anyio.Event | None = None
         self._is_waiting = False
         self._has_reader = False
         self._turn_ends = 0.0
 
     def __len__(self) -> int:
-        return len(self._held) + (len(self._spill) - self._taken if self._spill else 0)
+        return len(self._held) + len(self._local) + (len(self._spill) - self._taken if self._spill else 0)
 
-    def put(self, message: Any, line: bytes) -> None:
-        """Add a message and its line. Never waits. Dropped once the mailbox is closed.
+    def put(self, message: Any, size: int, line: bytes = b"") -> None:
+        """Add a message whose line was `size` bytes long. Never waits. Dropped once the mailbox has ended.
 
-        The line waits in place of the message where much waits already, or nobody reads yet. It is empty where decoding
-        it would not give the message again.
+        `line` is given where decoding it gives the message again: it waits in its place where much waits already, or
+        nobody reads yet.
         """
-        if self._is_closed:
+        if self._ended or self._failure is not None:
             return
-        size = len(line)
         if self._spill is None and self._held_bytes + size <= self._max_bytes:
             waits_long = not self._has_reader or self._held_bytes > DECODED_BYTES
-            self._held.append((line if waits_long and line else message, size))
+            self._held.append((line if line and waits_long else message, size))
             self._held_bytes += size
         else:
-            if self._spill is None:
-                self._spill, self._taken = Spill(), 0
-            self._spill.append(message, line)
+            self._put_on_disk(message, line)
         if self._wakeup is not None:
             self._wake()
 
-    def announce(self, thing: Any) -> None:
-        """Add something that did not come over the wire; it stays in memory, and may overtake what is on disk."""
-        if not self._is_closed:
-            self._held.append((thing, 0))
-            self._wake()
+    def _put_on_disk(self, message: Any, line: bytes) -> None:
+        if self._spill is None:
+            self._spill, self._taken = Spill(self._max_bytes), 0
+        try:
+            self._spill.append(message, line)
+        except BacklogError as error:
+            self._failure = error
+            if not len(self._spill):
+                self._drop_spill()
 
-    def close(self) -> None:
+    def put_local(self, thing: Any) -> None:
+        """Add something that did not come over the wire; it stays in memory."""
+        if self._ended:
+            return
+        if self._spill is None:
+            self._held.append((thing, 0))
+        else:
+            self._local.append((len(self._spill), thing))
+        self._wake()
+
+    def end(self) -> None:
         """Say that no more will come: the reader ends after the last message."""
-        self._is_closed = True
+        self._ended = True
         self._wake()
 
     def discard(self) -> None:
         """Drop what waits, and whatever comes: nobody will read."""
-        Mailbox.close(self)
+        self.end()
         self._held.clear()
+        self._local.clear()
         self._drop_spill()
 
     def ready(self) -> Any | None:
-        """Return the next message if it is at hand and the reader's turn is not over; else None: await `get`."""
+        """Take the next message, if it is at hand and the reader's turn is not over; else None: await `get`."""
         if not self._held or monotonic() >= self._turn_ends:
             return None
         message, size = self._held.popleft()  # as in `_take`, without the call
@@ -92,10 +110,11 @@ class Mailbox:
         return decode(message) if type(message) is bytes else message
 
     async def get(self) -> Any:
-        """Return the next message. Cancelling is safe: no message is lost.
+        """Give the next message. Cancelling is safe: no message is lost.
 
         Raises:
-            StopAsyncIteration: The mailbox is closed and empty.
+            StopAsyncIteration: The mailbox has ended.
+            BacklogError: Messages were dropped here, for want of room.
             LocalProtocolError: Somebody else is reading.
         """
         self._has_reader = True
@@ -103,7 +122,9 @@ class Mailbox:
             await checkpoint()
             self._turn_ends = monotonic() + TURN
         while not self._held and self._spill is None:
-            if self._is_closed:
+            if self._failure is not None:
+                raise self._failure.again()
+            if self._ended:
                 raise StopAsyncIteration
             await self._wait()
         return self._take()
@@ -129,9 +150,17 @@ class Mailbox:
             self._held_bytes -= size
             return decode(message) if type(message) is bytes else message
         assert self._spill is not None  # noqa: S101 - `get` saw that there is one
-        message = self._spill[self._taken]
-        self._taken += 1
-        if self._taken == len(self._spill):
+        if self._local and self._local[0][0] <= self._taken:
+            message = self._local.popleft()[1]
+        else:
+            try:
+                message = self._spill[self._taken]
+            except BacklogError as error:
+                self._failure = error
+                self._drop_spill()
+                raise
+            self._taken += 1
+        if self._taken == len(self._spill) and not self._local:
             self._drop_spill()
         return message
 

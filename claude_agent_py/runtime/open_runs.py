@@ -12,7 +12,7 @@ import anyio
 
 from claude_agent_py.errors import ClaudeAgentError, OptionsError, RunTimeoutError
 from claude_agent_py.protocol.engine import Engine
-from claude_agent_py.protocol.events import Event, MessageReceived, RunEnded
+from claude_agent_py.protocol.events import Event, MessageReceived, RunEnded, RunWaits
 from claude_agent_py.protocol.turns import RunLimits, Until
 from claude_agent_py.runtime.feed import RunFeed
 from claude_agent_py.wire.messages import UserMessage
@@ -119,13 +119,21 @@ class OpenRuns:
         feed = self._feeds.pop(end.run_id, None)
         if feed is None:
             return
-        feed.tasks = end.tasks
+        feed.tasks, feed.late_tasks = end.tasks, end.late_tasks
         if end.reason == "timeout":
             kind, limit = end.kind or "run", end.limit or 0.0
             feed.close(end, lambda: RunTimeoutError(kind, limit))
             self._stop_work(feed, was_in_turn=end.was_in_turn)
         else:
             feed.close(end, self._driver.end_reason if end.reason == "closed" else None)
+        if end.late_tasks:
+            feed.on_late(feed)
+
+    def on_waits(self, event: RunWaits) -> None:
+        """A run has been waiting for tasks for long."""
+        feed = self._feeds.get(event.run_id)
+        if feed is not None:
+            feed.on_wait(feed, event.seconds)
 
     def end_all(self) -> None:
         """Nothing more will come."""

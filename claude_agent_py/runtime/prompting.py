@@ -6,14 +6,15 @@ to which run is the router's business (`protocol/turns.py`).
 
 import inspect
 import logging
-from collections.abc import AsyncIterable, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 import anyio
 from pydantic import TypeAdapter
 
 from claude_agent_py.agents import AgentDefinition
+from claude_agent_py.callbacks import failure_of, is_not_the_functions
 from claude_agent_py.errors import ControlError, InterruptedRunError, OptionsError, StructuredOutputError, TaskError
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.protocol.ports import ControlPort
@@ -26,14 +27,8 @@ from claude_agent_py.runtime.run import InterruptReceipt, Run
 from claude_agent_py.tasks import Task, TaskManager
 
 if TYPE_CHECKING:
-    from claude_agent_py.hooks import HookRun
-    from claude_agent_py.runtime.listeners import HandlerFailed
     from claude_agent_py.runtime.subagents import Subagent
-    from claude_agent_py.wire.frames import Message
     from claude_agent_py.wire.messages import UserMessage
-    from claude_agent_py.wire.unknown import MalformedFrame
-
-    SessionMessage: TypeAlias = Message | MalformedFrame | HandlerFailed | HookRun
 
 logger = logging.getLogger("claude_agent_py")
 
@@ -66,6 +61,8 @@ class Prompting:
         self._output: TypeAdapter[Any] | None = shape.adapter if shape is not None else None
         self._uuids: set[str] = set()
         """Those of all prompts that were sent so far."""
+        self.told_late: frozenset[str] = frozenset()
+        """The tasks of which a warning has said already that nobody waits for them."""
 
     def query(self, prompt: Prompt, *, until: Until, timeout: float | None) -> Run:
         """Send a prompt and give its run. See `Client.query`."""
@@ -73,6 +70,7 @@ class Prompting:
         messages = [] if is_stream(prompt) else [self._message_of(prompt)]
         connection = self._session.connection
         feed = connection.runs.open(until, self._limits(timeout))
+        feed.on_wait, feed.on_late = self._tell_of_waiting, self._end_late_tasks
         if isinstance(prompt, AsyncIterable):
             connection.start_soon(self._send_each, feed, prompt)
         else:
@@ -98,7 +96,38 @@ class Prompting:
             run=timeouts.run if timeout is None else timeout,
             first_message=timeouts.first_message,
             silence=timeouts.silence,
+            idle=timeouts.idle,
         )
+
+    def _tell_of_waiting(self, feed: RunFeed, seconds: float) -> None:
+        """Say for whom a run has been waiting: one that never ends looks like a program that hangs."""
+        names = self.names_of(self._tasks.live_ids())
+        if names:
+            logger.warning(
+                "a run has its answer and has been waiting %.0f s for background tasks: %s; Timeouts(idle=...) limits "
+                'that, and until="result" does without',
+                seconds,
+                names,
+            )
+
+    def _end_late_tasks(self, feed: RunFeed) -> None:
+        """Do with the tasks that a run did not wait for what the options say."""
+        self.told_late |= feed.late_tasks
+        is_stop = self._options.late_tasks == "stop"
+        limit = feed.end.limit if feed.end else None
+        what = "they are stopped" if is_stop else "they go on"
+        logger.warning(
+            "background tasks still ran %g s after the answer (Timeouts.idle), %s: %s",
+            limit or 0.0,
+            what,
+            self.names_of(feed.late_tasks),
+        )
+        if is_stop and self._session.connection.is_open:
+            self._session.connection.start_soon(self._stop_tasks, feed)
+
+    def names_of(self, task_ids: Iterable[str]) -> str:
+        """Name tasks for a log."""
+        return _named([self._tasks[task_id] for task_id in sorted(task_ids)])
 
     async def _send_each(self, feed: RunFeed, prompts: AsyncIterable[Any]) -> None:
         """Send what an async iterable gives, as it gives it; its failure is the run's."""
@@ -112,8 +141,8 @@ class Prompting:
                 if not feed.prompts:
                     raise OptionsError("the iterable ended without giving one", option="prompt")
                 connection.runs.seal(feed)
-        except Exception as exception:
-            failure = exception
+        except BaseException as error:
+            failure = error if isinstance(error, Exception) else failure_of("the prompts", error)
             connection.runs.fail(feed, lambda: failure)
         finally:
             await _close(iterator)
@@ -132,6 +161,7 @@ class Prompting:
             agents=self.agents_of(feed),
             prompts=feed.prompts,
             was_interrupted=feed.was_interrupted,
+            late_tasks=feed.late_tasks,
         )
         if result.unfinished_tasks:
             logger.info("a run ended while background tasks of it go on: %s", _named(result.unfinished_tasks))
@@ -196,7 +226,9 @@ async def _close(iterator: AsyncIterator[Any] | None) -> None:
         with anyio.move_on_after(GENERATOR_GRACE, shield=True):
             try:
                 await iterator.aclose()
-            except Exception:
+            except BaseException as error:
+                if is_not_the_functions(error):
+                    raise
                 logger.exception("closing the prompts failed")
 
 
@@ -236,11 +268,14 @@ class OpenRun:
 
 
 class SessionMessages:
-    """Every message of a session, through a mailbox of its own. Ends as the session does: well, or with its error."""
+    """Every message of a session, through a mailbox of its own. Ends as the session does: well, or with its error.
 
-    def __init__(self, connection: Connection) -> None:
+    With `events`, what happens to tasks and questions as well.
+    """
+
+    def __init__(self, connection: Connection, *, events: bool = False) -> None:
         self._connection = connection
-        self._mailbox = connection.readers.add()
+        self._mailbox = connection.readers.add(events=events)
         self.keeps: object = None
         """What has to live as long as this: the client."""
 
@@ -250,13 +285,13 @@ class SessionMessages:
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> "SessionMessage":
-        message: SessionMessage | None = self._mailbox.ready()
+    async def __anext__(self) -> Any:
+        message = self._mailbox.ready()
         return await self._next() if message is None else message
 
-    async def _next(self) -> "SessionMessage":
+    async def _next(self) -> Any:
         try:
-            message: SessionMessage = await self._mailbox.get()
+            message = await self._mailbox.get()
         except StopAsyncIteration:
             if self._connection.ended_well:
                 raise

@@ -1,14 +1,21 @@
-"""Who reads all messages of the session, and what waits for the first who will.
+"""Who reads all messages of the session, or all that happens in it, and what waits for the first who will.
 
-Owns the mailboxes of `Client.messages()`. What belongs to a run goes to the run as well, by other ways.
+Owns the mailboxes of `Client.messages()` and `Client.events()`, and the order of what happens beside the messages. What
+belongs to a run goes to the run as well, by other ways.
 """
 
 import threading
 from collections import deque
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from claude_agent_py.protocol.events import MessageReceived
 from claude_agent_py.runtime.mailbox import Mailbox
+from claude_agent_py.tasks.events import TaskProgressed
+from claude_agent_py.tasks.waiting import QUEUE_LIMIT
+
+if TYPE_CHECKING:  # they are loaded where a session can ask somebody
+    from claude_agent_py.permissions import Interaction, InteractionOpened, InteractionSettled
 
 
 class Readers:
@@ -28,6 +35,12 @@ class Readers:
         self._unclaimed: deque[MessageReceived] = deque()
         self._unclaimed_bytes = 0
         self._ended = False
+        self._of_events: tuple[Mailbox, ...] = ()
+        """Those of the mailboxes that receive events, too. Replaced, never changed."""
+        self._caused: dict[int, tuple[Any, Sequence[Any]]] = {}
+        """The events that messages caused which no reader has received yet, by the identity of the message."""
+        self._open: dict[str, Interaction] = {}
+        """The questions that wait for a person."""
 
     def put(self, event: MessageReceived) -> None:
         """Give a message to every reader; without one, keep it if no run has it."""
@@ -35,6 +48,35 @@ class Readers:
             mailbox.put(event.message, event.size, event.line)
         if not event.runs and not self._mailboxes:
             self._keep(event)
+        if self._caused:
+            _, events = self._caused.pop(id(event.message), (None, ()))
+            self._put_events(events)
+
+    def announce_events(self, events: Sequence[Any], cause: Any = None) -> None:
+        """Give events to who wants them; where a message that is still to be put is their cause, after that one."""
+        if not self._of_events:
+            return
+        if cause is not None:
+            self._caused[id(cause)] = (cause, events)
+        else:
+            self._put_events(events)
+
+    def _put_events(self, events: Sequence[Any]) -> None:
+        for event in events:
+            may_be_left_out = isinstance(event, TaskProgressed)
+            for mailbox in self._of_events:
+                if not may_be_left_out or len(mailbox) < QUEUE_LIMIT:
+                    mailbox.put_local(event)
+
+    def announce_interaction(self, event: "InteractionOpened | InteractionSettled") -> None:
+        """Give what happened to a question that waits for a person."""
+        from claude_agent_py.permissions import InteractionOpened
+
+        if isinstance(event, InteractionOpened):
+            self._open[event.interaction.id] = event.interaction
+        else:
+            self._open.pop(event.interaction.id, None)
+        self._put_events([event])
 
     def announce(self, thing: Any) -> None:
         """Give something that did not come over the wire."""
@@ -50,8 +92,11 @@ class Readers:
         while len(self._unclaimed) > self._most_unclaimed or self._unclaimed_bytes > self._mailbox_bytes:
             self._unclaimed_bytes -= self._unclaimed.popleft().size
 
-    def add(self) -> Mailbox:
-        """Give a mailbox that receives every message from now on; the first one also what nobody has claimed."""
+    def add(self, *, events: bool = False) -> Mailbox:
+        """Give a mailbox that receives every message from now on; the first one also what nobody has claimed.
+
+        With `events` it also receives what happens to tasks and to questions that wait for a person.
+        """
         mailbox = Mailbox(self._mailbox_bytes)
         for event in self._unclaimed:
             mailbox.put(event.message, event.size, event.line)
@@ -59,6 +104,8 @@ class Readers:
         self._unclaimed_bytes = 0
         with self._changing:
             self._mailboxes = (*self._mailboxes, mailbox)
+            if events:
+                self._of_events = (*self._of_events, mailbox)
         if self._ended:
             mailbox.end()
         return mailbox
@@ -67,10 +114,25 @@ class Readers:
         """Stop filling a mailbox, and drop what it holds."""
         with self._changing:
             self._mailboxes = tuple(other for other in self._mailboxes if other is not mailbox)
+            self._of_events = tuple(other for other in self._of_events if other is not mailbox)
         mailbox.discard()
 
     def end(self) -> None:
-        """Nothing more will come."""
+        """No more messages will come; `end_events` follows when nothing else will, either."""
         self._ended = True
         for mailbox in self._mailboxes:
+            if mailbox not in self._of_events:
+                mailbox.end()
+
+    def end_events(self) -> None:
+        """Nothing at all will come."""
+        for _, events in self._caused.values():
+            self._put_events(events)
+        self._caused.clear()
+        if self._open:
+            from claude_agent_py.permissions import InteractionSettled
+
+            self._put_events([InteractionSettled(each, was_answered=False) for each in self._open.values()])
+            self._open.clear()
+        for mailbox in self._of_events:
             mailbox.end()

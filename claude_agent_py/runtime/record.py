@@ -8,6 +8,7 @@ garbage collector's time. What was decoded is equal to what came, but not the sa
 from collections.abc import Iterator, Sequence
 from typing import Any, overload
 
+from claude_agent_py.errors import BacklogError
 from claude_agent_py.runtime.spill import Spill
 from claude_agent_py.wire.codec import decode
 
@@ -16,13 +17,16 @@ class Record(Sequence[Any]):
     """Messages in order.
 
     Args:
-        max_bytes: How many bytes of messages (as they were on the wire) to hold in memory.
+        max_bytes: How many bytes of messages (as they were on the wire) to hold in memory; as many again where the
+            temporary file cannot be written. What exceeds that is dropped: `len` counts, and indices and slices give,
+            what was kept, and iterating raises BacklogError after the last of it.
     """
 
     def __init__(self, max_bytes: int) -> None:
-        self._room = max_bytes
+        self._max_bytes = self._room = max_bytes
         self._held: list[Any] = []
         self._spill: Spill | None = None
+        self._failure: BacklogError | None = None
 
     def __repr__(self) -> str:
         return f"<Record of {len(self)} messages>"
@@ -33,9 +37,19 @@ class Record(Sequence[Any]):
         if self._room >= 0:
             self._held.append(line or message)
             return
+        if self._failure is not None:
+            return
         if self._spill is None:
-            self._spill = Spill()
-        self._spill.append(message, line)
+            self._spill = Spill(self._max_bytes)
+        try:
+            self._spill.append(message, line)
+        except BacklogError as error:
+            self._failure = error
+
+    def check(self) -> None:
+        """Raise BacklogError if messages were dropped."""
+        if self._failure is not None:
+            raise self._failure.again()
 
     def __len__(self) -> int:
         return len(self._held) + (0 if self._spill is None else len(self._spill))
@@ -45,6 +59,7 @@ class Record(Sequence[Any]):
         while position < len(self):  # it may grow meanwhile
             yield self._get(position)
             position += 1
+        self.check()
 
     @overload
     def __getitem__(self, index: int) -> Any: ...
@@ -62,7 +77,7 @@ class Record(Sequence[Any]):
         return len(self) == len(other) and all(mine == theirs for mine, theirs in zip(self, other, strict=True))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return list, (list(self),)  # a file cannot travel
+        return list, (self[:],)  # a file cannot travel
 
     __hash__ = None  # type: ignore[assignment]
 

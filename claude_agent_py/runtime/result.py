@@ -6,7 +6,7 @@ Owns how a result is put together from the messages of a run. Knows nothing of h
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
@@ -19,11 +19,8 @@ from claude_agent_py.wire.messages import AssistantMessage, ResultMessage
 from claude_agent_py.wire.usage import ModelUsage, PermissionDenial, Usage
 
 if TYPE_CHECKING:
+    from claude_agent_py.runtime.message_types import RunMessage
     from claude_agent_py.runtime.subagents import Subagent
-    from claude_agent_py.wire.frames import Message
-    from claude_agent_py.wire.unknown import MalformedFrame
-
-    RunMessage: TypeAlias = Message | MalformedFrame
 
 REPR_CHARS: Final = 80
 
@@ -46,6 +43,8 @@ class RunResult:
     """The uuids under which the prompts were sent; a result names those that it answers in `prompt_uuids`."""
     was_interrupted: bool = False
     """Whether `Run.interrupt` stopped the CLI's work on it."""
+    late_tasks: frozenset[str] = frozenset()
+    """The ids of those of `tasks` that still ran when `Timeouts.idle` ran out."""
     output: Any = None
     """The structured output: an instance of `output_type` where the options name one, else the plain JSON value."""
 
@@ -138,8 +137,8 @@ class RunResult:
 
     @property
     def unfinished_tasks(self) -> Sequence[Task]:
-        """Those of `tasks` that are still not over (as of now)."""
-        return [task for task in self.tasks if not task.done]
+        """Those of `tasks` that are still not over (as of now), and the `late_tasks`, stopped or not."""
+        return [task for task in self.tasks if not task.done or task.id in self.late_tasks]
 
     @cached_property
     def tool_calls(self) -> Sequence[ToolCallRecord]:
@@ -166,7 +165,7 @@ class RunResult:
         if self.result is None:
             return PromptCancelledError("the prompt was taken back before it was answered", result=self)
         for result in (self.result, self.results[-1]):
-            error = error_of(result, self.messages)
+            error = error_of(result, self.messages[:])  # those that were kept, where the disk was full
             if error is not None:
                 error.result = self
                 return error

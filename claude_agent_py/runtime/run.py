@@ -11,21 +11,18 @@ from collections import deque
 from collections.abc import AsyncIterator, Generator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
-from claude_agent_py.errors import RunError, StructuredOutputError
+from claude_agent_py.errors import RunFailed, StructuredOutputError
 
 if TYPE_CHECKING:
     from claude_agent_py.runtime.feed import RunFeed
     from claude_agent_py.runtime.mailbox import Mailbox
+    from claude_agent_py.runtime.message_types import RunMessage
     from claude_agent_py.runtime.result import RunResult
     from claude_agent_py.runtime.subagents import Subagent
     from claude_agent_py.tasks import Task
     from claude_agent_py.tools.traffic import ToolCallRecord
-    from claude_agent_py.wire.frames import Message
-    from claude_agent_py.wire.unknown import MalformedFrame
-
-    RunMessage: TypeAlias = Message | MalformedFrame
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,6 +144,7 @@ class Run:
     async def _next_recorded(self, feed: RunFeed) -> RunMessage:
         await feed.wait()
         if self._position == len(feed.messages):
+            feed.messages.check()
             raise StopAsyncIteration
         self._position += 1
         message: RunMessage = feed.messages[self._position - 1]
@@ -157,6 +155,9 @@ class Run:
 
         With `include_partial_messages` the pieces are deltas, else whole blocks. Where the API broke off and the CLI
         started the answer again, what was given already is not repeated. Consumes the run's messages.
+
+        It ends as `await run` does: after all text that came it raises the `RunError` of an error result. The words in
+        which the CLI reports a failure of the API are in that error, not in the text.
         """
         self._begin_again()
         return _Text(self)
@@ -202,7 +203,7 @@ class Run:
     def _failure(self, feed: RunFeed) -> BaseException:
         assert feed.failure is not None  # noqa: S101 - asked by the caller
         error = feed.failure()
-        if isinstance(error, RunError):
+        if isinstance(error, RunFailed):
             try:
                 error.result = self._source.result(feed)
             except StructuredOutputError as missing:  # no wonder: the run did not come to its end
@@ -281,8 +282,15 @@ class _Text:
         while not self._ready:
             mailbox = self._run._mailbox
             message = None if mailbox is None else mailbox.ready()
-            self._ready.extend(self._fold.feed(await self._run._next() if message is None else message))
+            self._ready.extend(self._fold.feed(await self._next() if message is None else message))
         return self._ready.popleft()
+
+    async def _next(self) -> RunMessage:
+        try:
+            return await self._run._next()
+        except StopAsyncIteration:
+            await self._run  # an error result raises: the text is not the whole answer, or none at all
+            raise
 
 
 class _ToolCalls:

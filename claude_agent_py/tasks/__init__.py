@@ -23,6 +23,7 @@ from claude_agent_py.tasks.message_log import MessageGap
 from claude_agent_py.tasks.outcome import TaskOutcome
 from claude_agent_py.tasks.reading import TaskOutput
 from claude_agent_py.tasks.reconcile import Grace
+from claude_agent_py.tasks.spending import ModelPrice
 from claude_agent_py.tasks.state import Evidence
 from claude_agent_py.tasks.task import Task
 from claude_agent_py.tasks.tree import TaskNode, TaskTree
@@ -52,6 +53,7 @@ __all__ = [
     "FinishedTask",
     "Grace",
     "MessageGap",
+    "ModelPrice",
     "RecordKind",
     "RecordedTask",
     "RecordedTree",

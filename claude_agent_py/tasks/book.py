@@ -22,7 +22,8 @@ from claude_agent_py.tasks.events import (
     TaskStarted,
     TaskStatusChanged,
 )
-from claude_agent_py.tasks.outcome import Finding, TaskOutcome
+from claude_agent_py.tasks.outcome import Finding, differ
+from claude_agent_py.tasks.spending import Counted, Prices, without
 from claude_agent_py.tasks.state import Evidence, Signal, move, signal_of
 from claude_agent_py.wire.tasks import TaskStatus
 
@@ -45,6 +46,9 @@ class Book:
         self.background: set[str] = set()
         """Live tasks of the CLI in the background."""
         self.foreground: set[str] = set()
+        self.prices = Prices()
+        self.uncounted: dict[str, tuple[Run, float]] = {}
+        """The runs that are over and whose transcripts are to be counted, by task, with the time to count at last."""
         self._report_grace = report_grace
         self._doubt_grace = doubt_grace
         self._live: dict[str, None] = {}
@@ -59,6 +63,7 @@ class Book:
         """Have the entries of another book, as they are."""
         self.entries.update(entries)
         for entry in entries.values():
+            entry.run.is_to_count = False
             self.refile(entry)
 
     def take_events(self) -> list[TaskEvent]:
@@ -247,10 +252,10 @@ class Book:
         else:
             self.settle(entry, run, now)
 
-    def settle(self, entry: Entry, run: Run, now: float) -> None:
+    def settle(self, entry: Entry, run: Run, now: float, *, by_counting: bool = False) -> None:
         """Publish the outcome of a run that is over, or a better one than was published."""
         run.mend_start()
-        old, new = run.outcome, entry.outcome_of(run)
+        old, new = run.outcome, entry.outcome_of(run, self.prices)
         run.outcome = new
         if run is entry.run:
             run.settle_at = None
@@ -261,8 +266,44 @@ class Book:
         if old is None:
             self.say(TaskFinished(entry.id, now, run.run_id, outcome=new, message=run.notification, author=by))
             self._doubt_children(entry, now)
-        elif _differ(old, new):
+            if entry.is_agent and not entry.is_child_agent:
+                self._count_soon(entry, run, now)
+        elif differ(old, new) or (by_counting and old.usage != new.usage):
             self.say(TaskRevised(entry.id, now, run.run_id, old=old, outcome=new, author=by))
+
+    def _count_soon(self, entry: Entry, run: Run, now: float) -> None:
+        earlier = self.uncounted.get(entry.id)
+        if earlier is not None:
+            earlier[0].is_to_count = False
+        run.is_to_count = True
+        self.uncounted[entry.id] = (run, now + self._report_grace)
+        self._agenda.append(entry.id)
+        self._agenda_due = min(self._agenda_due, now)
+
+    def count(self, entry: Entry, run: Run, found: Counted | None, now: float) -> None:
+        """Take over what the transcript of a task says; look again where its end is not in it yet."""
+        waiting = self.uncounted.get(entry.id)
+        if waiting is None or waiting[0] is not run:
+            return
+        if found is not None:
+            others = (other.spent.by_model for other in entry.runs if other is not run)
+            run.spent.exact = without(found.by_model, others)
+        lacks_end = found is not None and (not found.is_complete or found.last_tokens != run.spent.last_tokens > 0)
+        run.spent.tail = run.spent.last_tokens if lacks_end and run.status is TaskStatus.COMPLETED else 0
+        if lacks_end and run.status is TaskStatus.COMPLETED and now < waiting[1]:
+            return
+        del self.uncounted[entry.id]
+        run.is_to_count = False
+        self._agenda.append(entry.id)
+        if run.outcome is not None:
+            self.settle(entry, run, now, by_counting=True)
+
+    def price_again(self) -> None:
+        """Give the ends so far their cost: a price became known."""
+        for entry in self.entries.values():
+            for run in entry.runs:
+                if run.outcome is not None and run.outcome.usage is not None and run.outcome.usage.cost_usd is None:
+                    run.outcome = entry.outcome_of(run, self.prices)
 
     def _doubt_children(self, entry: Entry, now: float) -> None:
         """A subagent that is over no longer waits for anything: what ran in its foreground is over too."""
@@ -366,12 +407,3 @@ def _may_be_named(run: Run) -> bool:
 
 def _put(ids: set[str], task_id: str, belongs: bool) -> None:
     (ids.add if belongs else ids.discard)(task_id)
-
-
-def _differ(old: TaskOutcome, new: TaskOutcome) -> bool:
-    """Whether a listener would care; a more exact time is no news."""
-
-    def essence(outcome: TaskOutcome) -> tuple[object, ...]:
-        return outcome.status, outcome.summary, outcome.failure_reason, outcome.exit_code
-
-    return essence(old) != essence(new)

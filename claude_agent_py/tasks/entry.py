@@ -11,6 +11,7 @@ from typing import Final
 
 from claude_agent_py.tasks.events import TaskEvent, TaskFinished, TaskReopened, TaskStarted
 from claude_agent_py.tasks.outcome import TaskOutcome
+from claude_agent_py.tasks.spending import Prices, Spending
 from claude_agent_py.tasks.state import Evidence, Signal, move
 from claude_agent_py.wire.tasks import CHILD_AGENT, TaskNotificationMessage, TaskStatus, TaskUsage
 
@@ -43,7 +44,9 @@ class Run:
     stop_reason: str | None = None
     """Who stopped it, or tries to; it counts where the run then ends as stopped."""
     output_file: str | None = None
-    usage: TaskUsage | None = None
+    spent: Spending = field(default_factory=Spending)
+    is_to_count: bool = False
+    """Its transcript is still to be counted."""
     exit_code: int | None = None
     is_report: bool = False
     notification: TaskNotificationMessage | None = field(default=None, repr=False)
@@ -77,7 +80,7 @@ class Run:
             return
         named = _RUN_ID.match(self.run_id or "")
         begun = int(named[1], 36) / 1000 if named else 0.0
-        used = self.usage.duration_ms / 1000 if self.usage else 0.0
+        used = self.spent.reported.duration_ms / 1000 if self.spent.reported else 0.0
         self.started_at = begun if 0 < begun <= self.ended_at else self.ended_at - used
 
     def move(self, signal: Signal, by: Evidence | None = None) -> bool:
@@ -176,7 +179,16 @@ class Entry:
                     self.id, at, run.run_id, outcome=run.outcome, message=run.notification, author=author
                 )
 
-    def outcome_of(self, run: Run) -> TaskOutcome:
+    @property
+    def is_child_agent(self) -> bool:
+        """Whether it is a process of its own, which reports what it used, its subagents included."""
+        return self.type == CHILD_AGENT
+
+    def usage_of(self, run: Run, prices: Prices) -> TaskUsage | None:
+        """Give what a run used. A child agent's subagent has no cost: the child's includes it."""
+        return run.spent.usage(None if self.is_external else prices)
+
+    def outcome_of(self, run: Run, prices: Prices) -> TaskOutcome:
         """Make the outcome of a run that is over."""
         return TaskOutcome(
             task_id=self.id,
@@ -185,7 +197,7 @@ class Entry:
             summary=run.summary,
             failure_reason=run.end_reason,
             output_file=run.output_file or self.output_file,
-            usage=run.usage,
+            usage=self.usage_of(run, prices),
             exit_code=run.exit_code,
             is_report=run.is_report,
             run_id=run.run_id,

@@ -11,12 +11,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Protocol
 
 import anyio
-from anyio import to_thread
 
+from claude_agent_py.event_loop import run_file_work
 from claude_agent_py.tasks.output_file import held_back, split_marker
 from claude_agent_py.tasks.reading import LAST_WORDS, output_error
-from claude_agent_py.tasks.tail import Lines, Piece, Tail
+from claude_agent_py.tasks.tail import Piece, Tail
 from claude_agent_py.tasks.transcript import parse_entry
+from claude_agent_py.untrusted import Lines
 from claude_agent_py.wire.messages import AssistantMessage
 
 PAUSE: Final = 0.1
@@ -153,7 +154,7 @@ class Follow:
         failure: OSError | None = None
         for path in paths:
             try:
-                piece = await to_thread.run_sync(self._tail.read, path, abandon_on_cancel=True)
+                piece = await run_file_work(self._tail.read, path, abandon_on_cancel=True)
             except OSError as error:
                 failure = failure or error
             else:

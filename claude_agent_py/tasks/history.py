@@ -7,27 +7,31 @@ session does no harm. The values are in `record`.
 """
 
 import json
+import logging
 import os
 import sqlite3
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple, fields, replace
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, Self, TypeVar, get_type_hints
 
 import anyio
-from anyio import to_thread
 
 from claude_agent_py.errors import OptionsError, SessionError
+from claude_agent_py.event_loop import run_file_work
 from claude_agent_py.shared_sqlite import open_shared, transact
 from claude_agent_py.tasks.events import TaskEvent, TaskFinished, TaskRevised
 from claude_agent_py.tasks.manager import TaskManager
 from claude_agent_py.tasks.rebuild import RecordedTree, rebuild
 from claude_agent_py.tasks.record import FinishedTask, RecordKind, TaskRecord, records_of
+from claude_agent_py.untrusted import read_json, without_surrogates
 from claude_agent_py.wire.tasks import TaskStatus
 
 T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
 
 _SCHEMA: Final = (
     """
@@ -65,7 +69,9 @@ _PUT_RECORD: Final = _insert("IGNORE", "records", ("key", *_RECORD))
 class TaskHistory:
     """The tasks of many sessions. Use it as an async context manager, or call `open` and `close`.
 
-    Every method raises SessionError where the file cannot be opened, read or written.
+    Every method raises SessionError where the file cannot be opened, read or written, or a value cannot be kept. A row
+    that cannot be understood (another program wrote it, or a newer version) is left out, logged and counted in
+    `skipped_rows`. Half characters, which a file cannot hold, become U+FFFD.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -76,6 +82,8 @@ class TaskHistory:
         """
         self._path = os.fspath(path)
         self._connection: sqlite3.Connection | None = None
+        self.skipped_rows = 0
+        """How many rows were left out so far, because they cannot be understood."""
         self._lock = threading.Lock()
 
     async def open(self) -> Self:
@@ -86,7 +94,7 @@ class TaskHistory:
     async def close(self) -> None:
         """Close the file. Idempotent; afterwards it is opened again on use."""
         with anyio.CancelScope(shield=True):
-            await to_thread.run_sync(self._close)
+            await run_file_work(self._close)
 
     async def __aenter__(self) -> Self:
         return await self.open()
@@ -98,12 +106,14 @@ class TaskHistory:
 
     async def add(self, *tasks: FinishedTask) -> None:
         """Keep runs of tasks that are over. A run that is known is replaced: what came later is better."""
-        rows = [_as_row(task) for task in tasks]
+        with _typed_errors(self._path):
+            rows = [_as_row(task) for task in tasks]
         await self._run(lambda cursor: cursor.executemany(_PUT_FINISHED, rows))
 
     async def record(self, *records: TaskRecord) -> None:
         """Keep steps in the lives of tasks. A step that is known is left as it is."""
-        rows = [_as_record_row(record) for record in records]
+        with _typed_errors(self._path):
+            rows = [_as_record_row(record) for record in records]
         await self._run(lambda cursor: cursor.executemany(_PUT_RECORD, rows))
 
     def attach(self, manager: TaskManager, session_id: Callable[[], str | None] | str) -> Callable[[TaskEvent], Any]:
@@ -171,14 +181,13 @@ class TaskHistory:
         rows = await self._select(
             _FINISHED, f"finished WHERE {where} ORDER BY ended_at DESC, task_id LIMIT ?", *values, limit
         )
-        return [_as_finished(row) for row in rows]
+        return self._understood("finished", _as_finished, rows)
 
     async def records(self, session_id: str, task_id: str | None = None) -> list[TaskRecord]:
         """Give the steps in the lives of the tasks of a session (of one task), in the order in which they were kept."""
         where, values = _conditions([("session_id = ?", session_id), ("task_id = ?", task_id)])
-        return [
-            _as_record(row) for row in await self._select(_RECORD, f"records WHERE {where} ORDER BY number", *values)
-        ]
+        rows = await self._select(_RECORD, f"records WHERE {where} ORDER BY number", *values)
+        return self._understood("records", _as_record, rows)
 
     async def tree(self, session_id: str) -> dict[str | None, list[str]]:
         """Give the tree of a session: the ids of the children by the id of the parent, the roots under None."""
@@ -191,12 +200,14 @@ class TaskHistory:
 
     async def rebuild(self, session_id: str) -> RecordedTree:
         """Give the tasks of a session as a tree, each as it was at its last step: `print()` draws it."""
-        return rebuild(await self.records(session_id))
+        records = await self.records(session_id)
+        with _typed_errors(self._path):
+            return rebuild(records)
 
     async def sessions(self) -> list[str]:
         """Give the ids of the sessions of which something is kept."""
         both = "(SELECT session_id FROM finished UNION SELECT session_id FROM records) ORDER BY session_id"
-        return [row[0] for row in await self._select(("session_id",), both)]
+        return self._understood("sessions", _as_session_id, await self._select(("session_id",), both))
 
     async def forget(self, *, before: float) -> int:
         """Drop what ended before a time (seconds since the epoch). Gives the number of runs dropped."""
@@ -208,6 +219,17 @@ class TaskHistory:
 
         return await self._run(drop)
 
+    def _understood(self, table: str, read: Callable[[Sequence[Any]], T], rows: Sequence[Sequence[Any]]) -> list[T]:
+        """Read rows, and leave out those that cannot be read."""
+        found = []
+        for row in rows:
+            try:
+                found.append(read(row))
+            except ValueError as error:
+                self.skipped_rows += 1
+                logger.warning("a row of %s in the history %s is left out: %s", table, self._path, error)
+        return found
+
     # The database
 
     async def _select(self, columns: Sequence[str], rest: str, *values: Any) -> list[tuple[Any, ...]]:
@@ -215,12 +237,13 @@ class TaskHistory:
         return await self._run(lambda cursor: cursor.execute(query, values).fetchall())
 
     async def _run(self, work: Callable[[sqlite3.Cursor], T]) -> T:
-        return await to_thread.run_sync(self._locked, work)
+        return await run_file_work(self._locked, work)
 
     def _locked(self, work: Callable[[sqlite3.Cursor], T]) -> T:
         with self._lock, _typed_errors(self._path):
             if self._connection is None:
                 self._connection = open_shared(self._path, _SCHEMA)
+                self._connection.text_factory = _as_text
             return transact(self._connection, work)
 
     def _close(self) -> None:
@@ -234,7 +257,7 @@ class TaskHistory:
 def _typed_errors(path: str) -> Iterator[None]:
     try:
         yield
-    except sqlite3.Error as error:
+    except (sqlite3.Error, ValueError, TypeError, OverflowError, RecursionError) as error:
         raise SessionError(f"the history {path} cannot be used: {error}") from error
 
 
@@ -250,22 +273,56 @@ def _conditions(parts: Sequence[tuple[str, Any]]) -> tuple[str, list[Any]]:
     return " AND ".join(["1", *(condition for condition, _ in chosen)]), [value for _, value in chosen]
 
 
+def _as_text(data: bytes) -> str:
+    return data.decode("utf-8", "replace")
+
+
 def _as_row(task: FinishedTask) -> tuple[Any, ...]:
     values = dict(zip(_FINISHED, astuple(task), strict=True))
-    return tuple((values | {"status": task.status.value, "run_id": task.run_id or ""}).values())
+    return _storable((values | {"status": task.status.value, "run_id": task.run_id or ""}).values())
 
 
 def _as_finished(row: Sequence[Any]) -> FinishedTask:
-    values = dict(zip(_FINISHED, row, strict=True))
-    return FinishedTask(**(values | {"status": TaskStatus(values["status"]), "run_id": values["run_id"] or None}))
+    values = _checked(FinishedTask, dict(zip(_FINISHED, row, strict=True)), {"status": TaskStatus})
+    return FinishedTask(**(values | {"run_id": values["run_id"] or None}))
 
 
 def _as_record_row(record: TaskRecord) -> tuple[Any, ...]:
     values = {name: getattr(record, name) for name in _RECORD}
     details = json.dumps(dict(record.details), ensure_ascii=False)
-    return (record.key, *(values | {"kind": record.kind.value, "details": details}).values())
+    return _storable((record.key, *(values | {"kind": record.kind.value, "details": details}).values()))
 
 
 def _as_record(row: Sequence[Any]) -> TaskRecord:
     values = dict(zip(_RECORD, row, strict=True))
-    return TaskRecord(**(values | {"kind": RecordKind(values["kind"]), "details": json.loads(values["details"])}))
+    return TaskRecord(**_checked(TaskRecord, values, {"kind": RecordKind, "details": _as_details}))
+
+
+def _as_session_id(row: Sequence[Any]) -> str:
+    return str(_checked(TaskRecord, {"session_id": row[0]}, {})["session_id"])
+
+
+def _as_details(text: str) -> Mapping[str, Any]:
+    details = read_json(text)
+    if not isinstance(details, dict):
+        raise ValueError("it is no object")
+    return details
+
+
+def _storable(values: Iterable[Any]) -> tuple[Any, ...]:
+    return tuple(without_surrogates(value) if isinstance(value, str) else value for value in values)
+
+
+def _checked(kind: type, values: dict[str, Any], readers: Mapping[str, Callable[[str], Any]]) -> dict[str, Any]:
+    """Check the types of a row, of which SQLite promises nothing. Raises ValueError."""
+    hints = get_type_hints(kind)
+    checked: dict[str, Any] = {}
+    for name, value in values.items():
+        wanted = str if name in readers else hints[name]
+        if not isinstance(value, wanted) and not (isinstance(value, int) and isinstance(0.0, wanted)):
+            raise ValueError(f"{name} is {type(value).__name__}")
+        try:
+            checked[name] = readers[name](str(value)) if name in readers else value
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
+    return checked

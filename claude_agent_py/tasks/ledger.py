@@ -16,6 +16,7 @@ from claude_agent_py.tasks.book import Book
 from claude_agent_py.tasks.entry import Entry, Run
 from claude_agent_py.tasks.events import TaskEvent, TaskProgressed
 from claude_agent_py.tasks.outcome import Finding, exit_code_in
+from claude_agent_py.tasks.spending import Counted
 from claude_agent_py.tasks.state import Evidence, Signal, signal_of
 from claude_agent_py.wire.messages import AssistantMessage, ResultMessage, ToolProgressMessage, UserMessage
 from claude_agent_py.wire.tasks import (
@@ -128,12 +129,12 @@ class Ledger:
         run.tool_use_id = run.tool_use_id or message.tool_use_id
         self._live_sign(entry, run, now)
         if run.status.is_terminal or run is not entry.run:
-            run.usage = run.usage or message.usage
+            run.spent.report(message.usage if run.spent.reported is None else None)
             return
         entry.activity = message.description
         entry.last_tool_name = message.last_tool_name or entry.last_tool_name
         entry.progress_summary = message.summary or entry.progress_summary
-        run.usage = message.usage or run.usage
+        run.spent.report(message.usage)
         book.say(
             TaskProgressed(
                 entry.id,
@@ -142,7 +143,7 @@ class Ledger:
                 message.description,
                 message.last_tool_name,
                 message.summary,
-                message.usage,
+                entry.usage_of(run, book.prices),
                 author=book.author_of(entry),
             )
         )
@@ -251,6 +252,8 @@ class Ledger:
             entry.type = "local_agent"
         entry.subagent_type = entry.subagent_type or message.subagent_type
         entry.description = entry.description or message.task_description or ""
+        if isinstance(message, AssistantMessage) and not entry.is_child_agent:
+            entry.run.spent.note(message)
         if not entry.run.status.is_terminal:
             if isinstance(message, AssistantMessage):
                 entry.last_text = message.text or entry.last_text
@@ -263,6 +266,8 @@ class Ledger:
 
     def _on_result(self, message: ResultMessage, now: float) -> None:
         """A turn is over: it no longer waits for anything, so no task of the main agent is in its foreground."""
+        if self.book.prices.learn(message.model_usage):
+            self.book.price_again()
         for entry in [self.book.entries[task_id] for task_id in self.book.foreground]:
             if entry.parent_id is None:
                 self.book.doubt(entry, Evidence.RESULT, now)
@@ -290,7 +295,7 @@ class Ledger:
         run.prompt = run.prompt or said.prompt
         if said.word == "completed":
             run.summary = run.summary or said.report
-            run.usage = run.usage or said.usage
+            run.spent.report(said.usage)
             self.book.end(entry, run, TaskStatus.COMPLETED, Evidence.TOOL_RESULT, now)
             return
         self.book.set_output(entry, run, said.output_file, now)
@@ -396,6 +401,11 @@ class Ledger:
         self.book.set_output(entry, entry.run, path, now)
         return self.book.take_events()
 
+    def counted(self, entry: Entry, run: Run, found: Counted | None, now: float) -> list[TaskEvent]:
+        """The transcript of a task whose run is over was counted; None where it cannot be read."""
+        self.book.count(entry, run, found, now)
+        return self.book.take_events()
+
     def suspect(self, task_id: str, why: Evidence, now: float) -> list[TaskEvent]:
         """The files of a task say that it is over."""
         self.book.doubt(self.book.entries[task_id], why, now)
@@ -432,7 +442,7 @@ def _report(entry: Entry, run: Run, message: TaskNotificationMessage) -> None:
     else:
         run.summary = said if said or not entry.is_agent else entry.last_text
     run.is_report = bool(message.summary_is_report or message.handback_report)
-    run.usage = message.usage or run.usage
+    run.spent.report(message.usage)
     code = None if entry.is_agent else exit_code_in(message.summary)
     run.exit_code = run.exit_code if code is None else code
     if not message.is_success:

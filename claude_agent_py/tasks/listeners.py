@@ -4,18 +4,15 @@ Owns the listeners and their workers: each has a queue and a worker of its own, 
 and what one raises is logged and reported. Nothing here runs in the pump. Knows no task.
 """
 
-import logging
 from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeAlias
 
 import anyio
 
-from claude_agent_py.callbacks import call, callback_name
-from claude_agent_py.errors import HandlerError, OptionsError
+from claude_agent_py.callbacks import Callback, Report, log_failure
+from claude_agent_py.errors import OptionsError
 from claude_agent_py.tasks.events import EVENT_TYPES, TaskEvent, TaskFinished
 from claude_agent_py.tasks.waiting import Bell, EventStream
-
-logger = logging.getLogger(__name__)
 
 Listener: TypeAlias = Callable[[Any], Any]
 What: TypeAlias = str | type[TaskEvent] | None
@@ -30,30 +27,20 @@ class _Registered:
 
     def __init__(self, listener: Listener, what: object) -> None:
         self.listener = listener
+        self._callback = Callback(listener)
         self.what = what
         self.is_for_notifications = what == NOTIFICATION
         self.stream: EventStream[TaskEvent] = EventStream(
             event_filter(TaskFinished if self.is_for_notifications else what)
         )
 
-    async def deliver(self, report: Callable[[HandlerError], None] | None) -> None:
+    async def deliver(self, report: Report) -> None:
         """Tell the listener everything, one event after the other, until the session is over."""
         async for event in self.stream:
-            try:
-                await call(self.listener, self._value(event))
-            except (Exception, SystemExit) as error:
-                self._failed(error, report)
+            await self._callback.tell(report, self._value(event))
 
     def _value(self, event: TaskEvent) -> Any:
         return event.notification() if self.is_for_notifications and isinstance(event, TaskFinished) else event
-
-    def _failed(self, error: BaseException, report: Callable[[HandlerError], None] | None) -> None:
-        failure = HandlerError(callback_name(self.listener), f"{type(error).__name__}: {error}")
-        failure.__cause__ = error
-        if report is None:
-            logger.error("%s", failure, exc_info=error)
-        else:  # which logs it
-            report(failure)
 
 
 class Listeners:
@@ -101,14 +88,14 @@ class Listeners:
         self._registered = [_Registered(registered.listener, registered.what) for registered in self._registered]
         self._is_closed = False
 
-    async def deliver_forever(self, report: Callable[[HandlerError], None] | None) -> None:
-        """Run the listeners until the session is over and all of it is told."""
+    async def deliver_forever(self, report: Report | None) -> None:
+        """Run the listeners until the session is over and all of it is told. Without `report`, failures are logged."""
         started: set[_Registered] = set()
         async with anyio.create_task_group() as workers:
             while True:
                 for registered in [one for one in self._registered if one not in started]:
                     started.add(registered)
-                    workers.start_soon(registered.deliver, report)
+                    workers.start_soon(registered.deliver, report or log_failure)
                 if self._is_closed:
                     return
                 await self._added.wait()

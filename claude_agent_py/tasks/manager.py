@@ -40,6 +40,7 @@ from claude_agent_py.tasks.outcome import TaskOutcome
 from claude_agent_py.tasks.places import Places
 from claude_agent_py.tasks.reading import OutputReader, TaskOutput
 from claude_agent_py.tasks.reconcile import Grace, Reconciler
+from claude_agent_py.tasks.spending import ModelPrice
 from claude_agent_py.tasks.task import Task
 from claude_agent_py.tasks.tree import TaskTree, build_tree
 from claude_agent_py.tasks.waiting import EventStream, EventT
@@ -123,6 +124,15 @@ class TaskManager:
         if task is None:
             task = self._tasks[entry.id] = Task(entry, self)
         return task
+
+    @property
+    def prices(self) -> dict[str, ModelPrice]:
+        """The prices from which the cost of subagents is derived, by model: put in those that you know.
+
+        A model that is not in it has the prices that the CLI's own sums imply (`ResultMessage.model_usage`), as soon as
+        a turn is over; until then the cost is None.
+        """
+        return self._ledger.book.prices.given
 
     @property
     def running(self) -> list[Task]:

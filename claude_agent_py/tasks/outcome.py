@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from claude_agent_py.tasks.state import Evidence
 from claude_agent_py.wire.tasks import TaskStatus, TaskUsage
 
-_EXIT_CODE = re.compile(r"\bexit(?:ed with)? code (-?\d+)\b")
+_EXIT_CODE = re.compile(r"\bexit(?:ed with)? code (-?\d{1,10})\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +65,15 @@ class Finding:
     summary: str = ""
     failure_reason: str | None = None
     exit_code: int | None = None
+
+
+def differ(old: TaskOutcome, new: TaskOutcome) -> bool:
+    """Whether two outcomes tell of different ends; a more exact time or count makes no other end."""
+
+    def essence(outcome: TaskOutcome) -> tuple[object, ...]:
+        return outcome.status, outcome.summary, outcome.failure_reason, outcome.exit_code
+
+    return essence(old) != essence(new)
 
 
 def exit_code_in(summary: str) -> int | None:

@@ -1,31 +1,22 @@
-"""Reading the files that tasks write: opening them safely, their tail, a shell's end marker.
+"""Reading the files that tasks write: their text, its tail, a shell's end marker.
 
-Owns what happens between a path and bytes, in plain blocking calls (the callers move them into a thread). Knows no
-task; errors are `OSError`s, which `task` turns into `TaskOutputError`.
+Owns what the bytes mean, in plain blocking calls (the callers move them into a thread). Knows no task; errors are
+`OSError`s, which `reading` turns into `TaskOutputError`.
 
-A path comes from the CLI, but what is there may be the work of any program that the model ran. So a file is opened
-without blocking and only then looked at, and nothing but a regular file is read. A symbolic link is followed, because
-the output of a subagent is one by design: it leads to the transcript.
+A path comes from the CLI, but what is there may be the work of any program that the model ran: `untrusted` opens it. A
+symbolic link is followed, because the output of a subagent is one by design: it leads to the transcript.
 """
 
-import errno
-import os
 import re
-import stat
 from dataclasses import dataclass
 from typing import Final
+
+from claude_agent_py.untrusted import read_bytes
 
 _MARKER: Final = re.compile(rb"\n\[(?:exited with code (?P<code>-?\d{1,10})|killed)\]\n\Z")
 _PARTIAL_MARKER: Final = re.compile(rb"\n\[[a-z]{0,6}(?: [a-z]{0,4}){0,2}(?: -?\d{0,10})?\]?\Z")
 MARKER_BYTES: Final = 64
 """More than an end marker has."""
-_FLAGS: Final = (
-    os.O_RDONLY
-    | getattr(os, "O_NONBLOCK", 0)  # a named pipe must not block the thread
-    | getattr(os, "O_NOCTTY", 0)
-    | getattr(os, "O_CLOEXEC", 0)
-    | getattr(os, "O_BINARY", 0)
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,31 +42,6 @@ class ShellText:
     """The size of the whole output, the marker left out."""
     is_truncated: bool
     """Whether `text` is only the end of it."""
-
-
-def open_regular(path: str) -> int:
-    """Open a regular file for reading and give its descriptor. Raises OSError for anything else."""
-    if not stat.S_ISREG(os.stat(path).st_mode):  # opening a device can have effects: do not even try
-        raise _not_regular(path)
-    descriptor = os.open(path, _FLAGS)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):  # replaced in between
-        os.close(descriptor)
-        raise _not_regular(path)
-    return descriptor
-
-
-def _not_regular(path: str) -> OSError:
-    return OSError(errno.EINVAL, "not a regular file", path)
-
-
-def read_bytes(path: str, *, tail_bytes: int | None = None) -> tuple[bytes, int]:
-    """Read a regular file, or its end. Gives the bytes and the size of the whole."""
-    with os.fdopen(open_regular(path), "rb") as file:
-        size = os.fstat(file.fileno()).st_size
-        if tail_bytes is not None and size > tail_bytes:
-            file.seek(size - tail_bytes)
-        data = file.read()
-    return data, max(size, len(data))
 
 
 def split_marker(data: bytes) -> tuple[bytes, EndMarker | None]:

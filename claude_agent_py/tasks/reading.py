@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 import anyio
-from anyio import to_thread
 
 from claude_agent_py.errors import ControlError, TaskOutputError
+from claude_agent_py.event_loop import run_file_work
 from claude_agent_py.protocol.ports import ControlPort
 from claude_agent_py.tasks.entry import Entry
 from claude_agent_py.tasks.message_log import MessageLog
@@ -199,7 +199,7 @@ async def _first_readable(task_id: str, paths: Sequence[str], read: Callable[[st
     failure: OSError | None = None
     for path in paths:
         try:
-            return await to_thread.run_sync(read, path, abandon_on_cancel=True)
+            return await run_file_work(read, path, abandon_on_cancel=True)
         except OSError as error:
             failure = failure or error
     raise output_error(task_id, paths[0] if paths else "", failure)

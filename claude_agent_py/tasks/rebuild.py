@@ -6,10 +6,11 @@ are at hand.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from claude_agent_py.tasks.record import RecordKind, TaskRecord
 from claude_agent_py.tasks.tree import draw, label_of
+from claude_agent_py.wire.fitting import fit
 from claude_agent_py.wire.tasks import TaskStatus, TaskUsage
 
 
@@ -94,16 +95,24 @@ def rebuild(records: Iterable[TaskRecord]) -> RecordedTree:
 def _after(task: RecordedTask, record: TaskRecord) -> RecordedTask:
     """Give a task after one more step."""
     status = _STATUS.get(record.kind, task.status)
-    named = {name: value for key, name in _OF_DETAILS.items() if (value := record.details.get(key))}
-    usage = record.details.get("usage")
+    found = ((name, record.details.get(key)) for key, name in _OF_DETAILS.items())
+    named: dict[str, Any] = {name: value for name, value in found if value and isinstance(value, str)}
     return replace(
         task,
         parent_id=task.parent_id or record.parent_task_id,
         status=status,
         summary=record.summary or task.summary,
         failure_reason=record.failure_reason if status.is_terminal else None,
-        usage=TaskUsage(**usage) if usage else task.usage,
+        usage=_usage(record) or task.usage,
         created_at=record.at if task.created_at is None else task.created_at,
         ended_at=record.at if status.is_terminal else None,
         **named,
     )
+
+
+def _usage(record: TaskRecord) -> TaskUsage | None:
+    usage = record.details.get("usage")
+    try:
+        return fit(TaskUsage, usage)[0] if usage else None
+    except ValueError:  # of another version
+        return None

@@ -6,21 +6,25 @@ and the files are read. A task that is merely quiet is looked at from time to ti
 files tell of is found. What a sign of life contradicts is dropped.
 """
 
+import logging
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from anyio import to_thread
-
+from claude_agent_py.event_loop import run_file_work
 from claude_agent_py.tasks.entry import Entry, Run
 from claude_agent_py.tasks.events import TaskEvent
 from claude_agent_py.tasks.ledger import DOUBT_GRACE, REPORT_GRACE, Ledger
 from claude_agent_py.tasks.outcome import Finding
 from claude_agent_py.tasks.output_file import read_marker
 from claude_agent_py.tasks.places import Places
+from claude_agent_py.tasks.spending import Counted, count_transcript
 from claude_agent_py.tasks.state import Evidence
 from claude_agent_py.tasks.transcript import look_at_transcript
 from claude_agent_py.wire.tasks import TaskStatus
+
+logger = logging.getLogger(__name__)
 
 _SHORTEST_PAUSE: Final = 0.02
 
@@ -70,6 +74,8 @@ class Reconciler:
         """Give the seconds until the next check; None while there is nothing to look after."""
         book = self._ledger.book
         times = [book.next_due()]
+        if book.uncounted:
+            times.append(self._clock())
         if book.background or book.foreground:
             times.append(self._looked_at + self._quiet)
         next_time = min((time for time in times if time is not None), default=None)
@@ -86,15 +92,29 @@ class Reconciler:
             self._is_checking = False
 
     async def _check(self, now: float) -> None:
+        await self._count()
         due = [self._question(entry) for entry in self._ledger.book.due(now)]
         quiet = [self._question(entry) for entry in self._quiet_entries(now)]
         if not due and not quiet:
             return
-        findings = await to_thread.run_sync(_look_at_all, [*due, *quiet], abandon_on_cancel=True)
+        findings = await run_file_work(_look_at_all, [*due, *quiet], abandon_on_cancel=True)
         now = self._clock()
         for question, finding in zip([*due, *quiet], findings, strict=True):
             if question.run is question.entry.run and question.run.is_live:  # nothing happened meanwhile
                 self._decide(question, finding, now)
+
+    async def _count(self) -> None:
+        """Count the transcripts of subagents that are over."""
+        book = self._ledger.book
+        runs = [(book.entries[task_id], run) for task_id, (run, _) in book.uncounted.items()]
+        if not runs:
+            return
+        paths = [self._places.transcript_of(entry) for entry, _ in runs]
+        found: list[Counted | None] = [None] * len(runs)
+        if any(paths):
+            found = await run_file_work(_count_all, paths, abandon_on_cancel=True)
+        for (entry, run), counted in zip(runs, found, strict=True):
+            self._publish(self._ledger.counted(entry, run, counted, self._clock()))
 
     def _quiet_entries(self, now: float) -> list[Entry]:
         if now < self._looked_at + self._quiet:
@@ -121,9 +141,41 @@ def _is_quiet(entry: Entry, since: float) -> bool:
     return entry.last_activity <= since and entry.run.settle_at is None and not entry.run.status.is_terminal
 
 
+def _count_all(all_paths: Sequence[Sequence[str]]) -> list[Counted | None]:
+    """Count several transcripts. Blocking."""
+    return [_count_first(paths) for paths in all_paths]
+
+
+def _count_first(paths: Sequence[str]) -> Counted | None:
+    """Count the first that can be read; nothing yet where only the folder is there, None where not even that."""
+    found = next((found for found in map(_count, paths) if found is not None), None)
+    if found is None and any(os.path.isdir(os.path.dirname(path)) for path in paths if "\0" not in path):
+        return Counted({}, 0)
+    return found
+
+
+def _count(path: str) -> Counted | None:
+    try:
+        return count_transcript(path)
+    except OSError:
+        return None
+    except Exception:
+        logger.exception("The transcript %s could not be counted", path)
+        return None
+
+
 def _look_at_all(questions: Sequence[_Question]) -> list[Finding | None]:
     """Look at the files of several tasks. Blocking."""
-    return [_look_at(question) for question in questions]
+    return [_look_safely(question) for question in questions]
+
+
+def _look_safely(question: _Question) -> Finding | None:
+    """Look at the files of one task: whatever is in them, the others are looked at, too."""
+    try:
+        return _look_at(question)
+    except Exception:
+        logger.exception("The files of the task %s could not be looked at", question.entry.id)
+        return None
 
 
 def _look_at(question: _Question) -> Finding | None:

@@ -17,7 +17,7 @@ from claude_agent_py.tasks.events import (
     TaskStarted,
     TaskStatusChanged,
 )
-from claude_agent_py.tasks.outcome import TaskOutcome
+from claude_agent_py.tasks.outcome import TaskOutcome, differ
 from claude_agent_py.tasks.task import Task
 from claude_agent_py.wire.tasks import CHILD_AGENT, TaskStatus
 
@@ -157,6 +157,8 @@ def _kinds_of(event: TaskEvent, task: Task) -> list[RecordKind]:
             return [RecordKind.RESUMED]
         case TaskBackgrounded():
             return [RecordKind.BACKGROUNDED]
+        case TaskRevised() if not differ(event.old, event.outcome):
+            return []  # only the counts are better known: the run itself is kept anew
         case TaskFinished() | TaskRevised():
             return [_ENDS[event.outcome.status]]
         case TaskStatusChanged():

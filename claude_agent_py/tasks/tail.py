@@ -8,7 +8,7 @@ import os
 from dataclasses import dataclass
 from typing import Final
 
-from claude_agent_py.tasks.output_file import open_regular
+from claude_agent_py.untrusted import open_regular
 
 CHUNK_BYTES: Final = 64 * 1024
 
@@ -58,39 +58,3 @@ def _read_at(descriptor: int, offset: int, limit: int) -> bytes:
         parts.append(part)
         limit -= len(part)
     return b"".join(parts)
-
-
-class Lines:
-    """Cuts pieces into lines. A line longer than `max_bytes` is dropped, not kept."""
-
-    def __init__(self, max_bytes: int = 16 * 1024 * 1024) -> None:
-        self._max_bytes = max_bytes
-        self._parts: list[bytes] = []
-        self._size = 0
-        self._skipping = False
-
-    def feed(self, data: bytes) -> list[bytes]:
-        """Take a piece and give the lines that it completes."""
-        *complete, rest = data.split(b"\n")
-        lines = [line for line in map(self._finish, complete) if line is not None]
-        self._keep(rest)
-        return lines
-
-    def reset(self) -> None:
-        """Forget the line that is not complete."""
-        self._parts.clear()
-        self._size, self._skipping = 0, False
-
-    def _finish(self, end: bytes) -> bytes | None:
-        self._keep(end)
-        line = None if self._skipping else b"".join(self._parts)
-        self.reset()
-        return line or None
-
-    def _keep(self, part: bytes) -> None:
-        self._size += len(part)
-        if self._size > self._max_bytes:
-            self._parts.clear()
-            self._skipping = True
-        elif part:
-            self._parts.append(part)

@@ -144,14 +144,19 @@ class Task:
 
     @property
     def usage(self) -> TaskUsage | None:
-        """What the current run used so far; None for a shell."""
-        return self._entry.run.usage
+        """What the current run used so far, added up from its messages; None for a shell.
+
+        While it runs `total_tokens` is a lower bound, because the CLI tells the output tokens only in the transcript,
+        which is counted at the end; it never falls. `cost_usd` is derived (see `TaskManager.prices`), or None.
+        """
+        return self._entry.usage_of(self._entry.run, self._manager._ledger.book.prices)
 
     @property
     def total_usage(self) -> TaskUsage:
         """What all runs of the task and of everything below it used."""
         below = [node.task for node in self.tree().walk()]
-        return add_usage([run.usage for task in below for run in task._entry.runs])
+        prices = self._manager._ledger.book.prices
+        return add_usage([task._entry.usage_of(run, prices) for task in below for run in task._entry.runs])
 
     @property
     def last_tool_name(self) -> str | None:

@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
-from anyio import to_thread
 from msgspec import field
 from msgspec.structs import fields
 
+from claude_agent_py.event_loop import run_file_work
 from claude_agent_py.tasks.task_list_files import directory_of, read_items
 from claude_agent_py.tasks.waiting import Stream
 from claude_agent_py.wire.base import JSONObject
@@ -152,7 +152,7 @@ class TaskList:
         """
         directory = self.directory
         if directory is not None:
-            found, unreadable = await to_thread.run_sync(read_items, directory, TaskListItem, abandon_on_cancel=True)
+            found, unreadable = await run_file_work(read_items, directory, TaskListItem, abandon_on_cancel=True)
             gone = [item_id for item_id in self._items if item_id not in found and item_id not in unreadable]
             self._tell([*map(self._remove, gone), *map(self._put, found.values())])
         return self.items
@@ -297,4 +297,4 @@ def _from_text(name: str, given: JSONObject, text: str) -> JSONObject | None:
 
 
 def _number(item: TaskListItem) -> tuple[int, str]:
-    return (int(item.id), "") if item.id.isdecimal() else (10**9, item.id)
+    return (int(item.id), "") if item.id.isdecimal() and len(item.id) < 10 else (10**9, item.id)

@@ -5,18 +5,19 @@ Measured with CLI 2.1.328: the list's id is the session's unless `CLAUDE_CODE_TA
 stand in a file name becomes a hyphen, and a deleted item's file is gone.
 """
 
-import json
 import os
 import re
 from typing import Final, TypeVar
 
-from claude_agent_py.tasks.output_file import read_bytes
+from claude_agent_py.untrusted import read_bytes, read_json
 from claude_agent_py.wire.fitting import fit
 from claude_agent_py.wire.tools.task_list import TaskDetails
 
 _NOT_IN_NAME: Final = re.compile(r"[^A-Za-z0-9_-]")
 _ITEM_FILE: Final = re.compile(r"(?P<id>[A-Za-z0-9_-]+)\.json")
 _MAX_ITEM_BYTES: Final = 16 * 1024 * 1024
+_MAX_LIST_BYTES: Final = 64 * 1024 * 1024
+_MAX_ITEMS: Final = 10_000
 
 ItemT = TypeVar("ItemT", bound=TaskDetails)
 
@@ -30,9 +31,13 @@ def read_items(directory: str, model: type[ItemT]) -> tuple[dict[str, ItemT], se
     """Read all items of a list; gives them by id, and the ids of those whose file cannot be read (just now)."""
     items: dict[str, ItemT] = {}
     unreadable: set[str] = set()
+    room = _MAX_LIST_BYTES
     for item_id in _item_ids(directory):
-        item = _read_item(os.path.join(directory, f"{item_id}.json"), model)
-        if item is None:
+        try:
+            data, size = read_bytes(os.path.join(directory, f"{item_id}.json"), most_bytes=min(room, _MAX_ITEM_BYTES))
+            room -= size
+            item, _ = fit(model, read_json(data))
+        except (OSError, ValueError):  # being written, of another version, or one too many
             unreadable.add(item_id)
         else:
             items[item.id] = item
@@ -42,14 +47,6 @@ def read_items(directory: str, model: type[ItemT]) -> tuple[dict[str, ItemT], se
 def _item_ids(directory: str) -> list[str]:
     try:
         names = os.listdir(directory)
-    except OSError:
+    except (OSError, ValueError):
         return []  # nothing was ever written down
-    return [found["id"] for found in map(_ITEM_FILE.fullmatch, sorted(names)) if found]
-
-
-def _read_item(path: str, model: type[ItemT]) -> ItemT | None:
-    try:
-        data, size = read_bytes(path, tail_bytes=_MAX_ITEM_BYTES)
-        return fit(model, json.loads(data))[0] if size <= _MAX_ITEM_BYTES else None
-    except (OSError, ValueError):  # being written, or of another version
-        return None
+    return [found["id"] for found in map(_ITEM_FILE.fullmatch, sorted(names)) if found][:_MAX_ITEMS]

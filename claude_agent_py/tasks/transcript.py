@@ -8,7 +8,6 @@ Measured with CLI 2.1.328: the final entry of a finished agent has the stop reas
 an API error message, and one entry holds one content block.
 """
 
-import json
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -16,8 +15,8 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, TypeGuard
 
 from claude_agent_py.tasks.outcome import Finding
-from claude_agent_py.tasks.output_file import open_regular, read_bytes
 from claude_agent_py.tasks.state import Evidence
+from claude_agent_py.untrusted import read_bytes, read_json, read_lines
 from claude_agent_py.wire.fitting import Misfit, fit
 from claude_agent_py.wire.messages import AssistantMessage, UserMessage
 from claude_agent_py.wire.tasks import TaskStatus
@@ -59,11 +58,10 @@ class Notes:
 
 def read_transcript(path: str, *, parent_tool_use_id: str | None = None) -> Iterator[TranscriptMessage]:
     """Give the messages of a transcript, in their order. Raises OSError where the file cannot be read."""
-    with os.fdopen(open_regular(path), "rb") as file:
-        for line in file:
-            message = parse_entry(line, parent_tool_use_id)
-            if message is not None:
-                yield message
+    for line in read_lines(path):
+        message = parse_entry(line, parent_tool_use_id)
+        if message is not None:
+            yield message
 
 
 def parse_entry(line: bytes, parent_tool_use_id: str | None = None) -> TranscriptMessage | None:
@@ -71,7 +69,7 @@ def parse_entry(line: bytes, parent_tool_use_id: str | None = None) -> Transcrip
     if b'"message"' not in line:
         return None
     try:
-        entry = json.loads(line)
+        entry = read_json(line)
     except ValueError:
         return None
     model = _MODELS.get(str(entry.get("type"))) if _is_object(entry) else None
@@ -88,10 +86,9 @@ def parse_entry(line: bytes, parent_tool_use_id: str | None = None) -> Transcrip
 
 def read_notes(transcript_path: str) -> Notes | None:
     """Read what the CLI noted beside a transcript; None where there is nothing to read."""
-    path = re.sub(r"\.jsonl\Z", ".meta.json", os.path.realpath(transcript_path))
     try:
-        data, size = read_bytes(path, tail_bytes=_MAX_NOTES_BYTES)
-        notes = json.loads(data) if size <= _MAX_NOTES_BYTES else None
+        path = re.sub(r"\.jsonl\Z", ".meta.json", os.path.realpath(transcript_path))
+        notes = read_json(read_bytes(path, most_bytes=_MAX_NOTES_BYTES)[0])
     except (OSError, ValueError):
         return None
     if not _is_object(notes):
@@ -99,8 +96,8 @@ def read_notes(transcript_path: str) -> Notes | None:
     return Notes(
         is_finished=notes.get("finished") is True,
         is_stopped=notes.get("stoppedByUser") is True,
-        tool_use_id=notes.get("toolUseId"),
-        parent_agent_id=notes.get("parentAgentId"),
+        tool_use_id=_text(notes.get("toolUseId")),
+        parent_agent_id=_text(notes.get("parentAgentId")),
     )
 
 
@@ -150,6 +147,10 @@ def _status(notes: Notes | None, messages: list[TranscriptMessage]) -> TaskStatu
 
 def _is_final(message: AssistantMessage) -> bool:
     return message.message.stop_reason in _FINAL_STOP_REASONS and not message.tool_uses
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
 
 
 def _is_object(value: Any) -> TypeGuard[dict[str, Any]]:

@@ -83,7 +83,8 @@ def add_usage(parts: Sequence[TaskUsage | None]) -> TaskUsage:
         total_tokens=sum(part.total_tokens for part in known),
         tool_uses=sum(part.tool_uses for part in known),
         duration_ms=sum(part.duration_ms for part in known),
-        **({"cost_usd": sum(costs)} if costs else {}),
+        cost_usd=sum(costs) if costs else None,
+        cost_is_derived=any(part.cost_is_derived for part in known),
     )
 
 

@@ -69,7 +69,7 @@ class Waits:
         entry = self.entry(task)
         intake, task_id, run = self._intake, entry.id, entry.run
         with anyio.move_on_after(timeout):
-            await self.until(lambda: run.outcome is not None, intake.bell(task_id))
+            await self.until(lambda: run.outcome is not None and not run.is_to_count, intake.bell(task_id))
         if run.outcome is None and run.status.is_terminal:  # it is over, only the report is late
             intake.publish(intake.ledger.conclude(task_id, None, intake.clock()))
         if run.outcome is None:

@@ -10,10 +10,15 @@ from claude_agent_py.testing.gate import Gate
 from claude_agent_py.testing.requests import RecordedRequest
 from claude_agent_py.testing.sandbox import Sandbox
 from claude_agent_py.testing.script import (
+    Answer,
+    AnyScript,
+    Block,
     CutStream,
     Failure,
+    LooseAnswer,
     RawBlock,
     Reply,
+    Script,
     Text,
     Thinking,
     ToolCall,
@@ -22,18 +27,24 @@ from claude_agent_py.testing.script import (
     thinking,
     tool_use,
 )
-from claude_agent_py.testing.scripted_model import ScriptedModel
+from claude_agent_py.testing.scripted_model import Match, ScriptedModel
 
 __all__ = [
+    "Answer",
+    "AnyScript",
+    "Block",
     "CutStream",
     "FakeCLI",
     "FakeTransport",
     "Failure",
     "Gate",
+    "LooseAnswer",
+    "Match",
     "RawBlock",
     "RecordedRequest",
     "Reply",
     "Sandbox",
+    "Script",
     "ScriptedModel",
     "Text",
     "Thinking",

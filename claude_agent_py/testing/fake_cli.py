@@ -44,9 +44,13 @@ class FakeCLI:
     `script` is what it does, in order: `steps`, bare frames and bytes to send, and lists of all that. At its end, the
     fake stays until its input ends, and then exits with 0, as the real one does.
 
-    Control requests that no step waits for are answered when they come: `initialize` with `initialize`, others with
+    Control requests that no step waits for are answered when they come: `initialize` as the real CLI does, with the
+    agents, hooks and in-process servers that it names, or with exactly `initialize` where that is given; others with
     `answers[subtype]` or `answers["*"]`, by default an empty success. An answer is `{"response": {...}}`,
     `{"error": "..."}` or `{}`; None leaves the request unanswered for ever.
+
+    A script may be one list: mypy takes a list of steps and frames in a variable for one of objects, which passes; an
+    item that is neither is a TypeError.
 
     `transport()` gives it as a `Transport`; `install()` writes it as a program. Each use plays the scenario from the
     start. Gates are shared by all.
@@ -54,9 +58,9 @@ class FakeCLI:
 
     def __init__(
         self,
-        *script: LooseStep,
-        initialize: JSONObject | None = None,
-        answers: Mapping[str, JSONObject | None] | None = None,
+        *script: "LooseStep | Sequence[object]",
+        initialize: Mapping[str, Any] | None = None,
+        answers: Mapping[str, object] | None = None,
         version: str = CLI_VERSION,
         ignore_eof: bool = False,
         ignore_sigterm: bool = False,
@@ -64,10 +68,12 @@ class FakeCLI:
     ) -> None:
         self._steps = _flat(script)
         self._gates = list({id(step.gate): step.gate for step in self._steps if step.gate is not None}.values())
-        greeting = frames.initialize_response(claude_code_version=version) if initialize is None else initialize
+        greeting: JSONObject = {"response": frames.initialize_response(claude_code_version=version), "echo": True}
+        if initialize is not None:
+            greeting = {"response": dict(initialize)}
         self.scenario = {
             "steps": [self._as_json(step) for step in self._steps],
-            "answers": {"initialize": {"response": greeting}, "*": EMPTY_ANSWER} | dict(answers or {}),
+            "answers": {"initialize": greeting, "*": EMPTY_ANSWER} | dict(answers or {}),
             "version": version,
             "ignore_eof": ignore_eof,
             "ignore_sigterm": ignore_sigterm,
@@ -289,15 +295,17 @@ class FakeTransport(Transport):
         changed.set()
 
 
-def _flat(script: Sequence[LooseStep]) -> list[Step]:
+def _flat(script: Sequence[object]) -> list[Step]:
     flat: list[Step] = []
     for loose in script:
         if isinstance(loose, Step):
             flat.append(loose)
         elif isinstance(loose, bytes):
             flat.append(steps.emit_raw(loose))
-        elif isinstance(loose, dict):
-            flat.append(steps.emit(loose))
-        else:
+        elif isinstance(loose, Mapping):
+            flat.append(steps.emit(dict(loose)))
+        elif isinstance(loose, Sequence) and not isinstance(loose, str):
             flat += _flat(loose)
+        else:
+            raise TypeError(f"a scenario is made of steps, frames, bytes and lists of them, not {loose!r}")
     return flat

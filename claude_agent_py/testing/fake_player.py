@@ -26,6 +26,7 @@ POLL: Final = 0.005
 """Seconds between two looks at a gate or the clock."""
 
 READ_BYTES: Final = 65536
+MCP_PROTOCOL: Final = "2025-11-25"
 GONE: Final = object()
 
 
@@ -162,6 +163,8 @@ class Player:
             self._unheard.remove(frame)
             subtype = str((frame.get("request") or {}).get("subtype"))
             answer = self._answers.get(subtype, self._answers.get("*"))
+            if answer is not None and answer.get("echo"):
+                answer = {"response": greeting(answer["response"], frame["request"])}
             if answer is not None:
                 self._act("out", reply(frame.get("request_id"), answer))
 
@@ -214,6 +217,30 @@ def contains(frame: Any, match: Any) -> bool:
     if isinstance(match, dict):
         return isinstance(frame, dict) and all(key in frame and contains(frame[key], match[key]) for key in match)
     return bool(frame == match)
+
+
+def greeting(plain: Mapping[str, Any], request: Mapping[str, Any]) -> dict[str, Any]:
+    """Answer `initialize` as CLI 2.1.328 does: with the agents, hooks and manifests that it was given.
+
+    The agents of the request join those of `plain`, or replace them, sorted by name.
+    """
+    response = dict(plain)
+    agents = {agent["name"]: agent for agent in plain["agents"]}
+    for name, given in (request.get("agents") or {}).items():
+        model = {"model": given["model"]} if given.get("model") else {}
+        agents[name] = {"name": name, "description": given.get("description"), **model}
+    response["agents"] = sorted(agents.values(), key=lambda agent: str(agent["name"]).lower())
+    if "hooks" in request:
+        response["hooks_applied"] = True
+    if manifests := request.get("sdkMcpServerManifests"):
+        response["sdk_mcp_manifests_parked"] = {name: parking(given) for name, given in manifests.items()}
+    return response
+
+
+def parking(manifest: Mapping[str, Any]) -> str:
+    """Say what becomes of a manifest: `parked` means that the server is asked for its tools no more."""
+    spoken = field(dict(manifest), "initializeResult.protocolVersion")
+    return "parked" if spoken == MCP_PROTOCOL else "protocol_version_mismatch"
 
 
 def field(frame: Any, path: str) -> Any:

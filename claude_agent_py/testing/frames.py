@@ -299,7 +299,7 @@ def initialize_response(**fields: Any) -> JSONObject:
         "current_permission_mode": "default",
         "hook_on_failure_supported": True,
         "session_state": "idle",
-        "capabilities": ["interrupt_receipt_v1", "interrupt_cancel_queued_v1", "msg_lifecycle_v1"],
+        "capabilities": ["mcp_call_result_not_for_model_v1", "mcp_call_check_permissions_v1"],
     }
     return body | fields
 

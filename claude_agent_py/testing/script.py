@@ -100,7 +100,7 @@ class Reply:
 
     def __init__(
         self,
-        blocks: "Block | str | Sequence[Block | str]" = (),
+        blocks: "Block | str | Sequence[object]" = (),
         *,
         stop_reason: str | None = None,
         usage: Usage | None = None,
@@ -188,7 +188,7 @@ class CutStream:
 
     def __init__(
         self,
-        reply: "Reply | Block | str | Sequence[Block | str]" = "",
+        reply: "Reply | Block | str | Sequence[object]" = "",
         *,
         after_blocks: int | None = None,
         after_chars: int | None = None,
@@ -219,18 +219,25 @@ LooseAnswer: TypeAlias = Answer | Block | str | Sequence[Block | str]
 Script: TypeAlias = Sequence[LooseAnswer] | Callable[[RecordedRequest], LooseAnswer]
 """Answers in order, or a function that looks at the request. The function runs in a thread of the server."""
 
+AnyScript: TypeAlias = Script | LooseAnswer | Sequence[object]
+"""What a `ScriptedModel` takes: a `Script`, or a single answer.
 
-def as_answer(loose: LooseAnswer) -> Answer:
-    """Turn what a script contains into an answer."""
-    return loose if isinstance(loose, Reply | Failure | CutStream) else Reply(loose)
+Any sequence passes the type checker, because mypy takes a list of blocks and texts in a variable for `list[object]`.
+Its items are checked when the model is made. Annotate the variable with `Script` to have them checked before.
+"""
 
 
-def _blocks(loose: Block | str | Sequence[Block | str]) -> tuple[Block, ...]:
-    parts = loose if isinstance(loose, list | tuple) else [loose]
+def as_answer(loose: object) -> Answer:
+    """Turn what a script contains into an answer. Raises TypeError for what it cannot contain."""
+    return loose if isinstance(loose, Reply | Failure | CutStream) else Reply(_blocks(loose))
+
+
+def _blocks(loose: object) -> tuple[Block, ...]:
+    parts = loose if isinstance(loose, Sequence) and not isinstance(loose, str) else [loose]
     return tuple(Text(part) if isinstance(part, str) else _checked(part) for part in parts)
 
 
-def _checked(block: Any) -> Block:
+def _checked(block: object) -> Block:
     if isinstance(block, Text | Thinking | ToolCall | RawBlock):
         return block
     raise TypeError(f"a reply is made of text(), thinking(), tool_use() and RawBlock values, not {block!r}")

@@ -10,9 +10,10 @@ one it is, and what the CLI asks beside the conversations (titles, summaries) ne
 import itertools
 import re
 import threading
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, cast
 
 from anyio import CancelScope, to_thread
 
@@ -20,7 +21,7 @@ from claude_agent_py.testing.gate import wait_in_thread
 from claude_agent_py.testing.messages_server import MessagesServer
 from claude_agent_py.testing.requests import RecordedRequest
 from claude_agent_py.testing.sandbox import Sandbox
-from claude_agent_py.testing.script import Answer, Failure, LooseAnswer, Reply, Script, as_answer
+from claude_agent_py.testing.script import Answer, AnyScript, Failure, LooseAnswer, Reply, as_answer
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 Match: TypeAlias = str | re.Pattern[str] | Callable[[RecordedRequest], bool]
 """Which conversation: a text that its opening prompt contains, a pattern found there, or a function."""
+
+PreparedScript: TypeAlias = Sequence[Answer] | Callable[[RecordedRequest], LooseAnswer]
 
 DEFAULT_REPLY = Reply("Done.")
 
@@ -48,29 +51,37 @@ class ScriptedModel:
     script from the start, also when two fit the same key; a subagent that fits none gets `Done.` each time.
     `sessions` does the same for main conversations, where several CLIs share one model; `main` answers the others.
 
+    The keys of `agents` and `sessions` are a `Match`, their values what `main` may be. A script with something in it
+    that no model can say is a TypeError at once.
+
     When a sequence has run out, `on_exhausted` decides: an answer to give from then on, or `"fail"`, which sends an
     error that the CLI does not repeat, so that the run ends with an error that says which script was too short.
+
+    Where the function of a script raises, the run ends with an error that shows the traceback, and leaving the `with`
+    block raises the exception again; one that leaves the block already gets the traceback as a note.
     """
 
     def __init__(
         self,
-        main: Script | LooseAnswer = (),
+        main: AnyScript = (),
         *,
-        agents: Mapping[Match, Script | LooseAnswer] | None = None,
-        sessions: Mapping[Match, Script | LooseAnswer] | None = None,
-        side: Script | LooseAnswer = answer_side_request,
+        agents: Mapping[Any, object] | None = None,
+        sessions: Mapping[Any, object] | None = None,
+        side: AnyScript = answer_side_request,
         on_exhausted: LooseAnswer | Literal["fail"] = DEFAULT_REPLY,
         chars_per_token: float = 4.0,
     ) -> None:
         self._main = _Player("main", main)
         self._side = _Player("side", side)
         self._any_agent = _Player("agent", lambda _: DEFAULT_REPLY)
-        self._agents = dict(agents or {})
-        self._sessions = dict(sessions or {})
+        self._agents = _prepared(agents or {})
+        self._sessions = _prepared(sessions or {})
         self._by_conversation: dict[tuple[str, str], _Player] = {}
         self._on_exhausted: Answer | None = None if on_exhausted == "fail" else as_answer(on_exhausted)
         self._chars_per_token = chars_per_token
         self._requests: list[RecordedRequest] = []
+        self._failures: list[Exception] = []
+        """What functions of scripts raised."""
         self._changed = threading.Condition()
         self._ids = itertools.count(1)
         self._server: MessagesServer | None = None
@@ -103,6 +114,7 @@ class ScriptedModel:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+        self._tell_failures(exc[1])
 
     async def __aenter__(self) -> Self:
         return self.start()
@@ -112,6 +124,7 @@ class ScriptedModel:
     ) -> None:
         with CancelScope(shield=True):
             await to_thread.run_sync(self.close)
+        self._tell_failures(exc)
 
     @property
     def url(self) -> str:
@@ -194,8 +207,33 @@ class ScriptedModel:
             answer = player.next(request) if player.function is None else None
             self._changed.notify_all()
         if player.function is not None:
-            return _called(player.function, request)
+            return self._called(player.function, request)
         return answer or self._exhausted(player.name)
+
+    def _called(self, function: Callable[[RecordedRequest], LooseAnswer], request: RecordedRequest) -> Answer:
+        """Call a script. What it raises is seen in the run that it breaks, and by the test when the model closes."""
+        try:
+            return as_answer(function(request))
+        except Exception as error:
+            error.__traceback__ = error.__traceback__ and error.__traceback__.tb_next  # begin with the script itself
+            with self._changed:
+                self._failures.append(error)
+            shown = "".join(traceback.format_exception(error)).strip()
+            return _broken(f"the script of {request.agent!r} raised {type(error).__name__}: {error}\n{shown}")
+
+    def _tell_failures(self, failure: object) -> None:
+        """Show the test what its scripts raised: as a note at its own exception, or else as an exception.
+
+        Raises:
+            Exception: The first that a script raised.
+        """
+        raised, self._failures = self._failures, []
+        if isinstance(failure, BaseException):
+            for error in raised:
+                shown = "".join(traceback.format_exception(error)).strip()
+                failure.add_note(f"A script of the model raised:\n{shown}")
+        elif raised:
+            raise raised[0]
 
     def count_tokens(self, body: dict[str, Any]) -> int:
         """Guess the number of tokens from the size of the request."""
@@ -216,7 +254,7 @@ class ScriptedModel:
                 return self._in_conversation(request, request.session_id, self._sessions) or self._main
 
     def _in_conversation(
-        self, request: RecordedRequest, identity: str, scripts: "Mapping[Match, Script | LooseAnswer]"
+        self, request: RecordedRequest, identity: str, scripts: Mapping[Match, PreparedScript]
     ) -> "_Player | None":
         """Give the script of this conversation: the one it began with, else the first whose key fits."""
         known = self._by_conversation.get((request.conversation, identity))
@@ -224,7 +262,8 @@ class ScriptedModel:
             return known
         for match, script in scripts.items():
             if _fits(match, request):
-                return self._by_conversation.setdefault((request.conversation, identity), _Player(_name(match), script))
+                player = _Player(_name(match), script)
+                return self._by_conversation.setdefault((request.conversation, identity), player)
         return None
 
     def _exhausted(self, name: str) -> Answer:
@@ -236,10 +275,11 @@ class ScriptedModel:
 class _Player:
     """A script and how far it was played."""
 
-    def __init__(self, name: str, script: Script | LooseAnswer) -> None:
+    def __init__(self, name: str, script: object) -> None:
         self.name = name
-        self.function = script if callable(script) else None
-        self._left = iter([] if callable(script) else _answers(script))
+        prepared = _answers(script)
+        self.function = prepared if callable(prepared) else None
+        self._left = iter(()) if callable(prepared) else iter(prepared)
         self._refused: tuple[Answer, tuple[int, str]] | None = None
 
     def next(self, request: RecordedRequest) -> Answer | None:
@@ -257,17 +297,19 @@ def _broken(message: str) -> Failure:
     return Failure(HTTPStatus.GONE, message)
 
 
-def _answers(script: Sequence[LooseAnswer] | LooseAnswer) -> list[Answer]:
+def _prepared(scripts: Mapping[Any, object]) -> "dict[Match, PreparedScript]":
+    for match in scripts:
+        if not isinstance(match, str | re.Pattern) and not callable(match):
+            raise TypeError(f"a conversation is found by a text, a pattern or a function, not by {match!r}")
+    return {match: _answers(script) for match, script in scripts.items()}
+
+
+def _answers(script: object) -> "PreparedScript":
+    if callable(script):
+        return cast("Callable[[RecordedRequest], LooseAnswer]", script)
     if isinstance(script, str) or not isinstance(script, Sequence):
         return [as_answer(script)]
     return [as_answer(loose) for loose in script]
-
-
-def _called(function: Callable[[RecordedRequest], LooseAnswer], request: RecordedRequest) -> Answer:
-    try:
-        return as_answer(function(request))
-    except Exception as error:  # a script that fails must be seen in the run that it breaks
-        return _broken(f"the script of {request.agent!r} raised {type(error).__name__}: {error}")
 
 
 def _fits(match: Match, request: RecordedRequest) -> bool:

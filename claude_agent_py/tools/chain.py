@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import anyio
 
-from claude_agent_py.callbacks import call
+from claude_agent_py.callbacks import Callback, is_not_the_functions
 from claude_agent_py.errors import OptionsError, ToolError, ToolInputError
 from claude_agent_py.formatting.encoders import Encoder, JSONEncoder
 from claude_agent_py.formatting.media import Media, api_blocks
@@ -105,7 +105,7 @@ class ToolChain:
             self._tools[made.name] = made
         self._encoder = encoder
         self._text_format = text_format
-        self._media_transform = media_transform
+        self._media_transform = None if media_transform is None else Callback(media_transform)
         self._timeout = timeout
 
     def __repr__(self) -> str:
@@ -185,8 +185,10 @@ class ToolChain:
         if self._media_transform is None or not outcome.told.media:
             return outcome
         try:
-            changed = [await call(self._media_transform, medium) for medium in outcome.told.media]
-        except Exception as error:
+            changed = [await self._media_transform.call(medium) for medium in outcome.told.media]
+        except BaseException as error:
+            if is_not_the_functions(error):
+                raise
             return failed(name, error)
         media: Sequence[Media] = [medium for medium in changed if medium is not None]
         return replace(outcome, told=replace(outcome.told, media=tuple(media)))

@@ -38,6 +38,8 @@ class ToolContext(HandlerContext):
     """The server that was asked; empty in a `ToolChain`."""
     tool_use_id: str | None = None
     """The id of the call in the conversation; the result there has the same."""
+    cwd: str | None = None
+    """The directory that the session was started in, absolute; None where there is no session, as in a `ToolChain`."""
     progress_token: str | int | None = None
     """None where nobody wants to know of progress."""
     notify: Notify = field(default=_to_nobody, repr=False)

@@ -15,7 +15,7 @@ from typing import Any, Final, Generic, ParamSpec, Protocol, TypeVar, overload
 
 from typing_extensions import TypedDict, Unpack
 
-from claude_agent_py.callbacks import callback_name
+from claude_agent_py.callbacks import Callback, callback_name
 from claude_agent_py.configuration import suggest
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.formatting.encoders import Encoder, JSONEncoder
@@ -126,9 +126,12 @@ class Tool(Generic[P, R]):
     """Also send returned data as structured content, for programs. The CLI shows the model that *instead of* text."""
     meta: Mapping[str, Any] = field(default_factory=dict)
     """Further `_meta` of the definition."""
+    callback: Callback = field(init=False)
+    """The function, ready to be called."""
 
     def __post_init__(self) -> None:
         _check(self)
+        object.__setattr__(self, "callback", Callback(self.function))
         for name in ("__doc__", "__name__", "__qualname__", "__module__"):
             object.__setattr__(self, name, getattr(self.function, name, None))
         object.__setattr__(self, "__wrapped__", self.function)

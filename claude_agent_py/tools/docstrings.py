@@ -1,12 +1,36 @@
 """What a docstring says about a function: its description, and a line for each parameter.
 
-Owns reading docstrings in Google, NumPy and reST style. The reading itself is done by the library `docstring-parser`
-(extra `tools`), imported on first use; without it the summary is all that is known, and nothing fails.
+Owns reading docstrings in Google, NumPy and reST style. Knows nothing of functions: what a docstring tells of a
+parameter that does not exist is left to the caller.
 """
 
 import inspect
-from collections.abc import Mapping
+import itertools
+import re
+import textwrap
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Final
+
+PARAMETERS: Final = (
+    "Args",
+    "Arguments",
+    "Params",
+    "Parameters",
+    "Keyword Args",
+    "Keyword Arguments",
+    "Other Parameters",
+)
+OTHERS: Final = ("Returns", "Yields", "Raises", "Attributes", "Example", "Examples")
+HEADER: Final = re.compile(rf"({'|'.join((*PARAMETERS, *OTHERS))}):")
+"""Begins a section in Google style; what follows is indented."""
+UNDERLINE: Final = re.compile(r"-{3,}")
+"""Below the header of a section in NumPy style."""
+FIELD: Final = re.compile(r":(\w+)(?:\s+([^:]*))?:\s*(.*)")
+"""A field in reST style: its kind, its argument, and its text."""
+PARAMETER_FIELDS: Final = frozenset({"param", "parameter", "arg", "argument", "key", "keyword"})
+GOOGLE_ENTRY: Final = re.compile(r"\*{0,2}(\w+)\s*(?:\(.*?\))?\s*:(?:\s+(.*)|$)")
+NUMPY_ENTRY: Final = re.compile(r"(\*{0,2}\w+(?:\s*,\s*\*{0,2}\w+)*)\s*(?::.*)?()")
 
 
 @dataclass(frozen=True)
@@ -18,26 +42,55 @@ class Documentation:
 
 
 def read_docstring(docstring: str | None) -> Documentation:
-    """Read a docstring. Never fails: one that cannot be read gives its summary."""
-    text = inspect.cleandoc(docstring or "")
-    if not text:
-        return Documentation()
-    try:
-        import docstring_parser
-    except ImportError:
-        return Documentation(_summary(text))
-    try:
-        parsed = docstring_parser.parse(text)
-    except docstring_parser.ParseError:
-        return Documentation(_summary(text))
-    description = "\n\n".join(part.strip() for part in (parsed.short_description, parsed.long_description) if part)
-    parameters = {param.arg_name.lstrip("*"): _one_line(param.description) for param in parsed.params}
-    return Documentation(description, {name: told for name, told in parameters.items() if told})
+    """Read a docstring. Never fails: what is in no known style is description."""
+    lines = inspect.cleandoc(docstring or "").split("\n")
+    starts = [number for number in range(len(lines)) if _begins_section(lines, number)]
+    description = "\n".join(lines[: starts[0] if starts else None]).strip()
+    parameters: dict[str, str] = {}
+    for start, end in itertools.pairwise([*starts, len(lines)]):
+        parameters |= _parameters(lines[start:end])
+    return Documentation(
+        description, {name: " ".join(told.split()) for name, told in parameters.items() if told.strip()}
+    )
 
 
-def _summary(text: str) -> str:
-    return _one_line(text.split("\n\n")[0])
+def _begins_section(lines: list[str], number: int) -> bool:
+    line = lines[number].rstrip()
+    below = lines[number + 1].rstrip() if number + 1 < len(lines) else ""
+    if HEADER.fullmatch(line):
+        return True
+    return FIELD.match(line) is not None or (bool(line) and UNDERLINE.fullmatch(below) is not None)
 
 
-def _one_line(text: str | None) -> str:
-    return " ".join((text or "").split())
+def _parameters(section: list[str]) -> dict[str, str]:
+    """Read what a section says about parameters, by name: nothing, where it is about something else."""
+    header = section[0].rstrip()
+    if found := FIELD.match(header):
+        return _field(found, section[1:])
+    if header.removesuffix(":") not in PARAMETERS:
+        return {}
+    if not header.endswith(":"):
+        return _entries(section[2:], NUMPY_ENTRY)
+    indented = itertools.takewhile(lambda line: not line[:1].strip(), section[1:])
+    return _entries(textwrap.dedent("\n".join(indented)).split("\n"), GOOGLE_ENTRY)
+
+
+def _field(found: re.Match[str], rest: list[str]) -> dict[str, str]:
+    """Read `:param int limit: How many.` and the lines that go on with it, up to an empty one."""
+    kind, argument, told = found.groups()
+    if kind not in PARAMETER_FIELDS or not argument:
+        return {}
+    return {argument.split()[-1].lstrip("*"): " ".join([told, *itertools.takewhile(str.strip, rest)])}
+
+
+def _entries(lines: Iterable[str], pattern: re.Pattern[str]) -> dict[str, str]:
+    """Read entries that begin at the margin; every other line goes on with the one before."""
+    parameters: dict[str, str] = {}
+    names: list[str] = []
+    for line in lines:
+        if found := pattern.fullmatch(line.rstrip()):
+            names = re.findall(r"\w+", found[1])
+            parameters |= dict.fromkeys(names, found[2] or "")
+        else:
+            parameters |= {name: f"{parameters[name]} {line}" for name in names}
+    return parameters

@@ -14,12 +14,12 @@ from typing import Any, Protocol, TypeAlias
 
 from anyio.abc import TaskGroup
 
+from claude_agent_py.callbacks import Report
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.protocol.handlers import HandlerContext
 from claude_agent_py.tools import jsonrpc
 from claude_agent_py.tools.failures import failure_text
 from claude_agent_py.tools.mcp_package import PackageSession, check_server, low_level
-from claude_agent_py.tools.running import Report
 from claude_agent_py.tools.server import ToolServer
 from claude_agent_py.tools.session import TOOL_USE_ID
 from claude_agent_py.wire.base import JSONObject
@@ -71,6 +71,7 @@ class MCPHost:
         servers: The servers by the names that the CLI calls them by; or `ToolServer`s, which have names.
         manifests: Tell the CLI along with `initialize` what the handshakes would, which saves them.
         report: Is told of every tool that fails and did not mean to. Must not raise. Without it they are logged.
+        cwd: The directory that the session is started in, for the tools' `ToolContext`.
     """
 
     def __init__(
@@ -79,8 +80,10 @@ class MCPHost:
         *,
         manifests: bool = True,
         report: Report | None = None,
+        cwd: str | None = None,
     ) -> None:
         self._report = report
+        self._cwd = cwd
         self._servers: dict[str, Any] = {}
         self._sessions: dict[str, Session] = {}
         self._manifests = manifests
@@ -141,7 +144,7 @@ class MCPHost:
             self._send(name, message)
 
         if isinstance(server, ToolServer):
-            return server.session(send, self._report)
+            return server.session(send, self._report, cwd=self._cwd)
         if self._workers is None:
             raise OptionsError("it needs a running session", option=f"server {name!r}")
         return PackageSession(server, send, self._workers)

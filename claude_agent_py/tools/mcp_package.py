@@ -5,7 +5,6 @@ Owns the translation between JSON-RPC dicts and the package's in-memory streams,
 is imported on first use only: it takes half a second.
 """
 
-import logging
 from functools import cache
 from typing import Any
 
@@ -13,6 +12,7 @@ from anyio import TASK_STATUS_IGNORED, BrokenResourceError, CancelScope, ClosedR
 from anyio.abc import TaskGroup, TaskStatus
 from pydantic import TypeAdapter, ValidationError
 
+from claude_agent_py.callbacks import failure_of, log_failure
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.protocol.handlers import HandlerContext
 from claude_agent_py.tools import jsonrpc
@@ -20,8 +20,6 @@ from claude_agent_py.tools.failures import failure_text
 from claude_agent_py.tools.jsonrpc import RequestID
 from claude_agent_py.tools.session import Send
 from claude_agent_py.wire.base import JSONObject
-
-logger = logging.getLogger("claude_agent_py.tools")
 
 INNER_SERVERS = ("_lowlevel_server", "_mcp_server")
 """Where the comfortable servers keep the low-level one, version 2 and version 1."""
@@ -56,7 +54,7 @@ def require_package() -> None:
     try:
         import mcp  # noqa: F401 - asked whether it is there
     except ImportError as error:
-        raise OptionsError('it needs the mcp package: pip install "claude-agent-py[mcp]"') from error
+        raise OptionsError("it needs the mcp package: pip install mcp") from error
 
 
 class PackageSession:
@@ -150,8 +148,8 @@ class PackageSession:
                     self._workers.start_soon(self._forward, outbox)
                     task_status.started()
                     await self._server.run(*streams, self._server.create_initialization_options())
-            except Exception:
-                logger.exception("the MCP server %s failed", getattr(self._server, "name", ""))
+            except BaseException as error:
+                log_failure(failure_of(f"MCP server {getattr(self._server, 'name', '')}", error))
         self._started = None
         for request_id, pending in self._pending.items():
             pending.answer = jsonrpc.error(request_id, jsonrpc.INTERNAL_ERROR, "the server has ended")

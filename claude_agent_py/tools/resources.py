@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-from claude_agent_py.callbacks import call, callback_name
+from claude_agent_py.callbacks import Callback, callback_name
 from claude_agent_py.formatting.encoders import JSONEncoder
 from claude_agent_py.formatting.media import File, Media, is_media, mcp_block, resource_contents
 from claude_agent_py.tools.docstrings import read_docstring
@@ -30,6 +30,10 @@ class Resource:
     name: str = ""
     description: str = ""
     media_type: str = ""
+    _callback: Callback | None = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_callback", Callback(self.content) if callable(self.content) else None)
 
     def definition(self) -> JSONObject:
         """Give the MCP definition."""
@@ -38,7 +42,7 @@ class Resource:
 
     async def read(self) -> JSONObject:
         """Give the MCP contents. Raises whatever the function raises."""
-        found = await call(self.content) if callable(self.content) else self.content
+        found = self.content if self._callback is None else await self._callback.call()
         if isinstance(found, File):
             return resource_contents(replace(found, uri=self.uri))
         if isinstance(found, str | bytes):
@@ -60,6 +64,7 @@ class Prompt:
     name: str = ""
     description: str = ""
     _parameters: Parameters = field(init=False, repr=False)
+    _callback: Callback = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         told = read_docstring(self.render.__doc__)
@@ -69,6 +74,7 @@ class Prompt:
             ("name", name),
             ("description", self.description or told.description),
             ("_parameters", parameters),
+            ("_callback", Callback(self.render)),
         ):
             object.__setattr__(self, field_name, value)
 
@@ -84,7 +90,7 @@ class Prompt:
     async def get(self, arguments: Mapping[str, str]) -> JSONObject:
         """Give the MCP result. Raises ToolInputError, or whatever the function raises."""
         positional, keywords = self._parameters.bind(arguments, None)
-        rendered = await call(self.render, *positional, **keywords)
+        rendered = await self._callback.call(*positional, **keywords)
         items = rendered if isinstance(rendered, list) else [rendered]
         return {"description": self.description, "messages": [_message(item) for item in items]}
 

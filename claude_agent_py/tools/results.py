@@ -11,9 +11,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
-from anyio import to_thread
-
 from claude_agent_py.errors import ToolError
+from claude_agent_py.event_loop import run_file_work
 from claude_agent_py.formatting.encoders import Encoder, clean_text, plain
 from claude_agent_py.formatting.media import File, Media, from_bytes, is_media, mcp_block, read_mcp_block
 from claude_agent_py.formatting.truncation import text_length, truncate, truncation_note
@@ -178,7 +177,7 @@ async def fitting(text: str, limit: SizeLimit) -> str:
         raise ToolError(f"the result has {total:,} characters, more than the {limit.chars:,} allowed; ask for less")
     if limit.policy == "truncate":
         return _cut(text, limit.chars, truncation_note)
-    path = await to_thread.run_sync(_spill, text, limit.directory)
+    path = await run_file_work(_spill, text, limit.directory)
     return _cut(
         text,
         limit.chars,

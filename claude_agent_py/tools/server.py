@@ -8,11 +8,11 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
+from claude_agent_py.callbacks import Report
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.tools.definition import ALWAYS_LOAD, Tool, as_tool
 from claude_agent_py.tools.names import mcp_tool_name, sanitised
 from claude_agent_py.tools.resources import Prompt, Resource, by_key
-from claude_agent_py.tools.running import Report
 from claude_agent_py.tools.session import PROTOCOL_VERSIONS, Send, ServerSession
 from claude_agent_py.wire.base import JSONObject
 
@@ -128,13 +128,13 @@ class ToolServer:
 
     # For the CLI
 
-    def session(self, send: Send, report: Report | None = None) -> ServerSession:
+    def session(self, send: Send, report: Report | None = None, *, cwd: str | None = None) -> ServerSession:
         """Open a conversation with one client.
 
         `send` sends what is no answer; it must not block. `report` is told of tools that fail; without it they are
-        logged.
+        logged. `cwd` is what its tools are told as `ToolContext.cwd`.
         """
-        session = ServerSession(self, send, report)
+        session = ServerSession(self, send, report, cwd=cwd)
         self._sessions.add(session)
         return session
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from anyio import CancelScope, Event, from_thread, get_cancelled_exc_class
 
+from claude_agent_py.callbacks import Report, failure_of, log_failure
 from claude_agent_py.errors import ControlRejectedError, ToolInputError
 from claude_agent_py.protocol.handlers import HandlerContext
 from claude_agent_py.tools import jsonrpc
@@ -21,7 +22,7 @@ from claude_agent_py.tools.context import ToolContext
 from claude_agent_py.tools.failures import failure_text
 from claude_agent_py.tools.jsonrpc import RequestID, RPCError
 from claude_agent_py.tools.results import call_tool_result
-from claude_agent_py.tools.running import Report, ToolOutcome, failed, outcome_of
+from claude_agent_py.tools.running import ToolOutcome, failed, outcome_of
 from claude_agent_py.wire.base import JSONObject
 
 if TYPE_CHECKING:
@@ -42,10 +43,13 @@ Send: TypeAlias = Callable[[JSONObject], None]
 class ServerSession:
     """Serves one client. Usable as soon as it is made: with a manifest, the CLI makes no handshake."""
 
-    def __init__(self, server: "ToolServer", send: Send, report: Report | None = None) -> None:
+    def __init__(
+        self, server: "ToolServer", send: Send, report: Report | None = None, *, cwd: str | None = None
+    ) -> None:
         self._server = server
         self._send = send
         self._report = report
+        self._cwd = cwd
         self._home = threading.get_ident()
         self._running: dict[RequestID, tuple[CancelScope, HandlerContext]] = {}
         self._asked: dict[RequestID, _Reply] = {}
@@ -94,8 +98,8 @@ class ServerSession:
                 answer = jsonrpc.result(request_id, await self._dispatch(method, params, context))
             except RPCError as error:
                 answer = jsonrpc.error(request_id, error.code, str(error), error.data)
-            except Exception as error:
-                logger.exception("answering %s failed", method)
+            except BaseException as error:  # of a function that gives a resource or a prompt
+                (self._report or log_failure)(failure_of(f"{self._server.name} {method}", error))
                 answer = jsonrpc.error(request_id, jsonrpc.INTERNAL_ERROR, failure_text(method, error))
             finally:
                 if self._running.get(request_id, (None,))[0] is scope:
@@ -218,6 +222,7 @@ class ServerSession:
             tool_name=tool_name,
             server_name=self._server.name,
             tool_use_id=tool_use_id if isinstance(tool_use_id, str) else None,
+            cwd=self._cwd,
             progress_token=token if isinstance(token, str | int) else None,
             notify=self.notify,
         )

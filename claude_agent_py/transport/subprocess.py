@@ -5,6 +5,7 @@ group and of everything below it, each bounded. Knows no JSON, and not what the 
 """
 
 import contextlib
+import os
 import secrets
 import subprocess
 import sys
@@ -33,14 +34,17 @@ READ_BYTES: Final = 256 * 1024
 
 LARGER_THAN_A_READ: Final = 2 * READ_BYTES
 
-TERM_GRACE: Final = 3.0
-"""How long the CLI may take after SIGTERM, in seconds. Measured: 1.5 s when it has shells to end (CLI 2.1.328)."""
+FORCE: Final = 5.0
+"""How long ending a program by force may take, all in all, in seconds."""
 
-KILL_GRACE: Final = 2.0
-"""How long to wait for a killed process to be gone, in seconds."""
+TERM_SHARE: Final = 0.6
+"""The part of it after SIGTERM. Measured: the CLI takes 1.5 s when it has shells to end (2.1.328)."""
 
-DRAIN_GRACE: Final = 1.0
-"""How long the reader may take to read what is left after the end, in seconds."""
+KILL_SHARE: Final = 0.2
+"""The part of it until a killed process is gone."""
+
+DRAIN_SHARE: Final = 0.1
+"""The part of it to read what is left, and the part to close the pipes."""
 
 SIGKILL: Final = 9
 
@@ -96,6 +100,7 @@ class SubprocessTransport(Transport):
         env: The whole environment of the program.
         cwd: Its working directory; None for ours.
         user: The operating system's user to run it as (POSIX, and needs the right to); None for ours.
+        force: How long `close` may take to end it by force, once its grace is over, in seconds.
         stderr_bytes: How much of its stderr to keep, in bytes.
         on_stderr: Called with every line of stderr, on the event loop; must be quick and must not raise.
     """
@@ -107,6 +112,7 @@ class SubprocessTransport(Transport):
         env: Mapping[str, str],
         cwd: str | Path | None = None,
         user: str | int | None = None,
+        force: float = FORCE,
         stderr_bytes: int = 64 * 1024,
         on_stderr: Callable[[str], None] | None = None,
     ) -> None:
@@ -115,6 +121,8 @@ class SubprocessTransport(Transport):
         self._env = {**env, MARK: self._mark}
         self._cwd = cwd
         self._user = user
+        self._force = force
+        self._owner = os.getpid()
         self.on_stderr = on_stderr
         self._stderr = StderrTail(stderr_bytes, self._tell)
         self._process: Process | None = None
@@ -153,7 +161,9 @@ class SubprocessTransport(Transport):
                     creationflags=CREATION_FLAGS,
                 )
         except (OSError, ValueError) as error:  # ValueError: a NUL byte in an argument or a variable
+            error.with_traceback(None)  # its frames hold the whole environment
             raise CLIStartError(f"the CLI cannot be started: {error}", cli_path=self._argv[0]) from error
+        self._owner = os.getpid()
         end_at_exit(self._running().pid, self._mark)
 
     async def receive(self) -> bytes:
@@ -174,7 +184,7 @@ class SubprocessTransport(Transport):
     async def send(self, data: bytes) -> None:
         """Write to stdin."""
         process = self._running()
-        if self._input_ended:
+        if self._input_ended or self._is_forked:
             raise anyio.ClosedResourceError
         assert process.stdin is not None  # noqa: S101 - it was asked for
         try:
@@ -185,7 +195,7 @@ class SubprocessTransport(Transport):
     async def end_input(self) -> None:
         """Close stdin."""
         process = self._running()
-        if not self._input_ended:
+        if not self._input_ended and not self._is_forked:
             self._input_ended = True
             assert process.stdin is not None  # noqa: S101 - it was asked for
             with contextlib.suppress(OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
@@ -205,7 +215,13 @@ class SubprocessTransport(Transport):
         return await wait_for_exit(self._running())
 
     async def close(self, *, grace: float = 5.0) -> None:
-        """End the program: end of input, `grace` seconds, SIGTERM, 3 s, SIGKILL. Shielded from cancellation."""
+        """End the program: end of input, `grace` seconds, SIGTERM, `force` seconds, SIGKILL. Shielded.
+
+        What it started ends with it, also what detached itself; but not where its input was ended before, so that it
+        could finish by itself. In a copy of this process that `os.fork` made this does nothing.
+        """
+        if self._is_forked:
+            return
         while self._closing is not None:
             await self._closing.wait()
         if self._process is None or self._is_closed:
@@ -220,26 +236,31 @@ class SubprocessTransport(Transport):
             closing.set()
 
     async def _end(self, process: Process, grace: float) -> None:
-        died = process.returncode is not None and not self._input_ended  # and ended nothing of what it had started
+        was_left = self._input_ended
         below = self._below(process)  # while their parent lives: orphans cannot be found that way any more
         await self.end_input()
         if not await self._is_gone(process, grace):
             below += self._below(process)
             signal_group(process.pid, force=False)
-            if not await self._is_gone(process, TERM_GRACE):
+            if not await self._is_gone(process, self._force * TERM_SHARE):
                 below += self._below(process)
                 signal_group(process.pid, force=True)
-                await self._is_gone(process, KILL_GRACE)
+                await self._is_gone(process, self._force * KILL_SHARE)
         kill_each(below)
-        if died or process.returncode == -SIGKILL:
-            await kill_bearing(self._mark)
+        if not was_left or process.returncode == -SIGKILL:
+            await kill_bearing(self._mark)  # and orphans, which a CLI that died left, or that left it themselves
         if self._stdout_over is not None:  # let the reader have what was written before the end
-            with anyio.move_on_after(DRAIN_GRACE):
+            with anyio.move_on_after(self._force * DRAIN_SHARE):
                 await self._stdout_over.wait()
         if process.returncode is not None:
             forget(process.pid)
-        with anyio.move_on_after(KILL_GRACE):
+        with anyio.move_on_after(self._force * DRAIN_SHARE):
             await process.aclose()
+
+    @property
+    def _is_forked(self) -> bool:
+        """Whether this is a copy, made by `os.fork`, of the process that the program belongs to."""
+        return self._owner != os.getpid()
 
     def _below(self, process: Process) -> list[ProcessID]:
         """Give what the process has started. Nothing once it is gone: its number may be another one's by then."""

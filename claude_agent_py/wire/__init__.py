@@ -38,7 +38,7 @@ _NAMES = {
         decode encode encode_json prepare
     """,
     "frames": """
-        SystemMessage TopLevelMessage Message KnownFrame Frame KNOWN_SYSTEM_SUBTYPES KNOWN_TYPES
+        SystemMessage TopLevelMessage Message Frame
     """,
     "unknown": """
         UnknownMessage MalformedFrame
@@ -52,19 +52,19 @@ _NAMES = {
         OriginKind MessageOrigin
     """,
     "content": """
-        Citation MediaSource ServerToolError WebSearchResult WebFetchResult CodeExecutionResult TextBlock
+        Citation MediaSource ServerToolError WebSearchResult TextBlock
         ThinkingBlock RedactedThinkingBlock ToolUseBlock ToolResultBlock ToolReferenceBlock ImageBlock
         DocumentBlock SearchResultBlock ContainerUploadBlock CompactionBlock FallbackBlock
         ServerToolUseBlock WebSearchToolResultBlock WebFetchToolResultBlock CodeExecutionToolResultBlock
         BashCodeExecutionToolResultBlock TextEditorCodeExecutionToolResultBlock ToolSearchToolResultBlock
-        AdvisorToolResultBlock MCPToolUseBlock MCPToolResultBlock UnknownBlock KnownBlock ContentBlock
-        KNOWN_BLOCKS text_of
+        AdvisorToolResultBlock MCPToolUseBlock MCPToolResultBlock UnknownBlock ContentBlock
+        text_of
     """,
     "stream": """
-        TextDelta InputJSONDelta ThinkingDelta SignatureDelta CitationsDelta CompactionDelta KnownDelta
-        KNOWN_DELTAS UnknownDelta Delta MessageStartEvent ContentBlockStartEvent ContentBlockDeltaEvent
+        TextDelta InputJSONDelta ThinkingDelta SignatureDelta CitationsDelta CompactionDelta
+        UnknownDelta Delta MessageStartEvent ContentBlockStartEvent ContentBlockDeltaEvent
         ContentBlockStopEvent MessageDelta MessageDeltaEvent MessageStopEvent PingEvent StreamErrorEvent
-        KnownStreamEvent KNOWN_STREAM_EVENTS UnknownStreamEvent StreamEvent AbandonedBlocks
+        UnknownStreamEvent StreamEvent AbandonedBlocks
         StreamEventMessage
     """,
     "tasks": """
@@ -104,7 +104,7 @@ _NAMES = {
         MCPServerStatus SettingsError
     """,
     "control": """
-        RequestFromCLI UnknownControlRequest ControlRequestBody ControlRequest ControlSuccess ControlFailure
+        RequestFromCLI UnknownControlRequest ControlRequest ControlSuccess ControlFailure
         ControlResponse ControlCancelRequest KeepAlive UpdateEnvironmentVariables ControlFrame
     """,
     "requests": """
@@ -141,7 +141,7 @@ _NAMES = {
         GetPlanReply MCPStatusReply MCPSetServersReply MCPCallReply MCPResourceContent MCPReadResourceReply
         ReadFileReply DirectoryEntry ListDirectoryReply FileSuggestion FileSuggestionsReply
         RegisterRepoRootReply SetCwdReply CacheImpact ReloadPluginsReply ReloadSkillsReply
-        ReloadOutputStylesReply REPLIES typed_reply
+        ReloadOutputStylesReply REPLIES
     """,
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}

@@ -92,7 +92,7 @@ def encode(frame: Frame | WireModel) -> bytes:
         return _as_bytes(frame.line).rstrip(b"\r\n") + b"\n"
     if isinstance(frame, FrameModel) and frame._source is not None:
         source = frame._source
-        return _as_one_line(source.strip()) if isinstance(source, bytes) else encode_json(source)
+        return _as_one_line(_without_breaks(source)) if isinstance(source, bytes) else encode_json(source)
     if not isinstance(frame, WireModel):
         raise TypeError(f"encode() takes a frame, not {type(frame).__name__}; for any JSON value, use encode_json()")
     return encode_json(dump(frame))
@@ -128,7 +128,7 @@ def _reader(model: type) -> Callable[[bytes], Any]:
 
 def _decode_carefully(line: bytes) -> Frame:
     try:
-        text = line.decode("utf-8").removeprefix("\ufeff")
+        text = line.decode("utf-8", "surrogatepass").removeprefix("\ufeff")
         raw = json.loads(text, parse_constant=_refuse)
         sane = encode_json(raw)  # without byte order mark and lone surrogates
     except UnicodeDecodeError as error:
@@ -153,7 +153,7 @@ def _fit_frame(model: type, line: bytes, raw: dict[str, Any], sane: bytes) -> Fr
         frame: Any
         frame, dropped = fit(model, msgspec.json.decode(sane), may_drop=may_drop)
     except Misfit as error:
-        return MalformedFrame(line, str(error), raw, error.place)
+        return MalformedFrame(line, str(error), raw, error.location)
     except RecursionError as error:
         return MalformedFrame(line, f"nested too deeply: {error}", raw)
     for left_out in dropped:
@@ -197,6 +197,11 @@ def _as_line(text: str) -> bytes:
     except UnicodeEncodeError:
         data = _SURROGATES.sub("\ufffd", text).encode()
     return _as_one_line(data)
+
+
+def _without_breaks(data: bytes) -> bytes:
+    """Return a JSON text without line breaks; inside of strings there are none."""
+    return data.strip().replace(b"\n", b" ").replace(b"\r", b" ")
 
 
 def _as_one_line(data: bytes) -> bytes:

@@ -123,7 +123,7 @@ class ToolUseBlock(Block):
     caller: JSONObject | None = None
 
     def typed_input(self) -> WireModel | JSONObject:
-        """Give the input as the model of a built-in tool.
+        """Return the input as the model of a built-in tool.
 
         For another tool, and for a shape of another CLI version, it is the plain dict. Never raises for content.
         """
@@ -312,7 +312,7 @@ class UnknownBlock(UnknownModel, tag_field="type"):
     @property
     def type(self) -> str:
         """The block's type."""
-        return str(self.raw["type"])
+        return str(self.raw.get("type", ""))
 
 
 ContentBlock: TypeAlias = (
@@ -339,12 +339,11 @@ ContentBlock: TypeAlias = (
     | MCPToolUseBlock
     | MCPToolResultBlock
     | UnknownBlock
-    | UnknownBlock
 )
 
 
 def text_of(content: str | list[ContentBlock] | None) -> str:
-    """Give the text of some content: of its text blocks, joined by line breaks."""
+    """Return the text of some content: of its text blocks, joined by line breaks."""
     if isinstance(content, str):
         return content
     return "\n".join(block.text for block in content or () if isinstance(block, TextBlock))

@@ -27,7 +27,7 @@ class UnknownControlRequest(UnknownModel, tag_field="subtype"):
     @property
     def subtype(self) -> str:
         """What is asked."""
-        return str(self.raw["subtype"])
+        return str(self.raw.get("subtype", ""))
 
 
 class ControlRequest(FrameModel):

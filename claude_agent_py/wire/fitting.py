@@ -20,8 +20,12 @@ Place = tuple[str | int, ...]
 MOST_REPAIRS: Final = 100
 """How many misfits one value may have. Each costs another conversion, so a hostile frame must not have thousands."""
 
+MOST_SINGLE_DROPS: Final = MOST_REPAIRS // 2
+"""From then on, a wrong value takes the whole field with it that it stands in."""
+
 _WRONG: Final = re.compile(r"(?P<what>.*?)(?: - at `\$(?P<path>.*)`)?", re.DOTALL)
 _STEP: Final = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]|(\[\.\.\.\])")
+_MISSING: Final = re.compile(r"Object missing required field `(?P<field>.*)`", re.DOTALL)
 _UNKNOWN_TAG: Final = re.compile(r"Invalid value '(?P<tag>.*)'", re.DOTALL)
 
 
@@ -30,12 +34,15 @@ class Misfit(ValueError):
 
     Attributes:
         place: The keys and indices that lead to the wrong value.
+        location: The same, and where a field is missing in that value, its name.
         what: What is wrong there.
     """
 
     def __init__(self, place: Place, what: str) -> None:
         self.place = place
         self.what = what
+        missing = _MISSING.fullmatch(what)
+        self.location = (*place, missing["field"]) if missing else place
         super().__init__(f"{'.'.join(map(str, place))}: {what}" if place else what)
 
 
@@ -60,6 +67,7 @@ def fit(
         RecursionError: The value is nested too deeply.
     """
     dropped: list[Misfit] = []
+    wrapped: dict[Place, Misfit] = {}
     is_copy = False
     for _ in range(MOST_REPAIRS):
         try:
@@ -68,9 +76,13 @@ def fit(
             misfit = read_error(error)
             if not is_copy:
                 value, is_copy = copy.deepcopy(value), True
+            if misfit.place in wrapped:
+                raise wrapped[misfit.place] from None  # its union has no model for what is unknown
             if _wrap_unknown(value, misfit):
+                wrapped[misfit.place] = misfit
                 continue
-            if misfit.place and may_drop(misfit.place) and _remove(value, misfit.place):
+            place = _to_drop(misfit.place, may_drop, whole=len(dropped) >= MOST_SINGLE_DROPS)
+            if place and _remove(value, place):
                 dropped.append(misfit)
                 continue
             raise misfit from None
@@ -123,11 +135,18 @@ def _has(item: Any, field: Any, tag: Any) -> bool:
     return isinstance(item, dict) and item.get(field) == tag
 
 
+def _to_drop(place: Place, may_drop: Callable[[Place], bool], *, whole: bool) -> Place:
+    """Return the place to leave out for a wrong value; empty when it may not be left out."""
+    if not whole:
+        return place if place and may_drop(place) else ()
+    return next((place[:end] for end in range(1, len(place) + 1) if may_drop(place[:end])), ())
+
+
 def _remove(value: Any, place: Place) -> bool:
     try:
         del _at(value, place[:-1])[place[-1]]
     except (LookupError, TypeError):
-        return False  # a missing field, say
+        return False
     return True
 
 

@@ -62,9 +62,8 @@ class MCPStdioServer(_Server):
     """Added to the environment that the CLI gives its servers."""
 
     def __repr_args__(self) -> Any:
-        yield "command", self.command
-        yield "args", f"<{len(self.args)}>"
-        yield "env", sorted(self.env)
+        for name, value in self._given():
+            yield name, f"<{len(value)}>" if name == "args" else sorted(value) if name == "env" else value
 
 
 class _RemoteServer(_Server):
@@ -74,9 +73,17 @@ class _RemoteServer(_Server):
     """Policies of single tools."""
 
     def __repr_args__(self) -> Any:
-        parts = urlsplit(self.url)
-        yield "url", f"{parts.scheme}://{parts.hostname or ''}"
-        yield "headers", sorted(self.headers)
+        for name, value in self._given():
+            yield name, _origin(value) if name == "url" else sorted(value) if name == "headers" else value
+
+
+def _origin(url: str) -> str:
+    """Return what of an address holds no secret."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "?"
+    return f"{parts.scheme}://{parts.hostname or ''}"
 
 
 class MCPHTTPServer(_RemoteServer):

@@ -8,7 +8,10 @@ import re
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, Self, TypeAlias, get_args
 
-from claude_agent_py.wire.base import CamelModel, Open, UnknownModel, WireModel
+import msgspec
+
+from claude_agent_py.wire.base import CamelModel, FrameModel, Open, UnknownModel, WireModel, keep_source
+from claude_agent_py.wire.fitting import Misfit, fit
 from claude_agent_py.wire.modes import KnownPermissionMode as KnownPermissionMode
 from claude_agent_py.wire.modes import PermissionMode as PermissionMode
 
@@ -49,7 +52,7 @@ class PermissionRuleValue(CamelModel):
         return self.tool_name if self.rule_content is None else f"{self.tool_name}({self.rule_content})"
 
 
-class _Update(WireModel):
+class _Update(FrameModel):
     destination: PermissionUpdateDestination
 
     @property
@@ -137,6 +140,18 @@ PermissionUpdate: TypeAlias = (
 )
 
 
+def read_update(data: Mapping[str, Any]) -> PermissionUpdate:
+    """Return an update of the wire as its model. One of another kind or shape is an `UnknownPermissionUpdate`."""
+    update: PermissionUpdate
+    try:
+        update, _ = fit(PermissionUpdate, data)
+    except (Misfit, RecursionError):
+        return UnknownPermissionUpdate(raw=dict(data))
+    if isinstance(update, FrameModel):
+        keep_source(update, "_source", data)
+    return update
+
+
 def _unknown(field: str, value: str, known: tuple[str, ...]) -> str | None:
     return None if value in known else f"{field} {value!r} is none of {', '.join(known)}"
 
@@ -177,4 +192,5 @@ class UserDialogReply(CamelModel):
     """The answer to a dialog. After `cancelled` the CLI does what the dialog does by default."""
 
     behavior: Literal["completed", "cancelled"]
-    result: Any = None
+    result: Any = msgspec.UNSET
+    """None is a result; without one the field stays away."""

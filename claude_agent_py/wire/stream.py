@@ -65,7 +65,7 @@ class UnknownDelta(UnknownModel, tag_field="type"):
     @property
     def type(self) -> str:
         """The delta's type."""
-        return str(self.raw["type"])
+        return str(self.raw.get("type", ""))
 
 
 Delta: TypeAlias = (
@@ -148,7 +148,7 @@ class UnknownStreamEvent(UnknownModel, tag_field="type"):
     @property
     def type(self) -> str:
         """The event's type."""
-        return str(self.raw["type"])
+        return str(self.raw.get("type", ""))
 
 
 StreamEvent: TypeAlias = (

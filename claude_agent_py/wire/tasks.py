@@ -82,7 +82,10 @@ class TaskUsage(WireModel):
     duration_ms: Number = 0
     """Milliseconds."""
     cost_usd: Number | None = None
-    """US dollars, for child agents only: what a task of its own costs, the CLI does not say."""
+    """US dollars: of a child agent as its CLI estimates it, of a subagent derived from its tokens (the CLI does not say
+    it). None where a price is not known."""
+    cost_is_derived: bool = False
+    """Whether `cost_usd` (or a part of it) was reckoned here, from tokens and prices."""
 
 
 class ResourceLink(CamelModel):

@@ -67,9 +67,4 @@ def test_the_player_of_the_fake_needs_nothing_but_python() -> None:
 def test_only_one_module_tells_the_event_loops_apart() -> None:
     """asyncio and trio are named where something cannot be done with anyio, and nowhere else."""
     named = {module.name for module in MODULES if {"asyncio", "trio"} & imported(module)}
-    assert named <= {
-        "claude_agent_py.guarding",
-        "claude_agent_py.runtime.detached",
-        "claude_agent_py.tools.running",
-        "claude_agent_py.wakeup",
-    }
+    assert named == {"claude_agent_py.event_loop"}

@@ -253,7 +253,7 @@ async def test_a_prompt_that_is_no_json_is_not_sent(start: MakeClient) -> None:
     with anyio.fail_after(10):
         async with start(fake) as client:
             with pytest.raises(OptionsError, match="prompt"):
-                client.query([TextBlock(text="x", extra=object())])
+                client.query([TextBlock(text="x", cache_control={"a": object()})])
             assert (await client.query("hi")).text == "ok"
 
 

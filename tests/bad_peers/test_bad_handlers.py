@@ -4,6 +4,7 @@ import asyncio
 import logging
 import threading
 import time
+from collections.abc import AsyncIterator
 from typing import Any
 
 import anyio
@@ -14,13 +15,16 @@ from claude_agent_py import (
     Allow,
     Client,
     ClientOptions,
+    HandlerError,
     HandlerFailed,
     HookMatcher,
     PermissionRequest,
     TaskNotificationMessage,
+    ToolServer,
     tool,
 )
 from claude_agent_py.testing import FakeCLI, frames, steps
+from claude_agent_py.tools import Resource
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
 
@@ -63,7 +67,28 @@ async def fails_in_a_group(*args: Any) -> Any:
         group.start_soon(raises)
 
 
-BROKEN = [raises, raises_in_a_thread, exits, exits_in_a_thread, gives_nonsense, fails_in_a_group]
+async def raises_generator_exit(*args: Any) -> Any:
+    raise GeneratorExit
+
+
+async def raises_a_base_group(*args: Any) -> Any:
+    raise BaseExceptionGroup("", [SystemExit(3), LookupError()])
+
+
+async def raises_an_old_cancellation(*args: Any) -> Any:
+    """What asyncio raises where something that is awaited was cancelled; trio knows it as a Cancelled that was kept."""
+    kept: list[BaseException] = []
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        try:
+            await anyio.sleep_forever()
+        except anyio.get_cancelled_exc_class() as error:
+            kept.append(error)
+    raise kept[0]
+
+
+NO_EXCEPTIONS = [exits, raises_generator_exit, raises_a_base_group, raises_an_old_cancellation]
+BROKEN = [raises, raises_in_a_thread, exits, exits_in_a_thread, gives_nonsense, fails_in_a_group, *NO_EXCEPTIONS[1:]]
 
 
 @pytest.mark.parametrize("handler", BROKEN)
@@ -266,7 +291,7 @@ async def test_a_slow_listener_only_falls_behind(start: MakeClient, kind: str) -
     assert told == [f"t{number}" for number in range(50)]
 
 
-@pytest.mark.parametrize("listener", [raises, raises_in_a_thread, exits, exits_in_a_thread, fails_in_a_group])
+@pytest.mark.parametrize("listener", [raises, raises_in_a_thread, exits_in_a_thread, fails_in_a_group, *NO_EXCEPTIONS])
 async def test_a_listener_that_raises_is_told_the_next_thing_all_the_same(
     start: MakeClient, listener: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -305,13 +330,107 @@ async def test_a_listener_that_never_ends_does_not_hold_up_the_close(start: Make
     assert time.monotonic() - began < 6
 
 
-async def test_a_stderr_listener_that_raises(start_process: MakeClient, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("listener", [raises, raises_in_a_thread, *NO_EXCEPTIONS])
+async def test_a_stderr_listener_that_raises(
+    start_process: MakeClient, listener: Any, caplog: pytest.LogCaptureFixture
+) -> None:
     fake = FakeCLI(steps.stderr("one\ntwo\n"), steps.turn("still here"))
     with caplog.at_level(logging.CRITICAL), anyio.fail_after(10):
-        async with start_process(fake, on_stderr=raises) as client:
+        async with start_process(fake, on_stderr=listener) as client:
             assert (await client.query("hi")).text == "still here"
             while len(client.handler_errors) < 2:
                 await anyio.sleep(0.005)
+
+
+@pytest.mark.parametrize("error", NO_EXCEPTIONS)
+async def test_prompts_that_raise_fail_their_run_alone(start: MakeClient, error: Any) -> None:
+    async def prompts() -> AsyncIterator[str]:
+        yield "one"
+        await error()
+
+    fake = FakeCLI(steps.wait_for_prompt(), steps.turn("still here"))
+    with anyio.fail_after(10):
+        async with start(fake) as client:
+            with pytest.raises(HandlerError, match="it raised") as caught:
+                await client.query(prompts())
+            assert not isinstance(caught.value.__cause__, Exception)
+            assert (await client.query("hi")).text == "still here"
+
+
+@pytest.mark.parametrize("error", NO_EXCEPTIONS)
+async def test_a_resource_and_a_prompt_that_raise_are_reported(
+    start: MakeClient, error: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = ToolServer("mine", resources=[Resource("memo:1", error)])
+    call = frames.mcp_message("r1", "mine", "resources/read", uri="memo:1")
+    fake = FakeCLI(call, steps.wait_for_reply("r1"), steps.turn("still here"))
+    with caplog.at_level(logging.CRITICAL), anyio.fail_after(10):
+        async with start(fake, mcp_servers={"mine": server}) as client:
+            [frame] = await fake.wait_received(reply_to("r1"))
+            assert (await client.query("hi")).text == "still here"
+            assert ["resources/read" in failure.handler for failure in client.handler_errors] == [True]
+    assert "error" in frame["response"]["response"]["mcp_response"]
+
+
+async def test_handlers_and_listeners_that_block_hold_up_no_guard(start: MakeClient) -> None:
+    release = threading.Event()
+
+    def blocks(*args: Any) -> None:
+        release.wait(8)
+
+    def guard(*args: Any) -> Any:
+        return {"decision": "block", "reason": "guarded"}
+
+    asks = [frames.can_use_tool(f"p{number}") for number in range(60)]
+    fake = FakeCLI(*asks, pre_tool_use("r1"), steps.wait_for_reply("r1"), steps.turn("meanwhile"))
+    options = {"can_use_tool": blocks, "hooks": {"PreToolUse": [HookMatcher("Bash", guard)]}, "on_task_event": blocks}
+    with anyio.fail_after(20):
+        async with start(fake, **options) as client:
+            try:
+                await fake.wait_received(reply_to("r1"))
+                assert (await client.query("hi")).text == "meanwhile"
+            finally:
+                release.set()
+            await fake.wait_received({"type": "control_response"}, count=61)
+
+
+# Floods of stderr ------------------------------------------------------------------------------------------------
+
+LINES = 400_000
+
+
+@pytest.mark.parametrize("kind", ["async", "plain"])
+async def test_a_flood_of_stderr_reaches_a_listener_whole(start_process: MakeClient, kind: str) -> None:
+    told: list[str] = []
+
+    async def listen(line: str) -> None:
+        told.append(line)
+
+    text = "".join(f"line {number}\n" for number in range(LINES))
+    fake = FakeCLI(steps.stderr(text), steps.turn("still here"))
+    with anyio.fail_after(60):
+        async with start_process(fake, on_stderr=listen if kind == "async" else told.append) as client:
+            assert (await client.query("hi")).text == "still here"
+    assert client.stderr_lines_dropped == 0
+    assert (len(told), told[0], told[-1]) == (LINES, "line 0", f"line {LINES - 1}")
+
+
+async def test_what_a_stderr_listener_cannot_be_told_is_counted(
+    start_process: MakeClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    told: list[str] = []
+
+    async def hangs(line: str) -> None:
+        told.append(line)
+        await anyio.sleep_forever()
+
+    fake = FakeCLI(steps.stderr("line\n" * 1000), steps.turn("still here"))
+    with anyio.fail_after(20):
+        async with start_process(fake, on_stderr=hangs) as client:
+            assert (await client.query("hi")).text == "still here"
+    assert (told, client.stderr_lines_dropped) == (["line"], 999)
+    [warning] = [record.getMessage() for record in caplog.records if "was not told" in record.getMessage()]
+    assert "hangs was not told 999 lines" in warning
 
 
 async def test_a_handler_may_use_the_client(start: MakeClient) -> None:

@@ -20,6 +20,7 @@ from claude_agent_py import (
     ConnectionClosedError,
     MalformedFrame,
     ResultMessage,
+    RunFailed,
     TaskFinished,
     TaskStatus,
     Timeouts,
@@ -65,6 +66,18 @@ async def test_text_gives_what_came_and_then_the_error(start: MakeClient) -> Non
             with pytest.raises(CLIExitError):
                 await read_into(seen, client.query("hi").text())
     assert seen == ["one mom"]
+
+
+async def test_a_run_under_which_the_cli_dies_has_failed_and_keeps_what_it_brought(start: MakeClient) -> None:
+    fake = FakeCLI(steps.wait_for_prompt(), frames.of_prompt(frames.assistant("one mom")), *CRASH)
+    with anyio.fail_after(5):
+        async with start(fake) as client:
+            with pytest.raises(RunFailed) as caught:
+                await client.query("hi")
+    assert isinstance(caught.value, CLIExitError)
+    assert caught.value.is_retryable
+    assert caught.value.result is not None
+    assert caught.value.result.text == "one mom"
 
 
 async def test_everybody_who_waits_is_told(start: MakeClient) -> None:

@@ -96,27 +96,6 @@ def test_install_cli_if_missing_is_not_content_with_an_old_one(tmp_path: Path, e
     assert run(environ, "install-cli", "--if-missing").returncode == 1
 
 
-def test_doctor_without_a_cli(environ: Environ) -> None:
-    done = run(environ, "doctor")
-    assert done.returncode == 1
-    assert "no usable `claude` program was found" in done.stdout
-
-
-def test_doctor_with_a_cli(tmp_path: Path, environ: Environ) -> None:
-    program = FakeCLI(version="99.0.0").install(tmp_path / "bin")
-    done = run(environ | {"ANTHROPIC_API_KEY": "sk-very-secret"}, "doctor")
-    assert done.returncode == 0
-    assert f"In use: {program}, version 99.0.0" in done.stdout
-    assert "sk-very-secret" not in done.stdout
-
-
-def test_doctor_with_an_old_cli(tmp_path: Path, environ: Environ) -> None:
-    FakeCLI(version="2.0.0").install(tmp_path / "bin")
-    done = run(environ, "doctor")
-    assert done.returncode == 1
-    assert "at least" in done.stdout
-
-
 def test_main_gives_the_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["install-cli", "--version", "x"]) == 1
     assert "is no version" in capsys.readouterr().err

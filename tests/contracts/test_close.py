@@ -2,6 +2,7 @@
 
 import signal
 import sys
+import threading
 import time
 from typing import Any
 
@@ -11,6 +12,7 @@ from leftovers import is_alive, until_gone, until_workers, workers
 from peers import MakeClient, start_in_memory
 
 from claude_agent_py import (
+    Allow,
     Client,
     ClientOptions,
     ConnectionClosedError,
@@ -22,6 +24,8 @@ from claude_agent_py import (
 from claude_agent_py.testing import FakeCLI, Gate, frames, steps
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
+
+NO_STOP = {"stop_task": None}
 
 SLEEP = [sys.executable, "-IS", "-c", "import time; time.sleep(60)"]
 
@@ -125,6 +129,77 @@ async def test_a_stopped_program_is_killed(start_process: MakeClient) -> None:
     os.kill(client.pid, signal.SIGSTOP)
     await closed_within(client, 6)
     assert exit_code(client) == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("bound", [0.5, 2.0])
+async def test_the_bound_holds_for_a_program_that_ignores_everything(start_process: MakeClient, bound: float) -> None:
+    fake = FakeCLI(steps.turn([frames.task_started("t1")]), ignore_eof=True, ignore_sigterm=True, answers=NO_STOP)
+    client = start_process(fake, timeouts=Timeouts(close=bound))
+    await client.connect()
+    await client.query("hi")
+    pid, began = client.pid, time.monotonic()
+    assert pid is not None
+    with anyio.fail_after(20):
+        await client.close()
+    assert time.monotonic() - began < bound + 0.5
+    assert not is_alive(pid)
+
+
+class Stubborn:
+    """Permission handlers that do not end when they are cancelled."""
+
+    def __init__(self) -> None:
+        self.begun = threading.Event()
+        self.release = threading.Event()
+
+    async def wait(self, event: threading.Event) -> None:
+        while not event.is_set():
+            await anyio.sleep(0.01)
+
+    async def shielded(self, request: Any, context: Any) -> Allow:
+        self.begun.set()
+        with anyio.CancelScope(shield=True):
+            await self.wait(self.release)
+        return Allow()
+
+    async def swallowing(self, request: Any, context: Any) -> Allow:
+        self.begun.set()
+        while not self.release.is_set():
+            try:
+                await self.wait(self.release)
+            except anyio.get_cancelled_exc_class():
+                with anyio.CancelScope(shield=True):
+                    await self.wait(self.release)
+        return Allow()
+
+    def in_a_thread(self, request: Any, context: Any) -> Allow:
+        self.begun.set()
+        self.release.wait(60)
+        return Allow()
+
+
+@pytest.mark.parametrize("kind", ["shielded", "swallowing", "in_a_thread"])
+@pytest.mark.parametrize("start", ["process"], indirect=True)
+async def test_the_bound_holds_for_handlers_that_do_not_end(start: MakeClient, kind: str, caplog: Any) -> None:
+    stubborn, before = Stubborn(), workers()
+    fake = FakeCLI(steps.wait_for_prompt(), frames.can_use_tool("r1"))
+    client = start(fake, can_use_tool=getattr(stubborn, kind), timeouts=Timeouts(close=1))
+    try:
+        await client.connect()
+        client.query("hi")
+        with anyio.fail_after(10):
+            await stubborn.wait(stubborn.begun)
+        pid, began = client.pid, time.monotonic()
+        assert pid is not None
+        with anyio.fail_after(20):
+            await client.close()
+        assert time.monotonic() - began < 1.5
+        assert not is_alive(pid)
+        assert not client.is_open
+        assert ("stops waiting" in caplog.text) == (kind != "in_a_thread")
+    finally:
+        stubborn.release.set()
+    await until_workers(before)
 
 
 async def test_a_program_that_writes_without_end(start_process: MakeClient, tmp_path: Any) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 import uuid
 from pathlib import Path
 from typing import Any
@@ -58,11 +59,16 @@ class Shells:
                 found.append(int(folder.name))
         return found
 
-    async def wait_running(self) -> list[int]:
+    async def wait_running(self, count: int = 2) -> list[int]:
         with anyio.fail_after(20):
-            while len(pids := self.pids()) < 2:
+            while len(pids := self.pids()) < count:
                 await anyio.sleep(0.02)
         return pids
+
+
+def detached(one: str, two: str) -> tuple[str, str]:
+    """Write commands whose process leaves the CLI's, in the two usual ways."""
+    return f"nohup {one} >/dev/null 2>&1 &", f"({two} >/dev/null 2>&1 &)"
 
 
 @pytest.fixture
@@ -207,6 +213,36 @@ async def test_a_killed_cli_leaves_no_shell_behind(shells: Shells) -> None:
         await until_gone(*pids)
     assert caught.value.exit_code == -signal.SIGKILL
     assert {outcome.status for outcome in outcomes} == {TaskStatus.FAILED}
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="orphans are found on Linux only")
+@pytest.mark.parametrize("tasks", ["stop", "wait"])
+async def test_what_detached_itself_ends_with_the_session(shells: Shells, tasks: Any) -> None:
+    one, two = (f"bash -c '{shells.command()}'" for _ in range(2))
+    script = [Reply(tool_use("Bash", {"command": c, "description": "b"})) for c in detached(one, two)]
+    with ScriptedModel([*script, "done"]) as model, anyio.fail_after(60):
+        async with Client(model.options()) as client:
+            assert (await client.query("go")).text == "done"
+            pids = await shells.wait_running(4)
+            await client.close(tasks=tasks)
+            assert not any(is_alive(pid) for pid in pids)
+
+
+async def test_what_detached_itself_goes_on_where_it_is_left(shells: Shells) -> None:
+    [command, _] = detached(f"bash -c '{shells.command()}'", "")
+    script = [Reply(tool_use("Bash", {"command": command, "description": "b"})), "done"]
+    with ScriptedModel(script) as model, anyio.fail_after(60):
+        async with Client(model.options()) as client:
+            await client.query("go")
+            pids = await shells.wait_running()
+            before = workers()
+            await client.close(tasks="leave")
+        assert client.pid is not None
+        await until_gone(client.pid)
+        await until_workers(before - 1)
+        assert all(is_alive(pid) for pid in pids)
+        shells.release()
+        await until_gone(*pids)
 
 
 async def test_a_close_during_a_turn_ends_its_shell(shells: Shells) -> None:

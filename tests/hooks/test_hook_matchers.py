@@ -1,6 +1,10 @@
 """Patterns, matchers, and what may stand in their place."""
 
+import json
+import random
 import re
+import shutil
+import subprocess
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,6 +15,7 @@ from claude_agent_py.hooks import HookContext, HookMatcher
 from claude_agent_py.hooks.matcher import BLOCKS_BY_DEFAULT, check_event, read_matcher
 from claude_agent_py.hooks.patterns import doubt_about, problem_of
 from claude_agent_py.wire.hooks import HOOK_EVENT_FACTS, HookInput, StopInput
+from claude_agent_py.wire.tools import BUILTIN_TOOL_NAMES
 
 
 def handler(input: HookInput, context: HookContext) -> None: ...
@@ -39,20 +44,21 @@ def test_patterns_that_the_cli_can_read(pattern: str) -> None:
 @pytest.mark.parametrize(
     ("pattern", "says"),
     [
-        ("[", "no regular expression"),
+        ("[", "a bracket that is meant itself"),
         ("*Bash", "no regular expression"),
         ("(?i)bash", "case-sensitive"),
+        ("(?i:bash)", "case-sensitive"),
         (r"(?P<n>Bash)", r"\(\?<name>"),
-        (r"\ABash\Z", r"write \^ and \$"),
+        (r"\ABash\Z", r"are \^ and \$"),
         ("a*+b", "possessive"),
         ("a{2}+b", "possessive"),
-        (r"\p{L}+", "the flag u"),
+        (r"\p{L}+", "needs a flag"),
         ("|", "names nothing"),
         (" ", "names nothing"),
         ("Bash(*)", "permission rule"),
-        ("(?>a)b", "Python's"),
-        ("(a)?(?(1)b|c)", "Python's"),
-        ("(?#x)Bash", "Python's"),
+        ("(?>a)b", "Python's is allowed"),
+        ("(a)?(?(1)b|c)", "Python's is allowed"),
+        ("(?#x)Bash", "Python's is allowed"),
     ],
 )
 def test_a_pattern_that_would_match_nothing_is_refused(pattern: str, says: str) -> None:
@@ -60,6 +66,176 @@ def test_a_pattern_that_would_match_nothing_is_refused(pattern: str, says: str) 
         HookMatcher(pattern, handler)
     assert caught.value.option == "hooks"
     assert repr(pattern) in str(caught.value)
+
+
+ONE_LANGUAGE_ONLY = [
+    "Bash\\",
+    "[]B]ash",
+    "[^]B]ash",
+    "[]",
+    "[^]",
+    r"\U00000042ash",
+    r"\N{LATIN CAPITAL LETTER B}ash",
+    r"\ABash",
+    r"Bash\Z",
+    r"Bash\z",
+    r"\aBash",
+    r"\eash",
+    r"\cBash",
+    r"\x4",
+    r"\u42ash",
+    r"\u{42}ash",
+    r"\102ash",
+    r"\0",
+    r"[\b]",
+    r"(B)?\1ash",
+    r"(?<b>B)\k<b>",
+    "(?<1>B)ash",
+    "(?<é>B)ash",
+    "(?P<b>B)(?P=b)",
+    "(?i:bash)",
+    "(?-i:Bash)",
+    "(?=B)*ash",
+    "(?<!R)?Bash",
+    "(?!R){2}Bash",
+    "Ba{,3}sh",
+    r"B\Bash",
+    "Ba{1",
+    "Ba}sh",
+    "Ba{1}{2}sh",
+    "Ba++sh",
+    "Ba?+sh",
+    "B]ash",
+    "[[:alpha:]]ash",
+    "[A-Z&&[B]]ash",
+    "[A--B]ash",
+    "[a||b]ash",
+    "[\\w-z]ash",
+    "[\U0001f600B]ash",
+    "(?|B)ash",
+    "(?<=(a+)+",
+    "(?~B)ash",
+    "(Bash",
+    "Bash)",
+    "**",
+]
+
+
+@pytest.mark.parametrize("pattern", ONE_LANGUAGE_ONLY)
+def test_a_pattern_that_means_the_same_in_one_language_only_is_refused(pattern: str) -> None:
+    with pytest.raises(OptionsError, match="would match nothing"):
+        HookMatcher(pattern, handler)
+
+
+NAMES = [*BUILTIN_TOOL_NAMES, "mcp__a__b", "mcp__files__read_file", "", ".env", "a b.txt", "é", "Ba-sh", "bash}", "B]"]
+PIECES = [
+    *(
+        "B",
+        "a",
+        "s",
+        "h",
+        "_",
+        "-",
+        " ",
+        "é",
+        ".",
+        "^",
+        "$",
+        "|",
+        "(",
+        "(?:",
+        "(?=",
+        "(?!",
+        "(?<=",
+        "(?<!",
+        "(?<n>",
+        ")",
+    ),
+    *(
+        "[",
+        "[^",
+        "]",
+        "{",
+        "}",
+        "{2}",
+        "{1,}",
+        "{,2}",
+        "{0,3}",
+        "*",
+        "+",
+        "?",
+        "??",
+        "*?",
+        ",",
+        "<",
+        ">",
+        "&&",
+        "--",
+        "~~",
+    ),
+    *("\\", "\\\\", "\\.", "\\]", "\\-", "\\/", "\\<", "\\b", "\\B", "\\d", "\\D", "\\w", "\\W", "\\s", "\\S", "\\n"),
+    *("\\A", "\\Z", "\\z", "\\a", "\\1", "\\0", "\\e", "\\k<n>", "\\x42", "\\x4", "\\u0042", "\\u004", "\\U00000042"),
+    *(
+        "(?i)",
+        "(?i:",
+        "(?#",
+        "(?>",
+        "(?P<n>",
+        "(?P=n)",
+        "[a-z]",
+        "[A-Z_]",
+        "[^ ]",
+        "[]B]",
+        "[[:w:]]",
+        "\U0001f600",
+        "1",
+    ),
+]
+NODE = shutil.which("node")
+ASK_NODE = """
+const {patterns, names} = JSON.parse(require("fs").readFileSync(0, "utf8"));
+console.log(JSON.stringify(patterns.map((pattern) => {
+  try { return names.filter((name) => new RegExp(pattern).test(name)); } catch (error) { return String(error); }
+})));
+"""
+
+
+def accepted_patterns() -> list[str]:
+    """Give what is accepted of very many patterns, most of which are broken."""
+    dice = random.Random(18)
+    made = {"".join(dice.choices(PIECES, k=dice.randint(1, 7))) for _ in range(60_000)}
+    return sorted(pattern for pattern in made if problem_of(pattern) is None and not PLAIN.fullmatch(pattern))
+
+
+PLAIN = re.compile(r"[a-zA-Z0-9_|, -]*|\*")
+"""What the CLI takes for names."""
+
+
+def matched_by_python(pattern: str) -> list[str] | None:
+    """Give the names that match; None for a look-behind of any length, which Python does not have."""
+    try:
+        compiled = re.compile(re.sub(r"\(\?<(?![=!])", "(?P<", pattern), re.ASCII)
+    except re.error as error:
+        if "look-behind" not in str(error):
+            raise
+        return None
+    return [name for name in NAMES if compiled.search(name)]
+
+
+def test_what_is_accepted_is_read_by_python() -> None:
+    patterns = accepted_patterns()
+    assert len(patterns) > 2000
+    assert sum(bool(matched_by_python(pattern)) for pattern in patterns) > 500
+
+
+@pytest.mark.skipif(NODE is None, reason="there is no JavaScript to ask")
+def test_what_is_accepted_means_the_same_in_javascript() -> None:
+    patterns = accepted_patterns()
+    asked = json.dumps({"patterns": patterns, "names": NAMES})
+    done = subprocess.run([str(NODE), "-e", ASK_NODE], input=asked, capture_output=True, text=True, check=True)
+    for pattern, found in zip(patterns, json.loads(done.stdout), strict=True):
+        expected = matched_by_python(pattern)
+        assert (pattern, found) == (pattern, found if expected is None and isinstance(found, list) else expected)
 
 
 @pytest.mark.parametrize(
@@ -74,6 +250,11 @@ def test_a_pattern_that_would_match_nothing_is_refused(pattern: str, says: str) 
         ("/Bash/", "no tool has '/'"),
         ("!Bash", "no tool has '!'"),
         ("Bash\n", r"no tool has '\\n'"),
+        (r"\<Bash\>", "no tool has"),
+        (r"\/Bash\/", "no tool has"),
+        ("[;,]Bash", "no tool has"),
+        (r"Bash\s", "no tool has"),
+        (r"Bash\x20", "no tool has"),
     ],
 )
 def test_a_pattern_that_fits_no_tool_is_refused(pattern: str, says: str) -> None:

@@ -32,6 +32,8 @@ class CLI:
         self.answers: list[Any] = []
 
     async def control(self, subtype: str, /, *, timeout: float | None = None, **fields: Any) -> dict[str, Any]:
+        if subtype == "get_hooks_listing":
+            return {}
         assert subtype == "initialize"
         self.told.append(fields["hooks"])
         for hooks in (self.known, fields["hooks"]):

@@ -25,6 +25,7 @@ WRITTEN: dict[str, Any] = {
     "structuredPatch": [],
     "originalFile": None,
 }
+FOUND: dict[str, Any] = {"mode": "content", "numFiles": 0, "filenames": ["sk-secret"], "content": "sk-secret"}
 MCP = [{"type": "text", "text": "sk-secret"}]
 
 
@@ -79,6 +80,7 @@ async def test_a_replacement_is_sent_in_the_shape_of_the_tool(tool: str, respons
         ("Bash", {**SHELL, "rawOutputPath": "sk-secret"}, {**SHELL, "stdout": "", "stderr": "", "rawOutputPath": None}),
         ("Write", WRITTEN, "gone"),
         ("Write", WRITTEN, {"type": "create", "filePath": "/f", "content": "gone", "structuredPatch": []}),
+        ("Grep", FOUND, {**FOUND, "content": "gone", "mode": "gone"}),
         ("mcp__s__t", MCP, {"text": "gone"}),
         ("Odd", {"a": "sk-secret"}, {"b": 3}),
     ],
@@ -98,6 +100,9 @@ async def test_a_replacement_that_the_cli_would_ignore_withholds_the_output(
         ("Bash", SHELL, False),
         ("Read", FILE, False),
         ("Write", WRITTEN, False),
+        ("Grep", FOUND, False),
+        ("Grep", {**FOUND, "mode": "sk-secret"}, False),
+        ("Odd", {"mode": "sk-secret", "status": "sk-secret"}, True),
         ("mcp__s__t", MCP, False),
         ("Odd", {"a": ["sk-secret"], "n": 1}, True),
         ("Odd", "sk-secret", False),

@@ -88,10 +88,57 @@ def test_npm_brings_exactly_the_version(tmp_path: Path, environ: Environ) -> Non
     assert path == cached_cli(VERSION, tmp_path / "cache")
     assert os.access(path, os.X_OK)
     assert json.loads(notes.read_text())[:2] == ["pack", f"@anthropic-ai/claude-code-{platform_name()}@{VERSION}"]
-    assert "with npm" in reports[0]
+    assert "170 MB" in reports[0]  # what it costs is said before it begins
+    assert str(path) in reports[0]
+    assert "with npm" in reports[1]
     assert str(path) in reports[-1]
     assert list((tmp_path / "cache").iterdir()) == [tmp_path / "cache" / "cli"]  # nothing is left of the download
     assert find_cli(environ=environ) == path
+
+
+def test_progress_is_told_and_no_cache_of_the_client_is_filled(
+    tmp_path: Path, environ: Environ, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(install, "PROGRESS", 0.05)
+    notes = npm(tmp_path, tgz(("package/claude", script(VERSION))))
+    seen = tmp_path / "seen"
+    program = tmp_path / "bin" / "npm"
+    program.write_text(  # downloads 3 MB into its cache, and goes on when that was told
+        program.read_text()
+        .replace(
+            "import json",
+            "import os, time; cache = sys.argv[sys.argv.index('--cache') + 1]; os.makedirs(cache)\n"
+            "open(cache + '/part', 'wb').write(bytes(3_000_000))\n"
+            f"while not os.path.exists({str(seen)!r}): time.sleep(0.01)\n"
+            "import json",
+        )
+        .replace("import os", "import sys, os", 1)
+    )
+    reports: list[str] = []
+
+    def report(line: str) -> None:
+        reports.append(line)
+        if line == "3 of about 170 MB":
+            seen.touch()
+
+    install_cli(VERSION, report=report, environ=environ)
+    assert "3 of about 170 MB" in reports
+    arguments = json.loads(notes.read_text())
+    cache = Path(arguments[arguments.index("--cache") + 1])
+    assert cache.is_relative_to(tmp_path / "cache")
+    assert not cache.exists()
+
+
+def test_a_download_that_takes_too_long_is_ended(
+    tmp_path: Path, environ: Environ, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(install, "PROGRESS", 0.05)
+    monkeypatch.setattr(install, "FETCH_TIMEOUT", 0.2)
+    program = tmp_path / "bin" / "npm"
+    program.write_text("#!/bin/sh\nexec /bin/sleep 60\n")
+    program.chmod(0o755)
+    with pytest.raises(CLIInstallError, match=r"not over within 0\.2 s"):
+        install_cli(VERSION, report=str, environ=environ)
 
 
 def test_what_is_there_is_kept_unless_forced(tmp_path: Path, environ: Environ) -> None:

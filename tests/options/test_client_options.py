@@ -134,7 +134,7 @@ def test_what_is_said_to_use_instead_exists() -> None:
         ({"additional_directories": "x"}, "additional_directories: must be a list, not str"),
         ({"setting_sources": ["usr"]}, "setting_sources: [0] must be 'user', 'project' or 'local'"),
         ({"system_prompt": 5}, "system_prompt: must be text, blocks of text or a SystemPrompt..., not int"),
-        ({"system_prompt": {"type": "wat"}}, "system_prompt: must have a type: custom, preset, file; not 'wat'"),
+        ({"system_prompt": {"type": "wat"}}, "system_prompt: must have a type: custom, preset, file"),
         ({"system_prompt": {"type": "preset", "preset": "x"}}, "system_prompt: must be the preset 'claude_code'"),
         ({"system_prompt": {"type": "preset", "apend": "x"}}, "apend is unknown; did you mean 'append'?"),
         ({"thinking": "hard"}, "thinking: must be ThinkingAdaptive(), ThinkingEnabled() or ThinkingDisabled()"),

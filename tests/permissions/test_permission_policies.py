@@ -1,5 +1,6 @@
 """Decisions by rule."""
 
+import os
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -26,6 +27,7 @@ from claude_agent_py.permissions import (
 )
 from claude_agent_py.permissions.commands import plain_words
 from claude_agent_py.wire.asks import CanUseToolRequest
+from claude_agent_py.wire.fitting import fit
 from claude_agent_py.wire.tools import BUILTIN_TOOL_NAMES
 
 pytestmark = pytest.mark.anyio
@@ -62,11 +64,6 @@ async def test_tools_are_denied_by_name() -> None:
     assert await opinion(policy, "Read") is None
 
 
-async def test_only_the_star_is_special_in_a_name() -> None:
-    assert await opinion(allow_tools("mcp__[ab]__?"), "mcp__a__x") is None
-    assert await opinion(allow_tools("mcp__[ab]__?"), "mcp__[ab]__?") == Allow()
-
-
 async def test_reading_is_allowed_and_changing_is_not() -> None:
     policy = read_only()
     allowed = {name for name in BUILTIN_TOOL_NAMES if await opinion(policy, name) == Allow()}
@@ -75,7 +72,9 @@ async def test_reading_is_allowed_and_changing_is_not() -> None:
 
 
 @pytest.mark.parametrize("make", [allow_tools, deny_tools])
-@pytest.mark.parametrize("name", ["", "Bash(ls)", 3])
+@pytest.mark.parametrize(
+    "name", ["", "Bash(ls)", 3, "mcp__my server__x", "mcp__a.b__*", "mcp__[ab]__x", "Rea?", "Bash\n"]
+)
 def test_what_is_no_name_of_a_tool(make: Callable[..., Any], name: Any) -> None:
     with pytest.raises(OptionsError):
         make(name)
@@ -169,7 +168,7 @@ async def test_outside_is_denied_whatever_way_it_is_written(repo: Path, parts: t
     assert str(repo) in answer.message
 
 
-@pytest.mark.parametrize("path", ["a.txt", "~/x", "", None, 3, "/\0", "../x"])
+@pytest.mark.parametrize("path", ["a.txt", "~/x", "", None, 3, "/\0", "/\ud800", "../x"])
 async def test_a_path_that_is_not_absolute_is_denied(repo: Path, path: Any) -> None:
     assert isinstance(await opinion(within(repo), "Read", {"file_path": path}, cwd=str(repo)), Deny)
 
@@ -186,7 +185,9 @@ async def test_several_directories(repo: Path, tmp_path: Path) -> None:
 
 async def test_a_search_without_a_path_is_in_the_directory_of_the_session(repo: Path, tmp_path: Path) -> None:
     policy = within(repo)
-    assert await opinion(policy, "Grep", {"pattern": "x"}, cwd=str(repo)) == Allow()
+    for path in ({}, {"path": None}, {"path": ""}):
+        answer = await opinion(policy, "Grep", {"pattern": "x", **path}, cwd=str(repo))
+        assert answer == Allow(updated_input={"pattern": "x", "path": str(repo)})  # wherever the CLI stands by now
     assert isinstance(await opinion(policy, "Grep", {"pattern": "x"}, cwd=str(tmp_path)), Deny)
     assert isinstance(await opinion(policy, "Grep", {"pattern": "x"}), Deny)
     assert isinstance(await opinion(policy, "Grep", {"pattern": "x", "path": path_in(repo, "out")}), Deny)
@@ -207,6 +208,33 @@ async def test_a_search_without_a_path_is_in_the_directory_of_the_session(repo: 
 async def test_a_glob_must_not_reach_outside(repo: Path, pattern: str, allowed: bool) -> None:
     answer = await opinion(within(repo), "Glob", {"pattern": pattern, "path": str(repo)})
     assert isinstance(answer, Allow if allowed else Deny)
+
+
+@pytest.mark.parametrize(
+    "end", [*" \t\n\r\v\f\x1c\x85\xa0\u1680\u180e\u2009\u200b\u2028\u202f\u3000\ufeff", "\n\ufeff"]
+)
+async def test_white_space_that_the_cli_may_cut_off_is_denied(repo: Path, end: str) -> None:
+    policy = within(repo)
+    assert isinstance(await opinion(policy, "Read", {"file_path": path_in(repo, f"key{end}")}), Deny)
+    assert isinstance(await opinion(policy, "NotebookEdit", {"notebook_path": path_in(repo, f"key{end}")}), Deny)
+    assert isinstance(await opinion(policy, "LSP", {"filePath": path_in(repo, f"key{end}")}), Deny)
+    assert isinstance(await opinion(policy, "Grep", {"pattern": "x", "path": path_in(repo, f"out{end}")}), Deny)
+    for begin in ("", str(repo) + os.sep):
+        pattern = {"pattern": f"{begin}out{end}/*", "path": str(repo)}
+        assert isinstance(await opinion(policy, "Glob", pattern), Deny)
+
+
+@pytest.mark.parametrize("pattern", ["My *", "a b/c *.txt", " x*"])
+async def test_a_name_in_a_pattern_may_have_spaces(repo: Path, pattern: str) -> None:
+    assert await opinion(within(repo), "Glob", {"pattern": pattern, "path": str(repo)}) == Allow()
+
+
+@pytest.mark.parametrize(("there", "written"), [("\u202f", " "), (" ", "\u202f")])
+async def test_the_other_name_of_a_screenshot_counts(repo: Path, tmp_path: Path, there: str, written: str) -> None:
+    (repo / f"Shot 1.00{there}PM.png").symlink_to(tmp_path / "secret" / "key")
+    denied = {"file_path": path_in(repo, f"Shot 1.00{written}PM.png")}
+    assert isinstance(await opinion(within(repo), "Read", denied), Deny)
+    assert await opinion(within(repo), "Read", {"file_path": path_in(repo, f"Shot 2.00{written}PM.png")}) == Allow()
 
 
 async def test_other_tools_are_none_of_its_business(repo: Path) -> None:
@@ -361,7 +389,9 @@ async def test_what_a_rule_of_the_user_wants_asked_is_not_approved(tmp_path: Pat
     ]
     for policy, tool, data in calls:
         assert await opinion(policy, tool, data) == Allow()
-        wire = CanUseToolRequest.model_validate({"tool_name": tool, "input": data, "tool_use_id": "t", **why})
+        wire = fit(
+            CanUseToolRequest, {"subtype": "can_use_tool", "tool_name": tool, "input": data, "tool_use_id": "t", **why}
+        )[0]
         answer: Any = policy(PermissionRequest(wire), PermissionContext(request_id="r"))
         assert (await answer if hasattr(answer, "__await__") else answer) is None
 

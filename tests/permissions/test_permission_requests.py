@@ -7,6 +7,7 @@ import pytest
 from claude_agent_py.permissions import Allow, Deny, PermissionContext, PermissionRequest, displayable
 from claude_agent_py.permissions.decisions import NO_REASON, reply_of
 from claude_agent_py.wire.asks import CanUseToolRequest
+from claude_agent_py.wire.fitting import fit
 from claude_agent_py.wire.permissions import AddRules, PermissionRuleValue, SetMode, UnknownPermissionUpdate
 from claude_agent_py.wire.tools import BashInput
 
@@ -34,7 +35,7 @@ WIRE = {
 
 
 def request() -> PermissionRequest:
-    return PermissionRequest(CanUseToolRequest.model_validate(WIRE), PermissionContext(request_id="r", task="a task"))
+    return PermissionRequest(fit(CanUseToolRequest, WIRE)[0], PermissionContext(request_id="r", task="a task"))
 
 
 def test_a_request_is_typed() -> None:

@@ -330,7 +330,7 @@ def test_a_malformed_request_is_reported_and_refused_on_the_wire() -> None:
     (answer,) = driver.sent()
     assert answer["response"]["request_id"] == "r1"
     assert answer["response"]["subtype"] == "error"
-    assert answer["response"]["error"].startswith("malformed request: request.")
+    assert answer["response"]["error"].startswith("malformed request: request: Object missing required field `")
 
 
 def test_an_answer_that_is_no_json_leaves_the_request_open() -> None:
@@ -370,7 +370,7 @@ def test_prompts_are_written_in_order_and_only_for_a_run_that_is_open() -> None:
 def test_a_prompt_that_is_no_json_is_not_waited_for() -> None:
     driver = Driver()
     driver.engine.open_run(1, "result", RunLimits(), 0.0)
-    bad = UserMessage(message=UserContent(role="user", content="hi"), uuid="p", client_thing=object())
+    bad = UserMessage(message=UserContent(role="user", content="hi"), uuid="p", tool_use_result=object())
     with pytest.raises(TypeError):
         driver.engine.send_prompt(1, bad, 0.0)
     assert driver.sent() == []

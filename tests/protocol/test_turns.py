@@ -24,7 +24,7 @@ from scene import (
 )
 
 from claude_agent_py.protocol.follow_ups import FOLLOW_UP_GRACE
-from claude_agent_py.protocol.turns import RunLimits
+from claude_agent_py.protocol.turns import FIRST_NOTICE, RunLimits
 from claude_agent_py.testing import frames
 
 # Results and prompts ---------------------------------------------------------------------------------------------
@@ -237,14 +237,14 @@ def test_a_subagent_speaks_to_the_run_that_started_it_also_in_anothers_turn() ->
     assert scene.texts(second) == ["from main"]
 
 
-def test_a_message_that_names_its_task_in_a_field_of_a_newer_cli_goes_to_the_tasks_run() -> None:
+def test_a_new_message_that_names_a_task_goes_to_the_tasks_run() -> None:
     scene = Scene()
     first = scene.ask("a", until="idle")
     scene.cli(started("a"), init("a"), agent("t"), result("started", "a"))
     second = scene.ask("b")
-    scene.cli(started("b"), init("b"), frames.system("status", status="requesting", task_id="t"))
+    scene.cli(started("b"), init("b"), frames.system("from_the_future", task_id="t"))
     assert scene.last_runs == (first,)
-    scene.cli(frames.system("status", status="requesting", task_id=7))
+    scene.cli(frames.system("from_the_future", task_id=7))
     assert scene.last_runs == (second,)
 
 
@@ -390,7 +390,7 @@ def test_a_grace_that_runs_out_while_another_task_lives_is_forgotten(says_states
     scene.cli([idle()] if says_states else [], ends("b1", "stopped"))
     scene.wait(5)
     assert scene.end_of(run) is None
-    assert scene.router.next_deadline() is None
+    assert scene.router.next_deadline() == 100.0 + FIRST_NOTICE
     scene.cli(ends("b2", "stopped"))
     scene.wait(5)
     assert scene.ended_at[run] == 105.0 + FOLLOW_UP_GRACE
@@ -819,3 +819,52 @@ def test_a_run_that_is_dropped_gives_back_what_was_not_answered() -> None:
     heard = len(scene.received[run])
     scene.cli(init("b"), says("nobody listens", "b"), result("nobody listens", "b", "c"))
     assert len(scene.received[run]) == heard
+
+
+# Waiting for tasks -----------------------------------------------------------------------------------------------
+
+
+def test_tasks_have_so_long_from_the_result_on_and_the_run_ends_without_an_error() -> None:
+    scene = Scene()
+    run = scene.ask("a", until="idle", limits=RunLimits(idle=30.0))
+    scene.wait(100.0)  # the answer may take longer
+    scene.cli(started("a"), init("a"), shell("b1"), result("under way", "a"), completed("a"))
+    scene.wait(29.0)
+    assert scene.end_of(run) is None
+    scene.wait(1.0)
+    assert (scene.ends[run].reason, scene.ends[run].limit) == ("idle", 30.0)
+    assert scene.ends[run].late_tasks == {"b1"}
+
+
+def test_a_turn_that_is_under_way_when_the_time_for_tasks_is_up_comes_to_its_end() -> None:
+    scene = Scene()
+    run = scene.ask("a", until="idle", limits=RunLimits(idle=30.0))
+    scene.cli(started("a"), init("a"), shell("b1"), shell("b2"), result("under way", "a"), completed("a"))
+    scene.wait(29.0)
+    scene.cli(ends("b1"), says("b1 is done"))
+    scene.wait(10.0)
+    assert scene.end_of(run) is None
+    scene.cli(follow_up_result("b1 is done", "b1"))
+    scene.wait(0.0)
+    assert scene.ends[run].late_tasks == {"b2"}
+    assert scene.results(run) == ["under way", "b1 is done"]
+
+
+def test_tasks_that_are_over_in_time_end_the_run_as_ever() -> None:
+    scene = Scene()
+    run = scene.ask("a", until="idle", limits=RunLimits(idle=30.0))
+    scene.cli(turn("hello", "a"))
+    assert (scene.ends[run].reason, scene.ends[run].kind, scene.ends[run].late_tasks) == ("idle", None, frozenset())
+
+
+def test_waiting_for_tasks_is_told_after_a_minute_and_then_rarely() -> None:
+    scene = Scene()
+    run = scene.ask("a", until="idle")
+    scene.wait(500.0)
+    scene.cli(started("a"), init("a"), shell("b1"), result("under way", "a"), completed("a"))
+    told: list[tuple[int, float]] = []
+    for _ in range(2000):
+        scene.wait(1.0)
+        told += scene.router.take_waits()
+    assert told == [(run, 60.0), (run, 660.0), (run, 1260.0), (run, 1860.0)]
+    assert scene.end_of(run) is None

@@ -1,5 +1,6 @@
 """Hooks on the real CLI: every effect an answer can have, and what a failing guard lets through (nothing)."""
 
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -85,6 +86,17 @@ async def is_too_slow(input: HookInput, context: HookContext) -> None:
     await anyio.sleep_forever()
 
 
+async def is_late_and_lets_through(input: HookInput, context: HookContext) -> None:
+    try:
+        await anyio.sleep_forever()
+    except anyio.get_cancelled_exc_class():
+        return  # as if it had an answer
+
+
+async def blocks_the_loop_and_lets_through(input: HookInput, context: HookContext) -> None:
+    time.sleep(0.6)
+
+
 def returns_rubbish(input: HookInput, context: HookContext) -> Any:
     return "deny"
 
@@ -112,6 +124,8 @@ async def ends_it_all(input: HookInput, context: HookContext) -> None:
         ends_it_all,
         raises_in_a_thread,
         is_too_slow,
+        is_late_and_lets_through,
+        blocks_the_loop_and_lets_through,
         returns_rubbish,
         returns_a_misspelt_denial,
         returns_the_answer_of_another_event,
@@ -331,11 +345,24 @@ async def test_a_matcher_selects_the_tool(tmp_path: Path) -> None:
     def counting(name: str) -> Any:
         return lambda input, context: counts.update([name])
 
-    patterns = ["Bash", "Bash|Read", "^Ba.*", "*", "", None, "Read", "Write , Bash"]
-    hooks = {"PreToolUse": [HookMatcher(pattern, counting(str(pattern))) for pattern in patterns]}
+    fitting = ["Bash", "Bash|Read", "^Ba.*", "*", "", None, "Write , Bash"]
+    fitting += [r"\x42[^\d]sh$", "^(?<tool>B)a(?:sh|d)", r"(?!R)\u0042\w{3}", "(?<=B)ash", r"\bBash\b"]
+    others = ["Read", "^(?!Bash)", r"Bash\S", "[^B]ash"]
+    hooks = [HookMatcher(pattern, counting(str(pattern))) for pattern in (*fitting, *others)]
+    for pattern in (
+        "Bash\\",
+        "[]B]ash",
+        r"\U00000042ash",
+        r"Bash\z",
+        "(?<=R)*Bash",
+        "(?i)bash",
+    ):
+        hooks.append(HookMatcher(None, counting(pattern)))
+        hooks[-1].pattern = pattern  # past the check: this is why it is there
     with ScriptedModel([shell("true"), text("done")]) as model:
-        await go(model.options(cwd=tmp_path, permission_mode="bypassPermissions", hooks=hooks))
-    assert set(counts) == {"Bash", "Bash|Read", "^Ba.*", "*", "", "None", "Write , Bash"}
+        options = model.options(cwd=tmp_path, permission_mode="bypassPermissions", hooks={"PreToolUse": hooks})
+        await go(options)
+    assert set(counts) == {str(pattern) for pattern in fitting}
 
 
 async def test_a_hook_in_the_shape_of_the_official_sdk_works(tmp_path: Path) -> None:
@@ -402,6 +429,40 @@ async def test_the_model_does_not_read_what_a_redaction_was_to_hide(tmp_path: Pa
     requests = model.requests_of("main")
     assert all(read in str(request.tool_results[-1]) for request in requests[1:])
     assert "secret-key" not in heard(requests[-1])
+
+
+NOTEBOOK = """{"cells": [{"cell_type": "code", "id": "a", "source": ["secret-key"], "metadata": {}, "outputs": [],
+ "execution_count": null}], "metadata": {"language_info": {"name": "python"}}, "nbformat": 4, "nbformat_minor": 5}"""
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])  # the backend is no part of it
+async def test_the_output_of_every_tool_is_withheld_in_a_shape_that_the_cli_takes(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("secret-key")
+    (tmp_path / "secret-key.txt").write_text("secret-key")
+    (tmp_path / "n.ipynb").write_text(NOTEBOOK)
+    worker = {"description": "Work", "prompt": "Do it", "subagent_type": "general-purpose", "run_in_background": False}
+    search = {"pattern": "secret", "path": str(tmp_path)}
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("Read", {"file_path": str(tmp_path / "key")}),
+        ("Read", {"file_path": str(tmp_path / "n.ipynb")}),
+        ("Grep", {**search, "output_mode": "content"}),
+        ("Grep", {**search, "output_mode": "count"}),
+        ("Grep", search),
+        ("Glob", {"pattern": "*.txt", "path": str(tmp_path)}),
+        ("Bash", {"command": "cat key", "description": "Read it"}),
+        ("Agent", worker),
+    ]
+    hooks = {"PostToolUse": [HookMatcher(None, raises, on_failure="block")]}
+    script: list[Any] = [Reply([tool_use(name, data) for name, data in calls]), text("done")]
+    with ScriptedModel(script, agents={"Do it": text("the secret-key")}) as model:
+        tools = ["Read", "Grep", "Glob", "Bash", "Agent"]
+        options = model.options(cwd=tmp_path, permission_mode="bypassPermissions", tools=tools, hooks=hooks)
+        await go(options)
+    results = model.requests_of("main")[-1].tool_results
+    assert len(results) == len(calls)
+    for (name, data), result in zip(calls, results, strict=True):
+        assert "withheld" in str(result["content"]), (name, data, result)
+        assert "secret-key" not in str(result["content"]), (name, data, result)
 
 
 async def test_a_batch_can_end_the_turn(tmp_path: Path) -> None:

@@ -10,9 +10,9 @@ import anyio
 import pytest
 
 from claude_agent_py import AssistantMessage, Client, InterruptedRunError, TaskStatus
-from claude_agent_py.tasks import Evidence, Task, TaskFinished, TaskHistory, TaskList
+from claude_agent_py.tasks import Evidence, ModelPrice, Task, TaskFinished, TaskHistory, TaskList
 from claude_agent_py.tasks.task_list import TASK_LIST_ENVIRONMENT
-from claude_agent_py.testing import Failure, Gate, RecordedRequest, Reply, ScriptedModel, text, tool_use
+from claude_agent_py.testing import Failure, Gate, RecordedRequest, Reply, ScriptedModel, Usage, text, tool_use
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
 
@@ -89,6 +89,75 @@ async def test_nested_subagents_and_their_shells() -> None:
     assert {message.agent_id for message in transcript} == {outer.id, inner.id}
     assert [message.text for message in transcript if "report" in message.text][-1] == "outer report"
     assert outer.total_usage.total_tokens >= (outer.usage.total_tokens if outer.usage else 0)
+
+
+def spends(answer: Any, input_tokens: int, output_tokens: int) -> Reply:
+    return Reply(answer, usage=Usage(input_tokens=input_tokens, output_tokens=output_tokens))
+
+
+def free(answer: Any) -> Reply:
+    return answer if isinstance(answer, Reply) else spends(answer, 0, 0)
+
+
+@pytest.mark.parametrize("background", [True, False])
+async def test_what_subagents_use_is_added_up_and_priced(background: bool) -> None:
+    """Each message once, though it has several blocks; parent and child apart; all of it as the CLI counts it."""
+    deeper = agent("inner", "INNER", run_in_background=False)
+    scripts: Scripts = {
+        "OUTER": [
+            spends([text("I look."), tool_use("Bash", {"command": "echo 1"}), deeper], 5000, 500),
+            spends(tool_use("Bash", {"command": "echo 2"}), 3000, 300),
+            spends("outer report", 20, 2),
+        ],
+        "INNER": [spends(tool_use("Bash", {"command": "echo 3"}), 700, 70), spends("inner report", 9, 1)],
+    }
+    main = turn(spends(agent("outer", "OUTER", run_in_background=background), 0, 0))
+    with ScriptedModel(lambda request: free(main(request)), agents=scripts) as model:
+        async with Client(model.options()) as client:
+            seen: list[float] = []
+            client.tasks.observe(lambda _: seen.append(client.tasks.tree().usage.total_tokens))
+            with anyio.fail_after(60):
+                result = await client.query("go", until="idle")
+                outcomes = {outcome.description: outcome for outcome in await client.tasks.wait_all(timeout=30)}
+            outer, inner = named(client, "outer"), named(client, "inner")
+            assert outer.usage
+            assert inner.usage
+            assert (outer.usage.total_tokens, outer.usage.tool_uses) == (8822, 3)
+            assert inner.usage.total_tokens == 780
+            assert outer.total_usage.total_tokens == client.tasks.tree().usage.total_tokens == 9602
+            (spent,) = result.model_usage.values()
+            assert spent.input_tokens + spent.output_tokens == 9602
+            assert (outer.usage.cost_is_derived, outer.total_usage.cost_is_derived) == (True, True)
+            assert outer.total_usage.cost_usd == pytest.approx(result.total_cost_usd)
+            assert outer.usage.cost_usd == pytest.approx(result.total_cost_usd * (8020 + 5 * 802) / (8729 + 5 * 873))
+            assert [outcomes[name].usage for name in ("outer", "inner")] == [outer.usage, inner.usage]
+            (name,) = result.model_usage
+            client.tasks.prices[name] = ModelPrice(input=1_000_000, output=0)
+            assert outer.usage.cost_usd == 8020
+    assert seen == sorted(seen)
+
+
+async def test_a_resumed_subagent_has_the_usage_of_each_run() -> None:
+    scripts: Scripts = {"OUTER": [spends("first", 1000, 100), spends("second", 300, 30)]}
+    steps = iter(["launch", "resume"])
+
+    def main(request: RecordedRequest) -> Any:
+        match next(steps, ""):
+            case "launch":
+                return agent("outer", "OUTER", run_in_background=False)
+            case "resume":
+                return tool_use("SendMessage", {"to": client.tasks.roots[0].id, "message": "more", "summary": "more"})
+        return text("Noted.")
+
+    with ScriptedModel(main, agents=scripts) as model:
+        async with Client(model.options()) as client:
+            with anyio.fail_after(60):
+                await client.query("go", until="idle")
+                await client.tasks.wait_all(timeout=30)
+            (task,) = client.tasks
+            tokens = [outcome.usage.total_tokens for outcome in task.outcomes if outcome.usage]
+            assert tokens == [1100, 330]
+            assert task.total_usage.total_tokens == 1430
 
 
 async def test_one_that_fails_one_that_is_stopped_and_one_that_the_model_stops() -> None:

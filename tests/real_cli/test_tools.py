@@ -278,6 +278,21 @@ async def test_a_failed_tool_stands_among_the_handler_errors() -> None:
     assert (error.handler, type(error.__cause__)) == ("tool crash", LookupError)
 
 
+async def test_a_tool_is_told_where_the_session_works(tmp_path: Path) -> None:
+    seen: list[str | None] = []
+
+    @tool
+    def where(context: ToolContext) -> str:
+        """Say where."""
+        seen.append(context.cwd)
+        return "here"
+
+    with ScriptedModel([calling("where"), text("done")]) as model, anyio.fail_after(60):
+        async with Client(model.options(cwd=tmp_path, mcp_servers=[ToolServer("helper", [where])])) as client:
+            await client.query("go")
+    assert seen == [str(tmp_path)]
+
+
 async def test_ten_megabytes_are_cut_where_the_cli_would_hide_them(tmp_path: Path) -> None:
     @tool(overflow="truncate")
     def cut() -> str:

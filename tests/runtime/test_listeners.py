@@ -1,6 +1,7 @@
 """Listeners: told everything, in order, whatever they do; and where the failures of user code go."""
 
 import logging
+import sys
 import threading
 from collections.abc import Callable
 from contextlib import asynccontextmanager
@@ -77,18 +78,19 @@ async def test_putting_never_waits_for_a_listener_who_takes_his_time() -> None:
 
 
 async def test_what_a_listener_cannot_keep_up_with_is_dropped_oldest_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listeners, "WAITING", 3)
+    monkeypatch.setattr(listeners, "WAITING_BYTES", 3 * sys.getsizeof(1))
     told: list[int] = []
 
     async def listener(number: int) -> None:
         told.append(number)
 
     queue = ListenerQueue(listener, never)
-    for number in range(10):
+    for number in range(1, 11):
         queue.put(number)
     async with delivering(queue):
         pass
-    assert told == [7, 8, 9]
+    assert told == [8, 9, 10]
+    assert queue.dropped == 7
 
 
 async def test_a_listener_that_fails_is_reported_and_told_the_next_thing() -> None:
@@ -107,7 +109,7 @@ async def test_a_listener_that_fails_is_reported_and_told_the_next_thing() -> No
     assert told == [0, 1, 2, 3, 4]
     (error,) = errors
     assert error.handler.endswith("fails_at_two")
-    assert error.reason == "ValueError: my mistake"
+    assert error.reason == "it raised ValueError: my mistake"
     assert isinstance(error.__cause__, ValueError)
 
 

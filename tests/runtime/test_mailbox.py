@@ -168,13 +168,18 @@ def test_any_mixture_of_writing_and_reading_keeps_the_order(steps: list[int | No
     anyio.run(play)
 
 
-async def test_what_did_not_come_over_the_wire_stays_in_memory() -> None:
+async def test_what_did_not_come_over_the_wire_stays_in_memory_and_in_its_place() -> None:
     mailbox = Mailbox(0)
-    thing = object()
+    first, second, last = object(), object(), object()
+    mailbox.put_local(first)
     mailbox.put(message(1), 10)
-    mailbox.put_local(thing)
+    mailbox.put_local(second)
+    assert [await mailbox.get(), await mailbox.get()] == [first, message(1)]
+    mailbox.put(message(2), 10)
+    mailbox.put_local(last)
+    assert len(mailbox) == 3
     mailbox.end()
-    assert await rest(mailbox) == [thing, message(1)]
+    assert await rest(mailbox) == [second, message(2), last]
 
 
 # Readers

@@ -9,12 +9,10 @@ import pytest
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.runtime.prompts import is_stream, prompt_message
 from claude_agent_py.wire.base import dump
-from claude_agent_py.wire.content import ImageBlock, TextBlock, UnknownBlock
+from claude_agent_py.wire.content import ImageBlock, MediaSource, TextBlock, UnknownBlock
 from claude_agent_py.wire.messages import AssistantContent, AssistantMessage, UserContent, UserMessage
 
-IMAGE = ImageBlock.model_validate(
-    {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}}
-)
+IMAGE = ImageBlock(source=MediaSource(type="base64", media_type="image/png", data="iVBORw0KGgo="))
 
 
 async def stream() -> AsyncIterator[str]:
@@ -45,7 +43,7 @@ def test_every_prompt_has_a_uuid_of_its_own() -> None:
         [TextBlock(text="look")],
         [TextBlock(text="look"), IMAGE],
         (TextBlock(text=""), IMAGE),
-        [UnknownBlock.model_validate({"type": "hologram", "depth": 3})],
+        [UnknownBlock(raw={"type": "hologram", "depth": 3})],
     ],
     ids=["text", "text and image", "empty text and image", "unknown"],
 )

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from claude_agent_py.errors import TaskOutputError
 from claude_agent_py.tasks import TaskManager
 from claude_agent_py.tasks.follow import AgentDecoder, Follow, ShellDecoder
-from claude_agent_py.tasks.tail import CHUNK_BYTES, Lines, Piece, Tail
+from claude_agent_py.tasks.tail import CHUNK_BYTES, Piece, Tail
 from claude_agent_py.testing import frames
+from claude_agent_py.untrusted import Lines
 
 pytestmark = pytest.mark.anyio
 

@@ -1,7 +1,10 @@
 """The history: what is kept, what can be asked, replays, several writers, and that the loop never waits for it."""
 
+import sqlite3
 from collections.abc import AsyncIterator
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -152,7 +155,7 @@ async def session(history: TaskHistory) -> TaskManager:
     tracking(
         manager,
         frames.task_notification("b1", "failed", "failed with exit code 3"),
-        frames.task_notification("a2", usage={"total_tokens": 9}),
+        frames.task_notification("a2", usage={"total_tokens": 900}),
         frames.task_notification("a1", summary="one"),
         frames.task_started("a1", run_id="1-a1", subagent_type="planner"),
         frames.task_notification("a1", summary="two", run_id="1-a1"),
@@ -173,7 +176,7 @@ async def test_a_session_is_kept_by_itself(history: TaskHistory) -> None:
         ("a1", "1-a1"): "two",
     }
     assert (kept["b1", "0-b1"].exit_code, kept["b1", "0-b1"].parent_task_id) == (3, "a2")
-    assert kept["a2", "0-a2"].total_tokens == 9
+    assert kept["a2", "0-a2"].total_tokens == 900
     assert kept["a1", "0-a1"].agent == "planner"
     steps = [(record.task_id, record.kind.value) for record in await history.records("s1", "a2")]
     kinds = ["created", "started", "awaiting_user", "resumed", "completed"]
@@ -272,3 +275,101 @@ async def test_a_file_that_is_no_database(tmp_path: Path) -> None:
     path.write_text("this is no database, and it is long enough to be looked at as one " * 20)
     with pytest.raises(SessionError, match="not a database"):
         await TaskHistory(path).open()
+
+
+# What others write
+
+
+async def change(path: Path, statement: str, *values: object) -> None:
+    """Change the file as another program would."""
+    with closing(sqlite3.connect(path)) as other, other:
+        other.execute(statement, values)
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("status", "hibernating"),
+        ("status", 7),
+        ("total_tokens", "many"),
+        ("started_at", b"\xff"),
+        ("exit_code", "one"),
+        ("description", b"blob"),
+    ],
+)
+async def test_an_odd_run_is_left_out_and_counted(tmp_path: Path, column: str, value: object, caplog: Any) -> None:
+    path = tmp_path / "history.db"
+    async with TaskHistory(path) as history:
+        await history.add(run("a1"), run("a2"))
+        await change(path, f"UPDATE finished SET {column} = ? WHERE task_id = 'a1'", value)
+        assert [task.task_id for task in await history.finished()] == ["a2"]
+        assert history.skipped_rows == 1
+    assert column in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("kind", "hibernated"),
+        ("details", "no json"),
+        ("details", "[1]"),
+        ("details", "[" * 100_000),
+        ("details", '{"a":' * 300 + "1" + "}" * 300),
+        ("at", "today"),
+        ("step", 1.5),
+    ],
+)
+async def test_an_odd_record_is_left_out_and_counted(tmp_path: Path, column: str, value: object) -> None:
+    path = tmp_path / "history.db"
+    async with TaskHistory(path) as history:
+        steps = [TaskRecord("s1", name, RecordKind.CREATED, 1.0) for name in ("a1", "a2")]
+        await history.record(*steps)
+        await change(path, f"UPDATE records SET {column} = ? WHERE task_id = 'a1'", value)
+        assert await history.records("s1") == steps[1:]
+        assert [task.id for task in (await history.rebuild("s1")).walk()] == ["a2"]
+        assert history.skipped_rows == 2
+
+
+async def test_text_that_is_none_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
+    path = tmp_path / "history.db"
+    async with TaskHistory(path) as history:
+        await history.add(run("a1"))
+        await change(path, "UPDATE finished SET description = CAST(x'61ff' AS TEXT)")
+        assert [task.description for task in await history.finished()] == ["a\ufffd"]
+
+
+async def test_details_of_another_version_leave_the_rest_of_the_tree(history: TaskHistory) -> None:
+    odd = {"type": ["x"], "description": 7, "usage": {"total_tokens": "many"}}
+    await history.record(TaskRecord("s1", "a1", RecordKind.CREATED, 1.0, details=odd))
+    (task,) = await history.rebuild("s1")
+    assert (task.type, task.description, task.usage) == (None, "", None)
+
+
+async def test_half_characters_are_replaced(history: TaskHistory) -> None:
+    await history.add(run("a1", summary="\ud83d half"))
+    await history.record(TaskRecord("s1", "a1", RecordKind.CREATED, 1.0, details={"x": "\ud800"}))
+    assert [task.summary for task in await history.finished()] == ["\ufffd half"]
+    assert [record.details for record in await history.records("s1")] == [{"x": "\ufffd"}]
+
+
+async def test_what_cannot_be_kept_is_a_typed_error(history: TaskHistory) -> None:
+    deep: list[Any] = []
+    for _ in range(100_000):
+        deep = [deep]
+    with pytest.raises(SessionError):
+        await history.add(run("a1", exit_code=2**70))
+    with pytest.raises(SessionError):
+        await history.add(run("a1", summary=object()))
+    for details in ({"x": object()}, {"x": deep}):
+        with pytest.raises(SessionError):
+            await history.record(TaskRecord("s1", "a1", RecordKind.CREATED, 1.0, details=details))
+    with pytest.raises(SessionError):
+        await history.finished(limit=2**70)
+    assert await history.finished() == []
+
+
+async def test_a_chain_of_thousands_of_parents_is_a_typed_error(history: TaskHistory) -> None:
+    chain = [TaskRecord("s1", f"a{n}", RecordKind.CREATED, 1.0, parent_task_id=f"a{n - 1}") for n in range(5000)]
+    await history.record(*chain)
+    with pytest.raises(SessionError):
+        await history.rebuild("s1")

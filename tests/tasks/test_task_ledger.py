@@ -30,12 +30,12 @@ def test_a_background_agent_from_start_to_end(desk: Desk) -> None:
     assert kinds(desk.fold(frames.task_started("a1", "review"))) == ["started"]
     assert desk.status("a1") == "running"
     assert kinds(desk.fold(frames.task_progress("a1", "Running ls"))) == ["progressed"]
-    ended = desk.fold(*frames.task_end("a1", summary="all good", usage={"total_tokens": 7}))
+    ended = desk.fold(*frames.task_end("a1", summary="all good", usage={"total_tokens": 700}))
     assert kinds(ended) == ["status_changed", "finished"]
     outcome = finished(desk)[0].outcome
     assert (outcome.status, outcome.summary, outcome.evidence) == ("completed", "all good", Evidence.NOTIFICATION)
     assert outcome.usage is not None
-    assert outcome.usage.total_tokens == 7
+    assert outcome.usage.total_tokens == 700
     assert outcome.failure_reason is None
     assert desk.ledger.live_ids() == frozenset()
 
@@ -455,7 +455,7 @@ def test_messages_after_the_end_open_nothing(desk: Desk) -> None:
 def test_progress_after_the_end_opens_nothing(desk: Desk) -> None:
     desk.fold(frames.task_started("a1"), *frames.task_end("a1", usage={"total_tokens": 9}))
     assert desk.fold(frames.task_progress("a1")) == []
-    assert desk.run("a1").usage.total_tokens == 9
+    assert desk.run("a1").outcome.usage.total_tokens == 9
 
 
 # Ambient

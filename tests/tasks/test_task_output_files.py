@@ -17,12 +17,12 @@ from claude_agent_py.tasks.output_file import (
     EndMarker,
     held_back,
     last_bytes,
-    open_regular,
     read_marker,
     read_shell,
     split_marker,
 )
 from claude_agent_py.testing import frames
+from claude_agent_py.untrusted import open_regular
 
 pytestmark = pytest.mark.anyio
 as_root = hasattr(os, "geteuid") and os.geteuid() == 0
@@ -179,6 +179,21 @@ async def test_a_missing_file_is_a_typed_error(tmp_path: Path) -> None:
     with pytest.raises(TaskOutputError, match="No such file") as caught:
         await manager["b1"].read_output()
     assert caught.value.path == str(tmp_path / "b1.output")
+
+
+async def test_what_is_no_path_is_a_typed_error(tmp_path: Path) -> None:
+    path = str(tmp_path / "b1\0.output")
+    manager = tracking(TaskManager(), shell_started("b1"), frames.task_started("a1"))
+    tracking(manager, *(frames.task_notification(one, output_file=path, summary="") for one in ("b1", "a1")))
+    manager.track_hook("SubagentStop", {"agent_id": "a1", "agent_type": "x", "agent_transcript_path": path})
+    for read in (manager["b1"].read_output, manager["a1"].read_output, manager["a1"].transcript):
+        with pytest.raises(TaskOutputError, match="not a path") as caught:
+            await read()
+        assert caught.value.path == path
+    for task_id in ("b1", "a1"):
+        with anyio.fail_after(5), pytest.raises(TaskOutputError, match="not a path"):
+            async for _ in manager[task_id].follow():
+                pass
 
 
 async def test_a_task_without_a_known_file_is_a_typed_error() -> None:

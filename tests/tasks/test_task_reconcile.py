@@ -74,6 +74,16 @@ async def test_the_marker_decides_how_a_shell_ended_that_is_no_longer_listed(tmp
     assert await outcome_of(manager, "b1", with_worker) == (TaskStatus.FAILED, Evidence.END_MARKER)
 
 
+@pytest.mark.parametrize("path", ["/x/\0.jsonl", "/x/\ud800.jsonl"])
+async def test_what_is_no_path_does_not_end_the_worker(tmp_path: Path, with_worker: bool, path: str) -> None:
+    manager = tracking(TaskManager(grace=HASTY), level("a1"), frames.task_started("a1"), shell_started("b1"))
+    manager.track_hook("SubagentStop", {"agent_id": "a1", "agent_type": "x", "agent_transcript_path": path})
+    said = f"Command running in background with ID: b1. Output is being written to: {path}. You will be notified."
+    tracking(manager, frames.tool_result("toolu_b1", said), level())
+    assert (await outcome_of(manager, "a1", with_worker))[0].is_terminal
+    assert (await outcome_of(manager, "b1", with_worker))[0].is_terminal
+
+
 async def test_an_end_that_only_the_notes_of_the_cli_tell_of(tmp_path: Path, with_worker: bool) -> None:
     manager = agent(tmp_path, {"finished": True})
     assert await outcome_of(manager, "a1", with_worker) == (TaskStatus.COMPLETED, Evidence.TRANSCRIPT)

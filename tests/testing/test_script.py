@@ -4,7 +4,19 @@ from typing import Any
 
 import pytest
 
-from claude_agent_py.testing import CutStream, Failure, RawBlock, Reply, Text, Thinking, ToolCall, text, tool_use
+from claude_agent_py.testing import (
+    CutStream,
+    Failure,
+    FakeCLI,
+    RawBlock,
+    Reply,
+    ScriptedModel,
+    Text,
+    Thinking,
+    ToolCall,
+    text,
+    tool_use,
+)
 from claude_agent_py.testing.script import as_answer
 
 
@@ -58,3 +70,18 @@ def test_contradictions_are_refused() -> None:
 def test_failures_know_their_kind(status: int, kind: str, retried: bool) -> None:
     assert (Failure(status).error_type, Failure(status).is_retried) == (kind, retried)
     assert Failure(status, type="odd").error_type == "odd"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"main": ["fine", 5]}, {"agents": {"x": [None]}}, {"sessions": {"x": 5}}, {"agents": {5: "x"}}, {"side": [[5]]}],
+)
+def test_what_no_model_can_say_is_told_when_the_model_is_made(given: dict[str, Any]) -> None:
+    with pytest.raises(TypeError, match=r"not .*(5|None)"):
+        ScriptedModel(**given)
+
+
+@pytest.mark.parametrize("wrong", ["text", 5, ["text"], None])
+def test_what_no_cli_can_do_is_told_when_the_fake_is_made(wrong: Any) -> None:
+    with pytest.raises(TypeError, match="made of steps"):
+        FakeCLI(wrong)

@@ -300,6 +300,39 @@ def test_a_refusal_stays_until_the_conversation_moves_on() -> None:
         assert said(ask(model, "two")) == "fine"
 
 
+def off_the_end(request: RecordedRequest) -> str:
+    return ["only one"][request.index + 1]
+
+
+def test_the_traceback_of_a_script_that_raises_is_seen_in_the_answer_and_by_the_test() -> None:
+    answers: list[Answer] = []
+
+    def go() -> None:
+        with ScriptedModel(off_the_end) as model:
+            answers.append(ask(model))
+
+    with pytest.raises(IndexError) as caught:
+        go()
+    assert caught.traceback[-1].name == "off_the_end"
+    assert answers[0].status == 410
+    message = answers[0].json["error"]["message"]
+    assert "in off_the_end" in message
+    assert 'return ["only one"][request.index + 1]' in message
+
+
+@pytest.mark.anyio
+async def test_a_test_that_fails_with_its_script_has_the_traceback_as_a_note() -> None:
+    async def go() -> None:
+        async with ScriptedModel(off_the_end) as model:
+            await anyio.to_thread.run_sync(ask, model)
+            raise ValueError("of the test")
+
+    with pytest.raises(ValueError, match="of the test") as caught:
+        await go()
+    [note] = caught.value.__notes__
+    assert "in off_the_end" in note
+
+
 def test_a_function_decides() -> None:
     def script(request: RecordedRequest) -> Reply | Failure:
         return Failure(529) if request.index == 0 else Reply(request.prompt)

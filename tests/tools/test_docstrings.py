@@ -1,5 +1,6 @@
 """Reading docstrings."""
 
+import subprocess
 import sys
 
 import pytest
@@ -62,9 +63,53 @@ def test_no_docstring(docstring: str | None) -> None:
     assert read_docstring(docstring) == Documentation()
 
 
-def test_without_the_library_the_summary_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "docstring_parser", None)
+@pytest.mark.parametrize(
+    ("docstring", "known"),
+    [
+        ("Search for\n    things.\n\n    Args:\n        query: What.", {"query": "What."}),
+        ("S.\n\nArguments:\n  a (dict(str, int), optional): One\n    see http://x\n  b:\n    Two: b", {
+            "a": "One see http://x", "b": "Two: b"}),
+        ("S.\n\nArgs:\n  a: One.\n\n  b: Two.\n\nMore, not: about b.\n", {"a": "One.", "b": "Two."}),
+        ("S.\n\nParameters\n----------\na, *b : int\n    Both.\n\n    And more.\nc\n    Third.\n\nNotes\n---\nd : no", {
+            "a": "Both. And more.", "b": "Both. And more.", "c": "Third."}),
+        ("S.\n\n:param Callable[[int], str] a: One,\n    still one.\n:type a: int\n:raises ValueError: b", {
+            "a": "One, still one."}),
+        ("S.\n\nKeyword Args:\n  a: One.\nReturns:\n  b: no", {"a": "One."}),
+        ("Say:\n  a: not a parameter.", {}),
+        ("S.\n\nArgs:\n  Nothing that is an entry.", {}),
+        ("Args:", {}),
+        ("Parameters\n---", {}),
+        (":param", {}),
+        (":param x", {}),
+    ],
+)  # fmt: skip
+def test_parameters(docstring: str, known: dict[str, str]) -> None:
+    assert read_docstring(docstring).parameters == known
 
-    assert read_docstring("Search for\n    things.\n\n    Args:\n        query: What.") == Documentation(
-        "Search for things."
+
+def test_the_description_is_what_stands_before_the_sections() -> None:
+    told = read_docstring(
+        "Search for\n    things: all.\n\n    Note:\n        Slow.\n\n    Returns:\n        Hits.\n    "
     )
+    assert told == Documentation("Search for\nthings: all.\n\nNote:\n    Slow.")
+
+
+def test_a_tool_tells_of_its_parameters_without_further_packages() -> None:
+    program = """
+import sys
+sys.modules["docstring_parser"] = None
+from claude_agent_py import tool
+
+@tool
+def search(query: str) -> str:
+    '''Search.
+
+    Args:
+        query: What to look for.
+    '''
+    return query
+
+print(search.input_schema["properties"]["query"]["description"])
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout, done.stderr) == ("What to look for.\n", "")

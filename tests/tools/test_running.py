@@ -11,7 +11,7 @@ import anyio
 import pytest
 from anyio import Event, from_thread
 
-from claude_agent_py.errors import OptionsError, ToolError, ToolInputError, ToolTimeoutError
+from claude_agent_py.errors import HandlerError, OptionsError, ToolError, ToolInputError, ToolTimeoutError
 from claude_agent_py.tools import ToolContext, ToolResult, tool
 from claude_agent_py.tools.running import outcome_of
 
@@ -36,6 +36,32 @@ async def test_a_tool_is_still_its_function() -> None:
     assert add(2, b=3) == 5
     assert await shout("a") == "A"
     assert (getattr(add, "__name__", ""), add.__doc__, repr(add)) == ("add", "Add two numbers.", "<Tool add>")
+
+
+async def test_a_tool_that_ends_after_its_time_has_failed_whatever_it_returns() -> None:
+    @tool(timeout=0.01)
+    async def late() -> str:
+        try:
+            await anyio.sleep_forever()
+        except anyio.get_cancelled_exc_class():
+            pass
+        return "done after all"
+
+    with anyio.fail_after(5), pytest.raises(ToolTimeoutError):
+        await late.call({})
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), GeneratorExit(), BaseExceptionGroup("", [SystemExit(3)])])
+async def test_what_a_tool_raises_to_end_the_program_is_its_own_failure(error: BaseException) -> None:
+    @tool
+    async def ends() -> None:
+        raise error
+
+    reported: list[HandlerError] = []
+    outcome = await outcome_of(ends, {}, ToolContext(), report=reported.append)
+    assert outcome.told.is_error
+    assert "tried to end the program" in outcome.told.text
+    assert [failure.__cause__ for failure in reported] == [error]
 
 
 async def test_calling_with_the_arguments_of_a_model() -> None:

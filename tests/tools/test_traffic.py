@@ -7,6 +7,7 @@ from recordings_loader import lines, names
 
 from claude_agent_py import wire
 from claude_agent_py.tools import ToolCallRecord, ToolTraffic
+from claude_agent_py.wire.fitting import fit
 from claude_agent_py.wire.messages import AssistantMessage, UserMessage
 from claude_agent_py.wire.tools.bash import BashInput
 
@@ -21,12 +22,12 @@ def folded(name: str) -> tuple[ToolTraffic, list[ToolCallRecord]]:
 def called(call_id: str, name: str = "Bash", data: dict[str, Any] | None = None, **fields: Any) -> AssistantMessage:
     block = {"type": "tool_use", "id": call_id, "name": name, "input": data or {}}
     message = {"id": "m", "role": "assistant", "model": "x", "content": [block]}
-    return AssistantMessage.model_validate({"type": "assistant", "message": message, **fields})
+    return fit(AssistantMessage, {"type": "assistant", "message": message, **fields})[0]
 
 
 def returned(call_id: str, content: Any = "done", **fields: Any) -> UserMessage:
     block = {"type": "tool_result", "tool_use_id": call_id, "content": content}
-    return UserMessage.model_validate({"type": "user", "message": {"role": "user", "content": [block]}, **fields})
+    return fit(UserMessage, {"type": "user", "message": {"role": "user", "content": [block]}, **fields})[0]
 
 
 def test_every_kind_of_mcp_result() -> None:
@@ -174,8 +175,8 @@ def test_a_result_shared_by_two_calls_belongs_to_none() -> None:
     traffic.fold(called("a"))
     traffic.fold(called("b"))
     both = [{"type": "tool_result", "tool_use_id": call_id, "content": "x"} for call_id in "ab"]
-    message = UserMessage.model_validate(
-        {"type": "user", "message": {"role": "user", "content": both}, "tool_use_result": {"x": 1}}
+    message, _ = fit(
+        UserMessage, {"type": "user", "message": {"role": "user", "content": both}, "tool_use_result": {"x": 1}}
     )
 
     assert [record.tool_use_result for record in traffic.fold(message)] == [None, None]

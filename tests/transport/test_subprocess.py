@@ -14,7 +14,7 @@ import pytest
 from claude_agent_py.errors import CLIStartError
 from claude_agent_py.transport import SubprocessTransport, processes
 from claude_agent_py.transport.processes import descendants, told_by_ps
-from claude_agent_py.transport.subprocess import KILL_GRACE, TERM_GRACE
+from claude_agent_py.transport.subprocess import FORCE
 
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform == "win32", reason="signals and groups of POSIX")]
 
@@ -347,7 +347,7 @@ async def test_a_program_that_ignores_the_end_of_its_input_is_asked_to_end() -> 
         await read_line(transport)
         began = anyio.current_time()
         await transport.close(grace=0.2)
-        assert 0.2 <= anyio.current_time() - began < TERM_GRACE
+        assert 0.2 <= anyio.current_time() - began < FORCE
     assert transport.exit_code == -signal.SIGTERM
 
 
@@ -356,7 +356,7 @@ async def test_a_program_that_ignores_that_too_is_killed_within_the_bound() -> N
         await read_line(transport)
         began = anyio.current_time()
         await transport.close(grace=0.1)
-        assert anyio.current_time() - began < 0.1 + TERM_GRACE + KILL_GRACE
+        assert anyio.current_time() - began < 0.1 + FORCE
     assert transport.exit_code == -signal.SIGKILL
 
 

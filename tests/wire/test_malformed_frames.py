@@ -31,14 +31,14 @@ def assistant_with(*blocks: Any) -> str:
         (b'{"type":"keep_alive"}{"type":"keep_alive"}', "not JSON: Extra data at character 21"),
         (b'{"type":"keep_\xffalive"}', "not UTF-8: invalid start byte at byte 14"),
         ('{"type":"x"', "not JSON: Expecting ',' delimiter at character 11"),
-        ("[" * 100_000, "not JSON that can be read: "),
-        ('{"type":' + "9" * 5000 + "}", "not JSON that can be read: "),
+        ("[" * 100_000, "not readable as JSON: "),
+        ('{"type":' + "9" * 5000 + "}", "not readable as JSON: "),
     ],
 )
 def test_what_is_no_json_is_told_from_the_rest(line: bytes | str, error: str) -> None:
     frame = malformed(line)
     assert frame.error.startswith(error)
-    assert frame.line == line
+    assert frame.line == (line if isinstance(line, bytes) else line.encode())
     assert frame.raw is None
     assert frame.location == ()
 
@@ -63,79 +63,78 @@ def test_a_frame_is_an_object(line: str, kind: str) -> None:
 @pytest.mark.parametrize(
     ("line", "error", "location"),
     [
-        ("{}", "type: Field required", ("type",)),
-        ('{"type":5}', "type: Input should be a valid string", ("type",)),
-        ('{"type":null}', "type: Input should be a valid string", ("type",)),
-        ('{"type":"system"}', "subtype: Field required", ("subtype",)),
-        ('{"type":"system","subtype":["init"]}', "subtype: Input should be a valid string", ("subtype",)),
-        ('{"type":"assistant"}', "message: Field required", ("message",)),
-        ('{"type":"assistant","message":"hi"}', "message: Input should be an object", ("message",)),
+        ("{}", "type: missing", ("type",)),
+        ('{"type":5}', "type: must be a string", ("type",)),
+        ('{"type":null}', "type: must be a string", ("type",)),
+        ('{"type":"system"}', "subtype: missing", ("subtype",)),
+        ('{"type":"system","subtype":["init"]}', "subtype: must be a string", ("subtype",)),
+        ('{"type":"assistant"}', "Object missing required field `message`", ("message",)),
+        ('{"type":"assistant","message":"hi"}', "message: Expected `object`, got `str`", ("message",)),
         (
             '{"type":"user","message":{"role":"assistant","content":"hi"}}',
-            "message.role: Input should be 'user'",
+            "message.role: Invalid enum value 'assistant'",
             ("message", "role"),
         ),
         (
             assistant_with({"type": "text"}),
-            "message.content.0.text: Field required",
+            "message.content.0: Object missing required field `text`",
             ("message", "content", 0, "text"),
         ),
         (
             assistant_with({"type": "text", "text": "a"}, {"type": "text", "text": 5}),
-            "message.content.1.text: Input should be a valid string",
+            "message.content.1.text: Expected `str`, got `int`",
             ("message", "content", 1, "text"),
         ),
-        (assistant_with({"text": "a"}), "message.content.0.type: Field required", ("message", "content", 0, "type")),
-        (assistant_with("a"), "message.content.0: Input should be an object", ("message", "content", 0)),
+        (
+            assistant_with({"text": "a"}),
+            "message.content.0: Object missing required field `type`",
+            ("message", "content", 0, "type"),
+        ),
+        (assistant_with("a"), "message.content.0: Expected `object`, got `str`", ("message", "content", 0)),
         (
             assistant_with({"type": "tool_result", "tool_use_id": "t", "content": [{"type": "image"}]}),
-            "message.content.0.content.0.source: Field required",
+            "message.content.0.content.0: Object missing required field `source`",
             ("message", "content", 0, "content", 0, "source"),
         ),
         (
             '{"type":"system","subtype":"task_started"}',
-            "task_id: Field required",
+            "Object missing required field `task_id`",
             ("task_id",),
         ),
         (
             '{"type":"system","subtype":"task_updated","task_id":"a","patch":{"end_time":"now"}}',
-            "patch.end_time: Input should be a valid ",
+            "patch.end_time: Expected `int | float | null`, got `str`",
             ("patch", "end_time"),
         ),
         (
             '{"type":"system","subtype":"background_tasks_changed","tasks":[{"task_id":"a"},{}]}',
-            "tasks.1.task_id: Field required",
+            "tasks.1: Object missing required field `task_id`",
             ("tasks", 1, "task_id"),
         ),
         (
             '{"type":"stream_event","event":{"type":"content_block_delta","index":0,"delta":{"type":"text_delta"}}}',
-            "event.delta.text: Field required",
+            "event.delta: Object missing required field `text`",
             ("event", "delta", "text"),
         ),
         (
             '{"type":"control_request","request_id":"r","request":{"subtype":"stop_task"}}',
-            "request.task_id: Field required",
+            "request: Object missing required field `task_id`",
             ("request", "task_id"),
         ),
         (
             '{"type":"control_response","response":{"subtype":"error","request_id":"r"}}',
-            "response.error: Field required",
+            "response: Object missing required field `error`",
             ("response", "error"),
         ),
         (
             '{"type":"control_response","response":{"subtype":"maybe","request_id":"r"}}',
-            "response: Input tag 'maybe'",
-            ("response",),
+            "response.subtype: Invalid value 'maybe'",
+            ("response", "subtype"),
         ),
         (
             '{"type":"result","subtype":"success","is_error":"no"}',
-            "is_error: Input should be a valid boolean",
+            "is_error: Expected `bool`, got `str`",
             ("is_error",),
-        ),
-        (
-            '{"type":"result","subtype":"success","modelUsage":{"m":{"costUSD":"1"}}}',
-            "modelUsage.m.costUSD: Input should be a valid ",
-            ("modelUsage", "m", "costUSD"),
         ),
     ],
 )
@@ -161,8 +160,8 @@ def test_any_depth_of_nesting_gives_a_frame(depth: int) -> None:
         '{"type":"user","message":{"role":"user","content":"hi"},"tool_use_result":' + "[" * depth + "]" * depth + "}"
     )
     frame = decode(line)
-    assert isinstance(frame, UserMessage if depth < 200 else MalformedFrame)
-    assert encode(frame) == line.encode() + b"\n" or depth < 200
+    assert isinstance(frame, UserMessage if depth < 200 else UserMessage | MalformedFrame)
+    assert encode(frame) == line.encode() + b"\n"
     unknown = decode(line.replace("user", "no such type"))
     assert unknown.type == "no such type" if isinstance(unknown, UnknownMessage) else depth > 200
 
@@ -182,7 +181,7 @@ def test_encoding_gives_back_the_line(line: bytes | str) -> None:
 def test_it_can_be_pickled_compared_and_shown() -> None:
     frame = malformed('{"type":"assistant"}')
     assert pickle.loads(pickle.dumps(frame)) == frame
-    assert "message: Field required" in repr(frame)
+    assert "Object missing required field `message`" in repr(frame)
 
 
 def test_one_can_be_made_for_a_line_that_was_too_long_to_keep() -> None:
@@ -218,7 +217,7 @@ def test_half_an_emoji_becomes_the_replacement_character() -> None:
 
 
 def test_half_an_emoji_in_a_broken_frame_does_not_hide_what_is_wrong() -> None:
-    assert malformed(r'{"type":"assistant","message":"\ud83d"}').error == "message: Input should be an object"
+    assert malformed(r'{"type":"assistant","message":"\ud83d"}').error == "message: Expected `object`, got `str`"
 
 
 def test_half_an_emoji_in_text_that_python_made_does_not_break_encoding() -> None:

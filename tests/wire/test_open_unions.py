@@ -5,7 +5,6 @@ import pickle
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 
 from claude_agent_py.wire import (
     AssistantMessage,
@@ -108,7 +107,7 @@ def test_an_unknown_control_request_is_a_request() -> None:
 
 
 def test_an_unknown_control_request_can_be_sent() -> None:
-    frame = ControlRequest(request_id="r", request=UnknownControlRequest(subtype="levitate", m=2))
+    frame = ControlRequest(request_id="r", request=UnknownControlRequest(raw={"subtype": "levitate", "m": 2}))
     assert json.loads(encode(frame)) == {
         "type": "control_request",
         "request_id": "r",
@@ -116,28 +115,23 @@ def test_an_unknown_control_request_can_be_sent() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("model", "field", "tag"),
-    [
-        (UnknownBlock, "type", "text"),
-        (UnknownStreamEvent, "type", "ping"),
-        (UnknownDelta, "type", "text_delta"),
-        (UnknownControlRequest, "subtype", "interrupt"),
-    ],
-)
-def test_what_has_a_model_is_not_unknown(model: Any, field: str, tag: str) -> None:
-    with pytest.raises(ValidationError, match="has a model of its own"):
-        model(**{field: tag})
-
-
 def test_unknown_fields_stay_at_every_level() -> None:
     usage = {"input_tokens": 1, "new": {"a": 1}}
     message = {"role": "assistant", "content": [{"type": "text", "text": "a", "mood": 7}], "usage": usage, "new": 1.0}
-    frame = round_trip({"type": "assistant", "message": message, "new": [None]})
-    assert frame.model_extra == {"new": [None]}
-    assert frame.message.model_extra == {"new": 1.0}
-    assert frame.message.usage.model_extra == {"new": {"a": 1}}
-    assert frame.content[0].model_extra == {"mood": 7}
+    raw = {"type": "assistant", "message": message, "new": [None]}
+    frame = round_trip(raw)
+    assert frame.raw == raw
+    changed = frame.replace(uuid="u")
+    assert json.loads(encode(changed)) == changed.raw == {**raw, "uuid": "u"}
+
+
+def test_a_word_of_ours_for_an_unknown_tag_does_no_harm() -> None:
+    for block in ({"type": "(unknown)"}, {"type": "(unknown)", "raw": {}}, {"type": "(unknown)", "raw": 5}):
+        frame = decode(json.dumps({"type": "assistant", "message": {"role": "assistant", "content": [block]}}))
+        assert frame.raw["message"]["content"] == [block]
+        if isinstance(frame, AssistantMessage):
+            assert repr(frame)
+            assert isinstance(frame.content[0].type, str)
 
 
 @pytest.mark.parametrize(
@@ -166,13 +160,13 @@ def test_numbers_stay_what_they_were() -> None:
     frame = decode(json.dumps({"type": "result", "subtype": "success", **numbers}))
     assert isinstance(frame, ResultMessage)
     assert (type(frame.duration_ms), type(frame.total_cost_usd)) == (int, float)
-    assert b'"duration_ms":3,' in encode(frame)
-    assert b'"total_cost_usd":3.0' in encode(frame)
-    assert b'"num_turns":12345678901234567890' in encode(frame)
+    sent = json.loads(encode(frame))
+    for raw in (sent, frame.raw):
+        assert [(type(raw[name]), raw[name]) for name in numbers] == [(type(n), n) for n in numbers.values()]
 
 
 def test_null_and_absent_are_told_apart() -> None:
     frame = round_trip({"type": "system", "subtype": "task_started", "task_id": "a", "run_id": None})
     assert isinstance(frame, TaskStartedMessage)
     assert frame.run_id is frame.prompt is None
-    assert frame.model_fields_set == {"type", "subtype", "task_id", "run_id"}
+    assert frame.raw.keys() == {"type", "subtype", "task_id", "run_id"}

@@ -3,12 +3,11 @@
 from typing import Any
 
 import pytest
-from pydantic import TypeAdapter, ValidationError
 
 from claude_agent_py.wire import permissions as p
 from claude_agent_py.wire.base import dump
+from claude_agent_py.wire.fitting import Misfit, fit
 
-UPDATES: TypeAdapter[Any] = TypeAdapter(list[p.PermissionUpdate])
 RULE = {"toolName": "Bash", "ruleContent": "npm test:*"}
 
 
@@ -26,7 +25,8 @@ RULE = {"toolName": "Bash", "ruleContent": "npm test:*"}
     ],
 )
 def test_every_update_is_typed_and_loses_nothing(data: dict[str, Any], model: type) -> None:
-    update: Any = UPDATES.validate_python([data])[0]
+    data = {**data, "new": [1]}
+    update: Any = p.read_update(data)
     assert dump(update) == data
     assert (update.problem is None) == (model is not p.UnknownPermissionUpdate)
     assert type(update) is model
@@ -73,5 +73,6 @@ def test_replies() -> None:
     assert dump(p.PermissionDenyReply(message="no", interrupt=True))["interrupt"] is True
     assert dump(p.ElicitationReply(action="accept", content={"a": 1})) == {"action": "accept", "content": {"a": 1}}
     assert dump(p.UserDialogReply(behavior="cancelled")) == {"behavior": "cancelled"}
-    with pytest.raises(ValidationError):
-        p.PermissionDenyReply.model_validate({})
+    assert dump(p.UserDialogReply(behavior="completed", result=None)) == {"behavior": "completed", "result": None}
+    with pytest.raises(Misfit, match="message"):
+        fit(p.PermissionDenyReply, {"behavior": "deny"})

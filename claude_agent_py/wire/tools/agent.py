@@ -8,12 +8,12 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 from msgspec import field
 
-from claude_agent_py.wire.base import CamelModel, Number, Open, WireModel
+from claude_agent_py.wire.base import CamelModel, FrameModel, Number, Open, WireModel
 
 Effort: TypeAlias = Open[Literal["low", "medium", "high", "xhigh", "max"]]
 
 
-class TaskInput(WireModel):
+class TaskInput(FrameModel):
     """Start a subagent. The tool is called `Agent` since CLI 2.1; `Task` is its old name, and still accepted."""
 
     description: str
@@ -73,7 +73,7 @@ class AgentToolStats(CamelModel):
     frame_count: int | None = None
 
 
-class AgentCompletedOutput(CamelModel, WireModel):
+class AgentCompletedOutput(FrameModel, rename="camel"):
     """A foreground agent is done."""
 
     status: ClassVar[Literal["completed"]] = "completed"
@@ -100,7 +100,7 @@ class AgentCompletedOutput(CamelModel, WireModel):
         return self.content[-1].text if self.content else ""
 
 
-class AgentAsyncLaunchedOutput(CamelModel, WireModel):
+class AgentAsyncLaunchedOutput(FrameModel, rename="camel"):
     """An agent was started in the background, or moved there."""
 
     status: ClassVar[Literal["async_launched"]] = "async_launched"
@@ -116,7 +116,7 @@ class AgentAsyncLaunchedOutput(CamelModel, WireModel):
     can_continue_agent: bool | None = None
 
 
-class AgentRemoteLaunchedOutput(CamelModel, WireModel):
+class AgentRemoteLaunchedOutput(FrameModel, rename="camel"):
     """An agent was started in the cloud."""
 
     status: ClassVar[Literal["remote_launched"]] = "remote_launched"
@@ -130,7 +130,7 @@ class AgentRemoteLaunchedOutput(CamelModel, WireModel):
 AgentOutput: TypeAlias = AgentCompletedOutput | AgentAsyncLaunchedOutput | AgentRemoteLaunchedOutput
 
 
-class WorkflowInput(CamelModel):
+class WorkflowInput(FrameModel, rename="camel"):
     """Run a script that orchestrates agents."""
 
     script: str | None = None
@@ -144,7 +144,7 @@ class WorkflowInput(CamelModel):
     resume_from_run_id: str | None = None
 
 
-class WorkflowOutput(CamelModel):
+class WorkflowOutput(FrameModel, rename="camel"):
     """A workflow was started; it is a task of its own."""
 
     status: Open[Literal["async_launched", "remote_launched"]]
@@ -160,7 +160,7 @@ class WorkflowOutput(CamelModel):
     error: str | None = None
 
 
-class SendMessageInput(WireModel):
+class SendMessageInput(FrameModel):
     """Send a message to an agent. One that is finished is resumed by it, under the id it had."""
 
     to: str
@@ -178,7 +178,7 @@ class AgentPin(WireModel):
     ref: str | None = None
 
 
-class SendMessageOutput(CamelModel):
+class SendMessageOutput(FrameModel, rename="camel"):
     """Whether the message was taken. `success` says nothing of the agent's having read it."""
 
     success: bool
@@ -189,7 +189,7 @@ class SendMessageOutput(CamelModel):
     pin: AgentPin | None = None
 
 
-class ListAgentsInput(WireModel):
+class ListAgentsInput(FrameModel):
     """List who can be sent a message."""
 
     channel: str | None = None
@@ -197,7 +197,7 @@ class ListAgentsInput(WireModel):
     cursor: str | None = None
 
 
-class ListAgentsOutput(WireModel):
+class ListAgentsOutput(FrameModel):
     """The listing as text, and the same in sections."""
 
     listing: str
@@ -205,12 +205,12 @@ class ListAgentsOutput(WireModel):
     notes: list[Any] = field(default_factory=list)
 
 
-class SkillInput(WireModel):
+class SkillInput(FrameModel):
     """Load a skill."""
 
     skill: str
     args: str | None = None
 
 
-class SubagentHandbackInput(WireModel):
-    """What a subagent hands back to its parent. The CLI does not declare its fields: all are in `model_extra`."""
+class SubagentHandbackInput(FrameModel):
+    """What a subagent hands back to its parent. The CLI does not declare its fields: all are in `raw`."""

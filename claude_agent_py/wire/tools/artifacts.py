@@ -8,11 +8,11 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import field
 
-from claude_agent_py.wire.base import Open, WireModel
+from claude_agent_py.wire.base import FrameModel, Open
 from claude_agent_py.wire.tools.files import ArtifactRead
 
 
-class ArtifactInput(WireModel):
+class ArtifactInput(FrameModel):
     """Publish an artifact, or do something else with one."""
 
     action: (
@@ -57,7 +57,7 @@ class ArtifactInput(WireModel):
     contract: str | None = None
 
 
-class ArtifactPublishOutput(WireModel):
+class ArtifactPublishOutput(FrameModel):
     """An artifact was published."""
 
     url: str
@@ -72,7 +72,7 @@ class ArtifactPublishOutput(WireModel):
     pinned: bool | None = None
 
 
-class ArtifactListOutput(WireModel):
+class ArtifactListOutput(FrameModel):
     """Artifacts of the user."""
 
     artifacts: list[dict[str, Any]]
@@ -82,7 +82,7 @@ class ArtifactListOutput(WireModel):
     scope: str | None = None
 
 
-class ArtifactReadOutput(WireModel):
+class ArtifactReadOutput(FrameModel):
     """An artifact was read."""
 
     read: dict[str, Any]
@@ -90,19 +90,19 @@ class ArtifactReadOutput(WireModel):
     artifact_read: ArtifactRead | None = field(default=None, name="artifactRead")
 
 
-class ArtifactWatchOutput(WireModel):
+class ArtifactWatchOutput(FrameModel):
     """An artifact is watched; the watch is a background task."""
 
     watch: dict[str, Any]
 
 
-class ArtifactUnwatchOutput(WireModel):
+class ArtifactUnwatchOutput(FrameModel):
     """An artifact is no longer watched."""
 
     unwatch: dict[str, Any]
 
 
-class ArtifactStatusOutput(WireModel):
+class ArtifactStatusOutput(FrameModel):
     """What is watched."""
 
     watches: list[dict[str, Any]]
@@ -110,7 +110,7 @@ class ArtifactStatusOutput(WireModel):
     arms: list[dict[str, Any]] | None = None
 
 
-class ArtifactAssetUploadOutput(WireModel):
+class ArtifactAssetUploadOutput(FrameModel):
     """A file was uploaded."""
 
     asset_upload: dict[str, Any]
@@ -118,7 +118,7 @@ class ArtifactAssetUploadOutput(WireModel):
     owned: bool | None = None
 
 
-class ArtifactAssetUploadsOutput(WireModel):
+class ArtifactAssetUploadsOutput(FrameModel):
     """Several files were uploaded, or not."""
 
     asset_uploads: dict[str, Any]
@@ -126,19 +126,19 @@ class ArtifactAssetUploadsOutput(WireModel):
     owned: bool | None = None
 
 
-class ArtifactAssetListOutput(WireModel):
+class ArtifactAssetListOutput(FrameModel):
     """The files of an artifact."""
 
     asset_list: dict[str, Any]
 
 
-class ArtifactAssetReadOutput(WireModel):
+class ArtifactAssetReadOutput(FrameModel):
     """A file of an artifact was fetched."""
 
     asset_read: dict[str, Any]
 
 
-class ArtifactAssetDeleteOutput(WireModel):
+class ArtifactAssetDeleteOutput(FrameModel):
     """A file of an artifact was deleted."""
 
     asset_delete: dict[str, Any]
@@ -146,7 +146,7 @@ class ArtifactAssetDeleteOutput(WireModel):
     owned: bool | None = None
 
 
-class ArtifactPinOutput(WireModel):
+class ArtifactPinOutput(FrameModel):
     """An artifact was pinned or unpinned."""
 
     pin: dict[str, Any]

@@ -5,7 +5,7 @@
 
 from typing import Any, Literal
 
-from claude_agent_py.wire.base import CamelModel, Number, Open, WireModel
+from claude_agent_py.wire.base import FrameModel, Number, Open, WireModel
 
 
 class WebSocketSource(WireModel):
@@ -15,7 +15,7 @@ class WebSocketSource(WireModel):
     protocols: list[str] | None = None
 
 
-class MonitorInput(WireModel):
+class MonitorInput(FrameModel):
     """Watch a command (each line that it prints is an event) or a WebSocket: one of the two."""
 
     description: str
@@ -25,7 +25,7 @@ class MonitorInput(WireModel):
     ws: WebSocketSource | None = None
 
 
-class MonitorOutput(CamelModel):
+class MonitorOutput(FrameModel, rename="camel"):
     """The monitor runs, as a task."""
 
     task_id: str
@@ -35,7 +35,7 @@ class MonitorOutput(CamelModel):
     kept_in_sandbox_by_check: bool | None = None
 
 
-class TaskStopInput(WireModel):
+class TaskStopInput(FrameModel):
     """Stop a task."""
 
     task_id: str | None = None
@@ -44,7 +44,7 @@ class TaskStopInput(WireModel):
     """Deprecated: `task_id`."""
 
 
-class TaskStopOutput(WireModel):
+class TaskStopOutput(FrameModel):
     """The task was stopped."""
 
     message: str
@@ -53,7 +53,7 @@ class TaskStopOutput(WireModel):
     command: str | None = None
 
 
-class TaskOutputInput(WireModel):
+class TaskOutputInput(FrameModel):
     """Read the output of a task, and by default wait for its end."""
 
     task_id: str
@@ -63,7 +63,7 @@ class TaskOutputInput(WireModel):
     """How long to wait, in milliseconds."""
 
 
-class TaskOutputOutput(WireModel):
+class TaskOutputOutput(FrameModel):
     """What the task has printed."""
 
     retrieval_status: Open[Literal["success", "timeout", "not_ready"]]

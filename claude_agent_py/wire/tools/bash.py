@@ -8,10 +8,10 @@ from typing import Any, Literal
 
 from msgspec import field
 
-from claude_agent_py.wire.base import CamelModel, Number, Open, WireModel
+from claude_agent_py.wire.base import FrameModel, Number, Open, WireModel
 
 
-class BashInput(WireModel):
+class BashInput(FrameModel):
     """Run a shell command."""
 
     command: str
@@ -74,7 +74,7 @@ class GitOperation(WireModel):
     pr: GitPullRequest | None = None
 
 
-class BashOutput(CamelModel):
+class BashOutput(FrameModel, rename="camel"):
     """What a command printed, or where it runs now."""
 
     stdout: str

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from msgspec import field
 
-from claude_agent_py.wire.base import CamelModel, Open, WireModel
+from claude_agent_py.wire.base import FrameModel, Open, WireModel
 from claude_agent_py.wire.tools.agent import Effort
 
 
@@ -23,14 +23,14 @@ class Finding(WireModel):
     outcome: Open[Literal["fixed", "skipped", "no_change_needed"]] | None = None
 
 
-class ReportFindingsInput(WireModel):
+class ReportFindingsInput(FrameModel):
     """Report the findings of a review, the most severe first; at most 32."""
 
     findings: list[Finding]
     level: Effort | None = None
 
 
-class ReportFindingsOutput(WireModel):
+class ReportFindingsOutput(FrameModel):
     """The findings as they were taken."""
 
     count: int
@@ -38,7 +38,7 @@ class ReportFindingsOutput(WireModel):
     level: Effort | None = None
 
 
-class SendFeedbackInput(WireModel):
+class SendFeedbackInput(FrameModel):
     """Send feedback to the makers of the CLI."""
 
     type: Open[Literal["bug", "idea", "missing_capability"]]
@@ -49,7 +49,7 @@ class SendFeedbackInput(WireModel):
     task_category: str | None = None
 
 
-class SendFeedbackOutput(WireModel):
+class SendFeedbackOutput(FrameModel):
     """Whether it was sent."""
 
     success: bool
@@ -68,46 +68,46 @@ class SkillProposal(WireModel):
     skill_md: str | None = field(default=None, name="skillMd")
 
 
-class ProposeSkillsInput(WireModel):
+class ProposeSkillsInput(FrameModel):
     """Propose one to three skills."""
 
     proposals: list[SkillProposal]
 
 
-class ProposeSkillsOutput(CamelModel):
+class ProposeSkillsOutput(FrameModel, rename="camel"):
     """How many were proposed."""
 
     proposal_count: int
 
 
-class ShowOnboardingRolePickerInput(WireModel):
+class ShowOnboardingRolePickerInput(FrameModel):
     """Ask the user for a role."""
 
 
-class ShowOnboardingRolePickerOutput(WireModel):
+class ShowOnboardingRolePickerOutput(FrameModel):
     """The role chosen."""
 
     role: str | None = None
     dismissed: bool | None = None
 
 
-class OfferChromeSetupInput(WireModel):
+class OfferChromeSetupInput(FrameModel):
     """Offer to connect the browser."""
 
     reason: str | None = None
 
 
-class OfferChromeSetupOutput(WireModel):
+class OfferChromeSetupOutput(FrameModel):
     """What came of the offer."""
 
     outcome: Open[Literal["connected", "not_now", "no_attempt_yet"]]
 
 
-class ShareOnboardingGuideInput(WireModel):
-    """Share the guide for new users. The CLI does not declare all its fields: the others are in `model_extra`."""
+class ShareOnboardingGuideInput(FrameModel):
+    """Share the guide for new users. The CLI does not declare all its fields: the others are in `raw`."""
 
     mode: str | None = None
 
 
-class EndConversationInput(WireModel):
+class EndConversationInput(FrameModel):
     """End the conversation."""

@@ -7,10 +7,10 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 from msgspec import field
 
-from claude_agent_py.wire.base import CamelModel, Open, WireModel
+from claude_agent_py.wire.base import CamelModel, FrameModel, Open, WireModel
 
 
-class FileReadInput(WireModel):
+class FileReadInput(FrameModel):
     """Read a file (tool `Read`)."""
 
     file_path: str
@@ -85,7 +85,7 @@ class PDFParts(CamelModel):
     output_dir: str = ""
 
 
-class FileReadTextOutput(CamelModel, WireModel):
+class FileReadTextOutput(FrameModel, rename="camel"):
     """`Read` of a text file."""
 
     type: ClassVar[Literal["text"]] = "text"
@@ -93,28 +93,28 @@ class FileReadTextOutput(CamelModel, WireModel):
     artifact_read: ArtifactRead | None = None
 
 
-class FileReadImageOutput(WireModel):
+class FileReadImageOutput(FrameModel):
     """`Read` of an image."""
 
     type: ClassVar[Literal["image"]] = "image"
     file: ImageFile
 
 
-class FileReadNotebookOutput(WireModel):
+class FileReadNotebookOutput(FrameModel):
     """`Read` of a notebook."""
 
     type: ClassVar[Literal["notebook"]] = "notebook"
     file: NotebookFile
 
 
-class FileReadPDFOutput(WireModel):
+class FileReadPDFOutput(FrameModel):
     """`Read` of a whole PDF."""
 
     type: ClassVar[Literal["pdf"]] = "pdf"
     file: PDFFile
 
 
-class FileReadPartsOutput(CamelModel, WireModel):
+class FileReadPartsOutput(FrameModel, rename="camel"):
     """`Read` of some pages of a PDF."""
 
     type: ClassVar[Literal["parts"]] = "parts"
@@ -151,14 +151,14 @@ class GitDiff(WireModel):
     repository: str | None = None
 
 
-class FileWriteInput(WireModel):
+class FileWriteInput(FrameModel):
     """Write a whole file (tool `Write`)."""
 
     file_path: str
     content: str
 
 
-class FileWriteOutput(CamelModel):
+class FileWriteOutput(FrameModel, rename="camel"):
     """The file was written."""
 
     type: Open[Literal["create", "update"]]
@@ -171,7 +171,7 @@ class FileWriteOutput(CamelModel):
     staged: bool | None = None
 
 
-class FileEditInput(WireModel):
+class FileEditInput(FrameModel):
     """Replace text in a file (tool `Edit`)."""
 
     file_path: str
@@ -180,7 +180,7 @@ class FileEditInput(WireModel):
     replace_all: bool | None = None
 
 
-class FileEditOutput(CamelModel):
+class FileEditOutput(FrameModel, rename="camel"):
     """The text was replaced."""
 
     file_path: str
@@ -194,7 +194,7 @@ class FileEditOutput(CamelModel):
     staged: bool | None = None
 
 
-class NotebookEditInput(WireModel):
+class NotebookEditInput(FrameModel):
     """Change a cell of a notebook."""
 
     notebook_path: str
@@ -205,7 +205,7 @@ class NotebookEditInput(WireModel):
     edit_mode: Open[Literal["replace", "insert", "delete"]] | None = None
 
 
-class NotebookEditOutput(WireModel):
+class NotebookEditOutput(FrameModel):
     """The cell was changed, or `error` says why not."""
 
     new_source: str

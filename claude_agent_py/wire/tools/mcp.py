@@ -2,10 +2,10 @@
 
 from typing import Any, Literal, TypeAlias
 
-from claude_agent_py.wire.base import CamelModel, Open, WireModel
+from claude_agent_py.wire.base import CamelModel, FrameModel, Open, WireModel
 
 
-class ListMCPResourcesInput(WireModel):
+class ListMCPResourcesInput(FrameModel):
     """List resources."""
 
     server: str | None = None
@@ -24,7 +24,7 @@ class MCPResource(CamelModel):
 ListMCPResourcesOutput: TypeAlias = list[MCPResource]
 
 
-class ReadMCPResourceInput(WireModel):
+class ReadMCPResourceInput(FrameModel):
     """Read a resource."""
 
     server: str
@@ -40,28 +40,28 @@ class MCPResourceContent(CamelModel):
     blob_saved_to: str | None = None
 
 
-class ReadMCPResourceOutput(WireModel):
+class ReadMCPResourceOutput(FrameModel):
     """What the resource holds."""
 
     contents: list[MCPResourceContent]
     error: str | None = None
 
 
-class ReadMCPResourceDirInput(WireModel):
+class ReadMCPResourceDirInput(FrameModel):
     """List a directory of resources."""
 
     server: str
     uri: str
 
 
-class ReadMCPResourceDirOutput(WireModel):
+class ReadMCPResourceDirOutput(FrameModel):
     """What is in the directory."""
 
     resources: list[MCPResource]
     error: str | None = None
 
 
-class RefreshMCPToolsInput(WireModel):
+class RefreshMCPToolsInput(FrameModel):
     """Ask servers again for their tools."""
 
     server: str | None = None
@@ -81,14 +81,14 @@ class RefreshedServer(CamelModel):
 RefreshMCPToolsOutput: TypeAlias = list[RefreshedServer]
 
 
-class WaitForMCPServersInput(WireModel):
+class WaitForMCPServersInput(FrameModel):
     """Wait for servers that are still connecting."""
 
     servers: list[str] | None = None
 
 
 class MCPInput(WireModel):
-    """The arguments of a server's own tool: all in `model_extra`, since only the server knows them."""
+    """The arguments of a server's own tool: all in `raw`, since only the server knows them."""
 
 
 MCPOutput: TypeAlias = str | list[Any] | dict[str, Any]

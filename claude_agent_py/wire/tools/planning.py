@@ -4,20 +4,20 @@ from typing import Any, Literal
 
 from msgspec import field
 
-from claude_agent_py.wire.base import CamelModel, Open, WireModel
+from claude_agent_py.wire.base import FrameModel, Open
 
 
-class EnterPlanModeInput(WireModel):
+class EnterPlanModeInput(FrameModel):
     """Begin to plan."""
 
 
-class EnterPlanModeOutput(WireModel):
+class EnterPlanModeOutput(FrameModel):
     """The session plans now."""
 
     message: str
 
 
-class ExitPlanModeInput(CamelModel):
+class ExitPlanModeInput(FrameModel, rename="camel"):
     """Ask for approval of the plan. The CLI adds plan and file when it asks the host."""
 
     plan: str | None = None
@@ -27,7 +27,7 @@ class ExitPlanModeInput(CamelModel):
     """Deprecated."""
 
 
-class ExitPlanModeOutput(CamelModel):
+class ExitPlanModeOutput(FrameModel, rename="camel"):
     """The plan was approved."""
 
     plan: str | None = None
@@ -39,14 +39,14 @@ class ExitPlanModeOutput(CamelModel):
     request_id: str | None = None
 
 
-class EnterWorktreeInput(WireModel):
+class EnterWorktreeInput(FrameModel):
     """Work in a git worktree: a new one by `name`, or the one at `path`."""
 
     name: str | None = None
     path: str | None = None
 
 
-class EnterWorktreeOutput(CamelModel):
+class EnterWorktreeOutput(FrameModel, rename="camel"):
     """The session works there now."""
 
     worktree_path: str
@@ -54,14 +54,14 @@ class EnterWorktreeOutput(CamelModel):
     message: str = ""
 
 
-class ExitWorktreeInput(WireModel):
+class ExitWorktreeInput(FrameModel):
     """Leave the worktree."""
 
     action: Open[Literal["keep", "remove"]]
     discard_changes: bool | None = None
 
 
-class ExitWorktreeOutput(CamelModel):
+class ExitWorktreeOutput(FrameModel, rename="camel"):
     """The session is back."""
 
     action: Open[Literal["keep", "remove"]]
@@ -74,7 +74,7 @@ class ExitWorktreeOutput(CamelModel):
     message: str = ""
 
 
-class ProposeGoalInput(WireModel):
+class ProposeGoalInput(FrameModel):
     """Set what the session works towards (tool `SetGoal`)."""
 
     condition: str
@@ -82,7 +82,7 @@ class ProposeGoalInput(WireModel):
     ask_user: bool | None = None
 
 
-class ProposeGoalOutput(WireModel):
+class ProposeGoalOutput(FrameModel):
     """The goal was set."""
 
     condition: str

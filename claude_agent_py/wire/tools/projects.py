@@ -4,10 +4,10 @@ from typing import Any, Literal
 
 from msgspec import field
 
-from claude_agent_py.wire.base import Open, WireModel
+from claude_agent_py.wire.base import FrameModel, Open
 
 
-class ProjectsInput(WireModel):
+class ProjectsInput(FrameModel):
     """Use the project of the session."""
 
     method: Open[
@@ -29,8 +29,8 @@ class ProjectsInput(WireModel):
     n: int | None = None
 
 
-class ProjectsOutput(WireModel):
-    """The answer. `method` says which of the other fields are there; those not named here are in `model_extra`."""
+class ProjectsOutput(FrameModel):
+    """The answer. `method` says which of the other fields are there; those not named here are in `raw`."""
 
     method: str
     notice: str | None = None
@@ -49,14 +49,14 @@ class ProjectsOutput(WireModel):
     truncated: bool | None = None
 
 
-class ClaudeDesignInput(WireModel):
+class ClaudeDesignInput(FrameModel):
     """Use the design tool."""
 
     operation: str
     arguments: dict[str, Any]
 
 
-class ClaudeDesignOutput(WireModel):
+class ClaudeDesignOutput(FrameModel):
     """What the design tool gave."""
 
     operation: str

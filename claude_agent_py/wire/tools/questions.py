@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from msgspec import field
 
-from claude_agent_py.wire.base import CamelModel, Number, Open, WireModel
+from claude_agent_py.wire.base import CamelModel, FrameModel, Number, Open, WireModel
 
 
 class QuestionOption(WireModel):
@@ -37,7 +37,7 @@ class QuestionAnnotation(WireModel):
     unanswered: Open[Literal["skipped", "replied_in_chat", "dismissed"]] | None = None
 
 
-class AskUserQuestionInput(WireModel):
+class AskUserQuestionInput(FrameModel):
     """The questions, and, once they were answered, the answers by the text of their question."""
 
     questions: list[Question]
@@ -46,7 +46,7 @@ class AskUserQuestionInput(WireModel):
     metadata: dict[str, Any] | None = None
 
 
-class AskUserQuestionOutput(WireModel):
+class AskUserQuestionOutput(FrameModel):
     """The questions with their answers. Several labels for one question are joined by commas."""
 
     questions: list[Question]

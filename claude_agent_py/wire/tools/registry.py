@@ -8,11 +8,12 @@ CLI, an error text in place of a result), comes back as it is. A model's module 
 import contextlib
 import importlib
 from collections.abc import Mapping
+from types import UnionType
 from typing import Any, NamedTuple, get_args
 
 import msgspec
 
-from claude_agent_py.wire.base import WireModel
+from claude_agent_py.wire.base import FrameModel, WireModel, keep_source
 
 BUILTIN_TOOL_NAMES: tuple[str, ...] = (
     "Agent",
@@ -159,12 +160,12 @@ _TABLE: Mapping[str, _Models] = {
 
 
 def canonical_name(name: str) -> str:
-    """Give today's name of a tool: the name itself, or what a legacy name stands for."""
+    """Return today's name of a tool: the name itself, or what a legacy name stands for."""
     return LEGACY_TOOL_NAME_ALIASES.get(name, name)
 
 
 def has_models(name: str) -> bool:
-    """Tell whether a tool, by today's or a legacy name, is one whose input is known here."""
+    """Return whether a tool, by today's or a legacy name, is one whose input is known here."""
     return canonical_name(name) in _TABLE
 
 
@@ -185,7 +186,10 @@ def typed_output(name: str, data: Any) -> Any:
 
 def _fit(module: str, model: str, data: Any) -> Any:
     kind = getattr(importlib.import_module(f"{__package__}.{module}"), model)
-    for member in get_args(kind) or (kind,):
+    for member in get_args(kind) if isinstance(kind, UnionType) else (kind,):
         with contextlib.suppress(msgspec.ValidationError, RecursionError):
-            return msgspec.convert(data, member)
+            value = msgspec.convert(data, member)
+            if isinstance(value, FrameModel):
+                keep_source(value, "_source", data)
+            return value
     return data

@@ -4,10 +4,10 @@ from typing import Any, Literal
 
 from msgspec import field
 
-from claude_agent_py.wire.base import CamelModel, Number, Open, WireModel
+from claude_agent_py.wire.base import CamelModel, FrameModel, Number, Open, WireModel
 
 
-class CronCreateInput(WireModel):
+class CronCreateInput(FrameModel):
     """Have a prompt sent by the clock."""
 
     cron: str
@@ -19,7 +19,7 @@ class CronCreateInput(WireModel):
     """Whether it outlives the session; by default no."""
 
 
-class CronCreateOutput(CamelModel):
+class CronCreateOutput(FrameModel, rename="camel"):
     """The job was made."""
 
     id: str
@@ -29,20 +29,20 @@ class CronCreateOutput(CamelModel):
     next_fire_at: Number | None = None
 
 
-class CronDeleteInput(WireModel):
+class CronDeleteInput(FrameModel):
     """Remove a job."""
 
     id: str
 
 
-class CronDeleteOutput(CamelModel):
+class CronDeleteOutput(FrameModel, rename="camel"):
     """The job was removed."""
 
     id: str
     ended_loop_wakeup: bool | None = None
 
 
-class CronListInput(WireModel):
+class CronListInput(FrameModel):
     """List the jobs."""
 
 
@@ -58,13 +58,13 @@ class CronJob(CamelModel):
     next_fire_at: Number | None = None
 
 
-class CronListOutput(WireModel):
+class CronListOutput(FrameModel):
     """All jobs."""
 
     jobs: list[CronJob]
 
 
-class ScheduleWakeupInput(CamelModel):
+class ScheduleWakeupInput(FrameModel, rename="camel"):
     """Have this session go on by itself after a while."""
 
     delay_seconds: Number | None = None
@@ -75,7 +75,7 @@ class ScheduleWakeupInput(CamelModel):
     noop: bool | None = None
 
 
-class ScheduleWakeupOutput(CamelModel):
+class ScheduleWakeupOutput(FrameModel, rename="camel"):
     """When it goes on."""
 
     scheduled_for: Number
@@ -85,7 +85,7 @@ class ScheduleWakeupOutput(CamelModel):
     cancelled_wakeups: int | None = None
 
 
-class RemoteTriggerInput(WireModel):
+class RemoteTriggerInput(FrameModel):
     """Manage sessions that start in the cloud."""
 
     action: Open[
@@ -97,7 +97,7 @@ class RemoteTriggerInput(WireModel):
     body: dict[str, Any] | None = None
 
 
-class RemoteTriggerOutput(WireModel):
+class RemoteTriggerOutput(FrameModel):
     """The service's answer."""
 
     status: int
@@ -107,7 +107,7 @@ class RemoteTriggerOutput(WireModel):
     summary: str | None = None
 
 
-class ReadNotificationsInput(WireModel):
+class ReadNotificationsInput(FrameModel):
     """Read what came in for this session."""
 
 
@@ -121,7 +121,7 @@ class ReceivedNotification(WireModel):
     arrived_at: str | None = None
 
 
-class ReadNotificationsOutput(WireModel):
+class ReadNotificationsOutput(FrameModel):
     """What came in, and how much is left."""
 
     notifications: list[ReceivedNotification]
@@ -129,14 +129,14 @@ class ReadNotificationsOutput(WireModel):
     read_at: str | None = None
 
 
-class PushNotificationInput(WireModel):
+class PushNotificationInput(FrameModel):
     """Tell the user on another device."""
 
     message: str
     status: Open[Literal["proactive"]] | None = None
 
 
-class PushNotificationOutput(CamelModel):
+class PushNotificationOutput(FrameModel, rename="camel"):
     """Whether it was sent."""
 
     message: str
@@ -146,7 +146,7 @@ class PushNotificationOutput(CamelModel):
     sent_at: str | None = None
 
 
-class SendUserMessageInput(WireModel):
+class SendUserMessageInput(FrameModel):
     """Say something to the user outside the answer (once the tool `Brief`)."""
 
     message: str
@@ -154,14 +154,14 @@ class SendUserMessageInput(WireModel):
     status: Open[Literal["normal", "proactive"]] | None = None
 
 
-class SendUserMessageOutput(WireModel):
+class SendUserMessageOutput(FrameModel):
     """It was said."""
 
     message: str
     attachments: list[Any] | None = None
 
 
-class SendUserFileInput(WireModel):
-    """Give files to the user. The CLI does not declare all its fields: the others are in `model_extra`."""
+class SendUserFileInput(FrameModel):
+    """Give files to the user. The CLI does not declare all its fields: the others are in `raw`."""
 
     status: Open[Literal["normal", "proactive"]] | None = None

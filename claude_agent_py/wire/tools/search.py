@@ -4,17 +4,17 @@ from typing import Literal
 
 from msgspec import field
 
-from claude_agent_py.wire.base import CamelModel, Number, Open, WireModel
+from claude_agent_py.wire.base import FrameModel, Number, Open
 
 
-class GlobInput(WireModel):
+class GlobInput(FrameModel):
     """Find files by name."""
 
     pattern: str
     path: str | None = None
 
 
-class GlobOutput(CamelModel):
+class GlobOutput(FrameModel, rename="camel"):
     """The files found."""
 
     filenames: list[str]
@@ -26,7 +26,7 @@ class GlobOutput(CamelModel):
     timed_out: bool | None = None
 
 
-class GrepInput(WireModel):
+class GrepInput(FrameModel):
     """Search in the contents of files, with ripgrep."""
 
     pattern: str
@@ -47,7 +47,7 @@ class GrepInput(WireModel):
     multiline: bool | None = None
 
 
-class GrepOutput(CamelModel):
+class GrepOutput(FrameModel, rename="camel"):
     """What was found: lines, files or counts, as `mode` says."""
 
     mode: Open[Literal["content", "files_with_matches", "count"]] | None = None
@@ -63,7 +63,7 @@ class GrepOutput(CamelModel):
     timed_out: bool | None = None
 
 
-class LSPInput(CamelModel):
+class LSPInput(FrameModel, rename="camel"):
     """Ask a language server."""
 
     operation: Open[
@@ -86,14 +86,14 @@ class LSPInput(CamelModel):
     query: str | None = None
 
 
-class ToolSearchInput(WireModel):
+class ToolSearchInput(FrameModel):
     """Load tools whose definitions were left out of the prompt."""
 
     query: str
     max_results: int | None = None
 
 
-class ToolSearchOutput(WireModel):
+class ToolSearchOutput(FrameModel):
     """The names of the tools found."""
 
     matches: list[str]

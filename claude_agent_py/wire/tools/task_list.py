@@ -7,12 +7,12 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import field
 
-from claude_agent_py.wire.base import CamelModel, Open, WireModel
+from claude_agent_py.wire.base import CamelModel, FrameModel, Open, WireModel
 
 ItemStatus: TypeAlias = Open[Literal["pending", "in_progress", "completed"]]
 
 
-class TaskCreateInput(CamelModel):
+class TaskCreateInput(FrameModel, rename="camel"):
     """Add an item."""
 
     subject: str
@@ -29,13 +29,13 @@ class CreatedItem(WireModel):
     description: str | None = None
 
 
-class TaskCreateOutput(WireModel):
+class TaskCreateOutput(FrameModel):
     """The item was added."""
 
     task: CreatedItem
 
 
-class TaskGetInput(CamelModel):
+class TaskGetInput(FrameModel, rename="camel"):
     """Look at an item."""
 
     task_id: str
@@ -58,13 +58,13 @@ class TaskDetails(TaskListItem):
     blocks: list[str] = field(default_factory=list)
 
 
-class TaskGetOutput(WireModel):
+class TaskGetOutput(FrameModel):
     """The item, or None where there is none."""
 
     task: TaskDetails | None
 
 
-class TaskUpdateInput(CamelModel):
+class TaskUpdateInput(FrameModel, rename="camel"):
     """Change an item. The status `deleted` removes it."""
 
     task_id: str
@@ -85,7 +85,7 @@ class StatusChange(WireModel):
     to: str
 
 
-class TaskUpdateOutput(CamelModel):
+class TaskUpdateOutput(FrameModel, rename="camel"):
     """Whether the item was changed, and in what."""
 
     success: bool
@@ -95,11 +95,11 @@ class TaskUpdateOutput(CamelModel):
     status_change: StatusChange | None = None
 
 
-class TaskListInput(WireModel):
+class TaskListInput(FrameModel):
     """List all items."""
 
 
-class TaskListOutput(WireModel):
+class TaskListOutput(FrameModel):
     """All items."""
 
     tasks: list[TaskListItem]
@@ -113,13 +113,13 @@ class TodoItem(CamelModel):
     active_form: str = ""
 
 
-class TodoWriteInput(WireModel):
+class TodoWriteInput(FrameModel):
     """Replace the older list."""
 
     todos: list[TodoItem]
 
 
-class TodoWriteOutput(CamelModel):
+class TodoWriteOutput(FrameModel, rename="camel"):
     """The older list before and after."""
 
     old_todos: list[TodoItem]

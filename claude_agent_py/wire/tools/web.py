@@ -2,11 +2,11 @@
 
 from msgspec import field
 
-from claude_agent_py.wire.base import CamelModel, Number, WireModel
+from claude_agent_py.wire.base import FrameModel, Number, WireModel
 from claude_agent_py.wire.tools.files import ArtifactRead
 
 
-class WebFetchInput(WireModel):
+class WebFetchInput(FrameModel):
     """Fetch a page and ask a small model about it."""
 
     url: str
@@ -15,7 +15,7 @@ class WebFetchInput(WireModel):
     """The character of the page to start at."""
 
 
-class WebFetchOutput(CamelModel):
+class WebFetchOutput(FrameModel, rename="camel"):
     """What the small model said of the page."""
 
     url: str
@@ -28,7 +28,7 @@ class WebFetchOutput(CamelModel):
     artifact_read: ArtifactRead | None = None
 
 
-class WebSearchInput(WireModel):
+class WebSearchInput(FrameModel):
     """Search the web."""
 
     query: str
@@ -51,7 +51,7 @@ class WebSearchResult(WireModel):
     content: list[WebSearchHit] = field(default_factory=list)
 
 
-class WebSearchOutput(CamelModel):
+class WebSearchOutput(FrameModel, rename="camel"):
     """The pages found, and text between them."""
 
     query: str

@@ -1,21 +1,32 @@
-"""Workers that belong to nobody's cancel scope.
+"""What anyio has no word for: the only module that tells asyncio from trio.
 
-A session is opened in one worker, used in another and closed in a third, so its own workers cannot live in a task
-group of any of them. asyncio and trio each have a way to start a worker that belongs to the event loop itself; both
-end it when the loop ends. This is the only module that tells the two apart.
+Owns workers that belong to nobody's cancel scope (a session is opened in one worker, used in another and closed in a
+third, so its own workers cannot live in a task group of any of them), waking a worker from any thread, whether the
+calling worker is being cancelled, and the thread limiters of each event loop.
 """
 
 import asyncio
 import contextlib
 import contextvars
 import logging
+import math
 import sys
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, TypeVar, TypeVarTuple
 
 import anyio
+from anyio import to_thread
+from anyio.lowlevel import RunVar
 
 logger = logging.getLogger("claude_agent_py")
+
+T = TypeVar("T")
+Arguments = TypeVarTuple("Arguments")
+
+FILE_THREADS = 40
+"""How many threads of one event loop may work on files at once."""
+
+_file_threads: "RunVar[anyio.CapacityLimiter]" = RunVar("claude_agent_py_file_threads")
 
 _asyncio_workers: set["asyncio.Task[None]"] = set()
 """asyncio keeps only weak references to its tasks."""
@@ -81,3 +92,25 @@ def in_event_loop() -> bool:
     except RuntimeError:
         return in_trio()
     return True
+
+
+def is_cancelled() -> bool:
+    """Tell whether the calling worker is being cancelled; if not, a cancellation that reaches it is somebody else's.
+
+    On asyncio a worker meets `CancelledError` also where it awaits something that was cancelled.
+    """
+    if anyio.current_effective_deadline() == -math.inf:
+        return True
+    if in_trio():
+        return False
+    worker = asyncio.current_task()
+    return worker is None or worker.cancelling() > 0
+
+
+async def run_file_work(function: Callable[[*Arguments], T], *args: *Arguments, abandon_on_cancel: bool = False) -> T:
+    """Call a function that works on files in a thread, apart from those that the program's own functions may hold."""
+    limiter = _file_threads.get(None)
+    if limiter is None:
+        limiter = anyio.CapacityLimiter(FILE_THREADS)
+        _file_threads.set(limiter)
+    return await to_thread.run_sync(function, *args, abandon_on_cancel=abandon_on_cancel, limiter=limiter)

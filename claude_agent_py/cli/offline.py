@@ -1,0 +1,86 @@
+"""`claude-agent-py offline program.py`: a program as it is, with a scripted model in place of the real one.
+
+Owns the environment in which the CLI that the program starts talks to the model here. All else stays as it is: the
+program's directory, its home, what its tools may do and change. What the model says is a file's `script` and `agents`,
+or an echo of what it was told.
+"""
+
+import os
+import runpy
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from claude_agent_py.errors import OptionsError
+from claude_agent_py.testing.requests import RecordedRequest
+from claude_agent_py.testing.sandbox import INHERITED, QUIET
+from claude_agent_py.testing.script import Reply
+from claude_agent_py.testing.scripted_model import ScriptedModel
+
+SIGNALLED: Final = 128
+"""Added to a signal's number, the exit code of a program that it ended; as shells do it."""
+
+
+def run_offline(command: Sequence[str], script: str | None = None) -> int:
+    """Run a program against a scripted model and give its exit code. `script` is the path of a Python file."""
+    with _model(script) as model:
+        code = _run([sys.executable, *command] if command[0].endswith(".py") else command, _environment(model))
+        asked = len(model.requests)
+    told = f"requests to the scripted model: {asked}" if asked else "nothing was asked of the scripted model"
+    print(f"claude-agent-py: offline: {told}", file=sys.stderr)
+    return code
+
+
+def echo(request: RecordedRequest) -> Reply:
+    """Say what was said."""
+    return Reply(f"You said: {request.last_user_text}")
+
+
+def _model(script: str | None) -> ScriptedModel:
+    if script is None:
+        return ScriptedModel(echo)
+    try:
+        names = runpy.run_path(script)
+        return ScriptedModel(names["script"], agents=names.get("agents"))
+    except (OSError, SyntaxError, TypeError) as error:
+        raise OptionsError(f"{script}: {error}", option="--script") from None
+    except KeyError:
+        raise OptionsError(f"{script} defines no `script`", option="--script") from None
+
+
+def _environment(model: ScriptedModel) -> dict[str, str]:
+    """Make the program's environment, without what would take its CLI elsewhere."""
+    quiet: Mapping[str, Any] = model.environment()
+    kept = {name: value for name, value in os.environ.items() if not _leads_elsewhere(name)}
+    no_proxy = ",".join(filter(None, [kept.get("NO_PROXY") or kept.get("no_proxy"), "127.0.0.1"]))
+    ours = {name: quiet[name] for name in (*QUIET, "CLAUDE_CONFIG_DIR", "ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY")}
+    return {**kept, **ours, "NO_PROXY": no_proxy, "no_proxy": no_proxy}
+
+
+def _leads_elsewhere(name: str) -> bool:
+    """Tell whether a variable may say who answers: accounts, clouds, models."""
+    return name.startswith(("ANTHROPIC_", "CLAUDE_CODE_")) and name not in INHERITED
+
+
+def _run(command: Sequence[str], environment: Mapping[str, str]) -> int:
+    """Run a command to its end, also when this process is told to end meanwhile."""
+    try:
+        process = subprocess.Popen(command, env=environment)
+    except OSError as error:
+        raise OptionsError(f"{command[0]} cannot be started: {error.strerror or error}") from None
+    before = signal.signal(signal.SIGTERM, lambda *_: process.terminate())
+    try:
+        code = _waited(process)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    return SIGNALLED - code if code < 0 else code
+
+
+def _waited(process: subprocess.Popen[bytes]) -> int:
+    while True:
+        try:
+            return process.wait()
+        except KeyboardInterrupt:  # the program has got it, too, and says itself when it is over
+            continue

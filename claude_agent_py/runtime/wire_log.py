@@ -1,0 +1,104 @@
+"""The wire log: a line for each frame that comes and goes, in the logger `claude_agent_py.wire`.
+
+Owns what is said of a frame, and what of its body is hidden. At level DEBUG: direction, kind, id and size; below it
+(`BODIES`), the body as well, without secrets. Whether there is a log is decided when a session begins, so that it costs
+nothing where there is none. Knows frames only as JSON: what they mean is the business of `wire/`.
+"""
+
+import json
+import logging
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+logger = logging.getLogger("claude_agent_py.wire")
+
+BODIES: Final = 5
+"""The level at which bodies are logged, too: `logging.getLogger("claude_agent_py.wire").setLevel(5)`."""
+
+HIDDEN: Final = "***"
+
+_MAPS_OF_SECRETS: Final = frozenset({"env", "headers", "variables", "environment"})
+"""Names of objects all of whose values are hidden."""
+
+_SECRET_NAME: Final = re.compile(
+    r"(?i)(secret|passw|api_?key|authorization|cookie|credential|bearer|private_?key|(^|_|[a-z])token$)"
+)
+
+_SECRET_TEXT: Final = re.compile(r"(?i)sk-ant-[\w-]+|\b(?:bearer|basic) [\w.~+/=-]{8,}")
+
+_LONGEST: Final = 256 * 1024
+"""A longer line, in bytes, is not read; it is logged by its size alone."""
+
+
+def wire_log() -> "WireLog | None":
+    """Return a log for one session, or None where nobody listens."""
+    return WireLog() if logger.isEnabledFor(logging.DEBUG) else None
+
+
+class WireLog:
+    """Logs the frames of one session."""
+
+    def __init__(self) -> None:
+        self._rest = {"<-": b"", "->": b""}
+        self._size = {"<-": 0, "->": 0}
+
+    def received(self, data: bytes) -> None:
+        """Take what the CLI wrote."""
+        self._take("<-", data)
+
+    def sent(self, data: bytes) -> None:
+        """Take what is written to the CLI."""
+        self._take("->", data)
+
+    def _take(self, direction: str, data: bytes) -> None:
+        *ends, rest = data.split(b"\n")
+        for end in ends:
+            self._log(direction, self._rest[direction] + end, self._size[direction] + len(end))
+            self._rest[direction], self._size[direction] = b"", 0
+        self._size[direction] += len(rest)
+        if len(self._rest[direction]) <= _LONGEST:
+            self._rest[direction] += rest
+
+    def _log(self, direction: str, line: bytes, size: int) -> None:
+        if not size:
+            return
+        try:
+            frame = json.loads(line) if size <= _LONGEST else None
+        except (ValueError, RecursionError):
+            frame = None
+        kind, name = _about(frame) if isinstance(frame, dict) else ("?", "-")
+        if frame is not None and logger.isEnabledFor(BODIES):
+            logger.log(BODIES, "%s %s %s %d bytes %s", direction, kind, name, size, _shown(frame))
+        else:
+            logger.debug("%s %s %s %d bytes", direction, kind, name, size)
+
+
+def _about(frame: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the kind of a frame and its id."""
+    inner = frame.get("request", frame.get("response"))
+    inner = inner if isinstance(inner, Mapping) else {}
+    kinds = [frame.get("type"), frame.get("subtype") or inner.get("subtype")]
+    name = frame.get("request_id") or inner.get("request_id") or frame.get("uuid")
+    return _short("/".join(str(kind) for kind in kinds if kind)), _short(str(name or "-"))
+
+
+def _short(text: str) -> str:
+    return text[:80].encode("unicode_escape").decode("ascii")
+
+
+def _shown(frame: Any) -> str:
+    try:
+        return _SECRET_TEXT.sub(HIDDEN, json.dumps(_without_secrets(frame)))
+    except (ValueError, RecursionError):
+        return "?"
+
+
+def _without_secrets(value: Any, name: str = "") -> Any:
+    if isinstance(value, dict):
+        if name in _MAPS_OF_SECRETS:
+            return dict.fromkeys(value, HIDDEN)
+        return {key: _without_secrets(one, key) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_without_secrets(one, name) for one in value]
+    return HIDDEN if isinstance(value, str) and value and _SECRET_NAME.search(name) else value

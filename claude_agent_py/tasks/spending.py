@@ -1,0 +1,215 @@
+"""What a run of a task used: tokens added up from its messages, and what they cost.
+
+Owns the sums, and the prices. Pure. A message of the API arrives as several frames with the same id, and counts once.
+On the wire its usage is the one with which the answer began: the output tokens are not in it yet. The transcript has
+them, so it is counted when a run is over (`count_transcript`), and until then the sum is a lower bound.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+from claude_agent_py.untrusted import read_json, read_lines
+from claude_agent_py.wire.messages import AssistantMessage
+from claude_agent_py.wire.tasks import TaskUsage
+from claude_agent_py.wire.usage import ModelUsage
+
+Counts: TypeAlias = tuple[float, float, float, float, float]
+"""Tokens: input, output, written to the cache for 5 minutes and for an hour, read from the cache."""
+
+_NONE: Final[Counts] = (0, 0, 0, 0, 0)
+_WEIGHTS: Final[Counts] = (1, 5, 1.25, 2, 0.1)
+"""What the five kinds cost, in prices of an input token: the same for all models, as their list prices have it."""
+_WEB_SEARCH_USD: Final = 0.01
+_MOST_MESSAGES: Final = 1024
+"""How many messages of a run are told apart: the frames of one come together."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelPrice:
+    """What a model costs, in US dollars per million tokens."""
+
+    input: float
+    output: float
+    cache_write: float | None = None
+    """Kept for 5 minutes; None means 1.25 times the input. What is kept for an hour costs twice the input."""
+    cache_read: float | None = None
+    """None means a tenth of the input."""
+
+    def cost_of(self, counts: Counts) -> float:
+        """Give the cost of tokens, in US dollars."""
+        write = self.input * 1.25 if self.cache_write is None else self.cache_write
+        read = self.input * 0.1 if self.cache_read is None else self.cache_read
+        each = (self.input, self.output, write, self.input * 2, read)
+        return sum(count * price for count, price in zip(counts, each, strict=True)) / 1_000_000
+
+
+class Prices:
+    """The prices of models: those that a user gave, and those that the CLI's own sums imply."""
+
+    def __init__(self) -> None:
+        self.given: dict[str, ModelPrice] = {}
+        self._implied: dict[str, ModelPrice] = {}
+
+    def learn(self, spent: Mapping[str, ModelUsage]) -> bool:
+        """Learn from the sums of a result; give whether a model has its first price now."""
+        known = len(self._implied)
+        for name, usage in spent.items():
+            written = usage.cache_creation_input_tokens
+            hour = min(usage.cache_creation_ephemeral_1h_input_tokens or 0, written)
+            counts = (usage.input_tokens, usage.output_tokens, written - hour, hour, usage.cache_read_input_tokens)
+            units = sum(count * weight for count, weight in zip(counts, _WEIGHTS, strict=True))
+            cost = usage.cost_usd - usage.web_search_requests * _WEB_SEARCH_USD
+            if units > 0 and cost > 0:
+                price = cost / units * 1_000_000
+                for model in {name, usage.canonical_model or name}:
+                    self._implied[model] = ModelPrice(input=price, output=5 * price)
+        return len(self._implied) > known
+
+    def cost_of(self, spent: Mapping[str, Counts]) -> float | None:
+        """Give the cost of tokens by model, in US dollars; None where the price of one is not known."""
+        prices = {model: self.given.get(model) or self._implied.get(model) for model in spent}
+        costs = [price.cost_of(spent[model]) for model, price in prices.items() if price is not None]
+        return sum(costs) if costs and len(costs) == len(prices) else None
+
+
+@dataclass(slots=True)
+class Spending:
+    """What one run used so far. No count in it ever falls."""
+
+    reported: TaskUsage | None = None
+    """As the CLI says it; its tokens are those of the latest request, here the most that it said."""
+    last_tokens: float = 0
+    """The tokens of the latest request, as the CLI said it last."""
+    exact: dict[str, Counts] = field(default_factory=dict)
+    """By model, from the transcript."""
+    tail: float = 0
+    """The tokens of the latest request, where the transcript does not have it yet."""
+    _messages: dict[str, tuple[str, Counts]] = field(default_factory=dict)
+    _older: dict[str, Counts] = field(default_factory=dict)
+
+    def note(self, message: AssistantMessage) -> None:
+        """Count a message of the wire, or another frame of one that is counted."""
+        usage = message.message.usage
+        if usage is None:
+            return
+        key, model = message.message.id or message.uuid, message.message.model or ""
+        split = usage.cache_creation
+        written = usage.cache_creation_input_tokens or 0
+        hour = min(split.ephemeral_1h_input_tokens, written) if split else 0
+        read = usage.cache_read_input_tokens or 0
+        counts = (usage.input_tokens or 0, usage.output_tokens or 0, written - hour, hour, read)
+        self._messages[key] = (model, most(self._messages.get(key, (model, _NONE))[1], counts))
+        if len(self._messages) > _MOST_MESSAGES:
+            old_model, old = self._messages.pop(next(iter(self._messages)))
+            self._older[old_model] = _sum(self._older.get(old_model, _NONE), old)
+
+    def report(self, usage: TaskUsage | None) -> None:
+        """Take what the CLI says."""
+        if usage is None:
+            return
+        self.last_tokens = usage.total_tokens
+        old = self.reported
+        if old is not None:
+            names = ("total_tokens", "tool_uses", "duration_ms")
+            usage = usage.replace(**{name: max(getattr(old, name), getattr(usage, name)) for name in names})
+        self.reported = usage
+
+    @property
+    def by_model(self) -> dict[str, Counts]:
+        """The tokens by model, each the most that is known."""
+        found = dict(self._older)
+        for model, counts in self._messages.values():
+            found[model] = _sum(found.get(model, _NONE), counts)
+        for model, counts in self.exact.items():
+            found[model] = most(found.get(model, _NONE), counts)
+        return found
+
+    def usage(self, prices: Prices | None) -> TaskUsage | None:
+        """Give what was used, with the cost where `prices` are given and the CLI did not say it."""
+        by_model = self.by_model
+        if self.reported is None and not by_model:
+            return None
+        usage = self.reported or TaskUsage()
+        written = sum(map(sum, self.exact.values())) + self.tail
+        tokens = max(usage.total_tokens, written, sum(map(sum, by_model.values())))
+        changes: dict[str, Any] = {"total_tokens": tokens} if tokens != usage.total_tokens else {}
+        cost = prices.cost_of(by_model) if prices is not None and usage.cost_usd is None else None
+        if cost is not None:
+            changes |= {"cost_usd": cost, "cost_is_derived": True}
+        return usage.replace(**changes) if changes else usage
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What a transcript says was used, over all runs of the task."""
+
+    by_model: Mapping[str, Counts]
+    last_tokens: float
+    """Those of the latest request."""
+    is_complete: bool = False
+    """Whether the latest answer is one that ends a run: it calls no tool."""
+
+
+def count_transcript(path: str) -> Counted:
+    """Add up a transcript. Blocks; raises OSError where it cannot be read."""
+    messages: dict[str, tuple[str, Counts]] = {}
+    last, stop_reason = "", None
+    for line in read_lines(path):
+        if b'"usage"' not in line:
+            continue
+        try:
+            entry = read_json(line)
+        except ValueError:
+            continue
+        message = entry.get("message") if isinstance(entry, dict) and entry.get("type") == "assistant" else None
+        if isinstance(message, dict) and isinstance(message.get("usage"), dict):
+            key, model = str(message.get("id") or entry.get("uuid")), str(message.get("model") or "")
+            counts = _counts(message["usage"])
+            messages[key] = (model, most(messages.get(key, (model, _NONE))[1], counts))
+            last, stop_reason = key, message.get("stop_reason")
+    found: dict[str, Counts] = {}
+    for model, counts in messages.values():
+        if any(counts):
+            found[model] = _sum(found.get(model, _NONE), counts)
+    return Counted(found, sum(messages[last][1]) if last else 0, stop_reason not in (None, "tool_use"))
+
+
+def without(counts: Mapping[str, Counts], others: Iterable[Mapping[str, Counts]]) -> dict[str, Counts]:
+    """Take what others used off a sum."""
+    left = dict(counts)
+    for other in others:
+        for model, used in other.items():
+            if model in left:
+                pairs = zip(left[model], used, strict=True)
+                left[model] = _five(max(0, mine - theirs) for mine, theirs in pairs)
+    return {model: rest for model, rest in left.items() if any(rest)}
+
+
+def most(one: Counts, other: Counts) -> Counts:
+    """Give the larger of each count."""
+    return _five(map(max, one, other))
+
+
+def _sum(one: Counts, other: Counts) -> Counts:
+    return _five(mine + theirs for mine, theirs in zip(one, other, strict=True))
+
+
+def _five(counts: Iterable[float]) -> Counts:
+    first, second, third, fourth, fifth = counts
+    return first, second, third, fourth, fifth
+
+
+def _counts(usage: Mapping[str, Any]) -> Counts:
+    split = usage.get("cache_creation")
+    written = _number(usage, "cache_creation_input_tokens")
+    hour = min(_number(split, "ephemeral_1h_input_tokens"), written) if isinstance(split, dict) else 0
+    names = ("input_tokens", "output_tokens", "cache_read_input_tokens")
+    fresh, output, read = (_number(usage, name) for name in names)
+    return fresh, output, written - hour, hour, read
+
+
+def _number(values: Mapping[str, Any], name: str) -> float:
+    """Give a count; 0 for what cannot be one: any program may have written the file."""
+    value = values.get(name)
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**12 else 0

@@ -1,0 +1,138 @@
+"""The command `doctor`: what a first run needs, on machines where one thing or another is missing."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from claude_agent_py.launch.locate import CLI_VARIABLE, find_cli
+from claude_agent_py.testing import FakeCLI, ScriptedModel, steps
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the programs here are shell scripts")
+
+Environ = dict[str, str]
+SECRET = "sk-very-secret"
+
+
+@pytest.fixture
+def environ(tmp_path: Path) -> Environ:
+    """A machine with a CLI and a key, where nothing is wrong."""
+    program = FakeCLI(version="99.0.0").install(tmp_path / "bin")
+    return {"HOME": str(tmp_path), "PATH": str(program.parent), "ANTHROPIC_API_KEY": SECRET, "TMPDIR": str(tmp_path)}
+
+
+@pytest.fixture
+def real(environ: Environ) -> Environ:
+    return environ | {CLI_VARIABLE: str(find_cli()), "PATH": os.environ["PATH"]}
+
+
+def doctor(environ: Environ, *args: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "claude_agent_py", "doctor", *args]
+    return subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60, check=False)
+
+
+def problems(environ: Environ) -> dict[str, dict[str, Any]]:
+    """What is wrong, by name; it is said with a way to mend it, on the screen too, and by the exit code."""
+    done = doctor(environ, "--json")
+    report = json.loads(done.stdout)
+    found = {check["name"]: check for check in report["checks"] if check["status"] == "problem"}
+    assert done.stderr == ""
+    assert done.returncode == int(bool(found))
+    assert report["ok"] is not bool(found)
+    assert all(check["fix"] for check in found.values())
+    assert SECRET not in done.stdout
+    return found
+
+
+def test_nothing_is_wrong(environ: Environ) -> None:
+    assert problems(environ) == {}
+    shown = doctor(environ)
+    assert shown.returncode == 0
+    assert "99.0.0" in shown.stdout
+    assert shown.stdout.endswith("Everything is there that a run needs.\n")
+    assert SECRET not in shown.stdout
+
+
+def test_no_cli(environ: Environ, tmp_path: Path) -> None:
+    environ["PATH"] = str(tmp_path)
+    found = problems(environ)
+    assert list(found) == ["CLI"]
+    assert "install-cli" in found["CLI"]["fix"]
+    assert doctor(environ).stdout.count(str(tmp_path / ".local/bin/claude")) == 1  # each place once
+
+
+def test_an_old_cli(environ: Environ, tmp_path: Path) -> None:
+    FakeCLI(version="2.0.0").install(tmp_path / "old")
+    found = problems(environ | {"PATH": str(tmp_path / "old")})
+    assert list(found) == ["version"]
+    assert "2.0.0" in found["version"]["found"]
+
+
+def test_a_cli_that_does_not_start(environ: Environ, tmp_path: Path) -> None:
+    FakeCLI(steps.stderr("no such module\n"), steps.exit(3)).install(tmp_path / "broken")
+    found = problems(environ | {"PATH": str(tmp_path / "broken")})
+    assert list(found) == ["start"]
+    assert "no such module" in found["start"]["found"]
+
+
+@pytest.mark.real_cli
+def test_neither_key_nor_login(real: Environ) -> None:
+    del real["ANTHROPIC_API_KEY"]
+    found = problems(real)
+    assert list(found) == ["login"]
+    assert "ANTHROPIC_API_KEY" in found["login"]["fix"]
+    assert "/login" in found["login"]["fix"]
+
+
+@pytest.mark.real_cli
+def test_a_login_is_enough_and_is_not_shown(real: Environ, tmp_path: Path) -> None:
+    del real["ANTHROPIC_API_KEY"]
+    login = tmp_path / ".claude" / ".credentials.json"
+    login.parent.mkdir()
+    oauth = {"accessToken": SECRET, "refreshToken": SECRET, "expiresAt": 9999999999999, "scopes": ["user:inference"]}
+    login.write_text(json.dumps({"claudeAiOauth": oauth | {"subscriptionType": "max"}}))
+    login.chmod(0o644)
+    assert list(problems(real)) == ["folder"]  # others can read it
+    login.chmod(0o600)
+    assert problems(real) == {}
+
+
+@pytest.mark.real_cli
+def test_the_trial_start_runs_no_hooks_and_asks_nobody(real: Environ, tmp_path: Path) -> None:
+    hook = {"hooks": [{"type": "command", "command": f"touch {tmp_path}/hooked"}]}
+    (tmp_path / ".claude").mkdir()
+    (tmp_path / ".claude/settings.json").write_text(json.dumps({"hooks": {"SessionStart": [hook]}}))
+    with ScriptedModel() as model:
+        assert problems(real | {"ANTHROPIC_BASE_URL": model.url}) == {}
+        assert model.requests == []
+    assert not (tmp_path / "hooked").exists()
+
+
+@pytest.mark.skipif(os.name == "posix" and os.geteuid() == 0, reason="root may write everywhere")
+def test_folders_that_cannot_be_written_to(environ: Environ, tmp_path: Path) -> None:
+    (tmp_path / "shut").mkdir(mode=0o500)
+    found = problems(environ | {"CLAUDE_CONFIG_DIR": str(tmp_path / "shut" / "config")})
+    assert "shut" in found["folder"]["found"]
+
+
+def test_a_folder_that_is_none(environ: Environ, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    found = problems(environ | {"CLAUDE_AGENT_CACHE_DIR": str(tmp_path / "file" / "cache")})
+    assert "cannot be written to" in found["folder"]["found"]
+
+
+def test_an_empty_path(environ: Environ, tmp_path: Path) -> None:
+    assert "PATH" in problems(environ | {"PATH": "", CLI_VARIABLE: str(tmp_path / "bin/claude")})
+
+
+def test_proxies_and_certificates(environ: Environ) -> None:
+    good = {"HTTPS_PROXY": f"http://me:{SECRET}@proxy:3128"}
+    assert problems(environ | good) == {}
+    assert "http://proxy:3128" in doctor(environ | good).stdout
+    assert SECRET not in doctor(environ | good).stdout
+    assert "no URL" in problems(environ | {"HTTP_PROXY": f"proxy-{SECRET}"})["proxy"]["found"]
+    assert "/none.pem" in problems(environ | {"NODE_EXTRA_CA_CERTS": "/none.pem"})["proxy"]["found"]

@@ -1,0 +1,41 @@
+"""How the demo shows tasks."""
+
+import io
+import re
+
+import anyio
+import pytest
+
+from claude_agent_py import Client
+from claude_agent_py.cli import demo, live_tree
+from claude_agent_py.testing import FakeCLI, Gate, frames, steps
+
+pytestmark = pytest.mark.anyio
+
+
+def progress(tokens: int, tool: str) -> dict[str, object]:
+    usage = {"total_tokens": tokens, "tool_uses": 1, "duration_ms": 50}
+    return frames.task_progress("a1", usage=usage, last_tool_name=tool)
+
+
+async def test_a_count_of_tokens_never_falls() -> None:
+    shown = io.StringIO()
+    reports = {"Read": 5500, "Bash": 22, "Grep": 6000}
+    gates = {tool: Gate() for tool in reports}
+    script = [[steps.wait_gate(gates[tool]), progress(tokens, tool)] for tool, tokens in reports.items()]
+    fake = FakeCLI(steps.wait_for_prompt(), frames.task_started("a1", "Review"), script, frames.result("hi"))
+    async with Client(transport=fake.transport()) as client:
+        with live_tree.screen(shown) as view, anyio.fail_after(10):
+            async with client.query("hi") as run:
+                for tool, gate in gates.items():
+                    gate.open()
+                    while (task := client.tasks.get("a1")) is None or task.last_tool_name != tool:
+                        await anyio.sleep(0.01)
+                    view.finish(client.tasks)
+                await run
+    counts = [int(count) for count in re.findall(r"(\d+) tokens", shown.getvalue())]
+    assert counts == [5500, 5500, 6000]
+
+
+def test_the_prompt_is_one_paragraph() -> None:
+    assert "\n" not in demo.PROMPT

@@ -1,0 +1,74 @@
+"""`os.fork` in a program with an open session: the copy ends by itself and leaves the session to the original."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from claude_agent_py.testing import FakeCLI, steps
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+
+PROGRAM = """
+import gc, os, sys, time
+import anyio
+from claude_agent_py import Client, ClientOptions
+
+how, backend, cli = sys.argv[1:]
+
+
+async def wait_for(pid):
+    with anyio.fail_after(10):
+        while os.waitpid(pid, os.WNOHANG)[0] == 0:
+            await anyio.sleep(0.01)
+
+
+async def main():
+    options = ClientOptions(cli_path=cli, settings={"model": "sonnet"})
+    async with Client(options) as client:
+        assert (await client.query("hi")).text == "one"
+        [file] = client._session._launched.plan.files
+        child = os.fork()
+        if child == 0 and how == "exit":
+            sys.exit(0)
+        if child == 0 and how == "raise":
+            raise LookupError
+        if child == 0 and how == "return":
+            return
+        if child == 0 and how == "close":
+            await client.close()
+            os._exit(0)
+        if child == 0 and how == "drop":
+            del client
+            gc.collect()
+            os._exit(0)
+        try:
+            await wait_for(child)
+        except TimeoutError:
+            os.kill(child, 9)
+            raise
+        assert client.is_open
+        assert file.exists()
+        with anyio.fail_after(10):
+            assert (await client.query("again")).text == "two"
+        pid = client.pid
+    print("parent", client._session.connection.transport.exit_code)
+
+
+anyio.run(main, backend=backend)
+"""
+
+
+# A copy cannot leave `trio.run` in an orderly way: trio shares its own descriptors with the original.
+@pytest.mark.parametrize(
+    ("how", "backend"),
+    [(how, "asyncio") for how in ("exit", "raise", "return", "close", "drop")] + [("close", "trio"), ("drop", "trio")],
+)
+def test_a_forked_copy_leaves_the_session_alone(how: str, backend: str, tmp_path: Path) -> None:
+    cli = FakeCLI(steps.turn("one"), steps.turn("two")).install(tmp_path)
+    argv = [sys.executable, "-c", PROGRAM, how, backend, str(cli)]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=40, check=False)
+    assert done.stdout.splitlines()[-1:] == ["parent 0"], done.stderr
+    assert done.returncode == 0

@@ -1,0 +1,127 @@
+"""Runs that fail, against the real CLI: no login, failures as text ends, limits that say when they reset, retries."""
+
+import logging
+import time
+from typing import Any
+
+import anyio
+import pytest
+from peers import read_into
+
+from claude_agent_py import (
+    AuthenticationError,
+    Client,
+    MaxTurnsError,
+    OverloadedError,
+    RateLimitedError,
+    ResultMessage,
+    RetryPolicy,
+    RunFailed,
+    ServerError,
+    run,
+)
+from claude_agent_py.testing import Failure, RecordedRequest, Reply, ScriptedModel, text, tool_use
+
+pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
+
+ONCE = {"CLAUDE_CODE_MAX_RETRIES": "0"}
+
+
+async def test_without_a_login_a_run_ends_at_once_and_says_how_to_get_one(caplog: pytest.LogCaptureFixture) -> None:
+    with ScriptedModel(["never asked"]) as model, caplog.at_level(logging.WARNING, "claude_agent_py"):
+        async with Client(model.options(env={"ANTHROPIC_API_KEY": ""})) as client:
+            assert "neither an API key nor a login" in caplog.text  # before anything is asked
+            with anyio.fail_after(30), pytest.raises(AuthenticationError, match="ANTHROPIC_API_KEY") as caught:
+                await client.query("hi")
+            assert client.is_open
+    assert "claude auth login" in str(caught.value)
+    assert "claude-agent-py demo" in str(caught.value)
+    assert not [m for m in caught.value.result.messages if isinstance(m, ResultMessage)]  # which may take 10 s
+    assert not model.requests
+
+
+async def test_a_key_in_a_header_is_not_taken_for_a_missing_login(caplog: pytest.LogCaptureFixture) -> None:
+    env = {"ANTHROPIC_API_KEY": "", "ANTHROPIC_CUSTOM_HEADERS": "x-api-key: secret"}
+    with ScriptedModel(["hello"]) as model, caplog.at_level(logging.WARNING, "claude_agent_py"), anyio.fail_after(30):
+        assert (await run("hi", model.options(env=env))).text == "hello"
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("partial", [False, True])
+async def test_text_raises_what_awaiting_raises_and_gives_no_failure_as_an_answer(partial: bool) -> None:
+    pieces: list[str] = []
+    with ScriptedModel([], on_exhausted=Failure(529)) as model:
+        async with Client(model.options(env=ONCE, include_partial_messages=partial)) as client:
+            one = client.query("hi")
+            with anyio.fail_after(30):
+                with pytest.raises(OverloadedError) as caught:
+                    await read_into(pieces, one.text())
+                with pytest.raises(OverloadedError) as awaited:
+                    await one
+    assert pieces == []
+    assert str(caught.value) == str(awaited.value)
+
+
+async def test_text_gives_what_was_said_before_the_error() -> None:
+    pieces: list[str] = []
+    working = Reply([text("Working."), tool_use("Bash", {"command": "true"})])
+    with ScriptedModel([], on_exhausted=working) as model, anyio.fail_after(30):
+        async with Client(model.options(max_turns=1)) as client:
+            with pytest.raises(MaxTurnsError):
+                await read_into(pieces, client.query("hi").text())
+    assert pieces == ["Working."]
+
+
+async def test_a_usage_limit_says_when_it_resets() -> None:
+    resets_at = int(time.time()) + 3600
+    headers = {
+        "anthropic-ratelimit-unified-status": "rejected",
+        "anthropic-ratelimit-unified-reset": str(resets_at),
+        "anthropic-ratelimit-unified-representative-claim": "five_hour",
+        "retry-after": "3600",
+    }
+    env = {"ANTHROPIC_API_KEY": "", "CLAUDE_CODE_OAUTH_TOKEN": "sk-ant-oat01-scripted"}
+    with ScriptedModel([], on_exhausted=Failure(429, headers=headers)) as model, anyio.fail_after(30):
+        with pytest.raises(RateLimitedError) as caught:
+            await run("hi", model.options(env=env))
+    assert caught.value.resets_at == resets_at
+
+
+async def test_the_cli_keeps_retry_after_to_itself() -> None:
+    """With an API key no frame carries the header (2.1.328), so that nobody here knows when the limit resets."""
+    with ScriptedModel([], on_exhausted=Failure(429, retry_after=3600)) as model, anyio.fail_after(30):
+        with pytest.raises(RateLimitedError) as caught:
+            await run("hi", model.options())
+    assert caught.value.resets_at is None
+    assert caught.value.is_retryable
+
+
+@pytest.mark.parametrize("shared", [False, True], ids=["processes", "session"])
+async def test_a_policy_tries_a_run_again(shared: bool) -> None:
+    failures, waits = [Failure(529), Failure(500)], []
+
+    def answer(request: RecordedRequest) -> Any:
+        return failures.pop(0) if failures else "Here I am."
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+
+    policy = RetryPolicy(sleep=sleep, chance=lambda: 0.0)
+    with ScriptedModel(answer) as model, anyio.fail_after(60):
+        options = model.options(env=ONCE)
+        if shared:
+            async with Client(options) as client:
+                result = await policy.run(lambda: client.query("Are you there?"))
+        else:
+            result = await policy.run(lambda: run("Are you there?", options))
+    assert result.text == "Here I am."
+    assert waits == [1.0, 2.0]
+
+
+async def test_one_except_catches_whatever_ends_a_run() -> None:
+    with ScriptedModel([], on_exhausted=Failure(500)) as model, anyio.fail_after(30):
+        with pytest.raises(RunFailed) as caught:
+            await run("hi", model.options(env=ONCE))
+    assert isinstance(caught.value, ServerError)
+    assert caught.value.result is not None
+    assert caught.value.result.is_error

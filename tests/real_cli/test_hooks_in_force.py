@@ -1,0 +1,172 @@
+"""Hooks that the CLI would never call, on the real CLI: no session starts with them, whatever switched them off."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from claude_agent_py import Client, ClientOptions, HookContext, HookInput, HookMatcher, OptionsError, PreToolUseOutput
+from claude_agent_py.permissions import Deny, PermissionContext, PermissionRequest
+from claude_agent_py.testing import Reply, ScriptedModel, tool_use
+
+pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
+
+SWITCH = {"env": {"CLAUDE_CODE_SIMPLE": "1"}}
+
+
+class DenyAll:
+    """A guard that lets nothing through, and remembers what it saw."""
+
+    def __init__(self) -> None:
+        self.saw: list[str] = []
+
+    async def __call__(self, input: HookInput, context: HookContext) -> PreToolUseOutput:
+        self.saw.append(getattr(input, "tool_name", ""))
+        return PreToolUseOutput(permission_decision="deny")
+
+    @property
+    def hooks(self) -> Any:
+        return {"PreToolUse": [HookMatcher(None, self)]}
+
+
+def model() -> ScriptedModel:
+    call = tool_use("Bash", {"command": "touch ran", "description": "Run it"})
+    return ScriptedModel([Reply(call), "done", Reply(call), "done"])
+
+
+def guarded(model: ScriptedModel, guard: DenyAll, **options: Any) -> ClientOptions:
+    return model.options(hooks=guard.hooks, permission_mode="bypassPermissions", **options)
+
+
+def write_settings(folder: Path, settings: dict[str, Any]) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / "settings.json"
+    file.write_text(json.dumps(settings))
+    return file
+
+
+def ran(options: ClientOptions) -> bool:
+    return (Path(str(options.cwd)) / "ran").exists()
+
+
+async def test_an_inherited_switch_is_taken_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    guard = DenyAll()
+    async with model() as scripted:
+        options = guarded(scripted, guard, inherit_env=True)
+        monkeypatch.setenv("CLAUDE_CODE_SIMPLE", "1")
+        async with Client(options) as client:
+            await client.query("go")
+        assert guard.saw == ["Bash"]
+        assert not ran(options)
+
+
+@pytest.mark.parametrize(
+    ("option", "given"),
+    [
+        ("env", {"CLAUDE_CODE_SIMPLE": "yes"}),
+        ("settings", SWITCH),
+        ("settings", json.dumps(SWITCH)),
+        ("extra_args", {"bare": None}),
+    ],
+)
+async def test_an_option_that_is_a_switch_is_refused(option: str, given: Any) -> None:
+    with pytest.raises(OptionsError, match="switches every hook off") as caught:
+        ClientOptions(hooks=DenyAll().hooks, **{option: given})
+    assert caught.value.option == option
+    ClientOptions(**{option: given})
+
+
+@pytest.mark.parametrize("where", ["a file of settings", "a flag for settings", "the user's settings"])
+async def test_no_session_starts_where_the_cli_calls_no_hook(where: str, tmp_path: Path) -> None:
+    async with model() as scripted:
+        options = guarded(scripted, DenyAll(), setting_sources=["user"])
+        file = write_settings(tmp_path, SWITCH)
+        if where == "a file of settings":
+            options = options.replace(settings=file)
+        elif where == "a flag for settings":
+            options = options.replace(extra_args={"settings": str(file)})
+        else:
+            write_settings(Path(str(options.env["CLAUDE_CONFIG_DIR"])), SWITCH)
+        with pytest.raises(OptionsError, match="bare mode") as caught:
+            await Client(options).connect()
+        assert caught.value.option == "hooks"
+        async with Client(options.replace(hooks=None)) as client:
+            with pytest.raises(OptionsError, match="bare mode"):
+                await client.hooks.add("PreToolUse", HookMatcher(None, DenyAll()))
+
+
+async def test_a_running_session_takes_no_setting_that_is_a_switch() -> None:
+    guard = DenyAll()
+    async with model() as scripted:
+        options = guarded(scripted, guard)
+        async with Client(options) as client:
+            with pytest.raises(OptionsError, match="switches every hook off"):
+                await client.apply_flag_settings(SWITCH)
+            with pytest.raises(OptionsError, match="switches every hook off"):
+                await client.control("apply_flag_settings", settings=SWITCH)
+            await client.query("go")
+        assert guard.saw == ["Bash"]
+        assert not ran(options)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"settings": {"disableAllHooks": True}},
+        {"managed_settings": {"disableAllHooks": True}},
+        {"managed_settings": {"allowManagedHooksOnly": True}},
+        {"managed_settings": {"strictPluginOnlyCustomization": True}},
+        {"managed_settings": SWITCH},
+        {"extra_args": {"safe-mode": None}},
+        {"settings": {"env": {"CLAUDE_CODE_SAFE_MODE": "1"}}},
+        {"env": {"CLAUDE_CODE_SIMPLE": "0"}},
+    ],
+    ids=str,
+)
+async def test_other_switches_leave_hooks_of_the_options_alone(options: dict[str, Any]) -> None:
+    guard = DenyAll()
+    async with model() as scripted:
+        made = guarded(scripted, guard)
+        made = made.replace(**{**options, "env": {**made.env, **options.get("env", {})}})
+        async with Client(made) as client:
+            await client.query("go")
+        assert guard.saw == ["Bash"]
+        assert not ran(made)
+
+
+async def test_the_user_cannot_switch_hooks_off_where_their_settings_are_not_read() -> None:
+    guard = DenyAll()
+    async with model() as scripted:
+        options = guarded(scripted, guard, setting_sources=["project"])
+        write_settings(Path(str(options.env["CLAUDE_CONFIG_DIR"])), SWITCH)
+        async with Client(options) as client:
+            await client.query("go")
+        assert guard.saw == ["Bash"]
+        assert not ran(options)
+
+
+async def test_the_project_cannot_switch_hooks_off() -> None:
+    guard = DenyAll()
+    async with model() as scripted:
+        options = guarded(scripted, guard, setting_sources=["project", "local"])
+        write_settings(Path(str(options.cwd)) / ".claude", {**SWITCH, "disableAllHooks": True})
+        async with Client(options) as client:
+            await client.query("go")
+        assert guard.saw == ["Bash"]
+        assert not ran(options)
+
+
+async def test_permissions_are_asked_without_hooks() -> None:
+    asked: list[str] = []
+
+    async def deny(request: PermissionRequest, context: PermissionContext) -> Deny:
+        asked.append(request.tool_name)
+        return Deny("no")
+
+    async with model() as scripted:
+        options = scripted.options(can_use_tool=deny, permission_mode="default", extra_args={"bare": None})
+        async with Client(options) as client:
+            await client.query("go")
+        assert asked == ["Bash"]
+        assert not ran(options)

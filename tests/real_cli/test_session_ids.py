@@ -1,0 +1,48 @@
+"""Which session it is, on the real CLI: known from the start, and an error of its own where it cannot be had."""
+
+import uuid
+
+import pytest
+
+from claude_agent_py import Client, CLIStartError, SessionError, SessionInUseError, SessionNotFoundError
+from claude_agent_py.testing import ScriptedModel
+
+pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
+
+
+async def test_a_session_that_is_not_there_cannot_be_resumed() -> None:
+    async with ScriptedModel([]) as model:
+        for unknown in (str(uuid.uuid4()), "no such title"):
+            with pytest.raises(SessionNotFoundError, match=unknown) as caught:
+                await Client(model.options(resume=unknown)).connect()
+            assert caught.value.session_id == unknown
+            assert isinstance(caught.value, SessionError)
+            assert isinstance(caught.value.__cause__, CLIStartError)
+            assert unknown in caught.value.__cause__.stderr_tail
+
+
+async def test_an_id_that_is_in_use_makes_no_new_session() -> None:
+    chosen = str(uuid.uuid4())
+    async with ScriptedModel(["one"]) as model:
+        async with Client(model.options(session_id=chosen)) as client:
+            await client.query("hi")
+            with pytest.raises(SessionInUseError, match=chosen) as caught:
+                await Client(model.options(session_id=chosen)).connect()
+        assert caught.value.session_id == chosen
+        assert isinstance(caught.value.__cause__, CLIStartError)
+
+
+async def test_the_id_is_known_before_the_first_turn_where_it_was_given() -> None:
+    chosen, copied = str(uuid.uuid4()), str(uuid.uuid4())
+    async with ScriptedModel(["one", "two", "three", "four"]) as model:
+        for given, known in [
+            ({"session_id": chosen}, chosen),
+            ({"resume": chosen}, chosen),
+            ({"resume": chosen, "fork_session": True, "session_id": copied}, copied),
+            ({"resume": chosen, "fork_session": True}, None),
+        ]:
+            async with Client(model.options(**given)) as client:
+                assert client.session_id == known
+                result = await client.query("hi")
+                assert result.session_id == client.session_id
+                assert known in (None, client.session_id)

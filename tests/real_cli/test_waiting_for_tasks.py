@@ -1,0 +1,93 @@
+"""A background shell that never ends, against the real CLI: what waits for it, for how long, and what becomes of it."""
+
+import logging
+
+import anyio
+import pytest
+
+from claude_agent_py import Client, ResultMessage, Task, Timeouts, query, run, run_sync
+from claude_agent_py.testing import Reply, ScriptedModel, text, tool_use
+from claude_agent_py.testing.script import LooseAnswer
+
+pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
+
+SCRIPT: list[LooseAnswer] = [
+    Reply(tool_use("Bash", {"command": "sleep 1000", "description": "A server", "run_in_background": True})),
+    text("It is up."),
+]
+BRIEF = Timeouts(idle=0.3)
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+
+
+def only(tasks: object) -> Task:
+    assert isinstance(tasks, list | tuple)
+    (task,) = tasks
+    assert isinstance(task, Task)
+    return task
+
+
+async def test_a_run_waits_so_long_for_tasks_and_names_those_that_it_stops(caplog: pytest.LogCaptureFixture) -> None:
+    with ScriptedModel(SCRIPT) as model, anyio.fail_after(30):
+        result = await run("go", model.options(timeouts=BRIEF))
+    assert result.text == "It is up."
+    assert not result.is_error
+    task = only(result.unfinished_tasks)
+    assert (task.description, task.status) == ("A server", "stopped")
+    (warning,) = warnings(caplog)  # and none that advises to wait
+    assert "0.3 s" in warning
+    assert "'A server'" in warning
+    assert "stopped" in warning
+
+
+def test_run_sync_has_the_limit_too() -> None:
+    with ScriptedModel(SCRIPT) as model:
+        result = run_sync("go", model.options(timeouts=BRIEF))
+    assert only(result.unfinished_tasks).status == "stopped"
+
+
+async def test_in_a_session_only_the_tasks_are_stopped() -> None:
+    with ScriptedModel(SCRIPT) as model, anyio.fail_after(30):
+        async with Client(model.options(timeouts=BRIEF)) as client:
+            result = await client.query("go", until="idle")
+            task = only(result.unfinished_tasks)
+            assert (await task.wait(timeout=20)).status == "stopped"
+            assert result.unfinished_tasks == [task]
+            assert (await client.query("and now?")).text
+
+
+async def test_tasks_may_be_left_alone(caplog: pytest.LogCaptureFixture) -> None:
+    with ScriptedModel(SCRIPT) as model, anyio.fail_after(30):
+        async with Client(model.options(timeouts=BRIEF, late_tasks="leave")) as client:
+            result = await client.query("go", until="idle")
+            assert not only(result.unfinished_tasks).done
+            assert (await client.query("and now?")).text
+            assert client.tasks.running == list(result.unfinished_tasks)
+    assert "go on" in warnings(caplog)[0]
+
+
+async def test_a_run_leaves_its_process_to_tasks_that_are_left_alone() -> None:
+    script: list[LooseAnswer] = [
+        Reply(tool_use("Bash", {"command": "sleep 2; echo done", "description": "Slow", "run_in_background": True})),
+        text("It is under way."),
+    ]
+    with ScriptedModel(script) as model, anyio.fail_after(30):
+        result = await run("go", model.options(timeouts=BRIEF, late_tasks="leave"))
+        outcome = await only(result.unfinished_tasks).wait(timeout=20)
+    assert outcome.status == "completed"
+
+
+@pytest.mark.parametrize(("until", "advice"), [("result", 'run until="idle"'), ("idle", "the run ended before they")])
+async def test_the_warning_at_the_end_advises_nothing_that_was_done(
+    until: str, advice: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with ScriptedModel(SCRIPT) as model, anyio.fail_after(30):
+        async with query("go", model.options(), until="idle" if until == "idle" else "result") as one:
+            async for message in one:
+                if isinstance(message, ResultMessage):
+                    break
+    (warning,) = warnings(caplog)
+    assert advice in warning
+    assert ("until=" in warning) is (until == "result")

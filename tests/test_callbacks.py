@@ -1,0 +1,253 @@
+"""Calling user functions: an answer in time or a failure, threads of their own, and what passes."""
+
+import threading
+import time
+from typing import Any
+
+import anyio
+import pytest
+
+from claude_agent_py import callbacks
+from claude_agent_py.callbacks import Callback
+from claude_agent_py.errors import HandlerError
+from claude_agent_py.event_loop import run_file_work
+from claude_agent_py.protocol.handlers import Cancellation
+
+pytestmark = pytest.mark.anyio
+
+
+def same(value: Any) -> Any:
+    return value
+
+
+async def test_the_answer_is_what_the_reader_makes_of_the_value() -> None:
+    async def handler(a: int, b: int) -> int:
+        return a + b
+
+    assert await Callback(handler).answer(1, 2, read=str) == "3"
+
+
+async def test_a_plain_function_runs_in_another_thread() -> None:
+    assert await Callback(threading.get_ident).answer(read=same) != threading.get_ident()
+
+
+async def test_an_exception_is_a_failure_with_its_cause_and_without_its_text() -> None:
+    def handler() -> None:
+        raise RuntimeError("sk-secret")
+
+    with pytest.raises(HandlerError, match="raised RuntimeError") as caught:
+        await Callback(handler).answer(read=same)
+    assert isinstance(caught.value.__cause__, RuntimeError)
+    assert "sk-secret" not in str(caught.value)
+    assert "handler" in caught.value.handler
+
+
+async def test_rubbish_is_a_failure_that_says_why() -> None:
+    with pytest.raises(HandlerError, match="no answer: invalid literal"):
+        await Callback(lambda: "x").answer(read=int)
+
+
+async def test_a_slow_async_handler_is_cancelled() -> None:
+    cancelled = anyio.Event()
+
+    async def handler() -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            cancelled.set()
+
+    with anyio.fail_after(5), pytest.raises(HandlerError, match=r"within 0\.01 s"):
+        await Callback(handler).answer(read=same, timeout=0.01)
+    assert cancelled.is_set()
+
+
+async def test_a_slow_plain_handler_is_abandoned_and_can_notice() -> None:
+    cancellation, noticed = Cancellation(), threading.Event()
+
+    def handler() -> str:
+        if cancellation.wait(5):
+            noticed.set()
+        return "too late"
+
+    with anyio.fail_after(5), pytest.raises(HandlerError, match="did not answer"):
+        await Callback(handler).answer(read=same, timeout=0.01, cancellation=cancellation)
+    assert noticed.wait(5)
+
+
+async def test_a_cancellation_of_the_caller_is_no_failure() -> None:
+    started, failures = anyio.Event(), []
+
+    async def handler() -> None:
+        started.set()
+        await anyio.sleep_forever()
+
+    async def ask() -> None:
+        try:
+            await Callback(handler).answer(read=same, timeout=5)
+        except HandlerError as error:
+            failures.append(error)
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as group:
+            group.start_soon(ask)
+            await started.wait()
+            group.cancel_scope.cancel()
+    assert failures == []
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_cancellation_that_the_handler_met_elsewhere_is_a_failure() -> None:
+    import asyncio
+
+    async def handler() -> None:
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        future.cancel()
+        await future
+
+    with pytest.raises(HandlerError, match="raised CancelledError"):
+        await Callback(handler).answer(read=same)
+
+
+async def test_a_timeout_error_of_the_handler_is_not_taken_for_the_time_limit() -> None:
+    async def handler() -> None:
+        raise TimeoutError
+
+    with pytest.raises(HandlerError, match="raised TimeoutError"):
+        await Callback(handler).answer(read=same, timeout=5)
+
+
+# Deadlines
+
+
+async def swallows(answer: Any = None) -> Any:
+    try:
+        await anyio.sleep_forever()
+    except anyio.get_cancelled_exc_class():
+        return answer
+
+
+async def swallows_and_raises() -> Any:
+    try:
+        await anyio.sleep_forever()
+    except anyio.get_cancelled_exc_class():
+        raise LookupError("late") from None
+
+
+async def blocks_the_loop() -> None:
+    time.sleep(0.05)
+
+
+@pytest.mark.parametrize("handler", [swallows, swallows_and_raises, blocks_the_loop])
+async def test_an_expired_deadline_is_a_failure_whatever_comes_back(handler: Any) -> None:
+    cancellation = Cancellation()
+    with anyio.fail_after(5), pytest.raises(HandlerError, match=r"within 0\.01 s") as caught:
+        await Callback(handler).answer(read=same, timeout=0.01, cancellation=cancellation)
+    assert cancellation
+    assert isinstance(caught.value.__cause__, LookupError) is (handler is swallows_and_raises)
+
+
+async def test_an_answer_in_time_stands() -> None:
+    async def handler() -> str:
+        return "yes"
+
+    assert await Callback(handler).answer(read=same, timeout=5) == "yes"
+
+
+# What passes
+
+
+class TheEnd(BaseException):
+    """Not an Exception, and nothing that a program ends by."""
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), GeneratorExit(), TheEnd(), BaseExceptionGroup("", [SystemExit(1)])])
+@pytest.mark.parametrize("timeout", [None, 5])
+async def test_what_user_code_raises_stays_with_it(error: BaseException, timeout: float | None) -> None:
+    async def handler() -> None:
+        raise error
+
+    with pytest.raises(HandlerError) as caught:
+        await Callback(handler).answer(read=same, timeout=timeout)
+    assert caught.value.__cause__ is error
+    with pytest.raises(HandlerError):
+        await Callback(lambda: handler()).answer(read=same, timeout=timeout)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), BaseExceptionGroup("", [ValueError(), KeyboardInterrupt()])])
+async def test_an_interrupt_of_the_program_passes(error: BaseException) -> None:
+    async def handler() -> None:
+        raise error
+
+    with pytest.raises(type(error)) as caught:
+        await Callback(handler).answer(read=same, timeout=5)
+    assert caught.value is error
+
+
+async def test_a_cancellation_that_is_kept_and_raised_later_is_a_failure() -> None:
+    kept: list[BaseException] = []
+
+    async def handler() -> None:
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            try:
+                await anyio.sleep_forever()
+            except anyio.get_cancelled_exc_class() as error:
+                kept.append(error)
+        raise kept[0]
+
+    with pytest.raises(HandlerError):
+        await Callback(handler).answer(read=same)
+
+
+# Threads
+
+
+def never(error: HandlerError) -> None:
+    raise AssertionError(error)
+
+
+async def test_a_function_that_blocks_holds_up_no_other_and_is_named(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(callbacks, "PATIENCE", 0.05)
+    release, begun = threading.Event(), threading.Semaphore(0)
+
+    def blocks() -> None:
+        begun.release()
+        release.wait(10)
+
+    blocking = Callback(blocks)
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as group:
+            for _ in range(callbacks.THREADS + 1):
+                group.start_soon(blocking.tell, never)
+            try:
+                for _ in range(callbacks.THREADS):
+                    while not begun.acquire(blocking=False):
+                        await anyio.sleep(0.002)
+                assert await Callback(lambda: "a guard").answer(read=same) == "a guard"
+                assert await run_file_work(lambda: "a file") == "a file"
+                assert await anyio.to_thread.run_sync(lambda: "the program's own") == "the program's own"
+                while not caplog.records:
+                    await anyio.sleep(0.002)
+                assert not begun.acquire(blocking=False)
+            finally:
+                release.set()
+    [record] = caplog.records
+    assert "blocks blocks: 40 calls of it are running, the longest for 0." in record.getMessage()
+    assert begun.acquire(blocking=False)  # the one that waited
+
+
+async def test_files_are_read_when_the_program_holds_all_of_its_threads() -> None:
+    release = threading.Event()
+    limiter = anyio.to_thread.current_default_thread_limiter()
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as group:
+            for _ in range(int(limiter.total_tokens)):
+                group.start_soon(anyio.to_thread.run_sync, release.wait, 8)
+            while limiter.available_tokens:
+                await anyio.sleep(0.002)
+            try:
+                assert await run_file_work(lambda: "a file") == "a file"
+            finally:
+                release.set()

@@ -1,0 +1,71 @@
+"""A fake answers `initialize` as the real CLI does, whatever the options are."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from claude_agent_py import AgentDefinition, Client, ClientOptions, HookMatcher, tool
+from claude_agent_py.testing import FakeCLI, ScriptedModel, steps
+from claude_agent_py.tools import ToolServer
+
+pytestmark = pytest.mark.anyio
+
+
+@tool
+def look(where: str) -> str:
+    """Look around."""
+    return where
+
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "nothing": {},
+    "agents": {
+        "agents": {
+            "zebra": AgentDefinition(description="Runs", prompt="p", model="haiku"),
+            "Ant": AgentDefinition(description="Works", prompt="p"),
+            "general-purpose": AgentDefinition(description="Replaces one", prompt="p", model="inherit"),
+        }
+    },
+    "hooks": {"hooks": {"PreToolUse": [HookMatcher("Bash", lambda call, context: None)]}},
+    "servers": {"custom_tools": [look], "mcp_servers": {"more": ToolServer("more", [look])}},
+}
+
+
+async def greeting(options: ClientOptions, transport: Any = None) -> dict[str, Any]:
+    async with Client(options, transport=transport) as client:
+        return client.info.model_dump(mode="json", by_alias=True, exclude_unset=True)
+
+
+def own_agents(said: dict[str, Any]) -> list[dict[str, Any]]:
+    """Leave out the built-in agents, of which the fake has one."""
+    agents = ({key: value for key, value in agent.items() if value is not None} for agent in said["agents"])
+    return [agent for agent in agents if agent["description"] in {"Runs", "Works", "Replaces one"}]
+
+
+@pytest.mark.real_cli
+@pytest.mark.parametrize("given", OPTIONS.values(), ids=OPTIONS)
+async def test_the_greeting_is_that_of_the_real_cli(given: dict[str, Any]) -> None:
+    async with ScriptedModel() as model:
+        real = await greeting(model.options(**given))
+    said = await greeting(ClientOptions(**given), FakeCLI().transport())
+    assert own_agents(said) == own_agents(real)
+    for key in ("hooks_applied", "sdk_mcp_manifests_parked"):
+        assert said.get(key) == real.get(key), key
+    assert said.keys() <= real.keys()
+    assert {key: type(value) for key, value in said.items()} == {key: type(real[key]) for key in said}
+    assert set(said["capabilities"]) <= set(real["capabilities"])
+
+
+async def test_a_program_answers_like_the_transport(tmp_path: Path) -> None:
+    given = OPTIONS["agents"] | OPTIONS["hooks"] | OPTIONS["servers"]
+    fake = FakeCLI(steps.turn("hello"))
+    in_memory = await greeting(ClientOptions(**given), fake.transport())
+    assert await greeting(ClientOptions(**given, cli_path=fake.install(tmp_path)), None) == in_memory
+    assert {agent["name"] for agent in in_memory["agents"]} == {"Ant", "general-purpose", "zebra"}
+
+
+async def test_the_fake_says_exactly_what_it_is_told_to() -> None:
+    fake = FakeCLI(initialize={"hooks_applied": False, "pid": 7})
+    said = await greeting(ClientOptions(**OPTIONS["hooks"]), fake.transport())
+    assert said == {"hooks_applied": False, "pid": 7}
