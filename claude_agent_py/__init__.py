@@ -534,7 +534,8 @@ _NAMES = {
         MaxOutputTokensError MaxTurnsError ModelNotFoundError OptionsError OverloadedError
         PromptCancelledError PromptTooLongError ProtocolError RateLimitedError RefusalError
         RemoteProtocolError RunError RunTimeoutError ServerError SessionError SessionInUseError
-        SessionNotFoundError StructuredOutputError TaskError TaskNotFoundError TaskOutputError TaskTimeoutError ToolError ToolInputError
+        SessionNotFoundError StructuredOutputError
+        TaskError TaskNotFoundError TaskOutputError TaskTimeoutError ToolError ToolInputError
         ToolTimeoutError
     """,
     # Transports

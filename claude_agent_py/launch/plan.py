@@ -27,7 +27,6 @@ from claude_agent_py.launch.environment import environment
 from claude_agent_py.launch.settings import joined_settings
 from claude_agent_py.launch.table import ALWAYS_FLAGS, AWAITED, TABLE, Field, Flag
 from claude_agent_py.options import ClientOptions, PluginConfig, SystemPromptFile
-from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.rule_lists import split_rules
 
 LONG_LIST_CHARS: Final = 8 * 1024
