@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import warnings
 import weakref
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Sequence
 from functools import cached_property
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 import anyio
 
 from claude_agent_py.errors import ConnectionClosedError, HandlerError, LocalProtocolError, OptionsError
 from claude_agent_py.options import ClientOptions, options_or_defaults
+from claude_agent_py.protocol.state import State
 from claude_agent_py.runtime.controls import SessionControls
 from claude_agent_py.runtime.current import current, running_client
 from claude_agent_py.runtime.launching import launch
@@ -35,6 +36,11 @@ if TYPE_CHECKING:
     from claude_agent_py.tools.host import MCPHost
     from claude_agent_py.transport import Transport
     from claude_agent_py.wire.initialize import InitializeReply
+
+
+NOT_CONNECTED: Final = "the client is not connected; use `async with`, or call connect() first"
+ADVICE: Final = 'await them before (client.tasks.wait_all()), or close(tasks="wait")'
+"""How background tasks that a close ends could have been waited for."""
 
 
 class Spawnable(Protocol):
@@ -68,7 +74,7 @@ class Client(SessionControls):
         OptionsError: `options` or `transport` is something else.
     """
 
-    _is_unclosed = False
+    _warns = False
     """Whether there is a session that nobody has closed. An attribute of the class, because `__init__` may fail."""
 
     def __init__(self, options: ClientOptions | None = None, *, transport: Transport | None = None) -> None:
@@ -79,19 +85,23 @@ class Client(SessionControls):
         self._above: Above | None = None
         self._connected: anyio.Event | None = None
         """Set once `connect` is over, well or not."""
-        self._is_closed = False
+        self._advice = ADVICE
 
     @cached_property
-    def _session(self) -> Session:
-        """The session; its parts are loaded now and not with this module, whose import is to be quick."""
+    def session(self) -> Session:
+        """What is below: for this package alone, and not bound by semantic versioning.
+
+        Loaded when it is first needed and not with this module, whose import is to be quick.
+        """
         from claude_agent_py.runtime.session import Session
 
         return Session(self._options, above=self._above)
 
     def __repr__(self) -> str:
-        connection = self._session._connection
-        state = "not connected" if connection is None else "open" if connection.is_open else "closed"
-        return f"<Client {state}, {len(self.tasks)} tasks>"
+        session: Session | None = vars(self).get("session")
+        if session is None:
+            return "<Client new>"
+        return f"<Client {session.state.value}, {len(session.tasks)} tasks>"
 
     if not TYPE_CHECKING:  # type checkers would take every name for one that exists
 
@@ -120,26 +130,30 @@ class Client(SessionControls):
         """
         if self._connected is not None:
             raise LocalProtocolError("connect() was called already; a client is used once, make a new one")
-        if self._is_closed:
-            raise ConnectionClosedError("the client is closed; open a new one")
+        self._check_not_closed()
         self._connected = anyio.Event()
         try:
-            await self._connect()
-            self._is_unclosed = not self._is_closed
+            with running_client(self):
+                await self._connect()
+            self._warns = self.is_open
         finally:
             self._connected.set()
 
     async def _connect(self) -> None:
-        with running_client(self):
-            launched = await launch(self._options, self._transport, on_stderr=self._on_stderr_line)
-            try:
-                session = self._session  # the rest is loaded while the CLI starts
-                if self._is_closed:
-                    raise ConnectionClosedError("the client was closed while it connected; open a new one")
-            except BaseException:
-                await launched.discard()
-                raise
-            await session.open(launched)
+        launched = await launch(self._options, self._transport, on_stderr=self._on_stderr_line)
+        try:
+            from claude_agent_py.runtime.startup import open_session  # loaded while the CLI starts
+
+            self._check_not_closed()
+        except BaseException:
+            await launched.discard()
+            raise
+        await open_session(self.session, launched)
+
+    def _check_not_closed(self) -> None:
+        session: Session | None = vars(self).get("session")
+        if session is not None and session.state is not State.NEW:
+            raise ConnectionClosedError("the client is closed; open a new one")
 
     @property
     def _on_stderr_line(self) -> Callable[[str], None]:
@@ -149,7 +163,7 @@ class Client(SessionControls):
         def take(line: str) -> None:
             client = reference()
             if client is not None:
-                client._session.features.on_stderr_line(line)
+                client.session.answers.on_stderr_line(line)
 
         return take
 
@@ -169,24 +183,28 @@ class Client(SessionControls):
         """
         if tasks not in ("stop", "wait", "leave"):
             raise OptionsError(f"must be 'stop', 'wait' or 'leave', not {tasks!r}", option="tasks")
-        self._is_closed = True
-        self._is_unclosed = False
-        if tasks == "leave":
-            self._session.keeps = self  # whoever answers for it until then may ask for the client
+        self._warns = False
         from_within = current() is self
-        await self._session.close(tasks=tasks, wait=not from_within)
+        await self.session.close(tasks=tasks, wait=not from_within, advice=self._advice, client=self)
         if self._connected is not None and not from_within:
             await self._connected.wait()  # it gives up when it sees that the client is closed
 
-    def _abandon(self) -> None:
-        """End the session soon, by force: nobody can use it any more. For finalizers: from any thread, at any time."""
-        self._is_unclosed = False
-        self._session.request_close()
+    def abort(self) -> None:
+        """End the session soon, by force; returns at once. May be called from any thread.
+
+        Its child agents are cancelled. To wait for the end, `await close()`.
+        """
+        self._warns = False
+        session: Session | None = vars(self).get("session")
+        if session is not None:
+            session.cancel_children()
+            session.abort()
 
     def __del__(self) -> None:
-        if self._is_unclosed and not self._session.connection.is_forked:
-            what = repr(self._session.connection.transport)
-            self._abandon()
+        if self._warns and not self.session.is_forked:
+            what = repr(self.session.transport)
+            self._warns = False
+            self.session.abort("its client was dropped without being closed, and the session ended with it")
             warnings.warn(
                 f"unclosed Client over {what}: use `async with Client(...)`, or `await client.close()`",
                 ResourceWarning,
@@ -225,9 +243,20 @@ class Client(SessionControls):
             ConnectionClosedError: The client is not connected.
             CLIExitError: The CLI has ended.
         """
-        run = self._session.prompting.query(prompt, until=until, timeout=timeout)
-        run._keeps = self
-        return run
+        from claude_agent_py.runtime.prompts import check_run_arguments, prompt_message, send_each
+        from claude_agent_py.runtime.run import Run
+
+        check_run_arguments(until, timeout)
+        session = self.session
+        if isinstance(prompt, AsyncIterable):
+            mailbox = session.open_run(until, timeout)
+            session.start_soon(send_each, session, mailbox, prompt)
+        else:
+            message = session.check_prompt(prompt_message(prompt, verbatim=self._options.verbatim_prompts))
+            mailbox = session.open_run(until, timeout)
+            session.send_prompt(mailbox, message)
+            session.seal_run(mailbox)
+        return Run(self, session, mailbox)
 
     async def spawn(self, agent: Spawnable, prompt: str) -> Task:
         """Start a child agent, a CLI process of its own, and give its task. Returns once the task is there.
@@ -258,9 +287,9 @@ class Client(SessionControls):
             CLIExitError: While iterating, after all that came: the CLI ended, and nobody had asked for it.
             LocalProtocolError: While iterating: another worker is at it; give each an iterator of its own.
         """
-        messages = self._session.messages()
-        messages.keeps = self
-        return messages
+        from claude_agent_py.runtime.readers import SessionMessages
+
+        return SessionMessages(self, self.session)
 
     def events(self) -> AsyncIterator[SessionEvent]:
         """Iterate all that happens in the session from now on, in order: what an interface has to show.
@@ -273,9 +302,9 @@ class Client(SessionControls):
         It ends, cancels and raises as `messages()` does, but after the events of the end: the tasks that failed with
         it, the questions that nobody will answer. After `close(tasks="leave")` it goes on until the tasks are over.
         """
-        events = self._session.messages(events=True)
-        events.keeps = self
-        return events
+        from claude_agent_py.runtime.readers import SessionMessages
+
+        return SessionMessages(self, self.session, events=True)
 
     # Looking -----------------------------------------------------------------------------------------------------
 
@@ -292,7 +321,7 @@ class Client(SessionControls):
             ControlTimeoutError: It did not answer in time.
             ConnectionClosedError: The client is not open, or closed before the reply.
         """
-        return await self._session.control(subtype, timeout=timeout, **fields)
+        return await self.session.control(subtype, timeout=timeout, **fields)
 
     @property
     def options(self) -> ClientOptions:
@@ -302,18 +331,18 @@ class Client(SessionControls):
     @property
     def tasks(self) -> TaskManager:
         """The background tasks of the session."""
-        return self._session.tasks
+        return self.session.tasks
 
     def agents(self) -> Sequence[Subagent]:
         """Give the subagents of the session so far, child agents included, each with its definition and its task."""
         from claude_agent_py.runtime.subagents import subagents_of
 
-        return subagents_of(self.tasks, self._session.agents)
+        return subagents_of(self.tasks, self.session.agents)
 
     @property
     def task_list(self) -> TaskList:
         """The CLI's to-do list, which is another thing than `tasks`. The option `task_list_tools` switches it on."""
-        return self._session.task_list
+        return self.session.task_list
 
     @property
     def session_id(self) -> str | None:
@@ -321,7 +350,7 @@ class Client(SessionControls):
 
         Known from the start where `session_id` or `resume` names it, else None before the first turn.
         """
-        return self._session.features.session_id
+        return self.session.answers.session_id
 
     @property
     def interactions(self) -> Inbox:
@@ -330,7 +359,7 @@ class Client(SessionControls):
         Raises:
             OptionsError: The option `interactions` was not given, so nothing ever waits.
         """
-        inbox = self._session.features.permissions.interactions
+        inbox = self.session.answers.permissions.interactions
         if inbox is None:
             raise OptionsError("give ClientOptions(interactions=True), or an inbox", option="interactions")
         return inbox
@@ -342,24 +371,26 @@ class Client(SessionControls):
         Raises:
             ConnectionClosedError: The client was not connected.
         """
-        return self._session.known_info
+        info = self.session.info
+        if info is None:
+            raise ConnectionClosedError(NOT_CONNECTED)
+        return info
 
     @property
     def is_open(self) -> bool:
         """Whether prompts and control requests can be sent."""
-        connection = self._session._connection
-        return connection is not None and connection.is_open
+        return self.session.is_open
 
     @property
     def handler_errors(self) -> Sequence[HandlerError]:
         """What went wrong in handlers and listeners so far, oldest first (the last 1000)."""
-        return list(self._session.failures.errors)
+        return list(self.session.failures.errors)
 
     @property
     def stderr_tail(self) -> str:
         """The last that the CLI wrote to stderr; empty before connect."""
-        connection = self._session._connection
-        return "" if connection is None else connection.transport.stderr_tail
+        transport = self.session.transport
+        return "" if transport is None else transport.stderr_tail
 
     @property
     def stderr_lines_dropped(self) -> int:
@@ -368,21 +399,21 @@ class Client(SessionControls):
         More than 64 MiB of them waited, or the session ended before it got through them. One warning says so when it
         has caught up, or the session has ended.
         """
-        return self._session.features.stderr_lines_dropped
+        return self.session.answers.stderr_lines_dropped
 
     @property
     def pid(self) -> int | None:
         """The process id of the CLI; None before connect, and where there is no process."""
-        connection = self._session._connection
-        return None if connection is None else connection.transport.pid
+        transport = self.session.transport
+        return None if transport is None else transport.pid
 
     @cached_property
     def hooks(self) -> LiveHooks:
         """The hooks of the session: `await client.hooks.add(event, handler)` and `remove` while it runs."""
         from claude_agent_py.hooks import LiveHooks
 
-        return LiveHooks(self._session.features.hooks, self._session)
+        return LiveHooks(self.session.answers.hooks, self.session)
 
     @property
     def _mcp_host(self) -> MCPHost:
-        return self._session.features.mcp
+        return self.session.answers.mcp

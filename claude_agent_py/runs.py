@@ -7,8 +7,8 @@ run is stands in `runtime/run.py`. Twin: `client.py`, for a session that lives o
 from __future__ import annotations
 
 import threading
-import weakref
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
@@ -22,10 +22,9 @@ from claude_agent_py.runtime.run import InterruptReceipt, Run
 
 if TYPE_CHECKING:
     from claude_agent_py.protocol.turns import Until
-    from claude_agent_py.runtime.feed import RunFeed
     from claude_agent_py.runtime.result import RunResult
-    from claude_agent_py.runtime.subagents import Subagent
-    from claude_agent_py.tasks import Task
+    from claude_agent_py.runtime.run_mailbox import RunMailbox
+    from claude_agent_py.runtime.session import Session
     from claude_agent_py.transport import Transport
 
 T = TypeVar("T")
@@ -60,10 +59,7 @@ def query(
     check_run_arguments(until, timeout)
     if not is_stream(prompt):
         check_prompt(prompt)  # a bad one is an error here and not later
-    source = _OneShot(options, prompt, until, timeout, transport)
-    run = Run(source)
-    weakref.finalize(run, source.drop)
-    return run
+    return _OneShot(options, prompt, until, timeout, transport)
 
 
 async def run(
@@ -82,12 +78,8 @@ async def run(
         RunError: The result is an error; it is attached.
         CLIError: The CLI could not be started, or ended under the run.
     """
-    one = query(prompt, options, until=until, timeout=timeout, transport=transport)
-    try:
+    async with query(prompt, options, until=until, timeout=timeout, transport=transport) as one:
         return await one
-    finally:
-        with anyio.CancelScope(shield=True):
-            await one._source.release()
 
 
 def run_sync(
@@ -129,80 +121,73 @@ def _outcome_of(function: Callable[[], Coroutine[Any, Any, T]]) -> Callable[[], 
     return lambda: value
 
 
-class _OneShot:
-    """A run with a client of its own, made when it is first needed."""
+class _OwnClient(Client):
+    """The client of one run."""
+
+    def __init__(self, options: ClientOptions, transport: Transport | None, advice: str) -> None:
+        super().__init__(options, transport=transport)
+        self._advice = advice
+
+
+class _OneShot(Run):
+    """A run with a client of its own, which starts with the first message or await and ends with the run."""
 
     def __init__(
         self, options: ClientOptions, prompt: Prompt, until: Until, timeout: float | None, transport: Transport | None
     ) -> None:
+        super().__init__(None, None, None)
         self._options = options
         self._prompt = prompt
         self._until: Until = until
         self._timeout = timeout
         self._transport = transport
-        self._client: Client | None = None
-        self._run: Run | None = None
-        self._failure: Exception | None = None
+        self._failed: Exception | None = None
         """Why the start failed: for whoever asks again."""
-        self._lock = anyio.Lock()
+        self._starting = anyio.Lock()
 
-    async def feed(self) -> RunFeed:
-        async with self._lock:
-            if self._failure is not None:
-                raise self._failure
-            if self._run is None:
+    async def _started(self) -> tuple[Session, RunMailbox]:
+        async with self._starting:
+            if self._failed is not None:
+                raise self._failed
+            if self._client is None:
                 try:
-                    self._run = await self._start()
+                    await self._start()
                 except Exception as error:
-                    self._failure = error
+                    self._failed = error
                     raise
                 except BaseException:
                     if self._transport is not None:
-                        self._failure = ConnectionClosedError("the start was cancelled, which used up the transport")
+                        self._failed = ConnectionClosedError("the start was cancelled, which used up the transport")
                     raise
-            return await self._run._started()
+        return await super()._started()
 
-    async def _start(self) -> Run:
+    async def _start(self) -> None:
         """Start the process and send the prompt. After an error or a cancellation nothing is left behind."""
-        client = Client(self._options, transport=self._transport)
+        idle = self._until == "idle"
+        advice = "the run ended before they did" if idle else 'to wait for them, run until="idle"'
+        client = _OwnClient(self._options, self._transport, advice)
         await client.connect()
         try:
-            run = client.query(self._prompt, until=self._until, timeout=self._timeout)
+            self._take(client.query(self._prompt, until=self._until, timeout=self._timeout))
         except BaseException:  # the CLI has ended already, say
             with anyio.CancelScope(shield=True):
                 await client.close()
             raise
-        idle = self._until == "idle"
-        client._session.advice = "the run ended before they did" if idle else 'to wait for them, run until="idle"'
-        self._client = client
-        return run
 
-    def result(self, feed: RunFeed) -> RunResult:
-        assert self._client is not None  # noqa: S101 - a feed came from it
-        return self._client._session.prompting.result_of(feed)
-
-    def tasks(self, feed: RunFeed) -> Sequence[Task]:
-        assert self._client is not None  # noqa: S101 - a feed came from it
-        return self._client._session.prompting.tasks_of(feed)
-
-    def agents(self, feed: RunFeed) -> Sequence[Subagent]:
-        assert self._client is not None  # noqa: S101 - a feed came from it
-        return self._client._session.prompting.agents_of(feed)
-
-    async def release(self) -> None:
+    async def _release(self) -> None:
         if self._client is not None:
-            feed = None if self._run is None else await self._run._started()
-            is_left = self._options.late_tasks == "leave" and feed is not None and bool(feed.late_tasks)
+            is_left = self._options.late_tasks == "leave" and self._mailbox is not None and self._mailbox.late_tasks
             await self._client.close(tasks="leave" if is_left else "stop")
 
-    async def interrupt(self, feed: RunFeed, *, cancel_queued: bool, stop_tasks: bool) -> InterruptReceipt:
-        assert self._client is not None  # noqa: S101 - a feed came from it
-        return await self._client._session.prompting.interrupt(feed, cancel_queued=cancel_queued, stop_tasks=stop_tasks)
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self._release()  # which ends its work, too
 
-    def drop(self) -> None:
-        """Nobody holds the run any more: end its process."""
-        if self._client is not None:
-            self._client._abandon()
+    def __del__(self) -> None:
+        client: Client | None = vars(self).get("_client")
+        if client is not None:
+            client.abort()
 
 
 __all__ = ["InterruptReceipt", "Run", "query", "run", "run_sync"]

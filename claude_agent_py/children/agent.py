@@ -135,7 +135,7 @@ class ChildAgent:
         Raises:
             OptionsError: They do not go together.
         """
-        features = client._session.features
+        features = client.session.answers
         return process_options(
             self.id,
             self.definition,

@@ -91,7 +91,7 @@ class Membership:
     def define(self, agent_id: str, definition: AgentDefinition) -> None:
         """Let this client and all above it know what an agent is."""
         for level in self.levels():
-            level.client._session.agents[agent_id] = definition
+            level.client.session.agents[agent_id] = definition
 
     # Tasks -------------------------------------------------------------------------------------------------------
 
@@ -107,11 +107,11 @@ class Membership:
 
     def tell(self, message: Any) -> None:
         """Let the client hear a message as if its CLI had sent it, also when that is gone."""
-        session = self.client._session
-        if session.features.has_ended:
-            session.features.track(message)
+        session = self.client.session
+        if session.answers.has_ended:
+            session.answers.track(message)
         else:
-            session.connection.inject(message)
+            session.inject(message)
 
     def writes_to(self, task_id: str, path: str) -> None:
         """Let this client and all above it know where a task writes to."""

@@ -18,7 +18,7 @@ from claude_agent_py.children.relay import Relay
 from claude_agent_py.client import Client
 from claude_agent_py.errors import ControlError, HandlerError, TaskError
 from claude_agent_py.launch.environment import config_directory, environment
-from claude_agent_py.runtime.answering import PermissionAnswers
+from claude_agent_py.runtime.answers import PermissionAnswers
 from claude_agent_py.tasks import Evidence, TaskEvent, TaskFinished, TaskRevised
 from claude_agent_py.tasks.places import project_slug
 from claude_agent_py.wire.messages import AssistantMessage, UserMessage
@@ -109,7 +109,7 @@ class Line:
 
     def note_failure(self, error: HandlerError) -> None:
         """Keep the failure of a handler where those of the parent's are kept."""
-        self._parent.client._session.failures.take(error)
+        self._parent.client.session.failures.take(error)
 
     def note_waiting(self, prompt_id: str, agent_id: str, waiting: bool) -> None:
         """Let all above know that an agent waits for a person, or no longer."""

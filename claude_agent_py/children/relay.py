@@ -9,7 +9,7 @@ from typing import Any
 from claude_agent_py.client import Client
 from claude_agent_py.permissions import PermissionContext
 from claude_agent_py.protocol.handlers import HandlerContext
-from claude_agent_py.runtime.answering import PermissionAnswers
+from claude_agent_py.runtime.answers import PermissionAnswers
 from claude_agent_py.runtime.current import running_client
 from claude_agent_py.wire.asks import CanUseToolRequest, ElicitationRequest, UserDialogRequest
 
@@ -45,7 +45,7 @@ class Relay:
 
     @property
     def _answers(self) -> PermissionAnswers:
-        return self._parent._session.features.answering_permissions
+        return self._parent.session.answers.person
 
     def _from_here(self, context: HandlerContext) -> HandlerContext:
         """Say where the child works, unless a child further down has said so."""

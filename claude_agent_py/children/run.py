@@ -9,6 +9,7 @@ of what it does is in `line`.
 import logging
 import secrets
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,14 +85,13 @@ class ChildRun:
             OptionsError: A limit for children is reached.
             ConnectionClosedError: The client is not open.
         """
-        connection = self._parent._session.connection
-        if not connection.is_open:
-            raise connection.failure()
+        session = self._parent.session
+        session.check_open()
         self._membership.admit(self._assignment.agent_id)
-        self._parent._session.dependents.add(self.cancel)
+        session.children.add(self.cancel)
         self._membership.adopt(self._started(), self.stop)
         self._tell_status(TaskStatus.PENDING)
-        connection.start_soon(self._live)
+        session.start_soon(self._live)
 
     async def wait(self) -> ChildReport:
         """Wait for the report. Cancelling disturbs nothing."""
@@ -140,17 +140,7 @@ class ChildRun:
 
     async def _talk(self) -> ClaudeAgentError | None:
         """Start the process, have it do its work, and end it; give the error that its result is."""
-        client = Client(self._options)
-        line = Line(
-            client,
-            self._membership,
-            self._signature,
-            self._account,
-            self._elapsed,
-            asks_parent=self._assignment.asks_parent,
-        )
-        client._above = line
-        client.tasks.observe(line.note_events)
+        client = _ChildClient(self._options, self._line_of)
         self._membership.child(client, self._assignment.agent_id)
         try:
             await client.connect()
@@ -158,14 +148,23 @@ class ChildRun:
                 self._assignment.prompt, until="idle", timeout=self._assignment.timeout
             ).result()
         except BaseException:  # it failed or was cancelled: nothing is left to be said to it, and time counts
-            client._session.cancel_dependents()
-            client._session.request_close()
+            client.abort()
             raise
         finally:
             with anyio.CancelScope(shield=True):
                 await client.close()
         self._account.last_words = result.text or self._account.last_words
         return result.error()
+
+    def _line_of(self, client: Client) -> Line:
+        return Line(
+            client,
+            self._membership,
+            self._signature,
+            self._account,
+            self._elapsed,
+            asks_parent=self._assignment.asks_parent,
+        )
 
     def _elapsed(self) -> float:
         return 0.0 if self._began is None else anyio.current_time() - self._began
@@ -179,7 +178,7 @@ class ChildRun:
             final_assistant_message=self._account.last_words,
             usage=self._account.usage(self._elapsed()),
         )
-        self._parent._session.dependents.discard(self.cancel)
+        self._parent.session.children.discard(self.cancel)
         try:
             self._tell(
                 TaskNotificationMessage,
@@ -214,3 +213,12 @@ class ChildRun:
     def _tell(self, message: type[TaskUpdatedMessage] | type[TaskNotificationMessage], **fields: Any) -> None:
         signature = self._signature
         self._membership.tell(message(task_id=signature.task_id, run_id=signature.run_id, **fields))
+
+
+class _ChildClient(Client):
+    """The client of a child, with a line to its parent."""
+
+    def __init__(self, options: ClientOptions, line_of: Callable[[Client], Line]) -> None:
+        super().__init__(options)
+        self._above = line = line_of(self)
+        self.tasks.observe(line.note_events)

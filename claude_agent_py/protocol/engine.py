@@ -5,7 +5,7 @@ says), `requests` (which reply is whose), `turns` (which run a message belongs t
 
 A driver feeds `receive_data` / `receive_eof` / `tick` and acts on the events they give; it calls the intents
 (`request`, `answer`, `open_run`, `send_prompt`, ...) and then writes what `data_to_send` gives. Nothing here waits,
-and nothing raises for what the CLI sends. Twin: `runtime/connection.py`, the driver.
+and nothing raises for what the CLI sends. Twin: `runtime/session.py`, the driver.
 """
 
 import re
@@ -19,8 +19,6 @@ from claude_agent_py.protocol.events import (
     RequestCancelled,
     RequestReceived,
     RequestTimedOut,
-    RunEnded,
-    RunWaits,
     StrayReply,
     StreamEnded,
 )
@@ -28,7 +26,7 @@ from claude_agent_py.protocol.lines import LineBuffer, OversizeLine
 from claude_agent_py.protocol.ports import TaskSink
 from claude_agent_py.protocol.requests import IncomingRequests, OutgoingRequests, PendingRequest
 from claude_agent_py.protocol.state import CAN_SEND, CLI_READS, State, Step, advance
-from claude_agent_py.protocol.turns import RunEnd, RunLimits, TurnRouter, Until
+from claude_agent_py.protocol.turns import RunId, RunLimits, TurnRouter, Until
 from claude_agent_py.wire.codec import decode, encode, encode_json
 from claude_agent_py.wire.control import (
     ControlCancelRequest,
@@ -61,6 +59,8 @@ class Engine:
         self._turns = TurnRouter(tasks)
         self._state = State.NEW
         self._to_send: list[bytes] = []
+        self._sent: set[str] = set()
+        """The uuids of all prompts so far."""
         self._asked = False
         """Whether a request of the CLI was settled since the last tick."""
         self._handlers: dict[type, Callable[[Any, list[Event], float], None]] = {
@@ -109,19 +109,19 @@ class Engine:
         if rest is not None:
             self._receive([rest], events, now)
         self.advance(Step.END_OF_STREAM)
-        events += [RunEnded(end) for end in self._turns.close()]
+        events += self._turns.close()
         events.append(StreamEnded())
         return events
 
     def _receive(self, lines: Iterable[bytes | OversizeLine], events: list[Event], now: float) -> None:
         handlers, track, route = self._handlers, self._tasks.track, self._turns.route
         for line in lines:
-            if type(line) is OversizeLine:
+            if isinstance(line, OversizeLine):
                 self._on_oversize(line, events, now)
                 continue
-            if not line or line.isspace():  # type: ignore[union-attr]  # it is bytes
+            if not line or line.isspace():
                 continue
-            frame = decode(line)  # type: ignore[arg-type]
+            frame = decode(line)
             handler = handlers.get(type(frame))
             if handler is not None:
                 handler(frame, events, now)
@@ -131,19 +131,19 @@ class Engine:
                 continue
             track(frame, line)  # from here on as in `_on_message`, without the call: it is the way of nearly all lines
             runs, ended = route(frame, now)
-            events.append(MessageReceived(frame, runs, line))  # type: ignore[arg-type]
+            events.append(MessageReceived(frame, runs, line))
             if ended:
-                events += _ended(ended)
+                events += ended
 
     def _on_message(self, message: Any, line: bytes, events: list[Event], now: float) -> None:
         self._tasks.track(message, line)  # first, so that the router sees which tasks are live now
         runs, ended = self._turns.route(message, now)
         events.append(MessageReceived(message, runs, line))
         if ended:
-            events += _ended(ended)
+            events += ended
 
     def _on_malformed(self, frame: MalformedFrame, events: list[Event], now: float) -> None:
-        """Report the frame. A question is refused, a reply fails its request, a result its run: no one waits for ever."""
+        """Report the frame. A question is refused; a reply fails its request, a result its run."""
         self._on_message(frame, frame.line, events, now)
         match frame.raw:
             case {"type": "control_request", "request_id": str(request_id)}:
@@ -151,12 +151,12 @@ class Engine:
             case {"type": "control_response", "response": {"request_id": str(request_id)}}:
                 self._fail_request(request_id, f"malformed reply: {frame.error}", events)
             case {"type": "result"}:
-                events += _ended(self._turns.spoil(frame, now))
+                events += self._turns.spoil(frame, now)
 
     def _on_oversize(self, line: OversizeLine, events: list[Event], now: float) -> None:
         """Report a line that was dropped. What it asked is refused, and what it answered has failed."""
         problem = f"the line is {line.length} bytes long, more than limits.max_line_bytes; it was dropped"
-        self._on_message(MalformedFrame(line=line.head, error=problem), line.head, events, now)
+        self._on_message(MalformedFrame(line=line.head, error=problem), b"", events, now)
         found = _REQUEST_ID.search(line.head)
         if found and _QUESTION.search(line.head):
             self._refuse(found[1].decode(errors="replace"), problem)
@@ -249,12 +249,12 @@ class Engine:
 
     # Runs --------------------------------------------------------------------------------------------------------
 
-    def open_run(self, run_id: int, until: Until, limits: RunLimits, now: float) -> None:
+    def open_run(self, run_id: RunId, until: Until, limits: RunLimits, now: float) -> None:
         """Begin a run; `send_prompt` and `seal_run` follow."""
         self.advance(Step.SEND)
         self._turns.open_run(run_id, until, limits, now)
 
-    def send_prompt(self, run_id: int, prompt: UserMessage, now: float) -> bool:
+    def send_prompt(self, run_id: RunId, prompt: UserMessage, now: float) -> bool:
         """Send a prompt of a run; False (and nothing is sent) where the run is over already.
 
         Raises:
@@ -265,20 +265,25 @@ class Engine:
         line = encode(prompt)
         if not prompt.uuid or not self._turns.add_prompt(run_id, prompt.uuid, now):
             return False
+        self._sent.add(prompt.uuid)
         self._to_send.append(line)
         return True
 
-    def seal_run(self, run_id: int, now: float) -> list[Event]:
-        """Say that the run has all its prompts."""
-        return _ended(self._turns.seal_run(run_id, now))
+    def has_sent(self, prompt_uuid: str) -> bool:
+        """Return whether a prompt with this uuid was sent before."""
+        return prompt_uuid in self._sent
 
-    def drop_run(self, run_id: int) -> tuple[str, ...]:
+    def seal_run(self, run_id: RunId, now: float) -> Sequence[Event]:
+        """Say that the run has all its prompts."""
+        return self._turns.seal_run(run_id, now)
+
+    def drop_run(self, run_id: RunId) -> tuple[str, ...]:
         """Forget a run; give its prompts without an answer."""
         return self._turns.drop_run(run_id)
 
-    def settle(self, now: float) -> list[Event]:
+    def settle(self, now: float) -> Sequence[Event]:
         """Look for runs that are over because tasks ended without a message."""
-        return _ended(self._turns.settle(now))
+        return self._turns.settle(now)
 
     # Sending -----------------------------------------------------------------------------------------------------
 
@@ -307,15 +312,11 @@ class Engine:
         events: list[Event] = [
             RequestTimedOut(r.request_id, r.subtype, r.timeout or 0.0) for r in self._outgoing.expire(now)
         ]
-        events += _ended(self._turns.tick(now))
-        return events + [RunWaits(*wait) for wait in self._turns.take_waits()]
+        events += self._turns.tick(now)
+        return events + self._turns.take_waits()
 
 
 def _reply(request: PendingRequest, response: ControlSuccess | ControlFailure) -> ReplyReceived:
     if isinstance(response, ControlSuccess):
         return ReplyReceived(request.request_id, request.subtype, response.response or {})
     return ReplyReceived(request.request_id, request.subtype, {}, response.error, response.error_code)
-
-
-def _ended(ends: Sequence[RunEnd]) -> list[Event]:
-    return [RunEnded(end) for end in ends]

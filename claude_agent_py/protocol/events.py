@@ -1,10 +1,13 @@
-"""What the engine reports to its driver: values, each the consequence of bytes or of time."""
+"""What the engine reports to its driver: values, each the consequence of bytes or of time.
+
+The ends of runs, `RunEnded` and `RunWaits`, come from the router as they are (`turns.py`).
+"""
 
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from claude_agent_py.protocol.requests import StrayKind
-from claude_agent_py.protocol.turns import RunEnd
+from claude_agent_py.protocol.turns import RunEnded, RunId, RunWaits
 
 
 @dataclass(slots=True)
@@ -12,7 +15,7 @@ class MessageReceived:
     """A message of the conversation, and the runs that it belongs to. Not frozen, which takes long: there are many."""
 
     message: Any
-    runs: tuple[int, ...]
+    runs: tuple[RunId, ...]
     line: bytes
     """Its line; that of a frame that was too long, only its head."""
 
@@ -60,21 +63,6 @@ class RequestTimedOut:
     request_id: str
     subtype: str
     timeout: float
-
-
-@dataclass(frozen=True, slots=True)
-class RunEnded:
-    """A run is over; everything that belongs to it was reported before."""
-
-    end: RunEnd
-
-
-@dataclass(frozen=True, slots=True)
-class RunWaits:
-    """A run that has its answer has been waiting for tasks for long."""
-
-    run_id: int
-    seconds: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,6 +42,8 @@ from claude_agent_py.wire.tasks import (
 from claude_agent_py.wire.unknown import MalformedFrame, UnknownMessage
 
 Until: TypeAlias = Literal["result", "idle"]
+RunId: TypeAlias = Any
+"""What the driver knows a run by: anything that can be hashed."""
 EndReason: TypeAlias = Literal["result", "idle", "cancelled", "unreadable", "timeout", "closed"]
 TimeoutKind: TypeAlias = Literal["run", "first_message", "silence", "idle"]
 
@@ -64,10 +66,10 @@ class RunLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class RunEnd:
+class RunEnded:
     """Why and how a run is over."""
 
-    run_id: int
+    run_id: RunId
     reason: EndReason
     kind: TimeoutKind | None = None
     """Which limit ran out, when that is the reason."""
@@ -82,14 +84,15 @@ class RunEnd:
     """Those of `tasks` that still ran when `RunLimits.idle` ran out."""
 
 
-class RunWait(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class RunWaits:
     """A run that has its answer has been waiting for tasks for long."""
 
-    run_id: int
+    run_id: RunId
     seconds: float
 
 
-Routing: TypeAlias = tuple[tuple[int, ...], tuple[RunEnd, ...]]
+Routing: TypeAlias = tuple[tuple[RunId, ...], tuple[RunEnded, ...]]
 """The runs that a message goes to, and those that it ends (after they have received it)."""
 
 
@@ -97,7 +100,7 @@ Routing: TypeAlias = tuple[tuple[int, ...], tuple[RunEnd, ...]]
 class _Run:
     """What is known of an open run."""
 
-    run_id: int
+    run_id: RunId
     until: Until
     limits: RunLimits
     is_limited: bool
@@ -132,13 +135,13 @@ class _Turn:
         self.prompts: dict[str, None] = {}
         self.assumed: tuple[str, ...] = ()
         """What it may be about, where the CLI did not say."""
-        self.audience: tuple[int, ...] = ()
+        self.audience: tuple[RunId, ...] = ()
 
 
 class _Rule(NamedTuple):
     """What to do with messages of one type."""
 
-    on_message: Callable[[Any, float], tuple[int, ...]]
+    on_message: Callable[[Any, float], tuple[RunId, ...]]
     """Gives the runs that receive it."""
     is_progress: bool = True
     """Whether it counts against silence. That a prompt was queued, a status or a retry is a sign of life only."""
@@ -151,9 +154,9 @@ class TurnRouter:
 
     def __init__(self, tasks: LiveTasks) -> None:
         self._tasks = tasks
-        self._runs: dict[int, _Run] = {}
-        self._owner_of_prompt: dict[str, int] = {}
-        self._owners_of_task: dict[str, tuple[int, ...]] = {}
+        self._runs: dict[RunId, _Run] = {}
+        self._owner_of_prompt: dict[str, RunId] = {}
+        self._owners_of_task: dict[str, tuple[RunId, ...]] = {}
         self._task_of_call: dict[str, str] = {}
         """By the tool call that launched it: for messages of a subagent that do not name their task."""
         self._foreground: set[str] = set()
@@ -166,7 +169,7 @@ class TurnRouter:
         self._follow_ups = FollowUps()
         self._completed: set[str] = set()
         """Prompts that the CLI is done with and that have no answer yet."""
-        self._waits: list[RunWait] = []
+        self._waits: list[RunWaits] = []
         self._other = _Rule(self._on_other, is_progress=False)
         self._rules: dict[type, _Rule] = {
             InitMessage: _Rule(self._on_init, is_progress=False),
@@ -188,20 +191,20 @@ class TurnRouter:
     # Runs --------------------------------------------------------------------------------------------------------
 
     @property
-    def open_runs(self) -> tuple[int, ...]:
+    def open_runs(self) -> tuple[RunId, ...]:
         """The runs that are not over."""
         return tuple(self._runs)
 
     @property
-    def turn_runs(self) -> tuple[int, ...]:
+    def turn_runs(self) -> tuple[RunId, ...]:
         """The runs whose prompts the turn under way works on; empty between turns."""
         return self._turn.audience if self._turn else ()
 
-    def open_run(self, run_id: int, until: Until, limits: RunLimits, now: float) -> None:
+    def open_run(self, run_id: RunId, until: Until, limits: RunLimits, now: float) -> None:
         """Begin a run. Its prompts follow, then `seal_run`."""
         self._runs[run_id] = _Run(run_id, until, limits, limits != RunLimits(), opened_at=now, last_progress=now)
 
-    def add_prompt(self, run_id: int, prompt_uuid: str, now: float) -> bool:
+    def add_prompt(self, run_id: RunId, prompt_uuid: str, now: float) -> bool:
         """Say that a prompt of the run is being sent; False where the run is over already."""
         run = self._runs.get(run_id)
         if run is None:
@@ -211,7 +214,7 @@ class TurnRouter:
         self._owner_of_prompt[prompt_uuid] = run_id
         return True
 
-    def seal_run(self, run_id: int, now: float) -> tuple[RunEnd, ...]:
+    def seal_run(self, run_id: RunId, now: float) -> tuple[RunEnded, ...]:
         """Say that no more prompts of the run will come; give the end that this may be."""
         run = self._runs.get(run_id)
         if run is None:
@@ -220,7 +223,7 @@ class TurnRouter:
         run.last_progress = now
         return self._finished(now)
 
-    def drop_run(self, run_id: int) -> tuple[str, ...]:
+    def drop_run(self, run_id: RunId) -> tuple[str, ...]:
         """Forget a run that nobody wants any more; give its prompts without an answer."""
         run = self._runs.pop(run_id, None)
         if run is None:
@@ -231,7 +234,7 @@ class TurnRouter:
             self._turn.audience = tuple(r for r in self._turn.audience if r != run_id)
         return tuple(run.waiting)
 
-    def close(self) -> tuple[RunEnd, ...]:
+    def close(self) -> tuple[RunEnded, ...]:
         """End every run: the connection is gone."""
         ends = tuple(self._end(run, "closed") for run in self._runs.values())
         self._runs.clear()
@@ -253,7 +256,7 @@ class TurnRouter:
                     run.last_progress = now
         return runs, self._finished(now) if rule.may_end else ()
 
-    def spoil(self, frame: MalformedFrame, now: float) -> tuple[RunEnd, ...]:
+    def spoil(self, frame: MalformedFrame, now: float) -> tuple[RunEnded, ...]:
         """Take a result that cannot be read: the runs whose prompts it answers are over all the same."""
         turn, self._turn = self._turn or _Turn(), None
         prompts = dict.fromkeys((*_prompts_of(frame.raw), *turn.prompts, *turn.assumed))
@@ -263,30 +266,30 @@ class TurnRouter:
             self.drop_run(end.run_id)
         return ends + self._finished(now)
 
-    def settle(self, now: float) -> tuple[RunEnd, ...]:
+    def settle(self, now: float) -> tuple[RunEnded, ...]:
         """Look again for runs that are over: tasks may have ended without a message."""
         return self._finished(now)
 
-    def _on_delta(self, message: StreamEventMessage | AssistantMessage, now: float) -> tuple[int, ...]:
+    def _on_delta(self, message: StreamEventMessage | AssistantMessage, now: float) -> tuple[RunId, ...]:
         """Route what the main agent says to the turn, which it may begin."""
         turn = self._turn or self._begin_turn(message.prompt_uuids, now)
         if message.user_message_uuid is not None:  # on the first message of an answer only
             self._join(turn, message.prompt_uuids)
         return turn.audience
 
-    def _on_assistant(self, message: AssistantMessage, now: float) -> tuple[int, ...]:
+    def _on_assistant(self, message: AssistantMessage, now: float) -> tuple[RunId, ...]:
         return self._subagent_audience(message) if message.is_subagent else self._on_delta(message, now)
 
-    def _on_user(self, message: UserMessage, now: float) -> tuple[int, ...]:
+    def _on_user(self, message: UserMessage, now: float) -> tuple[RunId, ...]:
         """Route a user message. It begins no turn: the CLI prints some between turns (after `set_model`, say)."""
         return self._subagent_audience(message) if message.is_subagent else self._session_audience()
 
-    def _on_init(self, message: InitMessage, now: float) -> tuple[int, ...]:
+    def _on_init(self, message: InitMessage, now: float) -> tuple[RunId, ...]:
         turn = self._turn or self._begin_turn(message.prompt_uuids, now)
         self._join(turn, message.prompt_uuids)
         return turn.audience
 
-    def _on_lifecycle(self, message: CommandLifecycleMessage, now: float) -> tuple[int, ...]:
+    def _on_lifecycle(self, message: CommandLifecycleMessage, now: float) -> tuple[RunId, ...]:
         self._lifecycle_seen = True
         prompt = message.command_uuid
         owner = self._owner_of_prompt.get(prompt)
@@ -300,7 +303,7 @@ class TurnRouter:
             self._completed.add(prompt)
         return (owner,)
 
-    def _on_result(self, message: ResultMessage, now: float) -> tuple[int, ...]:
+    def _on_result(self, message: ResultMessage, now: float) -> tuple[RunId, ...]:
         turn, self._turn = self._turn or _Turn(), None
         prompts = list(dict.fromkeys((*message.prompt_uuids, *turn.prompts)))
         if not prompts and not message.is_injected:
@@ -310,7 +313,7 @@ class TurnRouter:
         self._follow_ups.turn_ended(message.origin.run_id if message.origin else None, now)
         return runs or (self._waiting_for_idle() if message.is_injected else ())
 
-    def _on_state(self, message: SessionStateChangedMessage, now: float) -> tuple[int, ...]:
+    def _on_state(self, message: SessionStateChangedMessage, now: float) -> tuple[RunId, ...]:
         audience = self._session_audience()
         self._state = message.state
         if message.state == "idle":  # said only with an empty queue: whatever was expected will not come
@@ -321,13 +324,13 @@ class TurnRouter:
             self._completed.clear()
         return audience
 
-    def _on_other(self, message: Any, now: float) -> tuple[int, ...]:
+    def _on_other(self, message: Any, now: float) -> tuple[RunId, ...]:
         task_id = _task_of(message)
         return self._task_audience(task_id) if task_id else self._session_audience()
 
     # Tasks -------------------------------------------------------------------------------------------------------
 
-    def _on_task_started(self, message: TaskStartedMessage, now: float) -> tuple[int, ...]:
+    def _on_task_started(self, message: TaskStartedMessage, now: float) -> tuple[RunId, ...]:
         task_id = message.task_id
         self._owners_of_task[task_id] = owners = self._owners_of_start(message)
         for owner in owners:
@@ -343,7 +346,7 @@ class TurnRouter:
             self._foreground.discard(task_id)
         return self._task_audience(task_id)
 
-    def _owners_of_start(self, message: TaskStartedMessage) -> tuple[int, ...]:
+    def _owners_of_start(self, message: TaskStartedMessage) -> tuple[RunId, ...]:
         """Say whose a task is that starts, or starts again: also of those who had asked for it before."""
         before = self._owners_of_task.get(message.task_id)
         if before is not None and message.prompt is None:
@@ -351,10 +354,10 @@ class TurnRouter:
         parent = self._owners_of_task.get(message.parent_task_id or "")
         return tuple(dict.fromkeys((*(before or ()), *(self.turn_runs if parent is None else parent))))
 
-    def _on_task(self, message: TaskProgressMessage, now: float) -> tuple[int, ...]:
+    def _on_task(self, message: TaskProgressMessage, now: float) -> tuple[RunId, ...]:
         return self._task_audience(message.task_id)
 
-    def _on_task_updated(self, message: TaskUpdatedMessage, now: float) -> tuple[int, ...]:
+    def _on_task_updated(self, message: TaskUpdatedMessage, now: float) -> tuple[RunId, ...]:
         if message.patch.is_backgrounded:
             self._foreground.discard(message.task_id)
         status = message.patch.task_status
@@ -362,7 +365,7 @@ class TurnRouter:
             self._expect_follow_up(message, now)
         return self._task_audience(message.task_id)
 
-    def _on_notification(self, message: TaskNotificationMessage, now: float) -> tuple[int, ...]:
+    def _on_notification(self, message: TaskNotificationMessage, now: float) -> tuple[RunId, ...]:
         if message.ambient or message.skip_transcript:
             self._follow_ups.forget(message.run_id or message.task_id)
         else:
@@ -401,7 +404,7 @@ class TurnRouter:
         """Give the oldest prompt without an answer, for a CLI that says nothing of the life of a prompt."""
         return [] if self._lifecycle_seen else list(self._owner_of_prompt)[:1]
 
-    def _answer(self, prompt: str) -> int | None:
+    def _answer(self, prompt: str) -> RunId | None:
         """Say that the prompt has its answer; give the run it belongs to."""
         owner = self._owner_of_prompt.pop(prompt, None)
         if owner is not None:
@@ -418,35 +421,35 @@ class TurnRouter:
         if owner is not None:
             self._runs[owner].waiting.pop(prompt, None)
 
-    def waits_for_idle(self, run_id: int) -> bool:
+    def waits_for_idle(self, run_id: RunId) -> bool:
         """Tell whether an open run has all its answers and only waits for the session to be idle."""
         return run_id in self._waiting_for_idle()
 
     # Audiences ---------------------------------------------------------------------------------------------------
 
-    def _waiting_for_idle(self) -> tuple[int, ...]:
+    def _waiting_for_idle(self) -> tuple[RunId, ...]:
         return tuple(r.run_id for r in self._runs.values() if r.until == "idle" and r.has_all_answers)
 
-    def _session_audience(self) -> tuple[int, ...]:
+    def _session_audience(self) -> tuple[RunId, ...]:
         """Who receives a message that belongs to no task: the turn's runs, and between turns all that are open."""
         return self._turn.audience if self._turn else tuple(self._runs)
 
-    def _task_audience(self, task_id: str) -> tuple[int, ...]:
+    def _task_audience(self, task_id: str) -> tuple[RunId, ...]:
         """Who receives a message of a task: the open runs that own it, else those that wait for the session's tasks."""
         owners = tuple(o for o in self._owners_of_task.get(task_id, ()) if o in self._runs)
         return owners or self._waiting_for_idle()
 
-    def _subagent_audience(self, message: AssistantMessage | UserMessage) -> tuple[int, ...]:
+    def _subagent_audience(self, message: AssistantMessage | UserMessage) -> tuple[RunId, ...]:
         """Who receives what a subagent says. It never begins a turn; one that nobody announced speaks in the turn."""
         task_id = message.agent_id or self._task_of_call.get(message.parent_tool_use_id or "")
         return self.turn_runs if task_id is None and self._turn else self._task_audience(task_id or "")
 
-    def tasks_of(self, run_id: int) -> frozenset[str]:
+    def tasks_of(self, run_id: RunId) -> frozenset[str]:
         """Give the ids of the tasks that started in an open run, or that their subagents started."""
         run = self._runs.get(run_id)
         return frozenset(run.tasks) if run else frozenset()
 
-    def queued_prompts(self, run_id: int) -> tuple[str, ...]:
+    def queued_prompts(self, run_id: RunId) -> tuple[str, ...]:
         """Give the prompts of an open run that the CLI has not started on, as far as it says."""
         run = self._runs.get(run_id)
         begun = (*self._turn.prompts, *self._turn.assumed) if self._turn else ()
@@ -454,14 +457,14 @@ class TurnRouter:
 
     # Ends --------------------------------------------------------------------------------------------------------
 
-    def _finished(self, now: float) -> tuple[RunEnd, ...]:
+    def _finished(self, now: float) -> tuple[RunEnded, ...]:
         """Take out and give the runs that are over."""
         ends = tuple(end for run in self._runs.values() if (end := self._end_of(run, now)))
         for end in ends:
             self.drop_run(end.run_id)
         return ends
 
-    def _end_of(self, run: _Run, now: float) -> RunEnd | None:
+    def _end_of(self, run: _Run, now: float) -> RunEnded | None:
         if not run.has_all_answers:
             return None
         if not run.answered:
@@ -472,11 +475,11 @@ class TurnRouter:
             run.waits_since = now
         return self._end(run, "idle") if self.is_idle(now) else None
 
-    def _end(self, run: _Run, reason: EndReason, **how: Any) -> RunEnd:
+    def _end(self, run: _Run, reason: EndReason, **how: Any) -> RunEnded:
         tasks = frozenset(run.tasks)
         late = tasks & self._tasks.live_ids() if how.get("kind") == "idle" else frozenset[str]()
         is_in_turn = run.run_id in self.turn_runs
-        return RunEnd(run.run_id, reason, tasks=tasks, was_in_turn=is_in_turn, late_tasks=late, **how)
+        return RunEnded(run.run_id, reason, tasks=tasks, was_in_turn=is_in_turn, late_tasks=late, **how)
 
     def is_idle(self, now: float) -> bool:
         """Tell whether the session is: no turn, no live task, no question open, and no follow-up turn due.
@@ -523,9 +526,9 @@ class TurnRouter:
             waited = 0.0 if run.waits_since is None else now - run.waits_since
             if waited >= run.next_notice:
                 run.next_notice = waited + NEXT_NOTICE
-                self._waits.append(RunWait(run.run_id, waited))
+                self._waits.append(RunWaits(run.run_id, waited))
 
-    def take_waits(self) -> list[RunWait]:
+    def take_waits(self) -> list[RunWaits]:
         """Give the runs that have been waiting for tasks for long, each now and then."""
         waits, self._waits = self._waits, []
         return waits
@@ -538,14 +541,15 @@ class TurnRouter:
             moments += [*notices, self._follow_ups.until] if notices and self._follow_ups else notices
         return min(moments, default=None)
 
-    def tick(self, now: float) -> tuple[RunEnd, ...]:
+    def tick(self, now: float) -> tuple[RunEnded, ...]:
         """Give the runs that are over because of the time it is."""
         if self._turn is None:
             self._follow_ups.give_up(now)
             self._note_waits(now)
         late = [(run, d) for run in self._runs.values() if (d := self._deadline(run)) and d[0] <= now]
         ends = tuple(
-            self._end(run, "idle" if kind == "idle" else "timeout", kind=kind, limit=limit) for run, (_, kind, limit) in late
+            self._end(run, "idle" if kind == "idle" else "timeout", kind=kind, limit=limit)
+            for run, (_, kind, limit) in late
         )
         for end in ends:
             self.drop_run(end.run_id)

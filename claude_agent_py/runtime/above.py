@@ -7,7 +7,7 @@ Owns the interface and nothing else, so that a session knows nothing of child ag
 from typing import Any, Protocol
 
 from claude_agent_py.errors import HandlerError
-from claude_agent_py.runtime.answering import PermissionAnswers
+from claude_agent_py.runtime.answers import PermissionAnswers
 
 
 class Above(Protocol):

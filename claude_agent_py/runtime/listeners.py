@@ -42,14 +42,20 @@ class HandlerFailed:
 
 
 class FailureLog:
-    """Where failures of handlers and listeners go: logged once, kept for `Client.handler_errors`, told to a sink.
+    """Where failures of handlers and listeners go: logged once, kept for `Client.handler_errors`, and told.
 
     Those of a child agent's session are kept in that of its parent, too (`above`).
     """
 
-    def __init__(self, kept: int = 1000, *, above: Callable[[HandlerError], None] | None = None) -> None:
+    def __init__(
+        self,
+        tell: Callable[[HandlerError], None],
+        *,
+        kept: int = 1000,
+        above: Callable[[HandlerError], None] | None = None,
+    ) -> None:
         self.errors: deque[HandlerError] = deque(maxlen=kept)
-        self.sink: Callable[[HandlerError], None] | None = None
+        self._tell = tell
         self._above = above
 
     def report(self, error: HandlerError) -> None:
@@ -60,8 +66,7 @@ class FailureLog:
     def take(self, error: HandlerError) -> None:
         """Take a failure that was logged already. Never raises."""
         self.errors.append(error)
-        if self.sink is not None:
-            self.sink(error)
+        self._tell(error)
         if self._above is not None:
             self._above(error)
 

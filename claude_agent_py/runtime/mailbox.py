@@ -41,7 +41,7 @@ class Mailbox:
         """What did not come over the wire, while messages wait on disk: each with how many of those come before it."""
         self._taken = 0
         """How many of those on disk were read."""
-        self._ended = False
+        self._is_closed = False
         self._failure: BacklogError | None = None
         """Why messages were dropped; raised once the reader has had those before them."""
         self._wakeup: anyio.Event | None = None
@@ -52,14 +52,15 @@ class Mailbox:
     def __len__(self) -> int:
         return len(self._held) + len(self._local) + (len(self._spill) - self._taken if self._spill else 0)
 
-    def put(self, message: Any, size: int, line: bytes = b"") -> None:
-        """Add a message whose line was `size` bytes long. Never waits. Dropped once the mailbox has ended.
+    def put(self, message: Any, line: bytes) -> None:
+        """Add a message and its line. Never waits. Dropped once the mailbox is closed.
 
-        `line` is given where decoding it gives the message again: it waits in its place where much waits already, or
-        nobody reads yet.
+        The line waits in place of the message where much waits already, or nobody reads yet. It is empty where decoding
+        it would not give the message again.
         """
-        if self._ended or self._failure is not None:
+        if self._is_closed or self._failure is not None:
             return
+        size = len(line)
         if self._spill is None and self._held_bytes + size <= self._max_bytes:
             waits_long = not self._has_reader or self._held_bytes > DECODED_BYTES
             self._held.append((line if line and waits_long else message, size))
@@ -79,9 +80,9 @@ class Mailbox:
             if not len(self._spill):
                 self._drop_spill()
 
-    def put_local(self, thing: Any) -> None:
+    def announce(self, thing: Any) -> None:
         """Add something that did not come over the wire; it stays in memory."""
-        if self._ended:
+        if self._is_closed:
             return
         if self._spill is None:
             self._held.append((thing, 0))
@@ -89,14 +90,14 @@ class Mailbox:
             self._local.append((len(self._spill), thing))
         self._wake()
 
-    def end(self) -> None:
+    def close(self) -> None:
         """Say that no more will come: the reader ends after the last message."""
-        self._ended = True
+        self._is_closed = True
         self._wake()
 
     def discard(self) -> None:
         """Drop what waits, and whatever comes: nobody will read."""
-        self.end()
+        Mailbox.close(self)
         self._held.clear()
         self._local.clear()
         self._drop_spill()
@@ -124,7 +125,7 @@ class Mailbox:
         while not self._held and self._spill is None:
             if self._failure is not None:
                 raise self._failure.again()
-            if self._ended:
+            if self._is_closed:
                 raise StopAsyncIteration
             await self._wait()
         return self._take()

@@ -4,17 +4,29 @@ The CLI forwards an empty prompt, drops one of a wrong type without a word (and 
 others, so a bad prompt has to be an error here, before anything is sent.
 """
 
+import inspect
+import logging
 import uuid
-from collections.abc import AsyncIterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, Union
+from collections.abc import AsyncIterable, AsyncIterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, Union
 
+import anyio
+
+from claude_agent_py.callbacks import failure_of, is_not_the_functions
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.wire.base import WireModel
 from claude_agent_py.wire.content import Block, ContentBlock, TextBlock, UnknownBlock
 from claude_agent_py.wire.fitting import Misfit, check, fit
 
 if TYPE_CHECKING:
+    from claude_agent_py.runtime.run_mailbox import RunMailbox
+    from claude_agent_py.runtime.session import Session
     from claude_agent_py.wire.messages import UserMessage
+
+logger = logging.getLogger("claude_agent_py")
+
+GENERATOR_GRACE: Final = 1.0
+"""How long a generator of prompts may take to end when no more are wanted, in seconds."""
 
 # The message is named by a text because its module is loaded with the first prompt, and not with this one.
 PromptContent: TypeAlias = Union[str, Sequence[ContentBlock], Mapping[str, Any], "UserMessage"]
@@ -56,6 +68,37 @@ def prompt_message(prompt: Any, *, verbatim: bool) -> "UserMessage":
     if whole is None:
         return UserMessage(message=content, parent_tool_use_id=None, uuid=str(uuid.uuid4()), **marks)
     return whole.replace(message=content, uuid=whole.uuid or str(uuid.uuid4()), **marks)
+
+
+async def send_each(session: "Session", run: "RunMailbox", prompts: AsyncIterable[Any]) -> None:
+    """Send what an async iterable gives, as it gives it; its failure is the run's. A worker of the session does it."""
+    iterator: AsyncIterator[Any] | None = None
+    try:
+        with run.sending:
+            iterator = aiter(prompts)
+            async for prompt in iterator:
+                message = prompt_message(prompt, verbatim=session.options.verbatim_prompts)
+                session.send_prompt(run, session.check_prompt(message))
+            if not run.prompts:
+                raise OptionsError("the iterable ended without giving one", option="prompt")
+            session.seal_run(run)
+    except BaseException as error:
+        failure = error if isinstance(error, Exception) else failure_of("the prompts", error)
+        session.fail_run(run, lambda: failure)
+    finally:
+        await _close(iterator)
+
+
+async def _close(iterator: AsyncIterator[Any] | None) -> None:
+    """Close a generator of prompts, as Python would only do some time later, and trio not without a warning."""
+    if inspect.isasyncgen(iterator):
+        with anyio.move_on_after(GENERATOR_GRACE, shield=True):
+            try:
+                await iterator.aclose()
+            except BaseException as error:
+                if is_not_the_functions(error):
+                    raise
+                logger.exception("closing the prompts failed")
 
 
 def check_prompt(prompt: Any) -> str | list[ContentBlock]:

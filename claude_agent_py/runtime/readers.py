@@ -7,12 +7,16 @@ belongs to a run goes to the run as well, by other ways.
 import threading
 from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from claude_agent_py.protocol.events import MessageReceived
 from claude_agent_py.runtime.mailbox import Mailbox
 from claude_agent_py.tasks.events import TaskProgressed
 from claude_agent_py.tasks.waiting import QUEUE_LIMIT
+
+if TYPE_CHECKING:
+    from claude_agent_py.client import Client
+    from claude_agent_py.runtime.session import Session
 
 if TYPE_CHECKING:  # they are loaded where a session can ask somebody
     from claude_agent_py.permissions import Interaction, InteractionOpened, InteractionSettled
@@ -45,7 +49,7 @@ class Readers:
     def put(self, event: MessageReceived) -> None:
         """Give a message to every reader; without one, keep it if no run has it."""
         for mailbox in self._mailboxes:
-            mailbox.put(event.message, event.size, event.line)
+            mailbox.put(event.message, event.line)
         if not event.runs and not self._mailboxes:
             self._keep(event)
         if self._caused:
@@ -66,7 +70,7 @@ class Readers:
             may_be_left_out = isinstance(event, TaskProgressed)
             for mailbox in self._of_events:
                 if not may_be_left_out or len(mailbox) < QUEUE_LIMIT:
-                    mailbox.put_local(event)
+                    mailbox.announce(event)
 
     def announce_interaction(self, event: "InteractionOpened | InteractionSettled") -> None:
         """Give what happened to a question that waits for a person."""
@@ -81,16 +85,16 @@ class Readers:
     def announce(self, thing: Any) -> None:
         """Give something that did not come over the wire."""
         for mailbox in self._mailboxes:
-            mailbox.put_local(thing)
+            mailbox.announce(thing)
         if not self._mailboxes:
-            self._keep(MessageReceived(thing, (), 0))
+            self._keep(MessageReceived(thing, (), b""))
 
     def _keep(self, event: MessageReceived) -> None:
         """Keep a message for the first reader; the oldest are forgotten when they are too many or too big."""
         self._unclaimed.append(event)
-        self._unclaimed_bytes += event.size
+        self._unclaimed_bytes += len(event.line)
         while len(self._unclaimed) > self._most_unclaimed or self._unclaimed_bytes > self._mailbox_bytes:
-            self._unclaimed_bytes -= self._unclaimed.popleft().size
+            self._unclaimed_bytes -= len(self._unclaimed.popleft().line)
 
     def add(self, *, events: bool = False) -> Mailbox:
         """Give a mailbox that receives every message from now on; the first one also what nobody has claimed.
@@ -99,7 +103,7 @@ class Readers:
         """
         mailbox = Mailbox(self._mailbox_bytes)
         for event in self._unclaimed:
-            mailbox.put(event.message, event.size, event.line)
+            mailbox.put(event.message, event.line)
         self._unclaimed.clear()
         self._unclaimed_bytes = 0
         with self._changing:
@@ -107,7 +111,7 @@ class Readers:
             if events:
                 self._of_events = (*self._of_events, mailbox)
         if self._ended:
-            mailbox.end()
+            mailbox.close()
         return mailbox
 
     def remove(self, mailbox: Mailbox) -> None:
@@ -122,7 +126,7 @@ class Readers:
         self._ended = True
         for mailbox in self._mailboxes:
             if mailbox not in self._of_events:
-                mailbox.end()
+                mailbox.close()
 
     def end_events(self) -> None:
         """Nothing at all will come."""
@@ -135,4 +139,47 @@ class Readers:
             self._put_events([InteractionSettled(each, was_answered=False) for each in self._open.values()])
             self._open.clear()
         for mailbox in self._of_events:
-            mailbox.end()
+            mailbox.close()
+
+
+class SessionMessages:
+    """Every message of a session, through a mailbox of its own. Ends as the session does: well, or with its error.
+
+    Args:
+        client: Lives as long as this.
+        session: The session.
+        events: Whether what happens to tasks and questions comes as well.
+
+    Raises:
+        ConnectionClosedError: The session was not opened.
+    """
+
+    def __init__(self, client: "Client", session: "Session", *, events: bool = False) -> None:
+        self._client = client
+        self._session = session
+        if session.launched is None:
+            session.check_open()
+        self._mailbox = session.readers.add(events=events)
+
+    def __repr__(self) -> str:
+        return f"<messages of a session, {len(self._mailbox)} waiting>"
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Any:
+        message = self._mailbox.ready()
+        return await self._next() if message is None else message
+
+    async def _next(self) -> Any:
+        try:
+            return await self._mailbox.get()
+        except StopAsyncIteration:
+            if self._session.ended_well:
+                raise
+            raise self._session.end_error() from None
+
+    def __del__(self) -> None:
+        mailbox: Mailbox | None = vars(self).get("_mailbox")
+        if mailbox is not None:
+            self._session.readers.remove(mailbox)

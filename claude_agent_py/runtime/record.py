@@ -31,9 +31,9 @@ class Record(Sequence[Any]):
     def __repr__(self) -> str:
         return f"<Record of {len(self)} messages>"
 
-    def append(self, message: Any, size: int, line: bytes = b"") -> None:
-        """Add a message whose line was `size` bytes long; `line` is given where decoding it gives the message again."""
-        self._room -= size
+    def append(self, message: Any, line: bytes) -> None:
+        """Add a message and its line, which is empty where decoding it would not give the message again."""
+        self._room -= len(line)
         if self._room >= 0:
             self._held.append(line or message)
             return

@@ -4,7 +4,7 @@ Owns how a result is put together from the messages of a run. Knows nothing of h
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,7 +12,9 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
 
 from claude_agent_py.errors import InterruptedRunError, PromptCancelledError, RunError, StructuredOutputError
+from claude_agent_py.options import ClientOptions
 from claude_agent_py.protocol.verdict import error_of
+from claude_agent_py.runtime.run_mailbox import RunMailbox
 from claude_agent_py.tasks import Task
 from claude_agent_py.tools.traffic import ToolCallRecord, ToolTraffic
 from claude_agent_py.wire.messages import AssistantMessage, ResultMessage
@@ -170,6 +172,35 @@ class RunResult:
                 error.result = self
                 return error
         return None
+
+
+def make_result(
+    mailbox: RunMailbox, tasks: Sequence[Task], agents: Sequence["Subagent"], options: ClientOptions
+) -> RunResult:
+    """Return what a run that is over has brought.
+
+    Raises:
+        StructuredOutputError: An `output_type` was asked for, and no output came or it does not fit.
+    """
+    result = RunResult(
+        result=mailbox.own_result,
+        results=mailbox.results,
+        messages=mailbox.messages,
+        tasks=tuple(tasks),
+        agents=agents,
+        prompts=mailbox.prompts,
+        was_interrupted=mailbox.was_interrupted,
+        late_tasks=mailbox.late_tasks,
+    )
+    if result.is_error:
+        return result
+    shape = options.output_shape
+    try:
+        output = structured_output(mailbox.results, shape.adapter if shape is not None else None)
+    except StructuredOutputError as error:
+        error.result = result
+        raise
+    return replace(result, output=output)
 
 
 def structured_output(results: Sequence[ResultMessage], adapter: TypeAdapter[Any] | None) -> Any:

@@ -1,28 +1,31 @@
 """`Run`: the user's end of a run. An object, not a generator: nothing hangs when a loop over it is left.
 
-Iterate it for the messages, await it for the result, or both. Knows nothing of the pipe: a `RunSource` gives the feed
-that the pump fills (`feed.py`) and does what needs the session. A run may be made before the parts of a session are
-loaded, so this module needs none of them.
+Iterate it for the messages, await it for the result, or both. The session's end is `run_mailbox.py`. Twin: `runs.py`,
+whose runs have a client of their own.
 """
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import AsyncIterator, Generator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
-from claude_agent_py.errors import RunFailed, StructuredOutputError
+from claude_agent_py.errors import InterruptedRunError, RunFailed, StructuredOutputError
 
 if TYPE_CHECKING:
-    from claude_agent_py.runtime.feed import RunFeed
-    from claude_agent_py.runtime.mailbox import Mailbox
+    from claude_agent_py.client import Client
     from claude_agent_py.runtime.message_types import RunMessage
     from claude_agent_py.runtime.result import RunResult
+    from claude_agent_py.runtime.run_mailbox import RunMailbox
+    from claude_agent_py.runtime.session import Session
     from claude_agent_py.runtime.subagents import Subagent
     from claude_agent_py.tasks import Task
     from claude_agent_py.tools.traffic import ToolCallRecord
+
+logger = logging.getLogger("claude_agent_py")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,34 +41,6 @@ class InterruptReceipt:
     """The uuids of the prompts that were taken out of the queue."""
 
 
-class RunSource(Protocol):
-    """What a run needs of its session."""
-
-    async def feed(self) -> RunFeed:
-        """Give the feed; starts the session where it is the run's own."""
-        ...
-
-    def result(self, feed: RunFeed) -> RunResult:
-        """Put the result together. Raises a `RunError` for a structured output that is missing or does not fit."""
-        ...
-
-    def tasks(self, feed: RunFeed) -> Sequence[Task]:
-        """Give the tasks of the run so far."""
-        ...
-
-    def agents(self, feed: RunFeed) -> Sequence[Subagent]:
-        """Give the subagents of the run so far."""
-        ...
-
-    async def release(self) -> None:
-        """The run is over: end the session where it is the run's own."""
-        ...
-
-    async def interrupt(self, feed: RunFeed, *, cancel_queued: bool, stop_tasks: bool) -> InterruptReceipt:
-        """Stop the work on the run."""
-        ...
-
-
 class Run:
     """One prompt's way through the session, and what came of it.
 
@@ -78,30 +53,31 @@ class Run:
     time; await in as many as you like.
     """
 
-    def __init__(self, source: RunSource, feed: RunFeed | None = None) -> None:
-        self._source = source
-        self._feed = feed
+    def __init__(self, client: Client | None, session: Session | None, mailbox: RunMailbox | None) -> None:
+        self._client = client
+        """Lives as long as its runs."""
+        self._session = session
+        self._mailbox = mailbox
         self._reads: Literal["mailbox", "record"] | None = None
-        """Where iteration reads: the mailbox; or, once the run was awaited first, what the feed has recorded."""
-        self._mailbox: Mailbox | None = None
-        """The mailbox, while iteration reads there."""
+        """Where iteration reads: the mailbox, or what it recorded, once the run was awaited first."""
         self._position = 0
         self._is_exhausted = False
         self._result: RunResult | None = None
-        self._keeps: object = None
-        """What has to live as long as the run: the client."""
 
     def __repr__(self) -> str:
-        feed = self._feed
-        if feed is None:
+        mailbox = self._mailbox
+        if mailbox is None:
             return "<Run not started>"
-        state = (feed.end.reason if feed.end else "failed") if feed.is_over else "running"
-        return f"<Run {state}, {len(feed.messages)} messages>"
+        state = (mailbox.end.reason if mailbox.end else "failed") if mailbox.is_over else "running"
+        return f"<Run {state}, {len(mailbox.messages)} messages>"
 
     @property
     def tasks(self) -> Sequence[Task]:
         """The background tasks that were started in the run so far: follow them, await them, stop them."""
-        return [] if self._feed is None else self._source.tasks(self._feed)
+        if self._session is None or self._mailbox is None:
+            return []
+        ids = self._session.task_ids_of(self._mailbox)
+        return [task for task in self._session.tasks if task.id in ids]
 
     def agents(self) -> Sequence[Subagent]:
         """Give the subagents that were started in the run so far, those of subagents and child agents included.
@@ -109,12 +85,14 @@ class Run:
         Each has its definition, its status, its usage, its messages and its task. A message leads to its subagent by
         its `agent_id`, which is the id of the task: `client.tasks.get(message.agent_id)`.
         """
-        return [] if self._feed is None else self._source.agents(self._feed)
+        from claude_agent_py.runtime.subagents import subagents_of
+
+        return [] if self._session is None else subagents_of(self.tasks, self._session.agents)
 
     @property
     def is_over(self) -> bool:
         """Whether the run has ended."""
-        return self._feed is not None and self._feed.is_over
+        return self._mailbox is not None and self._mailbox.is_over
 
     # Messages ----------------------------------------------------------------------------------------------------
 
@@ -125,29 +103,34 @@ class Run:
     def _begin_again(self) -> None:
         """Once all messages were given, give again those that are kept."""
         if self._is_exhausted:
-            self._reads, self._mailbox, self._position, self._is_exhausted = "record", None, 0, False
+            self._reads, self._position, self._is_exhausted = "record", 0, False
+
+    def _ready(self) -> RunMessage | None:
+        """Return the next message if it is at hand, without the detours, for a reader who is behind."""
+        message: RunMessage | None = self._mailbox.ready() if self._mailbox and self._reads == "mailbox" else None
+        return message
 
     async def _next(self) -> RunMessage:
-        feed = await self._started()
+        _, mailbox = await self._started()
         if self._reads is None:
-            self._reads, self._mailbox = "mailbox", feed.mailbox
+            self._reads = "mailbox"
         try:
-            message: RunMessage = await (self._next_recorded(feed) if self._mailbox is None else self._mailbox.get())
+            message: RunMessage = await (mailbox.get() if self._reads == "mailbox" else self._next_recorded(mailbox))
         except StopAsyncIteration:
             self._is_exhausted = True
-            await self._source.release()
-            if feed.failure is not None:
-                raise self._failure(feed) from None
+            await self._release()
+            if mailbox.failure is not None:
+                raise self._failure(mailbox) from None
             raise
         return message
 
-    async def _next_recorded(self, feed: RunFeed) -> RunMessage:
-        await feed.wait()
-        if self._position == len(feed.messages):
-            feed.messages.check()
+    async def _next_recorded(self, mailbox: RunMailbox) -> RunMessage:
+        await mailbox.wait()
+        if self._position == len(mailbox.messages):
+            mailbox.messages.check()
             raise StopAsyncIteration
         self._position += 1
-        message: RunMessage = feed.messages[self._position - 1]
+        message: RunMessage = mailbox.messages[self._position - 1]
         return message
 
     def text(self) -> AsyncIterator[str]:
@@ -181,16 +164,16 @@ class Run:
             RunTimeoutError: A time limit ran out.
             StructuredOutputError: The structured output is missing or does not fit `output_type`.
         """
-        feed = await self._started()
+        _, mailbox = await self._started()
         if self._reads is None:
             self._reads = "record"
-            feed.mailbox.discard()  # nobody reads along
-        await feed.wait()
-        await self._source.release()
-        if feed.failure is not None:
-            raise self._failure(feed)
+            mailbox.discard()  # nobody reads along
+        await mailbox.wait()
+        await self._release()
+        if mailbox.failure is not None:
+            raise self._failure(mailbox)
         if self._result is None:
-            self._result = self._source.result(feed)
+            self._result = self._make_result()
         return self._result
 
     async def _finish(self) -> RunResult:
@@ -200,20 +183,38 @@ class Run:
             raise error
         return result
 
-    def _failure(self, feed: RunFeed) -> BaseException:
-        assert feed.failure is not None  # noqa: S101 - asked by the caller
-        error = feed.failure()
+    def _failure(self, mailbox: RunMailbox) -> BaseException:
+        assert mailbox.failure is not None  # noqa: S101 - asked by the caller
+        error = mailbox.failure()
         if isinstance(error, RunFailed):
             try:
-                error.result = self._source.result(feed)
+                error.result = self._make_result()
             except StructuredOutputError as missing:  # no wonder: the run did not come to its end
                 error.result = missing.result
         return error
 
-    async def _started(self) -> RunFeed:
-        if self._feed is None:
-            self._feed = await self._source.feed()
-        return self._feed
+    def _make_result(self) -> RunResult:
+        from claude_agent_py.runtime.result import make_result
+
+        assert self._session is not None  # noqa: S101 - it was started
+        assert self._mailbox is not None  # noqa: S101
+        result = make_result(self._mailbox, self.tasks, self.agents(), self._session.options)
+        if result.unfinished_tasks:
+            names = ", ".join(repr(task.description) for task in result.unfinished_tasks)
+            logger.info("a run ended while background tasks of it go on: %s", names)
+        return result
+
+    async def _started(self) -> tuple[Session, RunMailbox]:
+        assert self._session is not None  # noqa: S101 - made with both
+        assert self._mailbox is not None  # noqa: S101
+        return self._session, self._mailbox
+
+    def _take(self, other: Run) -> None:
+        """Be the run that another one is."""
+        self._client, self._session, self._mailbox = other._client, other._session, other._mailbox
+
+    async def _release(self) -> None:
+        """Let go of what belongs to the run alone."""
 
     # Control -----------------------------------------------------------------------------------------------------
 
@@ -227,8 +228,26 @@ class Run:
         Raises:
             ControlError: The CLI did not take it.
         """
-        feed = await self._started()
-        return await self._source.interrupt(feed, cancel_queued=cancel_queued, stop_tasks=stop_tasks)
+        session, mailbox = await self._started()
+        if mailbox.is_over:
+            if stop_tasks:
+                await session.stop_tasks(mailbox.task_ids)
+            return InterruptReceipt(outcome="too_late")
+        queued = session.queued_prompts(mailbox)
+        dequeued = tuple([prompt for prompt in queued if await _dequeue(session, prompt)])
+        if queued and len(dequeued) == len(mailbox.prompts):
+            return InterruptReceipt(outcome="dequeued", cancelled=dequeued)
+        mailbox.was_interrupted = True
+        reply = await session.control("interrupt", **({"cancel_queued": True} if cancel_queued else {}))
+        if session.waits_for_idle(mailbox):
+            session.fail_run(mailbox, lambda: InterruptedRunError("the run was interrupted"))
+        if stop_tasks:
+            await session.stop_tasks(session.task_ids_of(mailbox))
+        return InterruptReceipt(
+            outcome="interrupted",
+            still_queued=tuple(reply.get("still_queued") or ()),
+            cancelled=(*dequeued, *(reply.get("cancelled") or ())),
+        )
 
     async def __aenter__(self) -> Self:
         await self._started()
@@ -241,7 +260,13 @@ class Run:
             if not self.is_over:
                 await self.interrupt()
         finally:
-            await self._source.release()
+            await self._release()
+
+
+async def _dequeue(session: Session, prompt: str) -> bool:
+    """Take a prompt out of the CLI's queue, and return whether it was still there."""
+    reply = await session.control("cancel_async_message", message_uuid=prompt)
+    return reply.get("cancelled") is True
 
 
 class _Messages:
@@ -257,8 +282,7 @@ class _Messages:
         return self
 
     async def __anext__(self) -> RunMessage:
-        mailbox = self._run._mailbox
-        message = None if mailbox is None else mailbox.ready()  # without the detours, for a reader who is behind
+        message = self._run._ready()
         return await self._run._next() if message is None else message
 
 
@@ -280,8 +304,7 @@ class _Text:
 
     async def __anext__(self) -> str:
         while not self._ready:
-            mailbox = self._run._mailbox
-            message = None if mailbox is None else mailbox.ready()
+            message = self._run._ready()
             self._ready.extend(self._fold.feed(await self._next() if message is None else message))
         return self._ready.popleft()
 

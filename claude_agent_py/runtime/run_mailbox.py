@@ -9,7 +9,7 @@ from typing import Any
 
 import anyio
 
-from claude_agent_py.protocol.turns import RunEnd
+from claude_agent_py.protocol.turns import RunEnded
 from claude_agent_py.runtime.mailbox import Mailbox
 from claude_agent_py.runtime.record import Record
 from claude_agent_py.wire.messages import ResultMessage
@@ -32,7 +32,7 @@ class RunMailbox(Mailbox):
         self.was_interrupted = False
         self.sending = anyio.CancelScope()
         """Where prompts are sent that come one by one; cancelled when the run is over."""
-        self.end: RunEnd | None = None
+        self.end: RunEnded | None = None
         """How the CLI ended the run; None while it goes on, and where this side ended it."""
         self.failure: Callable[[], BaseException] | None = None
         """Makes the error of a run that did not come to its end, for each who is to be told."""
@@ -45,13 +45,12 @@ class RunMailbox(Mailbox):
         kind = type(message)
         if kind is ResultMessage:
             self.results.append(message)
-            self.messages.append(message, b"", len(line))
-        elif kind is not StreamEventMessage:
-            self.messages.append(message, line, len(line))
+        if kind is not StreamEventMessage:
+            self.messages.append(message, line)
         super().put(message, line)
 
     def finish(
-        self, tasks: frozenset[str], end: RunEnd | None, failure: Callable[[], BaseException] | None = None
+        self, tasks: frozenset[str], end: RunEnded | None = None, failure: Callable[[], BaseException] | None = None
     ) -> None:
         """End the run. Idempotent: the first end counts."""
         if not self.is_over:
@@ -59,6 +58,11 @@ class RunMailbox(Mailbox):
             self.close()
             self.sending.cancel()
             self._over.set()
+
+    @property
+    def late_tasks(self) -> frozenset[str]:
+        """The ids of the tasks that were not waited for to their end, because `Timeouts.idle` ran out."""
+        return frozenset() if self.end is None else self.end.late_tasks
 
     @property
     def is_over(self) -> bool:
