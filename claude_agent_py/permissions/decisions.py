@@ -74,7 +74,7 @@ def _permission(decision: Allow, suggestions: Sequence[Mapping[str, Any]]) -> JS
     return dump(PermissionAllowReply(**fields))
 
 
-def _updates(updates: Sequence[Any], suggestions: Sequence[Mapping[str, Any]]) -> list[Any]:
+def _updates(updates: Any, suggestions: Sequence[Mapping[str, Any]]) -> list[Any]:
     read = []
     for one in updates if isinstance(updates, Sequence) else [updates]:
         data = dump(one) if isinstance(one, WireModel) else one

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
 from claude_agent_py.errors import OptionsError
-from claude_agent_py.wire.base import WireModel
+from claude_agent_py.wire.base import WireModel, keep_source
 from claude_agent_py.wire.content import Block, ContentBlock, TextBlock, UnknownBlock
 from claude_agent_py.wire.fitting import Misfit, check, fit
 
@@ -38,7 +38,7 @@ def check_run_arguments(until: Any, timeout: Any) -> None:
 
 
 def is_stream(prompt: Any) -> bool:
-    """Tell whether a prompt is an async iterable of prompts."""
+    """Return whether a prompt is an async iterable of prompts."""
     return isinstance(prompt, AsyncIterable)
 
 
@@ -54,12 +54,12 @@ def prompt_message(prompt: Any, *, verbatim: bool) -> "UserMessage":
     content = UserContent(role="user", content=check_prompt(prompt if whole is None else whole.content))
     marks: dict[str, Any] = {"client_composed": True} if verbatim else {}
     if whole is None:
-        return UserMessage(message=content, parent_tool_use_id=None, uuid=str(uuid.uuid4()), **marks)
+        return UserMessage(message=content, uuid=str(uuid.uuid4()), **marks)
     return whole.replace(message=content, uuid=whole.uuid or str(uuid.uuid4()), **marks)
 
 
 def check_prompt(prompt: Any) -> str | list[ContentBlock]:
-    """Give the content of one prompt.
+    """Return the content of one prompt.
 
     Raises:
         OptionsError: It is empty, or neither text, nor content blocks, nor a user message.
@@ -83,7 +83,7 @@ def check_prompt(prompt: Any) -> str | list[ContentBlock]:
 
 
 def _whole_message(prompt: Any) -> "UserMessage | None":
-    """Give a prompt that is a whole user message, also one of the official SDKs' dicts; None where it is none."""
+    """Return a prompt that is a whole user message, also as a dict of the official SDKs; None for any other prompt."""
     if isinstance(prompt, str) or not isinstance(prompt, WireModel | Mapping):
         return None
     from claude_agent_py.wire.messages import UserMessage
@@ -95,6 +95,7 @@ def _whole_message(prompt: Any) -> "UserMessage | None":
     try:
         message: UserMessage
         message, _ = fit(UserMessage, dict(prompt))
+        keep_source(message, "_source", dict(prompt))
         return message
     except Misfit as error:  # the CLI would drop it without a word, and never answer
         problem = OptionsError(f"the user message is wrong: {error}", option="prompt")

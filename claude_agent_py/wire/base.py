@@ -109,6 +109,10 @@ UNKNOWN: Final = "(unknown)"
 """What stands in place of a tag that no model of a union has."""
 
 
+SOURCE: Final = "<source>"
+"""The name of what a model was read from, among the names of the wire, which has no such field."""
+
+
 class UnknownModel(WireModel, tag=UNKNOWN):
     """An object with a tag that no model of its union has."""
 
@@ -119,8 +123,8 @@ class UnknownModel(WireModel, tag=UNKNOWN):
 class FrameModel(DiscreetModel):
     """A JSON object that keeps what it was read from, so nothing of it is lost: a frame, a reply, a hook's input."""
 
-    _source: Any = field(default=None, name="<source>")
-    """The JSON text or object; None where the model was made here. The wire has no field of that name."""
+    _source: Any = field(default=None, name=SOURCE)
+    """The JSON text or object; None where the model was made here."""
 
     @property
     def raw(self) -> JSONObject:
@@ -160,16 +164,19 @@ def dump(model: WireModel) -> JSONObject:
     """
     if isinstance(model, FrameModel) and model._source is not None:
         return model.raw
-    value: JSONObject = _unwrap(msgspec.to_builtins(model))
+    value: JSONObject = _unwrap(msgspec.to_builtins(model, builtin_types=(bytes,)))
     return {"type": "system", **value} if getattr(model, "type", "") == "system" else value
 
 
 def _unwrap(value: Any) -> Any:
-    """Put what stands in the place of an unknown object back as it came."""
+    """Put unknown objects, and objects that keep what they were read from, back as they came."""
     if isinstance(value, list):
         return [_unwrap(item) for item in value]
     if not isinstance(value, dict):
         return value
+    source = value.get(SOURCE)
+    if source is not None:
+        return msgspec.json.decode(source) if isinstance(source, bytes) else source
     if UNKNOWN in (value.get("type"), value.get("subtype")) and isinstance(value.get("raw"), dict):
         return value["raw"]
     return {key: _unwrap(item) for key, item in value.items()}

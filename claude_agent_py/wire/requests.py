@@ -6,6 +6,8 @@ them. The twin of `asks`, which has the other direction.
 
 from typing import Any, ClassVar, Final, Literal, TypeAlias, get_args
 
+from msgspec import UNSET, UnsetType
+
 from claude_agent_py.wire.asks import MCPMessageRequest
 from claude_agent_py.wire.base import CamelModel, DiscreetModel, JSONObject, Number, Open, WireModel
 from claude_agent_py.wire.control import ControlRequest, UnknownControlRequest
@@ -219,7 +221,7 @@ class SetModelRequest(WireModel):
     """Use another model from the next turn on; None for the default."""
 
     subtype: ClassVar[Literal["set_model"]] = "set_model"
-    model: str | None = None
+    model: str | UnsetType | None = UNSET
 
 
 class SetPermissionModeRequest(WireModel):
@@ -233,8 +235,9 @@ class SetMaxThinkingTokensRequest(WireModel):
     """Change how much the model may think."""
 
     subtype: ClassVar[Literal["set_max_thinking_tokens"]] = "set_max_thinking_tokens"
-    max_thinking_tokens: Number | None = None
-    thinking_display: Open[Literal["summarized", "omitted", "highlights"]] | None = None
+    max_thinking_tokens: Number | UnsetType | None = UNSET
+    thinking_display: Open[Literal["summarized", "omitted", "highlights"]] | UnsetType | None = UNSET
+    """None goes back to the default; without one it stays as it is."""
 
 
 class ListModelsRequest(WireModel):
