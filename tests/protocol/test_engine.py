@@ -9,6 +9,7 @@ import pytest
 from recordings_loader import lines, names
 
 from claude_agent_py.errors import LocalProtocolError
+from claude_agent_py.protocol import engine as engine_module
 from claude_agent_py.protocol.engine import Engine
 from claude_agent_py.protocol.events import (
     Event,
@@ -477,3 +478,17 @@ def test_any_other_frame_can_be_sent() -> None:
     driver = Driver()
     driver.engine.send(ControlCancelRequest(request_id="r1"))
     assert driver.sent() == [{"type": "control_cancel_request", "request_id": "r1"}]
+
+
+def test_empty_lines_cost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    decoded: list[bytes] = []
+    real = engine_module.decode
+
+    def counting(line: bytes) -> Any:
+        decoded.append(line)
+        return real(line)
+
+    monkeypatch.setattr(engine_module, "decode", counting)
+    driver = Driver()
+    assert driver.engine.receive_data(b"\n" * 100_000 + b" \t\r\n" * 1000 + b'{"type":"telepathy"}\n', 0.0) != []
+    assert decoded == [b'{"type":"telepathy"}']
