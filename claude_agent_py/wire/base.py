@@ -116,7 +116,7 @@ SOURCE: Final = "<source>"
 class UnknownModel(WireModel, tag=UNKNOWN):
     """An object with a tag that no model of its union has."""
 
-    raw: JSONObject
+    raw: JSONObject  # pyright: ignore[reportIncompatibleMethodOverride] - here a field
     """The object as it came."""
 
 
@@ -148,7 +148,7 @@ class FrameModel(DiscreetModel):
         return self if self._source is None else msgspec.structs.replace(self, _source=None)
 
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and WireModel.__eq__(self._alone(), other._alone())
+        return type(other) is type(self) and WireModel.__eq__(self._alone(), other._alone())
 
     def __hash__(self) -> int:
         return hash((type(self), getattr(self, "uuid", None)))

@@ -9,7 +9,6 @@ import pytest
 from recordings_loader import lines, names
 
 from claude_agent_py.errors import LocalProtocolError
-from claude_agent_py.protocol import engine as engine_module
 from claude_agent_py.protocol.engine import Engine
 from claude_agent_py.protocol.events import (
     Event,
@@ -27,6 +26,7 @@ from claude_agent_py.protocol.turns import RunLimits, Until
 from claude_agent_py.tasks.ledger import Ledger
 from claude_agent_py.testing import frames
 from claude_agent_py.wire.asks import CanUseToolRequest
+from claude_agent_py.wire.codec import decode
 from claude_agent_py.wire.control import ControlCancelRequest, UnknownControlRequest
 from claude_agent_py.wire.messages import ResultMessage, UserContent, UserMessage
 from claude_agent_py.wire.tasks import TaskStartedMessage
@@ -482,13 +482,12 @@ def test_any_other_frame_can_be_sent() -> None:
 
 def test_empty_lines_cost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     decoded: list[bytes] = []
-    real = engine_module.decode
 
     def counting(line: bytes) -> Any:
         decoded.append(line)
-        return real(line)
+        return decode(line)
 
-    monkeypatch.setattr(engine_module, "decode", counting)
+    monkeypatch.setattr("claude_agent_py.protocol.engine.decode", counting)
     driver = Driver()
     assert driver.engine.receive_data(b"\n" * 100_000 + b" \t\r\n" * 1000 + b'{"type":"telepathy"}\n', 0.0) != []
     assert decoded == [b'{"type":"telepathy"}']

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 PROGRAM = """
-from typing import assert_type
+from typing import Literal, assert_type
 
 from claude_agent_py import AssistantMessage, ResultMessage, TextBlock, ToolUseBlock, UserMessage
 from claude_agent_py.wire import (
@@ -24,13 +24,15 @@ from claude_agent_py.wire import (
 
 
 def told(message: Message) -> str:
+    if isinstance(message, UnknownMessage):
+        return message.type
     if message.type == "result":
-        assert_type(message, ResultMessage | UnknownMessage)
-        return "" if isinstance(message, UnknownMessage) else message.error_text
+        assert_type(message, ResultMessage)
+        return message.error_text
     if isinstance(message, AssistantMessage):
         return " ".join(said(block) for block in message.content)
     if isinstance(message, StatusMessage | InitMessage):
-        assert_type(message.type, str)
+        assert_type(message.type, Literal["system"])
     return message.uuid + message.session_id + str(message.raw)
 
 
