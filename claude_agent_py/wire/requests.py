@@ -94,7 +94,7 @@ class EndSessionRequest(WireModel):
 
 
 class RenameSessionRequest(WireModel):
-    """Give a session a title."""
+    """Change the title of a session."""
 
     subtype: ClassVar[Literal["rename_session"]] = "rename_session"
     title: str
@@ -103,7 +103,7 @@ class RenameSessionRequest(WireModel):
 
 
 class SetColorRequest(WireModel):
-    """Give the session a colour."""
+    """Change the color of the session."""
 
     subtype: ClassVar[Literal["set_color"]] = "set_color"
     color: str
@@ -180,7 +180,7 @@ class ClaimSessionRequest(DiscreetModel):
 
 
 class StopTaskRequest(WireModel):
-    """Stop a task. One that is over or unknown is no error."""
+    """Stop a task. Stopping one that is over or unknown succeeds."""
 
     subtype: ClassVar[Literal["stop_task"]] = "stop_task"
     task_id: str
