@@ -84,10 +84,15 @@ class WireModel(
 
     @classmethod
     def _validate(cls, value: Any) -> Self:
+        if isinstance(value, cls):
+            return value
         try:
-            return value if isinstance(value, cls) else msgspec.convert(value, cls)
+            model = msgspec.convert(value, cls)
         except msgspec.ValidationError as error:
             raise ValueError(str(error)) from None
+        if isinstance(model, FrameModel):
+            keep_source(model, "_source", value)
+        return model
 
 
 class DiscreetModel(WireModel):
