@@ -43,10 +43,10 @@ def is_stream(prompt: Any) -> bool:
 
 
 def prompt_message(prompt: Any, *, verbatim: bool) -> "UserMessage":
-    """Make the user message of one prompt, with a fresh uuid unless it is a message that has one.
+    """Return the user message of one prompt, with a fresh uuid unless it is a message that has one.
 
     Raises:
-        OptionsError: It is empty, or neither text, nor content blocks, nor a user message.
+        OptionsError: It is empty, has a wrong field, or is neither text, nor content blocks, nor a user message.
     """
     from claude_agent_py.wire.messages import UserContent, UserMessage
 
@@ -55,7 +55,14 @@ def prompt_message(prompt: Any, *, verbatim: bool) -> "UserMessage":
     marks: dict[str, Any] = {"client_composed": True} if verbatim else {}
     if whole is None:
         return UserMessage(message=content, uuid=str(uuid.uuid4()), **marks)
-    return whole.replace(message=content, uuid=whole.uuid or str(uuid.uuid4()), **marks)
+    message = whole.replace(message=content, uuid=whole.uuid or str(uuid.uuid4()), **marks)
+    try:
+        check(message)
+    except Misfit as error:
+        problem = OptionsError(f"the user message is wrong: {error}", option="prompt")
+    else:
+        return message
+    raise problem  # outside of `except`: the context would show the values
 
 
 def check_prompt(prompt: Any) -> str | list[ContentBlock]:

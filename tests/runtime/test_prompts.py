@@ -2,7 +2,7 @@
 
 import uuid
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -107,6 +107,8 @@ def test_a_prompt_may_be_marked_as_not_to_be_touched() -> None:
         ),
         ({"type": "user", "message": {"role": "user", "content": " "}}, "empty"),
         (UserMessage(message=UserContent(role="user", content="")), "empty"),
+        (UserMessage(message=UserContent(role="user", content="x"), should_query=cast(Any, "no")), "shouldQuery"),
+        (UserMessage(message=UserContent(role="user", content="x"), tool_use_result=object()), "is not JSON"),
         (AssistantMessage(message=AssistantContent(role="assistant", content=[])), "not AssistantMessage"),
         (["hi"], "block 0 must be a content block, not str"),
         ([TextBlock(text="hi"), None], "block 1 must be a content block, not NoneType"),
