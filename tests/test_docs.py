@@ -116,6 +116,7 @@ def headings(page: Path) -> set[str]:
         ("from claude_agent_py.wire import TaskStartedMesage", "import TaskStartedMesage"),
         ("ClientOptions(modle='opus')", "ClientOptions(modle=)"),
         ("await client.query('x', untill='idle')", "client.query(untill=)"),
+        ("TextBlock(text='x', whatever=1)", "TextBlock(whatever=)"),
         ("client.taks", "client.taks"),
         ("await client.tasks.wait_for_all()", "client.tasks.wait_for_all"),
         ("for task in client.tasks:\n    task.read()", "task.read"),

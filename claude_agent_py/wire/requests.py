@@ -552,4 +552,5 @@ class ControlRequestToCLI(ControlRequest):
 
 def is_ours(body: Any) -> bool:
     """Return whether the body of a request is one of those that this side sends."""
-    return isinstance(body, dict) and body.get("subtype") in _OURS
+    subtype = body.get("subtype") if isinstance(body, dict) else None
+    return isinstance(subtype, str) and subtype in _OURS
