@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from claude_agent_py.protocol.engine import Engine
+from claude_agent_py.protocol.state import Step
 from claude_agent_py.protocol.turns import RunLimits
 from claude_agent_py.wire.codec import decode
 from claude_agent_py.wire.messages import UserContent, UserMessage
@@ -61,6 +62,7 @@ def lines_of(kind: str, count: int) -> list[bytes]:
 
 def through_engine(lines: list[bytes]) -> None:
     engine = Engine(NoTasks(), max_line_bytes=1 << 28)
+    engine.advance(Step.START)
     engine.open_run(1, "result", RunLimits(), 0.0)
     engine.send_prompt(1, UserMessage(message=UserContent(role="user", content="hi"), uuid="prompt"), 0.0)
     engine.seal_run(1, 0.0)

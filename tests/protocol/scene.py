@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
-from claude_agent_py.protocol.turns import RunEnd, RunLimits, TurnRouter, Until
+from claude_agent_py.protocol.turns import RunEnded, RunLimits, TurnRouter, Until
 from claude_agent_py.tasks.ledger import Ledger
 from claude_agent_py.testing import frames
 from claude_agent_py.wire.codec import decode
@@ -25,7 +25,7 @@ class Scene:
         self.router = TurnRouter(self.ledger)
         self.now = 100.0
         self.received: dict[int, list[Any]] = {}
-        self.ends: dict[int, RunEnd] = {}
+        self.ends: dict[int, RunEnded] = {}
         self.ended_at: dict[int, float] = {}
         self.last_runs: tuple[int, ...] = ()
         """Who received the last message."""
@@ -71,7 +71,7 @@ class Scene:
             assert after is None or after > self.now, "the driver would spin"
         self.now = target
 
-    def _note(self, ended: Iterable[RunEnd]) -> None:
+    def _note(self, ended: Iterable[RunEnded]) -> None:
         for end in ended:
             assert end.run_id not in self.ends, "a run ended twice"
             self.ends[end.run_id] = end

@@ -3,7 +3,7 @@
 import json
 import random
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from recordings_loader import lines, names
@@ -17,17 +17,16 @@ from claude_agent_py.protocol.events import (
     RequestCancelled,
     RequestReceived,
     RequestTimedOut,
-    RunEnded,
     StrayReply,
     StreamEnded,
 )
-from claude_agent_py.protocol.state import State
-from claude_agent_py.protocol.turns import RunLimits, Until
+from claude_agent_py.protocol.state import State, Step
+from claude_agent_py.protocol.turns import RunEnded, RunLimits, Until
 from claude_agent_py.tasks.ledger import Ledger
 from claude_agent_py.testing import frames
 from claude_agent_py.wire.asks import CanUseToolRequest
 from claude_agent_py.wire.codec import decode
-from claude_agent_py.wire.control import ControlCancelRequest, UnknownControlRequest
+from claude_agent_py.wire.control import UnknownControlRequest
 from claude_agent_py.wire.messages import ResultMessage, UserContent, UserMessage
 from claude_agent_py.wire.tasks import TaskStartedMessage
 from claude_agent_py.wire.unknown import MalformedFrame, UnknownMessage
@@ -48,12 +47,17 @@ class Tasks:
         return self.ledger.live_ids()
 
 
+RUN: Final = ()
+"""What the engine knows the run by: any value that can be hashed, also one that is false."""
+
+
 class Driver:
     """An engine whose clock stands still unless it is moved."""
 
     def __init__(self, *, max_line_bytes: int = 1 << 20) -> None:
         self.tasks = Tasks()
         self.engine = Engine(self.tasks, max_line_bytes=max_line_bytes)
+        self.engine.advance(Step.START)
         self.now = 0.0
 
     def hear(self, *said: dict[str, Any]) -> list[Event]:
@@ -64,10 +68,10 @@ class Driver:
         return self.engine.request(subtype, fields, now=self.now, timeout=timeout).request_id
 
     def run(self, *prompts: str, until: Until = "result", limits: RunLimits | None = None) -> None:
-        self.engine.open_run(1, until, limits or RunLimits(), self.now)
+        self.engine.open_run(RUN, until, limits or RunLimits(), self.now)
         for prompt in prompts:
-            self.engine.send_prompt(1, prompt_message(prompt), self.now)
-        self.engine.seal_run(1, self.now)
+            self.engine.send_prompt(RUN, prompt_message(prompt), self.now)
+        self.engine.seal_run(RUN, self.now)
 
     def sent(self) -> list[dict[str, Any]]:
         """Give the frames that are to be written."""
@@ -122,13 +126,13 @@ def test_a_recording_means_the_same_in_any_chunking(name: str) -> None:
     assert not [e for e in by_line if isinstance(e, MessageReceived) and isinstance(e.message, MalformedFrame)]
 
 
-def test_a_message_is_reported_with_the_length_of_its_line_and_its_runs() -> None:
+def test_a_message_is_reported_with_its_line_and_its_runs() -> None:
     driver = Driver()
     driver.run("p")
     line = frames.encode(frames.assistant("hi", user_message_uuid="p", user_message_uuids=["p"]))
     (event,) = driver.engine.receive_data(line, 0.0)
     assert isinstance(event, MessageReceived)
-    assert (event.size, event.runs) == (len(line) - 1, (1,))
+    assert (event.line, event.runs) == (line[:-1], (RUN,))
 
 
 def test_a_run_ends_after_its_result_was_reported() -> None:
@@ -138,7 +142,7 @@ def test_a_run_ends_after_its_result_was_reported() -> None:
     assert kinds(events) == [MessageReceived, MessageReceived, RunEnded, MessageReceived]
     ended = events[2]
     assert isinstance(ended, RunEnded)
-    assert (ended.end.run_id, ended.end.reason) == (1, "result")
+    assert (ended.run_id, ended.reason) == (RUN, "result")
 
 
 def test_the_tasks_hear_a_message_before_it_is_routed() -> None:
@@ -157,6 +161,19 @@ def test_empty_lines_mean_nothing(blank: bytes) -> None:
     driver = Driver()
     assert driver.engine.receive_data(blank * 3, 0.0) == []
     assert driver.tasks.tracked == []
+
+
+def test_empty_lines_cost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    decoded: list[bytes] = []
+
+    def counting(line: bytes) -> Any:
+        decoded.append(line)
+        return decode(line)
+
+    monkeypatch.setattr("claude_agent_py.protocol.engine.decode", counting)
+    driver = Driver()
+    assert driver.engine.receive_data(b"\n" * 100_000 + b" \t\r\n" * 1000 + b'{"type":"telepathy"}\n', 0.0) != []
+    assert decoded == [b'{"type":"telepathy"}']
 
 
 def test_a_sign_of_life_means_nothing_else() -> None:
@@ -183,10 +200,50 @@ def test_a_line_that_is_too_long_is_a_message_with_its_head_and_the_next_one_is_
     events = [*driver.engine.receive_data(big[:900], 0.0), *driver.engine.receive_data(big[900:], 0.0)]
     (event,) = events
     assert isinstance(event, MessageReceived)
-    assert event.size == len(big) - 1
+    assert event.line == b""  # it would not give the message again
     assert event.message.line == big[:4096]
     assert f"{len(big) - 1} bytes" in event.message.error
     assert len(driver.hear({"type": "brand_new"})) == 1
+
+
+def test_a_line_that_is_too_long_refuses_its_question() -> None:
+    driver = Driver(max_line_bytes=1000)
+    question = frames.can_use_tool("r1", input={"content": "x" * 5000, "request_id": "another"})
+    (event,) = driver.hear(question)
+    assert isinstance(event, MessageReceived)
+    assert isinstance(event.message, MalformedFrame)
+    (answer,) = driver.sent()
+    assert (answer["response"]["request_id"], answer["response"]["subtype"]) == ("r1", "error")
+    assert f"{len(frames.encode(question)) - 1} bytes" in answer["response"]["error"]
+    assert "limits.max_line_bytes" in answer["response"]["error"]
+    assert kinds(driver.hear(question)) == [MessageReceived]
+    assert driver.sent() == []
+
+
+def test_a_line_that_is_too_long_fails_the_request_that_it_replies_to() -> None:
+    driver = Driver(max_line_bytes=1000)
+    request_id, other = driver.ask("get_settings", timeout=60.0), driver.ask("interrupt")
+    driver.sent()
+    message, failed = driver.hear(reply(request_id, {"text": "x" * 5000}))
+    assert isinstance(message, MessageReceived)
+    assert isinstance(failed, ReplyReceived)
+    assert (failed.request_id, failed.subtype, failed.payload) == (request_id, "get_settings", {})
+    assert failed.error is not None
+    assert "limits.max_line_bytes" in failed.error
+    assert driver.engine.next_deadline() is None
+    assert driver.hear(reply(other)) == [ReplyReceived(other, "interrupt", {})]
+    assert driver.sent() == []
+
+
+@pytest.mark.parametrize("kind", ["control_request", "control_response"])
+def test_what_a_long_message_only_quotes_is_no_question_and_no_reply(kind: str) -> None:
+    driver = Driver(max_line_bytes=1000)
+    request_id = driver.ask("interrupt", timeout=60.0)
+    driver.sent()
+    quoted = json.dumps({"type": kind, "request_id": request_id})
+    assert kinds(driver.hear(frames.assistant(quoted + "x" * 5000))) == [MessageReceived]
+    assert driver.sent() == []
+    assert driver.engine.next_deadline() == 60.0
 
 
 def test_half_a_line_at_the_end_is_reported_and_then_every_run_ends() -> None:
@@ -199,7 +256,7 @@ def test_half_a_line_at_the_end_is_reported_and_then_every_run_ends() -> None:
     assert isinstance(half, MessageReceived)
     assert isinstance(ended, RunEnded)
     assert half.message.line == b'{"type": "resu'
-    assert ended.end.reason == "closed"
+    assert ended.reason == "closed"
 
 
 def test_a_whole_frame_without_a_line_break_at_the_end_counts() -> None:
@@ -207,7 +264,7 @@ def test_a_whole_frame_without_a_line_break_at_the_end_counts() -> None:
     driver.run("p")
     driver.engine.receive_data(frames.encode(result_of("p"))[:-1], 0.0)
     events = driver.engine.receive_eof(0.0)
-    assert [event.end.reason for event in events if isinstance(event, RunEnded)] == ["result"]
+    assert [event.reason for event in events if isinstance(event, RunEnded)] == ["result"]
 
 
 # Our requests
@@ -363,39 +420,107 @@ def test_prompts_are_written_in_order_and_only_for_a_run_that_is_open() -> None:
     driver = Driver()
     driver.run("p1", "p2")
     assert [frame["uuid"] for frame in driver.sent()] == ["p1", "p2"]
-    assert driver.engine.drop_run(1) == ("p1", "p2")
-    assert not driver.engine.send_prompt(1, prompt_message("p3"), 0.0)
+    assert driver.engine.drop_run(RUN) == ("p1", "p2")
+    assert not driver.engine.send_prompt(RUN, prompt_message("p3"), 0.0)
     assert driver.sent() == []
 
 
 def test_a_prompt_that_is_no_json_is_not_waited_for() -> None:
     driver = Driver()
-    driver.engine.open_run(1, "result", RunLimits(), 0.0)
+    driver.engine.open_run(RUN, "result", RunLimits(), 0.0)
     bad = UserMessage(message=UserContent(role="user", content="hi"), uuid="p", tool_use_result=object())
     with pytest.raises(TypeError):
-        driver.engine.send_prompt(1, bad, 0.0)
+        driver.engine.send_prompt(RUN, bad, 0.0)
     assert driver.sent() == []
-    assert driver.engine.turns.queued_prompts(1) == ()
+    assert driver.engine.turns.queued_prompts(RUN) == ()
 
 
 def test_a_run_without_prompts_is_over_when_it_is_sealed() -> None:
     engine = Driver().engine
-    engine.open_run(1, "result", RunLimits(), 0.0)
-    (event,) = engine.seal_run(1, 0.0)
+    engine.open_run(RUN, "result", RunLimits(), 0.0)
+    (event,) = engine.seal_run(RUN, 0.0)
     assert isinstance(event, RunEnded)
-    assert event.end.reason == "cancelled"
+    assert event.reason == "cancelled"
+
+
+WRONG: Final = {"is_error": "no"}
+"""A field of a result that says how the turn ended, and does not."""
+
+
+def unreadable_ends(events: list[Event]) -> dict[Any, Any]:
+    """Return the result that could not be read by the run that ended with it."""
+    ends = [event for event in events if isinstance(event, RunEnded)]
+    assert {end.reason for end in ends} <= {"unreadable"}
+    return {end.run_id: end.frame and end.frame.raw for end in ends}
+
+
+def test_a_result_that_cannot_be_read_ends_the_runs_whose_prompts_it_names() -> None:
+    driver = Driver()
+    for run_id, prompt in ("one", "p1"), ("two", "p2"), ("other", "p3"):
+        driver.engine.open_run(run_id, "idle", RunLimits(), 0.0)
+        driver.engine.send_prompt(run_id, prompt_message(prompt), 0.0)
+        driver.engine.seal_run(run_id, 0.0)
+    driver.hear(frames.lifecycle("started", "p1"), frames.assistant("hi", user_message_uuid="p1"))
+    bad = result_of("p1", "p2", **WRONG)
+    events = driver.hear(bad)
+    assert kinds(events) == [MessageReceived, RunEnded, RunEnded]
+    assert unreadable_ends(events) == {"one": bad, "two": bad}
+    assert driver.engine.turns.open_runs == ("other",)
+    assert driver.engine.turns.turn_runs == ()
+    ended = [event for event in driver.hear(result_of("p3")) if isinstance(event, RunEnded)]
+    assert [(end.run_id, end.reason) for end in ended] == [("other", "idle")]
+
+
+@pytest.mark.parametrize("field", ["user_message_uuid", "user_message_uuids"])
+def test_a_result_whose_prompts_cannot_be_read_ends_the_runs_of_its_turn(field: str) -> None:
+    driver = Driver()
+    driver.run("p")
+    driver.hear(frames.lifecycle("started", "p"))
+    bad = frames.result("done") | {"user_message_uuid": None, "user_message_uuids": None, field: 7}
+    assert unreadable_ends(driver.hear(bad)) == {RUN: bad}
+
+
+@pytest.mark.parametrize(
+    "begins",
+    [True, pytest.param(False, marks=pytest.mark.xfail(strict=True, reason="a result that no turn came before"))],
+)
+def test_a_result_that_cannot_be_read_ends_the_run_where_the_cli_names_nobody(begins: bool) -> None:
+    driver = Driver()
+    driver.run("p")
+    if begins:
+        assert driver.hear(frames.init()) != []
+    bad = {"type": "result", **WRONG}
+    assert unreadable_ends(driver.hear(bad)) == {RUN: bad}
+
+
+@pytest.mark.xfail(strict=True, reason="only a malformed result ends its runs, not one that is too long")
+def test_a_result_that_is_too_long_ends_the_runs_of_its_turn() -> None:
+    driver = Driver(max_line_bytes=1000)
+    driver.run("p")
+    driver.hear(frames.lifecycle("started", "p"))
+    events = driver.hear(frames.result("x" * 5000, user_message_uuid="p", user_message_uuids=["p"]))
+    assert [event.reason for event in events if isinstance(event, RunEnded)] == ["unreadable"]
+    assert driver.engine.turns.open_runs == ()
+
+
+def test_the_result_of_somebody_elses_turn_that_cannot_be_read_ends_nothing() -> None:
+    driver = Driver()
+    driver.run("p")
+    driver.hear(frames.lifecycle("queued", "p"), frames.init())
+    assert unreadable_ends(driver.hear({"type": "result", **WRONG})) == {}
+    assert [e.reason for e in driver.hear(result_of("p")) if isinstance(e, RunEnded)] == ["result"]
 
 
 def test_tasks_that_ended_without_a_message_are_noticed_by_settling() -> None:
     driver = Driver()
     driver.run("p", until="idle")
     driver.hear(frames.lifecycle("started", "p"), frames.task_started("b1", task_type="local_bash"), result_of("p"))
-    assert driver.engine.settle(0.0) == []
+    assert not driver.engine.settle(0.0)
     driver.tasks.ledger.book.lose_all("gone", 0.0)
     (event,) = driver.engine.settle(0.0)
     assert isinstance(event, RunEnded)
-    assert event.end.reason == "idle"
-    assert event.end.tasks == {"b1"}
+    assert event.reason == "idle"
+    assert event.tasks == {"b1"}
 
 
 # Time
@@ -415,7 +540,7 @@ def test_a_run_that_takes_too_long_is_over() -> None:
     assert driver.engine.tick(29.0) == []
     (event,) = driver.engine.tick(30.0)
     assert isinstance(event, RunEnded)
-    assert (event.end.reason, event.end.kind, event.end.limit) == ("timeout", "run", 30.0)
+    assert (event.reason, event.kind, event.limit) == ("timeout", "run", 30.0)
     assert driver.engine.next_deadline() is None
 
 
@@ -446,48 +571,58 @@ def test_the_time_in_which_somebody_was_asked_does_not_count(how: str) -> None:
 # The end
 
 
-def test_a_closed_engine_refuses_to_send() -> None:
-    driver = Driver()
-    driver.hear(frames.can_use_tool("r1"))
-    driver.engine.receive_eof(0.0)
-    assert driver.engine.state is State.CLOSED
+@pytest.mark.parametrize(
+    ("state", "steps"),
+    [
+        (State.NEW, []),
+        (State.LEFT, [Step.START, Step.LEAVE]),
+        (State.CLOSING, [Step.START, Step.CLOSE]),
+        (State.DIED, [Step.START, Step.END_OF_STREAM]),
+        (State.EXITED, [Step.START, Step.ASK_EXIT, Step.END_OF_STREAM]),
+        (State.CLOSED, [Step.START, Step.CLOSE, Step.END_OF_STREAM]),
+    ],
+)
+def test_nothing_is_sent_but_to_a_cli_that_is_there_for_it(state: State, steps: list[Step]) -> None:
+    engine = Engine(Tasks(), max_line_bytes=1000)
+    for step in steps:
+        engine.advance(step)
+    assert (engine.state, engine.can_send) == (state, False)
     with pytest.raises(LocalProtocolError):
-        driver.ask()
+        engine.request("interrupt", {}, now=0.0, timeout=1.0)
     with pytest.raises(LocalProtocolError):
-        driver.engine.open_run(1, "result", RunLimits(), 0.0)
+        engine.open_run(RUN, "result", RunLimits(), 0.0)
     with pytest.raises(LocalProtocolError):
-        driver.engine.send_prompt(1, prompt_message("p"), 0.0)
-    with pytest.raises(LocalProtocolError):
-        driver.engine.send(ControlCancelRequest(request_id="r1"))
-    assert not driver.engine.answer("r1", {})
-    assert driver.sent() == []
+        engine.send_prompt(RUN, prompt_message("p"), 0.0)
+    assert not engine.has_data_to_send
+    assert engine.next_deadline() is None
 
 
-def test_after_the_end_of_our_input_the_cli_is_still_heard() -> None:
+@pytest.mark.parametrize("step", [Step.ASK_EXIT, Step.LEAVE, Step.CLOSE])
+def test_a_cli_that_still_works_is_heard_and_answered(step: Step) -> None:
     driver = Driver()
     driver.run("p")
-    driver.engine.end_input()
-    assert driver.engine.state is State.INPUT_ENDED
-    with pytest.raises(LocalProtocolError):
-        driver.ask()
+    driver.sent()
+    driver.engine.advance(step)
+    assert RequestReceived in kinds(driver.hear(frames.can_use_tool("r1")))
+    assert driver.engine.answer("r1", {})
+    assert driver.sent() == [reply("r1")]
     assert RunEnded in kinds(driver.hear(result_of("p")))
     assert kinds(driver.engine.receive_eof(0.0)) == [StreamEnded]
 
 
-def test_any_other_frame_can_be_sent() -> None:
+def test_a_cli_that_is_gone_is_not_answered() -> None:
     driver = Driver()
-    driver.engine.send(ControlCancelRequest(request_id="r1"))
-    assert driver.sent() == [{"type": "control_cancel_request", "request_id": "r1"}]
+    driver.hear(frames.can_use_tool("r1"))
+    driver.engine.receive_eof(0.0)
+    assert driver.engine.state is State.DIED
+    assert not driver.engine.answer("r1", {})
+    assert driver.sent() == []
 
 
-def test_empty_lines_cost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    decoded: list[bytes] = []
-
-    def counting(line: bytes) -> Any:
-        decoded.append(line)
-        return decode(line)
-
-    monkeypatch.setattr("claude_agent_py.protocol.engine.decode", counting)
+def test_the_end_may_be_noticed_twice() -> None:
     driver = Driver()
-    assert driver.engine.receive_data(b"\n" * 100_000 + b" \t\r\n" * 1000 + b'{"type":"telepathy"}\n', 0.0) != []
-    assert decoded == [b'{"type":"telepathy"}']
+    driver.run("p")
+    driver.engine.advance(Step.END_OF_STREAM)  # by the process
+    assert kinds(driver.engine.receive_eof(0.0)) == [RunEnded, StreamEnded]
+    assert kinds(driver.engine.receive_eof(0.0)) == [StreamEnded]
+    assert driver.engine.state is State.DIED

@@ -1,41 +1,56 @@
-"""The states of a connection: the table is complete, and nothing is sent but in one state."""
+"""The states of a connection: what can happen in which, and what can be sent in it."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from claude_agent_py.errors import LocalProtocolError
-from claude_agent_py.protocol.state import TRANSITIONS, State, Step, advance
+from claude_agent_py.protocol.state import CAN_SEND, CLI_READS, TRANSITIONS, State, Step, advance
+
+STEPS = (Step.START, Step.SEND, Step.ASK_EXIT, Step.EXIT_REFUSED, Step.LEAVE, Step.CLOSE, Step.END_OF_STREAM)
+TABLE = {
+    #         START  SEND     ASK_EXIT EXIT_REF LEAVE    CLOSE    END_OF_STREAM
+    "NEW": "  OPEN   -        -        -        -        CLOSED   -            ",
+    "OPEN": " -      OPEN     EXITING  -        LEFT     CLOSING  DIED         ",
+    "EXITING": "-    EXITING  EXITING  OPEN     LEFT     CLOSING  EXITED       ",
+    "LEFT": " -      -        -        -        LEFT     CLOSING  CLOSED       ",
+    "CLOSING": "-    -        -        CLOSING  CLOSING  CLOSING  CLOSED       ",
+    "DIED": " -      -        -        -        CLOSED   CLOSED   DIED         ",
+    "EXITED": "-     -        -        -        CLOSED   CLOSED   EXITED       ",
+    "CLOSED": "-     -        -        CLOSED   CLOSED   CLOSED   CLOSED       ",
+}
 
 
 @pytest.mark.parametrize("state", State)
-@pytest.mark.parametrize("step", Step)
-def test_every_step_is_either_in_the_table_or_refused(state: State, step: Step) -> None:
-    if (state, step) in TRANSITIONS:
-        assert advance(state, step) is TRANSITIONS[state, step]
-    else:
-        with pytest.raises(LocalProtocolError, match=f"cannot {step.value}: .*{state.value}"):
-            advance(state, step)
+def test_a_step_leads_where_the_table_says_or_is_refused(state: State) -> None:
+    assert set(STEPS) == set(Step)
+    for step, target in zip(STEPS, TABLE[state.name].split(), strict=True):
+        if target == "-":
+            with pytest.raises(LocalProtocolError, match=f"cannot {step.value}: .*'{state.value}'"):
+                advance(state, step)
+        else:
+            assert advance(state, step) is State[target]
 
 
-def test_sending_needs_an_open_connection() -> None:
-    assert [state for state in State if (state, Step.SEND) in TRANSITIONS] == [State.OPEN]
+def test_prompts_and_requests_go_to_a_cli_that_reads_them() -> None:
+    assert {State.OPEN, State.EXITING} == CAN_SEND
+    assert CAN_SEND <= CLI_READS
+    assert {state for state in TRANSITIONS if state not in CLI_READS} == {
+        State.NEW,
+        State.DIED,
+        State.EXITED,
+        State.CLOSED,
+    }
 
 
-@given(st.lists(st.sampled_from([Step.END_INPUT, Step.END_OF_STREAM])))
-def test_there_is_no_way_back(steps: list[Step]) -> None:
-    order = list(State)
-    state = State.OPEN
+@given(st.lists(st.sampled_from(Step)))
+def test_who_has_left_closed_or_lost_the_cli_sends_no_more(steps: list[Step]) -> None:
+    state = State.NEW
+    is_final = False
     for step in steps:
-        after = advance(state, step)
-        assert order.index(after) >= order.index(state)
-        state = after
-    assert (state is State.CLOSED) == (Step.END_OF_STREAM in steps)
-
-
-def test_both_ends_may_come_in_any_order_and_twice() -> None:
-    for steps in ([Step.END_INPUT, Step.END_OF_STREAM], [Step.END_OF_STREAM, Step.END_INPUT]):
-        state = State.OPEN
-        for step in steps * 2:
-            state = advance(state, step)
-        assert state is State.CLOSED
+        if step not in TRANSITIONS[state]:
+            continue
+        state = advance(state, step)
+        is_final = is_final or step in (Step.LEAVE, Step.CLOSE, Step.END_OF_STREAM)
+        assert (state in CAN_SEND) == (not is_final)
+        assert Step.CLOSE in TRANSITIONS[state]

@@ -1,5 +1,9 @@
 """The router: which run a message belongs to, and when a run is over. One rule a test, or nearly."""
 
+import gc
+import json
+import weakref
+
 import pytest
 from scene import (
     Scene,
@@ -24,8 +28,9 @@ from scene import (
 )
 
 from claude_agent_py.protocol.follow_ups import FOLLOW_UP_GRACE
-from claude_agent_py.protocol.turns import FIRST_NOTICE, RunLimits
+from claude_agent_py.protocol.turns import FIRST_NOTICE, RunLimits, RunWaits
 from claude_agent_py.testing import frames
+from claude_agent_py.wire.codec import decode
 
 # Results and prompts ---------------------------------------------------------------------------------------------
 
@@ -862,9 +867,32 @@ def test_waiting_for_tasks_is_told_after_a_minute_and_then_rarely() -> None:
     run = scene.ask("a", until="idle")
     scene.wait(500.0)
     scene.cli(started("a"), init("a"), shell("b1"), result("under way", "a"), completed("a"))
-    told: list[tuple[int, float]] = []
+    told: list[RunWaits] = []
     for _ in range(2000):
         scene.wait(1.0)
         told += scene.router.take_waits()
-    assert told == [(run, 60.0), (run, 660.0), (run, 1260.0), (run, 1860.0)]
+    assert told == [RunWaits(run, seconds) for seconds in (60.0, 660.0, 1260.0, 1860.0)]
     assert scene.end_of(run) is None
+
+
+# Memory
+
+
+class Anything:
+    """What a driver may know a run by."""
+
+
+@pytest.mark.xfail(strict=True, reason="the owners of tasks are kept")
+def test_a_run_that_is_over_is_forgotten_with_its_tasks() -> None:
+    scene = Scene()
+    router, run = scene.router, Anything()
+    router.open_run(run, "result", RunLimits(), 0.0)
+    assert router.add_prompt(run, "a", 0.0)
+    router.seal_run(run, 0.0)
+    for frame in [started("a"), shell("b1"), result("under way", "a")]:
+        router.route(decode(json.dumps(frame).encode()), 0.0)
+    assert router.open_runs == ()
+    forgotten = weakref.ref(run)
+    del run
+    gc.collect()
+    assert forgotten() is None

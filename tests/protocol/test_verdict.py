@@ -20,8 +20,8 @@ from claude_agent_py.testing import frames
 from claude_agent_py.wire.codec import decode
 from claude_agent_py.wire.messages import ResultMessage
 
-NOT_FROM_A_RESULT = {errors.PromptCancelledError, errors.RunTimeoutError}
-"""These say that no result came."""
+NOT_FROM_A_RESULT = {errors.PromptCancelledError, errors.RunTimeoutError, errors.UnreadableResultError}
+"""These say that no result came, or none that can be read."""
 
 
 def messages(*said: dict[str, Any]) -> list[Any]:

@@ -167,13 +167,17 @@ def failure(cause: Exception | None = None) -> HandlerError:
     return error
 
 
+def never_mind(error: HandlerError) -> None:
+    """Do nothing with a failure."""
+
+
 def test_a_failure_is_logged_once_with_its_traceback(caplog: pytest.LogCaptureFixture) -> None:
     try:
         raise ValueError("my mistake")
     except ValueError as caught:
         cause = caught
     with caplog.at_level(logging.ERROR, logger="claude_agent_py"):
-        FailureLog().report(failure(cause))
+        FailureLog(never_mind).report(failure(cause))
     (record,) = caplog.records
     assert "my_hook" in record.getMessage()
     assert record.exc_info is not None
@@ -182,16 +186,16 @@ def test_a_failure_is_logged_once_with_its_traceback(caplog: pytest.LogCaptureFi
 
 def test_a_failure_without_a_cause_is_logged_too(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.ERROR, logger="claude_agent_py"):
-        FailureLog().report(failure())
+        FailureLog(never_mind).report(failure())
     assert [record.exc_info for record in caplog.records] == [None]
 
 
 def test_failures_are_kept_and_told() -> None:
     told: list[HandlerError] = []
-    log = FailureLog(kept=2)
-    log.sink = told.append
+    above: list[HandlerError] = []
+    log = FailureLog(told.append, kept=2, above=above.append)
     errors = [failure() for _ in range(3)]
     for error in errors:
         log.report(error)
     assert list(log.errors) == errors[1:]
-    assert told == errors
+    assert told == above == errors

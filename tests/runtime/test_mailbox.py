@@ -12,7 +12,7 @@ from recordings_loader import lines
 
 from claude_agent_py.errors import LocalProtocolError
 from claude_agent_py.runtime.mailbox import Mailbox
-from claude_agent_py.wire.codec import decode
+from claude_agent_py.wire.codec import decode, encode
 from claude_agent_py.wire.unknown import MalformedFrame, UnknownMessage
 
 pytestmark = pytest.mark.anyio
@@ -22,6 +22,11 @@ MANY = 1000
 
 def message(number: int, length: int = 0) -> Any:
     return decode(json.dumps({"type": "numbered", "n": number, "x": "x" * length}).encode())
+
+
+def put(mailbox: Mailbox, message: Any, size: int = 50) -> None:
+    """Put a message, in a line of at least that size: white space after a frame means nothing."""
+    mailbox.put(message, encode(message).removesuffix(b"\n").ljust(size))
 
 
 async def rest(mailbox: Mailbox) -> list[Any]:
@@ -39,8 +44,8 @@ async def test_messages_come_in_order_and_then_the_end() -> None:
     mailbox = Mailbox(1000)
     sent = [message(number) for number in range(10)]
     for one in sent:
-        mailbox.put(one, 10)
-    mailbox.end()
+        put(mailbox, one)
+    mailbox.close()
     assert len(mailbox) == 10
     assert await rest(mailbox) == sent
     assert len(mailbox) == 0
@@ -58,7 +63,7 @@ async def test_a_reader_waits_for_the_next_message() -> None:
             group.start_soon(read)
             await anyio.wait_all_tasks_blocked()
             assert found == []
-            mailbox.put(message(1), 10)
+            put(mailbox, message(1))
     assert found == [message(1)]
 
 
@@ -72,15 +77,15 @@ async def test_the_end_wakes_a_reader() -> None:
 
             group.start_soon(read)
             await anyio.wait_all_tasks_blocked()
-            mailbox.end()
+            mailbox.close()
 
 
 async def test_after_the_end_nothing_is_taken_in() -> None:
     mailbox = Mailbox(1000)
-    mailbox.put(message(1), 10)
-    mailbox.end()
-    mailbox.put(message(2), 10)
-    mailbox.put_local("three")
+    put(mailbox, message(1))
+    mailbox.close()
+    put(mailbox, message(2))
+    mailbox.announce("three")
     assert await rest(mailbox) == [message(1)]
     assert await rest(mailbox) == []
 
@@ -89,13 +94,13 @@ async def test_after_the_end_nothing_is_taken_in() -> None:
 
 
 async def test_what_does_not_fit_waits_on_disk_and_keeps_its_place() -> None:
-    mailbox = Mailbox(100)
+    mailbox = Mailbox(200)
     for number in range(50):
-        mailbox.put(message(number), 30)
+        put(mailbox, message(number), 60)
     assert len(mailbox) == 50
     assert [await mailbox.get() for _ in range(10)] == [message(number) for number in range(10)]
-    mailbox.put(message(50), 1)  # there is room in memory again, but its place is behind the others
-    mailbox.end()
+    put(mailbox, message(50))  # there is room in memory again, but its place is behind the others
+    mailbox.close()
     assert await rest(mailbox) == [message(number) for number in range(10, 51)]
 
 
@@ -104,14 +109,14 @@ async def test_once_the_disk_is_empty_memory_is_used_again() -> None:
     for round_ in range(3):
         sent = [message(round_ * 10 + number) for number in range(4)]
         for one in sent:
-            mailbox.put(one, 10)
+            put(mailbox, one)
         assert [await mailbox.get() for _ in sent] == sent
         assert len(mailbox) == 0
 
 
 async def test_a_message_that_is_larger_than_the_limit_is_not_lost() -> None:
     mailbox = Mailbox(10)
-    mailbox.put(message(1, length=100_000), 100_000)
+    put(mailbox, message(1, length=100_000))
     assert await mailbox.get() == message(1, length=100_000)
 
 
@@ -122,12 +127,16 @@ async def test_every_message_comes_back_from_disk_as_it_was() -> None:
         UnknownMessage({"type": "new", "text": "\u2028 \U0001f600"}),
         decode(b"no json at all"),
         decode(b'{"type": "result"}'),
+    ]
+    for one in sent:
+        put(mailbox, one, 0)
+    sent += [
         MalformedFrame(line=b'{"type": "assist', error="the line is 300000000 bytes long; it was dropped"),
         MalformedFrame(line=b'{"type": "keep_alive"}', error="not what it looks like"),
     ]
-    for one in sent:
-        mailbox.put(one, 1)
-    mailbox.end()
+    for one in sent[-2:]:
+        mailbox.put(one, b"")
+    mailbox.close()
     found = await rest(mailbox)
     assert found == sent
     assert [type(one) for one in found] == [type(one) for one in sent]
@@ -139,17 +148,17 @@ async def test_memory_stays_bounded_however_much_waits() -> None:
     tracemalloc.start()
     try:
         for number in range(3000):
-            mailbox.put(message(number, length=10_000), 10_000)
+            put(mailbox, message(number, length=10_000))
         held, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
     assert held < 5_000_000  # of 30 MB; the buffer of the file is 1 MiB
     assert len(mailbox) == 3000
-    mailbox.end()
+    mailbox.close()
     assert [one.raw["n"] for one in await rest(mailbox)] == list(range(3000))
 
 
-@given(st.lists(st.one_of(st.integers(1, 40), st.none()), max_size=60), st.integers(0, 100))
+@given(st.lists(st.one_of(st.integers(40, 80), st.none()), max_size=60), st.integers(0, 200))
 @settings(deadline=None, max_examples=60)
 def test_any_mixture_of_writing_and_reading_keeps_the_order(steps: list[int | None], limit: int) -> None:
     async def play() -> None:
@@ -159,10 +168,10 @@ def test_any_mixture_of_writing_and_reading_keeps_the_order(steps: list[int | No
         for number, size in enumerate(steps):
             if size is not None:
                 sent.append(message(number))
-                mailbox.put(sent[-1], size)
+                put(mailbox, sent[-1], size)
             elif len(mailbox):
                 found.append(await mailbox.get())
-        mailbox.end()
+        mailbox.close()
         assert found + await rest(mailbox) == sent
 
     anyio.run(play)
@@ -171,15 +180,42 @@ def test_any_mixture_of_writing_and_reading_keeps_the_order(steps: list[int | No
 async def test_what_did_not_come_over_the_wire_stays_in_memory_and_in_its_place() -> None:
     mailbox = Mailbox(0)
     first, second, last = object(), object(), object()
-    mailbox.put_local(first)
-    mailbox.put(message(1), 10)
-    mailbox.put_local(second)
+    mailbox.announce(first)
+    put(mailbox, message(1))
+    mailbox.announce(second)
     assert [await mailbox.get(), await mailbox.get()] == [first, message(1)]
-    mailbox.put(message(2), 10)
-    mailbox.put_local(last)
+    put(mailbox, message(2))
+    mailbox.announce(last)
     assert len(mailbox) == 3
-    mailbox.end()
+    mailbox.close()
     assert await rest(mailbox) == [second, message(2), last]
+
+
+# Lines in place of messages
+
+
+async def test_until_somebody_reads_the_line_waits_in_place_of_the_message() -> None:
+    mailbox = Mailbox(1000)
+    made_up, known = object(), message(0)
+    mailbox.put(message(1), b'{"type": "numbered", "n": 2}')
+    mailbox.put(made_up, b"")
+    assert (await mailbox.get()).raw["n"] == 2
+    assert await mailbox.get() is made_up
+    put(mailbox, known)
+    assert await mailbox.get() is known
+
+
+async def test_behind_a_reader_who_is_far_behind_lines_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("claude_agent_py.runtime.mailbox.DECODED_BYTES", 100)
+    mailbox = Mailbox(1000)
+    sent = [message(number) for number in range(5)]
+    put(mailbox, sent[0])
+    await mailbox.get()
+    for one in sent:
+        put(mailbox, one)
+    found = [await mailbox.get() for _ in sent]
+    assert found == sent
+    assert [mine is theirs for mine, theirs in zip(found, sent, strict=True)] == [True, True, True, False, False]
 
 
 # Readers
@@ -193,7 +229,7 @@ async def test_there_is_one_reader_at_a_time() -> None:
             await anyio.wait_all_tasks_blocked()
             with pytest.raises(LocalProtocolError, match="one reader at a time"):
                 await mailbox.get()
-            mailbox.end()
+            mailbox.close()
 
 
 async def test_another_reader_may_take_over() -> None:
@@ -201,7 +237,7 @@ async def test_another_reader_may_take_over() -> None:
     with anyio.fail_after(10):
         with anyio.move_on_after(0):
             await mailbox.get()
-        mailbox.put(message(1), 10)
+        put(mailbox, message(1))
         assert await mailbox.get() == message(1)
 
 
@@ -223,7 +259,7 @@ async def test_a_cancelled_reader_loses_nothing() -> None:
             group.start_soon(read)
             for one in sent:
                 await anyio.wait_all_tasks_blocked()
-                mailbox.put(one, 10)
+                put(mailbox, one)
                 scopes[-1].cancel()
             await anyio.wait_all_tasks_blocked()
             scopes[-1].cancel()
@@ -233,13 +269,13 @@ async def test_a_cancelled_reader_loses_nothing() -> None:
 async def test_a_reader_who_never_has_to_wait_can_be_cancelled_all_the_same() -> None:
     mailbox = Mailbox(1 << 20)
     for number in range(MANY):
-        mailbox.put(message(number), 10)
+        put(mailbox, message(number))
     with anyio.CancelScope() as scope:
         scope.cancel()
         for _ in range(MANY):
             await mailbox.get()
     assert scope.cancelled_caught
-    mailbox.end()
+    mailbox.close()
     assert (await rest(mailbox))[-1] == message(MANY - 1)
 
 
@@ -247,8 +283,8 @@ async def test_a_reader_who_never_has_to_wait_lets_the_others_work(monkeypatch: 
     monkeypatch.setattr("claude_agent_py.runtime.mailbox.TURN", 0.0)
     mailbox = Mailbox(1 << 20)
     for number in range(MANY):
-        mailbox.put(message(number), 10)
-    mailbox.end()
+        put(mailbox, message(number))
+    mailbox.close()
     steps = 0
 
     async def work() -> None:
@@ -266,10 +302,10 @@ async def test_a_reader_who_never_has_to_wait_lets_the_others_work(monkeypatch: 
 async def test_what_nobody_will_read_is_dropped() -> None:
     mailbox = Mailbox(10)
     for number in range(5):
-        mailbox.put(message(number), 10)
+        put(mailbox, message(number))
     mailbox.discard()
     mailbox.discard()
-    mailbox.put(message(5), 10)
+    put(mailbox, message(5))
     assert len(mailbox) == 0
     assert await rest(mailbox) == []
 

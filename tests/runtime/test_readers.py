@@ -7,11 +7,13 @@ import pytest
 from claude_agent_py.protocol.events import MessageReceived
 from claude_agent_py.runtime.mailbox import Mailbox
 from claude_agent_py.runtime.readers import Readers
+from claude_agent_py.wire.codec import encode
 from claude_agent_py.wire.unknown import UnknownMessage
 
 
 def message(number: int) -> MessageReceived:
-    return MessageReceived(UnknownMessage({"type": "new", "number": number}), (), 10)
+    unknown = UnknownMessage({"type": "new", "number": number})
+    return MessageReceived(unknown, (), encode(unknown).removesuffix(b"\n"))
 
 
 def numbers(mailbox: Mailbox) -> list[int]:
