@@ -99,8 +99,8 @@ class Client(SessionControls):
 
     def __repr__(self) -> str:
         session: Session | None = vars(self).get("session")
-        if session is None:
-            return "<Client new>"
+        if session is None or session.state is State.NEW:
+            return "<Client not connected>"
         return f"<Client {session.state.value}, {len(session.tasks)} tasks>"
 
     if not TYPE_CHECKING:  # type checkers would take every name for one that exists
@@ -144,11 +144,12 @@ class Client(SessionControls):
         try:
             from claude_agent_py.runtime.startup import open_session  # loaded while the CLI starts
 
+            session = self.session
             self._check_not_closed()
         except BaseException:
             await launched.discard()
             raise
-        await open_session(self.session, launched)
+        await open_session(session, launched)
 
     def _check_not_closed(self) -> None:
         session: Session | None = vars(self).get("session")
@@ -379,7 +380,8 @@ class Client(SessionControls):
     @property
     def is_open(self) -> bool:
         """Whether prompts and control requests can be sent."""
-        return self.session.is_open
+        session: Session | None = vars(self).get("session")
+        return session is not None and session.is_open
 
     @property
     def handler_errors(self) -> Sequence[HandlerError]:

@@ -182,7 +182,8 @@ class _OneShot(Run):
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        await self._release()  # which ends its work, too
+        with anyio.CancelScope(shield=True):
+            await self._release()  # which ends its work, too
 
     def __del__(self) -> None:
         client: Client | None = vars(self).get("_client")

@@ -129,14 +129,6 @@ class _Closing(NamedTuple):
     """Lives until the end."""
 
 
-class _End(NamedTuple):
-    """How the session ended for its users."""
-
-    is_well: bool
-    error: Callable[[], ClaudeAgentError]
-    """Makes the error for whoever still uses it."""
-
-
 class Session:
     """One CLI process and everything around it. Used once: `open`, then `close`.
 
@@ -177,7 +169,8 @@ class Session:
         self._close_requested: Wakeup | None = None
         self._stream_over = anyio.Event()
         self._over = anyio.Event()
-        self._end: _End | None = None
+        self._ended_as: State | None = None
+        """How the session ended for its users: DIED, EXITED, or else CLOSED."""
         self._broken_by: Exception | None = None
         """What a worker failed with: a mistake of this package, or of a transport."""
         self._on_event: Mapping[type, Callable[[Any], None]] = {
@@ -374,7 +367,8 @@ class Session:
         self._stream_over.set()
         if self.answers.has_ended:
             return
-        error = self._dismiss().error()
+        self._dismiss()
+        error = self.end_error()
         for question in self._questions.values():
             question.cancel()
         self.tasks.process_exited(str(error).splitlines()[0])
@@ -385,21 +379,18 @@ class Session:
         if isinstance(error, ConnectionClosedError):  # closed, and not just without its CLI
             self.cancel_children()
 
-    def _dismiss(self) -> _End:
-        """Tell everybody who uses the session that it is over for them, and return how. The first time counts."""
-        if self._end is None:
-            if self._broken_by is None and self.state in (State.DIED, State.EXITED):
-                transport = self.transport
-                is_well = self.state is State.EXITED and transport is not None and transport.exit_code == 0
-                self._end = _End(is_well, self._exit_error)
-            else:
-                self._end = _End(self._broken_by is None, self._failure)
-            for waiter in self._replies.values():
-                waiter.fail(self.end_error)
-            for run in self._engine.turns.open_runs:
-                self.fail_run(run, self.end_error)
-            self.readers.end()
-        return self._end
+    def _note_end(self) -> None:
+        if self._ended_as is None:
+            self._ended_as = self.state if self.state in (State.DIED, State.EXITED) else State.CLOSED
+
+    def _dismiss(self) -> None:
+        """Tell everybody who uses the session that it is over for them. Idempotent."""
+        self._note_end()
+        for waiter in self._replies.values():
+            waiter.fail(self.end_error)
+        for run in self._engine.turns.open_runs:
+            self.fail_run(run, self.end_error)
+        self.readers.end()
 
     def cancel_children(self) -> None:
         """Cancel the child agents; returns at once."""
@@ -421,11 +412,14 @@ class Session:
     @property
     def ended_well(self) -> bool:
         """Whether the session ended because that was asked for, and not because the CLI died, say."""
-        return self._end is not None and self._end.is_well
+        if self._ended_as is State.EXITED:
+            return self.transport is not None and self.transport.exit_code == 0
+        return self._ended_as is State.CLOSED and self._broken_by is None
 
     def end_error(self) -> ClaudeAgentError:
         """Return the error for whoever still uses the session."""
-        return self._failure() if self._end is None else self._end.error()
+        is_gone = self._ended_as in (State.DIED, State.EXITED) and self._broken_by is None
+        return self._exit_error() if is_gone else self._failure()
 
     def _failure(self) -> ClaudeAgentError:
         """Return why nothing can be sent."""
@@ -458,6 +452,7 @@ class Session:
                 await checkpoint()  # readers take what is there, so that it need not wait
                 act(engine.receive_data(data[start : start + PIECE_BYTES], anyio.current_time()))
         engine.advance(Step.END_OF_STREAM)
+        self._note_end()
         with anyio.move_on_after(DRAIN_GRACE):  # errors show the exit status and the last of stderr
             await transport.wait()
             await stderr_over.wait()
@@ -490,6 +485,7 @@ class Session:
         if await transport.wait() is None:
             return
         self._engine.advance(Step.END_OF_STREAM)
+        self._note_end()
         with anyio.move_on_after(DRAIN_GRACE):
             await self._stream_over.wait()
         if not self._stream_over.is_set():
@@ -611,6 +607,7 @@ class Session:
 
     async def ask(self, subtype: str, fields: Mapping[str, Any], timeout: float | None) -> dict[str, Any]:
         """Send a request and return the payload of its reply."""
+        self.check_open()
         try:
             request = self._engine.request(subtype, fields, now=anyio.current_time(), timeout=timeout)
         except (ValueError, TypeError) as error:

@@ -89,8 +89,8 @@ class _Startup:
         """Send the first request, and return what the CLI says of itself."""
         fields = Unshown({**self._plan.initialize, **self._session.answers.initialize_fields()})
         limit = self._options.timeouts.connect
-        self._session.start_soon(self._prepare)
         try:
+            self._session.start_soon(self._prepare)
             payload = await self._session.ask("initialize", fields, limit)
         except ControlTimeoutError as error:
             raise await self._error(f"the CLI did not initialize within {limit:g} s") from error

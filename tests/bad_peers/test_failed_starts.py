@@ -21,7 +21,6 @@ from claude_agent_py import (
     CLIStartError,
     CLIVersionError,
     ConnectionClosedError,
-    Limits,
     LocalProtocolError,
     OptionsError,
     Timeouts,
@@ -161,7 +160,8 @@ async def test_newer_and_odd_versions_are_taken(start: MakeClient, version: str)
 
 async def test_agents_that_the_program_drops_are_named(start: MakeClient) -> None:
     agents = {"mine": AgentDefinition(description="d", prompt="p")}
-    error = await failure_of(start(FakeCLI(), agents=agents), OptionsError)
+    fake = FakeCLI(initialize={"agents": [{"name": "Explore", "description": "d"}]})
+    error = await failure_of(start(fake, agents=agents), OptionsError)
     assert error.option == "agents"
     assert "mine" in str(error)
 
@@ -233,17 +233,17 @@ async def test_a_directory_that_may_not_be_entered(start_process: MakeClient, tm
     assert "locked" in str(await failure_of(start_process(FakeCLI(), cwd=locked)))
 
 
-async def test_limits_that_cannot_be_read(start: MakeClient) -> None:
+async def test_timeouts_that_cannot_be_read(start: MakeClient) -> None:
     """Whatever fails once the program runs: it does not stay."""
 
-    class Broken(Limits):
+    class Broken(Timeouts):
         def __getattribute__(self, name: str) -> Any:
-            if name == "unclaimed_messages":
+            if name == "connect":
                 raise LookupError(name)
             return super().__getattribute__(name)
 
     fake = FakeCLI(ignore_eof=True)
-    client = start(fake, limits=Broken())
+    client = start(fake, timeouts=Broken())
     await failure_of(client, LookupError)
     with pytest.raises(ConnectionClosedError):
         client.query("hi")

@@ -203,7 +203,7 @@ async def test_a_session_that_is_dropped_ends_its_children(agent_of: MakeAgent) 
         async with parent() as client:
             task = await client.spawn(agent_of(fake), "Do it.")
             await fake.wait_received({"type": "user"})
-            client._session.request_close()  # what a finalizer does
+            client.abort()  # what a finalizer does
             assert (await task).status is TaskStatus.STOPPED
         await until_gone(fake.starts[0].pid)
 

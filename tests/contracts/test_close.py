@@ -31,7 +31,7 @@ SLEEP = [sys.executable, "-IS", "-c", "import time; time.sleep(60)"]
 
 
 def exit_code(client: Client) -> int | None:
-    return client._session.connection.transport.exit_code
+    return client.session.transport.exit_code
 
 
 async def closed_within(client: Client, seconds: float, **options: Any) -> None:
@@ -452,5 +452,5 @@ async def test_everything_says_that_the_client_is_not_connected() -> None:
     with pytest.raises(ConnectionClosedError, match="connect"):
         _ = client.info
     assert (client.pid, client.is_open, len(client.tasks)) == (None, False, 0)
-    assert repr(client) == "<Client not connected, 0 tasks>"
+    assert repr(client) == "<Client not connected>"
     assert client.stderr_tail == ""

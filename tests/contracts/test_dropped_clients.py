@@ -157,13 +157,13 @@ async def test_what_is_still_used_is_told_why(start: MakeClient) -> None:
     client = start(FakeCLI(steps.turn([frames.task_started("t1")])))
     await client.connect()
     await client.query("hi")
-    tasks, connection = client.tasks, client._session.connection
+    tasks, session = client.tasks, client.session
     with anyio.fail_after(10):
         with pytest.warns(ResourceWarning, match=UNCLOSED):
             del client
         outcome = await tasks.wait("t1")
         with pytest.raises(ConnectionClosedError, match="dropped without being closed"):
-            await connection.control("interrupt")
+            await session.control("interrupt")
         await until_workers(before)
     assert outcome.status is TaskStatus.FAILED
     assert "dropped" in (tasks["t1"].failure_reason or "")

@@ -29,7 +29,7 @@ async def main():
     options = ClientOptions(cli_path=cli, settings={"model": "sonnet"})
     async with Client(options) as client:
         assert (await client.query("hi")).text == "one"
-        [file] = client._session._launched.plan.files
+        [file] = client.session.launched.plan.files
         child = os.fork()
         if child == 0 and how == "exit":
             sys.exit(0)
@@ -54,7 +54,7 @@ async def main():
         with anyio.fail_after(10):
             assert (await client.query("again")).text == "two"
         pid = client.pid
-    print("parent", client._session.connection.transport.exit_code)
+    print("parent", client.session.transport.exit_code)
 
 
 anyio.run(main, backend=backend)

@@ -8,6 +8,7 @@ import pytest
 from peers import MakeClient
 
 from claude_agent_py import CLIExitError, ConnectionClosedError, OptionsError, RunTimeoutError
+from claude_agent_py.errors import UnreadableResultError
 from claude_agent_py.testing import FakeCLI, frames, steps
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
@@ -117,7 +118,7 @@ async def test_two_streams_and_a_text_at_once(start: MakeClient) -> None:
 
 
 async def test_a_result_that_is_malformed_does_not_hang_the_run(start: MakeClient) -> None:
-    """The CLI says that it is idle, so the answer will not come any more."""
+    """It is over with an error that carries the frame, and the next one is none the worse."""
     broken = {**frames.result("hi"), "is_error": "perhaps"}
     fake = FakeCLI(
         steps.wait_for_prompt(),
@@ -130,6 +131,8 @@ async def test_a_result_that_is_malformed_does_not_hang_the_run(start: MakeClien
     )
     with anyio.fail_after(10):
         async with start(fake) as client:
-            with pytest.raises(Exception, match="answer"):
+            with pytest.raises(UnreadableResultError, match="is_error") as caught:
                 await client.query("hi")
+            assert caught.value.raw["is_error"] == "perhaps"
+            assert caught.value.result.messages
             assert (await client.query("next")).text == "next"
