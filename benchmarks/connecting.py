@@ -17,8 +17,8 @@ from typing import Any, Final
 
 import anyio
 
-from benchmarks.measuring import contestants, in_turns, over, ratio, show, worker
-from benchmarks.messages import program
+from benchmarks.measuring import contestants, in_turns, over, ratio, show, stand_in, worker
+from benchmarks.messages import REPLAYING
 from benchmarks.starting import CONNECT, Span
 from claude_agent_py.launch.plan import plan_launch
 from claude_agent_py.testing import ScriptedModel
@@ -73,7 +73,7 @@ def surroundings(cli: Path) -> Iterator[tuple[list[str], dict[str, str], str]]:
 
 def run_instantly(rounds: int) -> None:
     """Measure with a program that answers as soon as its interpreter has started: little time to hide anything in."""
-    with program() as folder:
+    with stand_in(REPLAYING) as folder:
         run(rounds, folder / "cli")
 
 
