@@ -13,6 +13,7 @@ import json
 import os
 import sys
 import time
+from typing import Any
 
 SERVER = "tools"
 TOOL = "check"
@@ -22,10 +23,10 @@ SESSION = {"session_id": "5e55107d-0000-4000-8000-000000000001"}
 class Host:
     """The process at the other end of the pipes."""
 
-    def __init__(self, initialize):
+    def __init__(self, initialize: dict[str, Any]) -> None:
         self.initialize = initialize
 
-    def ask(self, number, request):
+    def ask(self, number: int, request: dict[str, Any]) -> tuple[dict[str, Any], float]:
         """Ask and return the payload of the answer and the seconds that it took."""
         request_id = f"ask-{number}"
         line = encode({"type": "control_request", "request_id": request_id, "request": request})
@@ -39,16 +40,16 @@ class Host:
         assert (response["subtype"], response["request_id"]) == ("success", request_id), line
         return response["response"], took
 
-    def tell_server(self, number, **message):
+    def tell_server(self, number: int, **message: Any) -> tuple[Any, float]:
         """Send a JSON-RPC message to the in-process MCP server and return its result and the seconds that it took."""
-        message = {"jsonrpc": "2.0", **message}
-        payload, took = self.ask(number, {"subtype": "mcp_message", "server_name": SERVER, "message": message})
+        request = {"subtype": "mcp_message", "server_name": SERVER, "message": {"jsonrpc": "2.0", **message}}
+        payload, took = self.ask(number, request)
         reply = payload["mcp_response"]
         assert "error" not in reply, reply
         return reply.get("result"), took
 
-    def ask_hook(self, number):
-        (callback_id,) = (id for matcher in self.initialize["hooks"]["PreToolUse"] for id in matcher["hookCallbackIds"])
+    def ask_hook(self, number: int) -> float:
+        ((callback_id,),) = (matcher["hookCallbackIds"] for matcher in self.initialize["hooks"]["PreToolUse"])
         data = {
             **SESSION,
             "transcript_path": "/work/transcript.jsonl",
@@ -60,30 +61,29 @@ class Host:
             "tool_input": {"command": f"echo {number}", "description": "Say it"},
             "tool_use_id": f"toolu_{number:08d}",
         }
-        request = {"subtype": "hook_callback", "callback_id": callback_id, "input": data}
-        payload, took = self.ask(number, {**request, "tool_use_id": data["tool_use_id"]})
+        request = {"subtype": "hook_callback", "callback_id": callback_id, "tool_use_id": data["tool_use_id"]}
+        payload, took = self.ask(number, request | {"input": data})
         expected = {"hookEventName": "PreToolUse", "permissionDecision": "allow"}
         assert payload["hookSpecificOutput"] == expected | {"permissionDecisionReason": f"echo {number}"}, payload
         return took
 
-    def ask_permission(self, number):
+    def ask_permission(self, number: int) -> float:
         command = {"command": f"echo {number}", "description": "Say it"}
-        request = {"subtype": "can_use_tool", "tool_name": "Bash", "display_name": "Bash", "input": command}
-        more = {"permission_suggestions": [], "tool_use_id": f"toolu_{number:08d}"}
-        payload, took = self.ask(number, request | more)
+        request = {"subtype": "can_use_tool", "tool_name": "Bash", "display_name": "Bash", "permission_suggestions": []}
+        payload, took = self.ask(number, {**request, "input": command, "tool_use_id": f"toolu_{number:08d}"})
         assert payload["behavior"] == "allow", payload
         assert payload.get("updatedInput", command) == command, payload
         return took
 
-    def ask_tool(self, number):
-        meta = {"claudecode/toolUseId": f"toolu_{number:08d}", "progressToken": number}
+    def ask_tool(self, number: int) -> float:
+        meta: dict[str, Any] = {"claudecode/toolUseId": f"toolu_{number:08d}", "progressToken": number}
         params = {"name": TOOL, "arguments": {"number": number}, "_meta": meta}
         result, took = self.tell_server(number, id=number, method="tools/call", params=params)
         assert not result.get("isError"), result
         assert result["content"] == [{"type": "text", "text": f"{number} is fine"}], result
         return took
 
-    def shake_hands(self):
+    def shake_hands(self) -> None:
         """Greet the MCP server, as the CLI does where `initialize` does not hold what the server would say."""
         if SERVER not in self.initialize.get("sdkMcpServerManifests", {}):
             client = {"name": "claude-code", "version": "2.1.328"}
@@ -94,7 +94,7 @@ class Host:
             assert [tool["name"] for tool in tools["tools"]] == [TOOL], tools
 
 
-def main(folder):
+def main(folder: str) -> None:
     host = Host({})
     for line in sys.stdin.buffer:
         frame = json.loads(line)
@@ -110,7 +110,7 @@ def main(folder):
             os.write(1, encode(result(frame.get("uuid"), times(host, os.environ["ASK"], int(os.environ["ASKS"])))))
 
 
-def times(host, what, asks):
+def times(host: Host, what: str, asks: int) -> list[float]:
     ask = {"hook": host.ask_hook, "permission": host.ask_permission, "tool": host.ask_tool}[what]
     if what == "tool":
         host.shake_hands()
@@ -118,14 +118,14 @@ def times(host, what, asks):
     return [ask(number) for number in range(1, asks + 1)]
 
 
-def result(prompt, times):
+def result(prompt: str | None, times: list[float]) -> dict[str, Any]:
     asked = {"user_message_uuid": prompt, "user_message_uuids": [prompt]} if prompt else {}
     about = {"subtype": "success", "is_error": False, "num_turns": 1, "duration_ms": 1, "duration_api_ms": 1}
     more = {"uuid": "9a09f7f7-0000-4000-8000-000000000001", "total_cost_usd": 0.0, "usage": {}}
     return {"type": "result", **SESSION, **about, **more, **asked, "result": json.dumps(times)}
 
 
-def encode(frame):
+def encode(frame: dict[str, Any]) -> bytes:
     return json.dumps(frame).encode() + b"\n"
 
 

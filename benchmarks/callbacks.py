@@ -6,6 +6,7 @@ The program asks and takes the times (`asking_cli.py`); it accepts only the answ
 module is the host that answers, with async handlers that are ready at once, and prints the times as JSON.
 """
 
+import json
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
@@ -16,7 +17,7 @@ import anyio
 
 from benchmarks import asking_cli
 from benchmarks.bare import bare_session
-from benchmarks.measuring import FLOOR, OFFICIAL, OURS, hosts, percentile, ratio, show, stand_in, worker
+from benchmarks.measuring import FLOOR, OFFICIAL, OURS, host_worker, percentile, ratio, show, stand_in
 
 PROMPT: Final = "Go on."
 KINDS: Final = ("hook", "permission", "tool")
@@ -58,7 +59,8 @@ async def ours(kind: str, cli: str) -> str:
     given: dict[str, Any] = {"hook": {"hooks": hooks}, "permission": {"can_use_tool": permit}}
     options = ClientOptions(cli_path=cli, **given.get(kind, {"custom_tools": [check]}))
     async with Client(options) as client:
-        return (await client.query(PROMPT)).text
+        result = await client.query(PROMPT)
+    return result.text
 
 
 async def official(kind: str, cli: str) -> str:
@@ -122,16 +124,16 @@ async def bare(kind: str, cli: str) -> str:
 HOSTS: Final[dict[str, Host]] = {OURS: ours, OFFICIAL: official, FLOOR: bare}
 
 
-def run(kinds: Sequence[str], asks: int, rounds: int) -> None:
+def run(hosts: Sequence[str], kinds: Sequence[str], asks: int, rounds: int, *, is_fresh: bool) -> None:
     """Measure and print."""
     rows: list[tuple[object, ...]] = []
     with stand_in(Path(asking_cli.__file__)) as folder:
         for kind in kinds:
-            found: dict[str, list[list[float]]] = {host: [] for host in hosts()}
+            found: dict[str, list[list[float]]] = {host: [] for host in hosts}
             for _ in range(rounds):
                 for host, samples in found.items():
                     env = {"ASK": kind, "ASKS": str(asks)}
-                    times = worker("callbacks", host, kind, str(folder / "cli"), env=env)
+                    times = host_worker("callbacks", host, kind, str(folder / "cli"), env=env, is_fresh=is_fresh)
                     assert len(times) == asks
                     samples.append(times)
             rows += _rows(kind, found)
@@ -152,6 +154,10 @@ def _rows(kind: str, found: dict[str, list[list[float]]]) -> list[tuple[object, 
     return [(kind, host, *cost, *map(ratio, cost, to)) for host, cost in costs.items()]
 
 
+def work(host: str, kind: str, cli: str) -> list[float]:
+    times: list[float] = json.loads(anyio.run(HOSTS[host], kind, cli))
+    return times
+
+
 if __name__ == "__main__":
-    host, kind, cli = sys.argv[1:]
-    print(anyio.run(HOSTS[host], kind, cli))
+    print(json.dumps(work(*sys.argv[1:])))

@@ -1,7 +1,7 @@
 """The conversations to replay: what a CLI would write, as lines.
 
-Owns their shape. `assistant` and `deltas` are many messages of one kind; `mixed` is what an ordinary turn with a running
-task brings. `streamed` goes through a recording of the real CLI again and again, a turn with partial messages, thinking
+Owns their shape. `assistant` and `deltas` are many messages of one kind; `mixed` is like a turn of the main agent while
+a task runs. `streamed` goes through a recording of the real CLI again and again, a turn with partial messages, thinking
 and a tool; `subagents` through that and two with many subagents, with new task ids every time. All begin like a turn
 and end with its result.
 """
@@ -41,7 +41,7 @@ def deltas() -> Iterator[JSONObject]:
 
 
 def mixed() -> Iterator[JSONObject]:
-    """Texts and tool calls (20 % each), results of tools, partial messages and progress of a started task (20 % each)."""
+    """A fifth each: texts, tool calls, their results, partial messages, and progress of a task that was started."""
     yield frames.task_started(TASK)
     for number in itertools.count():
         call = f"toolu_{number:020d}"

@@ -86,6 +86,14 @@ def worker(module: str, *arguments: str, env: Mapping[str, str] | None = None) -
     return json.loads(python("-m", f"benchmarks.{module}", *arguments, env=env).stdout)
 
 
+def host_worker(module: str, *arguments: str, env: Mapping[str, str], is_fresh: bool = True) -> Any:
+    """Run a host: in a fresh interpreter, or in this process, where a profiler can see it, which warms up the next."""
+    if is_fresh:
+        return worker(module, *arguments, env=env)
+    os.environ.update(env)
+    return importlib.import_module(f"benchmarks.{module}").work(*arguments)
+
+
 def over(samples: Samples, base: str) -> dict[str, float]:
     """Give how much more each took than `base`: the median of the differences within a round."""
     return {

@@ -12,13 +12,13 @@ import gc
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
-from benchmarks.measuring import FLOOR, OFFICIAL, OURS, hosts, memory_mib, ratio, show, stand_in, worker
+from benchmarks.measuring import FLOOR, OFFICIAL, OURS, host_worker, memory_mib, ratio, show, stand_in
 from benchmarks.reading import Read, at_once, floor, official_response, our_run
 
 HOSTS: Final[dict[str, Callable[[str], AbstractAsyncContextManager[Read]]]] = {
@@ -88,19 +88,21 @@ async def all_at(barrier: asyncio.Barrier, tasks: list[asyncio.Task[int]]) -> No
         task.result()
 
 
-def run(counts: list[int], messages: int, rounds: int) -> None:
+def run(hosts: Sequence[str], counts: Sequence[int], messages: int, rounds: int, *, is_fresh: bool) -> None:
     """Measure and print."""
-    from benchmarks import conversations  # here: it imports this library, which other hosts do not need
+    from benchmarks.conversations import write  # here: it imports this library, which other hosts do not need
+    from benchmarks.replaying_cli import PROMPT
 
     rows: list[tuple[object, ...]] = []
     with stand_in(SILENT) as folder:
-        (folder / "prompt").write_text(f"{conversations.PROMPT}\n", encoding="utf-8")
-        conversations.write(folder / "turn.jsonl", "mixed", messages)
+        (folder / "prompt").write_text(f"{PROMPT}\n", encoding="utf-8")
+        write(folder / "turn.jsonl", "mixed", messages)
         for sessions in counts:
-            found: dict[str, list[Any]] = {host: [] for host in hosts()}
+            found: dict[str, list[Any]] = {host: [] for host in hosts}
             for _ in range(rounds):
                 for host, samples in found.items():
-                    samples.append(worker("sessions", host, str(folder / "cli"), str(sessions)))
+                    arguments = (host, str(folder / "cli"), str(sessions))
+                    samples.append(host_worker("sessions", *arguments, env={}, is_fresh=is_fresh))
                     assert samples[-1]["messages"] == messages
             rows += _rows(sessions, messages, found)
     columns = ("sessions", "host", *(title for title, *_ in FIELDS), "ratios")
@@ -127,6 +129,9 @@ def _rows(sessions: int, messages: int, found: dict[str, list[Any]]) -> list[tup
     return [(sessions, host, *cost, " ".join(map(ratio, cost, to))) for host, cost in costs.items()]
 
 
+def work(host: str, cli: str, sessions: str) -> dict[str, float]:
+    return asyncio.run(measure(host, cli, int(sessions)))
+
+
 if __name__ == "__main__":
-    given_host, given_cli, given_sessions = sys.argv[1:]
-    print(json.dumps(asyncio.run(measure(given_host, given_cli, int(given_sessions)))))
+    print(json.dumps(work(*sys.argv[1:])))
