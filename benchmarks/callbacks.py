@@ -96,7 +96,7 @@ async def official(kind: str, cli: str) -> str:
     async with ClaudeSDKClient(options) as client:
         await client.query(PROMPT)
         (result,) = [one async for one in client.receive_response() if isinstance(one, ResultMessage)]
-        return result.result or ""
+    return result.result or ""
 
 
 async def bare(kind: str, cli: str) -> str:
@@ -118,7 +118,7 @@ async def bare(kind: str, cli: str) -> str:
     async with bare_session(cli, answer, hooks=hooks, sdkMcpServerManifests={asking_cli.SERVER: {}}) as session:
         session.send_prompt(PROMPT)
         (*_, result) = [frame async for frame in session.receive_response()]
-        return str(result["result"])
+    return str(result["result"])
 
 
 HOSTS: Final[dict[str, Host]] = {OURS: ours, OFFICIAL: official, FLOOR: bare}
