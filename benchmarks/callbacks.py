@@ -115,6 +115,7 @@ async def bare(kind: str, cli: str) -> str:
 
     answer = {"hook": hook, "permission": permit, "tool": call}[kind]
     hooks = {"PreToolUse": [{"matcher": "Bash", "hookCallbackIds": ["hook_0"]}]}
+    result: dict[str, Any] = {}
     async with bare_session(cli, answer, hooks=hooks, sdkMcpServerManifests={asking_cli.SERVER: {}}) as session:
         session.send_prompt(PROMPT)
         (*_, result) = [frame async for frame in session.receive_response()]

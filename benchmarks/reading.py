@@ -128,7 +128,7 @@ async def at_once() -> None:
 
 
 async def measure(reader: str, cli: str, how: str) -> dict[str, float]:
-    competitor = Competitor()
+    competitor, found = Competitor(), dict[str, float]()
     async with READERS[reader](cli) as read, anyio.create_task_group() as workers:
         connected = memory_mib()
         wall, cpu = time.perf_counter(), time.process_time()

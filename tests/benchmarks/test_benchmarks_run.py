@@ -1,12 +1,16 @@
 """The benchmarks run: each once, with tiny numbers, in a process of its own. How fast anything is, is not tested."""
 
 import importlib.util
+import json
 import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from benchmarks import asking_cli
 
 ROOT = Path(__file__).parent.parent.parent
 HAS_OFFICIAL = importlib.util.find_spec("claude_agent_sdk") is not None
@@ -72,3 +76,29 @@ def test_an_unknown_benchmark_is_refused() -> None:
     _, err = process.communicate(timeout=60)
     assert process.returncode == 2
     assert "unknown: speed; there are imports, connect" in err
+
+
+ALLOWED = {"subtype": "success", "request_id": "ask-1", "response": {"behavior": "allow"}}
+WRONG = [
+    {"subtype": "error", "request_id": "ask-1", "error": "no"},
+    ALLOWED | {"request_id": "ask-2"},
+    ALLOWED | {"response": {"behavior": "deny", "message": "no"}},
+    ALLOWED | {"response": {"behavior": "allow", "updatedInput": {"command": "echo 2"}}},
+]
+
+
+@pytest.mark.parametrize(("answer", "is_right"), [(ALLOWED, True), *((wrong, False) for wrong in WRONG)])
+def test_only_the_right_answer_counts(answer: dict[str, Any], is_right: bool, tmp_path: Path) -> None:
+    (tmp_path / "initialize.json").write_text("{}", encoding="utf-8")
+    initialize = {"type": "control_request", "request_id": "req-1", "request": {"subtype": "initialize"}}
+    heard = [initialize, {"type": "user"}, {"type": "control_response", "response": answer}]
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", asking_cli.__file__, str(tmp_path)],
+        input="".join(json.dumps(frame) + "\n" for frame in heard),
+        capture_output=True,
+        text=True,
+        env={"ASK": "permission", "ASKS": "1"},
+        timeout=60,
+    )
+    assert (done.returncode == 0) is is_right
+    assert ('"type": "result"' in done.stdout) is is_right
