@@ -93,10 +93,11 @@ async def official(kind: str, cli: str) -> str:
         options.can_use_tool = permit
     else:
         options.mcp_servers = {asking_cli.SERVER: create_sdk_mcp_server(asking_cli.SERVER, tools=[check])}
+    texts: list[str | None] = []
     async with ClaudeSDKClient(options) as client:
         await client.query(PROMPT)
-        (result,) = [one async for one in client.receive_response() if isinstance(one, ResultMessage)]
-    return result.result or ""
+        texts = [one.result async for one in client.receive_response() if isinstance(one, ResultMessage)]
+    return texts[0] or ""
 
 
 async def bare(kind: str, cli: str) -> str:
