@@ -8,7 +8,7 @@ of the interpreter and the import included.
 import json
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -17,8 +17,8 @@ from typing import Any, Final
 
 import anyio
 
-from benchmarks.measuring import contestants, in_turns, over, ratio, show, worker
-from benchmarks.messages import program
+from benchmarks import replaying_cli
+from benchmarks.measuring import in_turns, over, ratio, show, stand_in, worker
 from benchmarks.starting import CONNECT, Span
 from claude_agent_py.launch.plan import plan_launch
 from claude_agent_py.testing import ScriptedModel
@@ -71,19 +71,19 @@ def surroundings(cli: Path) -> Iterator[tuple[list[str], dict[str, str], str]]:
         yield list(plan.argv), dict(plan.env), str(options.cwd)
 
 
-def run_instantly(rounds: int) -> None:
+def run_instantly(sdks: Sequence[str], rounds: int) -> None:
     """Measure with a program that answers as soon as its interpreter has started: little time to hide anything in."""
-    with program() as folder:
-        run(rounds, folder / "cli")
+    with stand_in(Path(replaying_cli.__file__)) as folder:
+        run(sdks, rounds, folder / "cli")
 
 
-def run(rounds: int, cli: Path) -> None:
+def run(sdks: Sequence[str], rounds: int, cli: Path) -> None:
     """Measure and print."""
     spans: dict[str, Span] = {}
     with surroundings(cli) as (argv, env, cwd):
         arguments = [str(cli), env, cwd]
         measurements: dict[str, Callable[[], float]] = {BY_HAND: partial(by_hand, argv, env, cwd)}
-        for sdk in contestants():
+        for sdk in sdks:
             measurements[f"{sdk}, warm"] = partial(warm, sdk, arguments)
             measurements[f"{sdk}, from nothing"] = partial(cold, sdk, arguments, spans)
             measurements[f"{sdk}, cold"] = partial(after_import, sdk, spans)

@@ -1,8 +1,9 @@
 """The conversations to replay: what a CLI would write, as lines.
 
-Owns their shape. `assistant` and `deltas` are many messages of one kind. `streamed` goes through a recording of the
-real CLI again and again, a turn with partial messages, thinking and a tool; `mixed` through that and two with many
-subagents, with new task ids every time. All begin like a turn and end with its result.
+Owns their shape. `assistant` and `deltas` are many messages of one kind; `mixed` is like a turn of the main agent while
+a task runs. `streamed` goes through a recording of the real CLI again and again, a turn with partial messages, thinking
+and a tool; `subagents` through that and two with many subagents, with new task ids every time. All begin like a turn
+and end with its result.
 """
 
 import itertools
@@ -18,10 +19,11 @@ JSONObject: TypeAlias = dict[str, Any]
 
 RECORDINGS: Final = Path(__file__).parent.parent / "tests" / "recordings"
 STREAMED: Final = ("turns/stream_with_thinking_and_tool",)
-MIXED: Final = (*STREAMED, "tasks/s03_parallel_fg", "tasks/s04_nested_bg")
+SUBAGENTS: Final = (*STREAMED, "tasks/s03_parallel_fg", "tasks/s04_nested_bg")
 NOT_REPLAYED: Final = ("control_request", "control_response", "control_cancel_request", "command_lifecycle", "result")
 """They belong to the process that was recorded, or end a run."""
 
+TASK: Final = "a5e55107d00000001"
 TEXT: Final = "The parser reads a line, finds the frame in it and hands it on; what it does not know it keeps. " * 2
 
 
@@ -36,6 +38,18 @@ def deltas() -> Iterator[JSONObject]:
     while True:
         delta = {"type": "text_delta", "text": " and hands it on"}
         yield frames.stream_event({"type": "content_block_delta", "index": 0, "delta": delta})
+
+
+def mixed() -> Iterator[JSONObject]:
+    """A fifth each: texts, tool calls, their results, partial messages, and progress of a task that was started."""
+    yield frames.task_started(TASK)
+    for number in itertools.count():
+        call = f"toolu_{number:020d}"
+        yield frames.assistant(TEXT)
+        yield frames.assistant([frames.tool_use_block("Bash", {"command": f"echo {number}"}, id=call)])
+        yield frames.tool_result(call, TEXT)
+        yield next(deltas())
+        yield frames.task_progress(TASK, f"step {number}")
 
 
 def replayed(names: Sequence[str]) -> Iterator[JSONObject]:
@@ -63,16 +77,19 @@ KINDS: Final[dict[str, Callable[[], Iterator[JSONObject]]]] = {
     "assistant": assistant,
     "deltas": deltas,
     "streamed": lambda: replayed(STREAMED),
-    "mixed": lambda: replayed(MIXED),
+    "mixed": mixed,
+    "subagents": lambda: replayed(SUBAGENTS),
 }
 
 
 def write(path: Path, kind: str, messages: int) -> float:
     """Write a turn of so many messages, its first and its last included; give their mean size in bytes."""
     asked = {"user_message_uuid": PROMPT, "user_message_uuids": [PROMPT]}
+    ending = frames.task_end(TASK) if kind == "mixed" else []
     turn = [
         frames.init(**asked),
-        *itertools.islice(KINDS[kind](), max(0, messages - 2)),
+        *itertools.islice(KINDS[kind](), max(0, messages - 2 - len(ending))),
+        *ending,
         frames.result("done") | asked,
     ]
     data = b"".join(json.dumps(frame, separators=(",", ":")).encode() + b"\n" for frame in turn)

@@ -25,28 +25,25 @@ PROGRAMS: Final = {
 SAY_MEMORY: Final = "\nprint(int(open('/proc/self/statm').read().split()[1]) * 4096 / 1048576)"
 
 
-def cpu_seconds(program: str, wall: Samples) -> float:
-    """Run a program in a fresh interpreter and give its CPU time; keep in `wall` how long it took."""
+def cpu_seconds(program: str, wall: Samples, memory: Samples) -> float:
+    """Run a program in a fresh interpreter and give its CPU time; keep how long it took and its memory at the end."""
     used, begin = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    python("-c", program)
+    done = python("-c", program + SAY_MEMORY)
     wall.setdefault(program, []).append(time.perf_counter() - begin)
+    memory.setdefault(program, []).append(float(done.stdout))
     now = resource.getrusage(resource.RUSAGE_CHILDREN)
     return now.ru_utime + now.ru_stime - used.ru_utime - used.ru_stime
-
-
-def resident_mib(program: str) -> float:
-    """Give the resident memory of a fresh interpreter at the end of a program, in MiB."""
-    return float(python("-c", program + SAY_MEMORY).stdout)
 
 
 def run(rounds: int) -> None:
     """Measure and print."""
     programs = [BARE, *(p for p, owner in PROGRAMS.items() if owner != OFFICIAL or has_official())]
     wall: Samples = {}
-    cpu = in_turns({program: partial(cpu_seconds, program, wall) for program in programs}, rounds)
+    memory: Samples = {}
+    cpu = in_turns({program: partial(cpu_seconds, program, wall, memory) for program in programs}, rounds)
     walls = over({program: samples[-rounds:] for program, samples in wall.items()}, BARE)
     cost = over(cpu, BARE)
-    memory = {program: median(resident_mib(program) for _ in range(3)) for program in programs}
+    resident = {program: median(samples) for program, samples in memory.items()}
     official = f"import {OFFICIAL}"
     rows = [
         (
@@ -55,7 +52,7 @@ def run(rounds: int) -> None:
             cost[program] * 1000,
             ratio(walls[program], walls.get(official)),
             ratio(cost[program], cost.get(official)),
-            memory[program] - memory[BARE],
+            resident[program] - resident[BARE],
         )
         for program in programs[1:]
     ]

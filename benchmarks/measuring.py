@@ -9,10 +9,12 @@ import importlib.util
 import json
 import os
 import platform
+import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from statistics import median
@@ -20,6 +22,8 @@ from typing import Any, Final, TypeAlias
 
 OURS: Final = "claude_agent_py"
 OFFICIAL: Final = "claude_agent_sdk"
+FLOOR: Final = "bare asyncio"
+"""No SDK: what `bare.py` does."""
 ROOT: Final = Path(__file__).parent.parent
 
 Samples: TypeAlias = dict[str, list[float]]
@@ -35,9 +39,15 @@ def contestants() -> list[str]:
     return [OURS, OFFICIAL] if has_official() else [OURS]
 
 
-def in_turns(measurements: Mapping[str, Callable[[], float]], rounds: int, *, warm_up: bool = True) -> Samples:
-    """Take each measurement once a round; the first round may warm up files and caches, and does not count."""
+def hosts() -> list[str]:
+    """The SDKs to measure, and the floor."""
+    return [*contestants(), FLOOR]
+
+
+def in_turns(measurements: Mapping[str, Callable[[], float]], rounds: int) -> Samples:
+    """Take each measurement once a round. A round more warms up files and caches first, unless there is only one."""
     samples: Samples = {name: [] for name in measurements}
+    warm_up = rounds > 1
     for number in range(rounds + warm_up):
         for name, measure in measurements.items():
             sample = measure()
@@ -76,6 +86,14 @@ def worker(module: str, *arguments: str, env: Mapping[str, str] | None = None) -
     return json.loads(python("-m", f"benchmarks.{module}", *arguments, env=env).stdout)
 
 
+def host_worker(module: str, *arguments: str, env: Mapping[str, str], is_fresh: bool = True) -> Any:
+    """Run a host: in a fresh interpreter, or in this process, where a profiler can see it, which warms up the next."""
+    if is_fresh:
+        return worker(module, *arguments, env=env)
+    os.environ.update(env)
+    return importlib.import_module(f"benchmarks.{module}").work(*arguments)
+
+
 def over(samples: Samples, base: str) -> dict[str, float]:
     """Give how much more each took than `base`: the median of the differences within a round."""
     return {
@@ -83,6 +101,36 @@ def over(samples: Samples, base: str) -> dict[str, float]:
         for name, values in samples.items()
         if name != base
     }
+
+
+@contextmanager
+def stand_in(script: Path) -> Iterator[Path]:
+    """Give a folder with `cli`, which runs a script in place of the CLI and passes it that folder.
+
+    `initialize.json` there is what the CLI answers to `initialize`.
+    """
+    from claude_agent_py.testing import frames  # here: a host of the official SDK imports this module, too
+
+    with tempfile.TemporaryDirectory(prefix="claude-agent-py-bench-") as name:
+        folder = Path(name)
+        (folder / "initialize.json").write_text(json.dumps(frames.initialize_response()), encoding="utf-8")
+        command = [sys.executable, "-I", "-S"] if script.suffix == ".py" else ["sh"]
+        cli = folder / "cli"
+        cli.write_text(f"#!/bin/sh\nexec {shlex.join([*command, str(script), name])}\n", encoding="utf-8")
+        cli.chmod(0o755)
+        yield folder
+
+
+def memory_mib(field: str = "VmRSS") -> float:
+    """Return the resident memory of this process, or its peak (`VmHWM`), in MiB; 0 where there is no /proc."""
+    status = Path("/proc/self/status")
+    lines = status.read_text().splitlines() if status.exists() else []
+    return next((int(line.split()[1]) / 1024 for line in lines if line.startswith(field)), 0.0)
+
+
+def percentile(values: Sequence[float], percent: float) -> float:
+    """Return the value that so many percent of the values do not exceed."""
+    return sorted(values)[min(len(values) - 1, int(len(values) * percent / 100))]
 
 
 def ratio(value: float, of: float | None) -> str:

@@ -3,36 +3,17 @@
 In bursts, as fast as the pipe gives them, and paced, one a millisecond: there waking up is what costs.
 """
 
-import json
-import shlex
-import sys
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 from benchmarks import conversations, replaying_cli
-from benchmarks.measuring import OFFICIAL, has_official, ratio, show, worker
+from benchmarks.measuring import OFFICIAL, has_official, host_worker, ratio, show, stand_in
 from benchmarks.reading import READERS
-from claude_agent_py.testing import frames
 
 PACE = 0.001
 """Seconds between two messages that do not come in a burst."""
-
-
-@contextmanager
-def program() -> Iterator[Path]:
-    """Give a folder with `cli`, a program that plays the CLI and answers a prompt with `turn.jsonl` there."""
-    with tempfile.TemporaryDirectory(prefix="claude-agent-py-bench-") as name:
-        folder = Path(name)
-        (folder / "initialize.json").write_text(json.dumps(frames.initialize_response()), encoding="utf-8")
-        command = shlex.join([sys.executable, "-I", "-S", replaying_cli.__file__, name])
-        cli = folder / "cli"
-        cli.write_text(f"#!/bin/sh\nexec {command}\n", encoding="utf-8")
-        cli.chmod(0o755)
-        yield folder
 
 
 def readers() -> list[str]:
@@ -40,14 +21,27 @@ def readers() -> list[str]:
     return [name for name in READERS if has_official() or not name.startswith(OFFICIAL)]
 
 
-def replay(folder: Path, rounds: int, pause: float = 0.0) -> dict[str, list[Any]]:
-    """Let every reader read the file in the folder, in turns; give what each measured."""
-    env = {"REPLAY_PAUSE": str(pause)}
-    found: dict[str, list[Any]] = {name: [] for name in readers()}
-    for _ in range(rounds):
-        for name, samples in found.items():
-            samples.append(worker("reading", name, str(folder / "cli"), env=env))
-    return found
+class Replay(NamedTuple):
+    """What is read, by whom, and how often."""
+
+    readers: Sequence[str]
+    kinds: Sequence[str]
+    messages: int
+    rounds: int
+    is_fresh: bool
+
+    def measured(self, how: str, pause: float = 0.0) -> Iterator[tuple[str, dict[str, list[Any]]]]:
+        """Let the readers read each kind in turns; yield what it is and what each reader measured."""
+        env = {"REPLAY_PAUSE": str(pause)}
+        with stand_in(Path(replaying_cli.__file__)) as folder:
+            for kind in self.kinds:
+                size = conversations.write(folder / "turn.jsonl", kind, self.messages)
+                found: dict[str, list[Any]] = {name: [] for name in self.readers}
+                for _ in range(self.rounds):
+                    for name, samples in found.items():
+                        arguments = (name, str(folder / "cli"), how)
+                        samples.append(host_worker("reading", *arguments, env=env, is_fresh=self.is_fresh))
+                yield f"{kind}, {size:.0f} bytes", found
 
 
 def middle(samples: list[Any], field: str) -> float:
@@ -55,17 +49,14 @@ def middle(samples: list[Any], field: str) -> float:
     return median([float(sample[field]) for sample in samples] or [0.0])
 
 
-def run(messages: int, rounds: int, *, pause: float = 0.0) -> None:
+def run(replay: Replay, *, pause: float = 0.0, is_busy: bool = False) -> None:
     """Measure and print."""
-    rows: list[tuple[object, ...]] = []
-    with program() as folder:
-        for kind in conversations.KINDS:
-            size = conversations.write(folder / "turn.jsonl", kind, messages)
-            found = replay(folder, rounds, pause)
-            rows += _rows(f"{kind}, {size:.0f} bytes", found)
+    measured = replay.measured("busy" if is_busy else "quiet", pause)
+    rows = [row for what, found in measured for row in _rows(what, found)]
     how = f"one every {pause * 1000:g} ms" if pause else "in a burst"
+    how += ", beside a worker that competes for the loop" if is_busy else ""
     columns = ("messages", "reader", "us CPU each", "us wall each", "ratio of CPU", "ratio of wall")
-    show(f"{messages} messages {how} ({rounds} rounds)", columns, rows)
+    show(f"{replay.messages} messages {how} ({replay.rounds} rounds)", columns, rows)
 
 
 def _rows(what: str, found: dict[str, list[Any]]) -> Iterator[tuple[object, ...]]:
@@ -77,14 +68,14 @@ def _rows(what: str, found: dict[str, list[Any]]) -> Iterator[tuple[object, ...]
         yield (what, name, *(cost / count * 1e6 for cost in costs), *ratios)
 
 
-def run_memory(messages: int, rounds: int) -> None:
+def run_memory(replay: Replay, *, is_late: bool = False) -> None:
     """Measure memory and print."""
     rows: list[tuple[object, ...]] = []
-    with program() as folder:
-        for kind in conversations.KINDS:
-            size = conversations.write(folder / "turn.jsonl", kind, messages)
-            for name, samples in replay(folder, rounds).items():
-                start, end = middle(samples, "connected_mib"), middle(samples, "end_mib")
-                rows.append((f"{kind}, {size:.0f} bytes", name, start, end, (end - start) * 1024 / messages))
-    columns = ("messages", "reader", "MiB connected", "MiB after", "KiB a message")
-    show(f"Resident memory, {messages} messages read and dropped", columns, rows)
+    for what, found in replay.measured("late" if is_late else "quiet"):
+        for name, samples in found.items():
+            start, *later = (middle(samples, f"{when}_mib") for when in ("connected", "peak", "end"))
+            more = ((mib - start) * 1024 / replay.messages for mib in later)
+            rows.append((what, name, start, *later, *more))
+    columns = ("messages", "reader", "MiB connected", "peak", "at the end", "KiB a message, peak", "at the end")
+    how = "read when all that come have come" if is_late else "read as they come"
+    show(f"Resident memory, {replay.messages} messages {how}, and dropped ({replay.rounds} rounds)", columns, rows)

@@ -1,9 +1,10 @@
 """The readers: a program that runs one prompt with one SDK and reads all of it, through the public API only.
 
-    python -m benchmarks.reading <reader> <program to run as the CLI>
+    python -m benchmarks.reading <reader> <program to run as the CLI> <how>
 
 Prints what it cost this process, as JSON: CPU and wall time from the prompt to the result, and resident memory after
-the import, after connecting and at the end.
+connecting, at its peak and at the end. How: `quiet`; `busy`, beside a worker that competes for the loop, whose own CPU
+time is not counted; or `late`, reading only when no message comes any more.
 """
 
 import json
@@ -11,15 +12,21 @@ import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import anyio
+import anyio.lowlevel
 
-Read: TypeAlias = Callable[[], Awaitable[int]]
-"""Sends the prompt and reads to the result; gives the number of messages."""
+from benchmarks.bare import bare_session
+from benchmarks.measuring import FLOOR, OFFICIAL, OURS, memory_mib
+
+Wait: TypeAlias = Callable[[], Awaitable[None]]
+Read: TypeAlias = Callable[[Wait], Awaitable[int]]
+"""Sends the prompt, waits, reads to the result; gives the number of messages."""
 
 PROMPT: Final = "Go on."
+SLICE: Final = 0.0002
+"""Seconds that the competing worker takes whenever it has its turn."""
 
 
 @asynccontextmanager
@@ -29,8 +36,10 @@ async def our_run(cli: str) -> AsyncIterator[Read]:
 
     async with Client(ClientOptions(cli_path=cli)) as client:
 
-        async def read() -> int:
-            return len([None async for _ in client.query(PROMPT)])
+        async def read(wait: Wait) -> int:
+            run = client.query(PROMPT)
+            await wait()
+            return len([None async for _ in run])
 
         yield read
 
@@ -42,9 +51,10 @@ async def our_session(cli: str) -> AsyncIterator[Read]:
 
     async with Client(ClientOptions(cli_path=cli)) as client:
 
-        async def read() -> int:
+        async def read(wait: Wait) -> int:
             count, messages = 0, client.messages()
             client.query(PROMPT)
+            await wait()
             async for message in messages:
                 count += 1
                 if isinstance(message, ResultMessage):
@@ -61,39 +71,85 @@ async def official_response(cli: str) -> AsyncIterator[Read]:
 
     async with ClaudeSDKClient(ClaudeAgentOptions(cli_path=cli)) as client:
 
-        async def read() -> int:
+        async def read(wait: Wait) -> int:
             await client.query(PROMPT)
+            await wait()
             return len([None async for _ in client.receive_response()])
 
         yield read
 
 
+@asynccontextmanager
+async def floor(cli: str) -> AsyncIterator[Read]:
+    """Read lines and decode them."""
+    async with bare_session(cli) as session:
+
+        async def read(wait: Wait) -> int:
+            session.send_prompt(PROMPT)
+            await wait()
+            return len([None async for _ in session.receive_response()])
+
+        yield read
+
+
 READERS: Final[dict[str, Callable[[str], AbstractAsyncContextManager[Read]]]] = {
-    "claude_agent_py: client.query()": our_run,
-    "claude_agent_py: client.messages()": our_session,
-    "claude_agent_sdk: receive_response()": official_response,
+    f"{OURS}: client.query()": our_run,
+    f"{OURS}: client.messages()": our_session,
+    f"{OFFICIAL}: receive_response()": official_response,
+    FLOOR: floor,
 }
 
 
-def resident_mib() -> float:
-    """Give the resident memory of this process, in MiB; 0 where there is no /proc."""
-    statm = Path("/proc/self/statm")
-    return int(statm.read_text().split()[1]) * 4096 / (1 << 20) if statm.exists() else 0.0
+class Competitor:
+    """A worker that takes the loop for a moment whenever it can."""
+
+    seconds = 0.0
+    """CPU time that it used."""
+
+    async def work(self) -> None:
+        while True:
+            begin = time.thread_time()
+            while time.thread_time() - begin < SLICE:
+                pass
+            self.seconds += time.thread_time() - begin
+            await anyio.lowlevel.checkpoint()
 
 
-async def measure(reader: str, cli: str) -> dict[str, Any]:
-    async with READERS[reader](cli) as read:
-        connected = resident_mib()
+async def until_idle() -> None:
+    """Wait until this process has nothing to do: all messages have come, or the SDK takes no more of them."""
+    used = -1.0
+    while time.process_time() - used > 0.005:
+        used = time.process_time()
+        await anyio.sleep(0.2)
+
+
+async def at_once() -> None:
+    """Do not wait."""
+
+
+async def measure(reader: str, cli: str, how: str) -> dict[str, float]:
+    competitor, found = Competitor(), dict[str, float]()
+    async with READERS[reader](cli) as read, anyio.create_task_group() as workers:
+        connected = memory_mib()
         wall, cpu = time.perf_counter(), time.process_time()
-        messages = await read()
-        return {
-            "cpu": time.process_time() - cpu,
+        if how == "busy":
+            workers.start_soon(competitor.work)
+        messages = await read(until_idle if how == "late" else at_once)
+        found = {
+            "cpu": time.process_time() - cpu - competitor.seconds,
             "wall": time.perf_counter() - wall,
             "messages": messages,
             "connected_mib": connected,
-            "end_mib": resident_mib(),
+            "peak_mib": memory_mib("VmHWM"),
+            "end_mib": memory_mib(),
         }
+        workers.cancel_scope.cancel()
+    return found
+
+
+def work(reader: str, cli: str, how: str) -> dict[str, float]:
+    return anyio.run(measure, reader, cli, how)
 
 
 if __name__ == "__main__":
-    print(json.dumps(anyio.run(measure, sys.argv[1], sys.argv[2])))
+    print(json.dumps(work(*sys.argv[1:])))

@@ -1,6 +1,6 @@
 """What tracking costs: 10 000 tasks, 200 000 messages. The cost of a message stays flat, however many tasks there are.
 
-    python benchmarks/task_ledger.py [tasks] [messages per task]
+    python -m benchmarks.task_ledger [tasks] [messages per task]
 
 Tasks come in waves of 20 that run side by side, as the CLI runs them; each sends a start, progress, messages of its
 own and its end, and the list of live tasks goes out at every start and end. Decoding is not measured.
@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from benchmarks.measuring import memory_mib
 from claude_agent_py.tasks import TaskManager
 from claude_agent_py.testing import frames
 from claude_agent_py.wire.codec import decode
@@ -64,18 +65,12 @@ def main(tasks: int = 10_000, messages: int = 20) -> None:
         took = time.process_time() - begin
         total += len(batch)
         print(f"{len(manager):>8} {total:>9} {took / len(batch) * 1e6:>11.2f}", end=" ", flush=True)
-        print(f"{_resident():>6.0f}")
+        print(f"{memory_mib():>6.0f}")
     assert manager.live_ids() == frozenset()
     begin = time.process_time()
     for _ in range(100_000):
         manager.live_ids()
     print(f"live_ids(): {(time.process_time() - begin) / 100_000 * 1e6:.2f} us")
-
-
-def _resident() -> float:
-    """Give the resident memory of this process, in MiB."""
-    with open("/proc/self/statm", encoding="ascii") as file:
-        return int(file.read().split()[1]) * 4096 / (1 << 20)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,137 @@
+"""What many sessions at once cost their process, each with a stand-in CLI of its own (`silent_cli.sh`).
+
+    python -m benchmarks.sessions <host> <program to run as the CLI> <sessions>
+
+As a worker, this module is the host: it connects all sessions, lets each read a turn with `async for`, and closes them
+all. It prints, as JSON, the CPU and wall time of each step, and the memory that is resident more than with none. One
+session was there before, so that what is loaded once does not count.
+"""
+
+import asyncio
+import gc
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager
+from pathlib import Path
+from statistics import median
+from typing import Any, Final
+
+from benchmarks.measuring import FLOOR, OFFICIAL, OURS, host_worker, memory_mib, ratio, show, stand_in
+from benchmarks.reading import Read, at_once, floor, official_response, our_run
+
+HOSTS: Final[dict[str, Callable[[str], AbstractAsyncContextManager[Read]]]] = {
+    OURS: our_run,
+    OFFICIAL: official_response,
+    FLOOR: floor,
+}
+SILENT: Final = Path(__file__).with_name("silent_cli.sh")
+
+
+class Steps:
+    """Measures what all sessions do together. Each of them waits at a barrier before and after a step."""
+
+    def __init__(self, sessions: int) -> None:
+        self.barrier = asyncio.Barrier(sessions + 1)
+        self.found: dict[str, float] = {}
+
+    @contextmanager
+    def clocked(self, step: str) -> Iterator[None]:
+        """Take the CPU and wall time of a step."""
+        wall, cpu = time.perf_counter(), time.process_time()
+        yield
+        self.found[f"{step}_cpu"] = time.process_time() - cpu
+        self.found[f"{step}_wall"] = time.perf_counter() - wall
+
+    def weigh(self, step: str, before: float) -> None:
+        """Take the memory after a step."""
+        gc.collect()
+        self.found[f"{step}_mib"] = memory_mib() - before
+
+
+async def session(host: str, cli: str, barrier: asyncio.Barrier) -> int:
+    """Connect, read, close; return the number of messages."""
+    async with HOSTS[host](cli) as read:
+        await barrier.wait()
+        await barrier.wait()
+        messages = await read(at_once)
+        await barrier.wait()
+        await barrier.wait()
+    return messages
+
+
+async def measure(host: str, cli: str, sessions: int) -> dict[str, float]:
+    async with HOSTS[host](cli):
+        pass
+    gc.collect()
+    before, steps = memory_mib(), Steps(sessions)
+    with steps.clocked("start"):
+        tasks = [asyncio.create_task(session(host, cli, steps.barrier)) for _ in range(sessions)]
+        await all_at(steps.barrier, tasks)
+    steps.weigh("start", before)
+    with steps.clocked("read"):
+        await all_at(steps.barrier, tasks)
+        await all_at(steps.barrier, tasks)
+    steps.weigh("read", before)
+    with steps.clocked("close"):
+        await all_at(steps.barrier, tasks)
+        messages = await asyncio.gather(*tasks)
+    return steps.found | {"messages": min(messages)}
+
+
+async def all_at(barrier: asyncio.Barrier, tasks: list[asyncio.Task[int]]) -> None:
+    """Wait for all sessions at the barrier; fail where one does."""
+    arrival = asyncio.ensure_future(barrier.wait())
+    done, _ = await asyncio.wait([arrival, *tasks], return_when=asyncio.FIRST_COMPLETED)
+    for task in done:
+        task.result()
+
+
+def run(hosts: Sequence[str], counts: Sequence[int], messages: int, rounds: int, *, is_fresh: bool) -> None:
+    """Measure and print."""
+    from benchmarks.conversations import write  # here: it imports this library, which other hosts do not need
+    from benchmarks.replaying_cli import PROMPT
+
+    rows: list[tuple[object, ...]] = []
+    with stand_in(SILENT) as folder:
+        (folder / "prompt").write_text(f"{PROMPT}\n", encoding="utf-8")
+        write(folder / "turn.jsonl", "mixed", messages)
+        for sessions in counts:
+            found: dict[str, list[Any]] = {host: [] for host in hosts}
+            for _ in range(rounds):
+                for host, samples in found.items():
+                    arguments = (host, str(folder / "cli"), str(sessions))
+                    samples.append(host_worker("sessions", *arguments, env={}, is_fresh=is_fresh))
+                    assert samples[-1]["messages"] == messages
+            rows += _rows(sessions, messages, found)
+    columns = ("sessions", "host", *(title for title, *_ in FIELDS), "ratios")
+    show(f"Sessions at once, {messages} messages each ({rounds} rounds)", columns, rows)
+
+
+FIELDS: Final = (
+    ("start: ms CPU each", "start_cpu", lambda sessions, messages: 1e3 / sessions),
+    ("KiB each", "start_mib", lambda sessions, messages: 1024 / sessions),
+    ("read: us CPU a message", "read_cpu", lambda sessions, messages: 1e6 / sessions / messages),
+    ("KiB each", "read_mib", lambda sessions, messages: 1024 / sessions),
+    ("close: ms CPU each", "close_cpu", lambda sessions, messages: 1e3 / sessions),
+    ("ms all", "close_wall", lambda sessions, messages: 1e3),
+)
+"""Columns: their titles, what they show, and in which unit."""
+
+
+def _rows(sessions: int, messages: int, found: dict[str, list[Any]]) -> list[tuple[object, ...]]:
+    costs = {
+        host: [median(one[field] for one in samples) * unit(sessions, messages) for _, field, unit in FIELDS]
+        for host, samples in found.items()
+    }
+    to = costs.get(OFFICIAL, [None] * len(FIELDS))
+    return [(sessions, host, *cost, " ".join(map(ratio, cost, to))) for host, cost in costs.items()]
+
+
+def work(host: str, cli: str, sessions: str) -> dict[str, float]:
+    return asyncio.run(measure(host, cli, int(sessions)))
+
+
+if __name__ == "__main__":
+    print(json.dumps(work(*sys.argv[1:])))
