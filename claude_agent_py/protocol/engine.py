@@ -42,10 +42,9 @@ from claude_agent_py.wire.unknown import MalformedFrame
 UNSUPPORTED: Final = "unsupported_request"
 """The `error_code` of an answer to a request that this side does not know; what the CLI itself uses."""
 
-_QUESTION: Final = re.compile(rb'"type"\s*:\s*"control_request"')
-_REPLY: Final = re.compile(rb'"type"\s*:\s*"control_response"')
+_TYPE: Final = re.compile(rb'\s*\{\s*"type"\s*:\s*"(\w+)"')
 _REQUEST_ID: Final = re.compile(rb'"request_id"\s*:\s*"([^"\\]*)"')
-"""Read the head of a line that was too long to keep: whoever asked has to be told."""
+"""Read the head of a line that was too long to keep: whoever asked, or waits, has to be told."""
 
 
 class Engine:
@@ -154,14 +153,18 @@ class Engine:
                 events += self._turns.spoil(frame, now)
 
     def _on_oversize(self, line: OversizeLine, events: list[Event], now: float) -> None:
-        """Report a line that was dropped. What it asked is refused, and what it answered has failed."""
+        """Report a line that was dropped. A question is refused; a reply fails its request, a result its run."""
         problem = f"the line is {line.length} bytes long, more than limits.max_line_bytes; it was dropped"
-        self._on_message(MalformedFrame(line=line.head, error=problem), b"", events, now)
-        found = _REQUEST_ID.search(line.head)
-        if found and _QUESTION.search(line.head):
-            self._refuse(found[1].decode(errors="replace"), problem)
-        elif found and _REPLY.search(line.head):
-            self._fail_request(found[1].decode(errors="replace"), problem, events)
+        frame = MalformedFrame(line=line.head, error=problem)
+        self._on_message(frame, b"", events, now)
+        kind, request_id = _TYPE.match(line.head), _REQUEST_ID.search(line.head)
+        match kind and kind[1]:
+            case b"control_request" if request_id:
+                self._refuse(request_id[1].decode(errors="replace"), problem)
+            case b"control_response" if request_id:
+                self._fail_request(request_id[1].decode(errors="replace"), problem, events)
+            case b"result":
+                events += self._turns.spoil(frame, now)
 
     def _refuse(self, request_id: str, problem: str) -> None:
         if self._incoming.accept(request_id):

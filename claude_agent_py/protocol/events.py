@@ -17,7 +17,7 @@ class MessageReceived:
     message: Any
     runs: tuple[RunId, ...]
     line: bytes
-    """Its line; that of a frame that was too long, only its head."""
+    """Its line; empty where decoding it would not give the message again (it was too long to keep)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,12 +77,11 @@ TRANSITIONS: Final[Mapping[State, Mapping[Step, State]]] = {
     State.CLOSING: {
         Step.LEAVE: State.CLOSING,
         Step.CLOSE: State.CLOSING,
-        Step.EXIT_REFUSED: State.CLOSING,
         Step.END_OF_STREAM: State.CLOSED,
     },
     State.DIED: {Step.END_OF_STREAM: State.DIED, **_AFTER_THE_END},
     State.EXITED: {Step.END_OF_STREAM: State.EXITED, **_AFTER_THE_END},
-    State.CLOSED: {Step.END_OF_STREAM: State.CLOSED, Step.EXIT_REFUSED: State.CLOSED, **_AFTER_THE_END},
+    State.CLOSED: {Step.END_OF_STREAM: State.CLOSED, **_AFTER_THE_END},
 }
 
 CAN_SEND: Final = frozenset(state for state, steps in TRANSITIONS.items() if Step.SEND in steps)

@@ -230,6 +230,8 @@ class TurnRouter:
             return ()
         for prompt in run.waiting:
             self._owner_of_prompt.pop(prompt, None)
+        for task_id in run.tasks:  # the task stays known, and belongs to one run less
+            self._owners_of_task[task_id] = tuple(r for r in self._owners_of_task[task_id] if r != run_id)
         if self._turn is not None:
             self._turn.audience = tuple(r for r in self._turn.audience if r != run_id)
         return tuple(run.waiting)
@@ -260,6 +262,8 @@ class TurnRouter:
         """Take a result that cannot be read: the runs whose prompts it answers are over all the same."""
         turn, self._turn = self._turn or _Turn(), None
         prompts = dict.fromkeys((*_prompts_of(frame.raw), *turn.prompts, *turn.assumed))
+        if not prompts and not _is_injected(frame.raw):
+            prompts = dict.fromkeys(self._assumed_prompts())
         owners = dict.fromkeys(owner for prompt in prompts if (owner := self._answer(prompt)) is not None)
         ends = tuple(self._end(self._runs[owner], "unreadable", frame=frame) for owner in owners)
         for end in ends:
@@ -558,9 +562,17 @@ class TurnRouter:
 
 def _prompts_of(raw: Any) -> Iterable[str]:
     """Return the prompts that a result names, as far as that can be read."""
+    if not isinstance(raw, dict):
+        return []
     named = raw.get("user_message_uuids")
     prompts = [*(named if isinstance(named, list) else ()), raw.get("user_message_uuid")]
     return [prompt for prompt in prompts if isinstance(prompt, str)]
+
+
+def _is_injected(raw: Any) -> bool:
+    """Return whether a result says that something else than a prompt caused its turn, as far as that can be read."""
+    origin = raw.get("origin") if isinstance(raw, dict) else None
+    return isinstance(origin, dict) and origin.get("kind") != "human"
 
 
 def _task_of(message: Any) -> str | None:

@@ -68,7 +68,7 @@ class Run:
         mailbox = self._mailbox
         if mailbox is None:
             return "<Run not started>"
-        state = (mailbox.end.reason if mailbox.end else "failed") if mailbox.is_over else "running"
+        state = (mailbox.reason or "failed") if mailbox.is_over else "running"
         return f"<Run {state}, {len(mailbox.messages)} messages>"
 
     @property
@@ -107,7 +107,7 @@ class Run:
 
     def _ready(self) -> RunMessage | None:
         """Return the next message if it is at hand, without the detours, for a reader who is behind."""
-        message: RunMessage | None = self._mailbox.ready() if self._mailbox and self._reads == "mailbox" else None
+        message: RunMessage | None = self._mailbox.ready() if self._mailbox is not None and self._reads == "mailbox" else None
         return message
 
     async def _next(self) -> RunMessage:

@@ -9,7 +9,7 @@ from typing import Any
 
 import anyio
 
-from claude_agent_py.protocol.turns import RunEnded
+from claude_agent_py.protocol.turns import EndReason, RunEnded
 from claude_agent_py.runtime.mailbox import Mailbox
 from claude_agent_py.runtime.record import Record
 from claude_agent_py.wire.messages import ResultMessage
@@ -32,8 +32,10 @@ class RunMailbox(Mailbox):
         self.was_interrupted = False
         self.sending = anyio.CancelScope()
         """Where prompts are sent that come one by one; cancelled when the run is over."""
-        self.end: RunEnded | None = None
-        """How the CLI ended the run; None while it goes on, and where this side ended it."""
+        self.reason: EndReason | None = None
+        """Why the run is over; None while it goes on, and where this side ended it."""
+        self.late_tasks: frozenset[str] = frozenset()
+        """The ids of the tasks that were not waited for to their end, because `Timeouts.idle` ran out."""
         self.failure: Callable[[], BaseException] | None = None
         """Makes the error of a run that did not come to its end, for each who is to be told."""
         self.task_ids: frozenset[str] = frozenset()
@@ -54,15 +56,12 @@ class RunMailbox(Mailbox):
     ) -> None:
         """End the run. Idempotent: the first end counts."""
         if not self.is_over:
-            self.task_ids, self.end, self.failure = tasks, end, failure
+            self.task_ids, self.failure = tasks, failure
+            if end is not None:  # not kept: it refers to this mailbox
+                self.reason, self.late_tasks = end.reason, end.late_tasks
             self.close()
             self.sending.cancel()
             self._over.set()
-
-    @property
-    def late_tasks(self) -> frozenset[str]:
-        """The ids of the tasks that were not waited for to their end, because `Timeouts.idle` ran out."""
-        return frozenset() if self.end is None else self.end.late_tasks
 
     @property
     def is_over(self) -> bool:

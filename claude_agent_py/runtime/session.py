@@ -97,6 +97,9 @@ BUSY_GRACE: Final = 0.3
 BUSY_SHARE: Final = 0.1
 """The most of `Timeouts.close` that is kept for it."""
 
+CANCEL_RESERVE: Final = 0.05
+"""How much of `Timeouts.close` is kept for cancelling the workers, in seconds."""
+
 PIECE_BYTES: Final = 12 * 1024
 """How much to take in before readers have their turn. Messages that live for a moment cost the least: a few dozen at a
 time do not even set off the garbage collector."""
@@ -298,7 +301,8 @@ class Session:
             finally:
                 left = max(busy, patience - (anyio.current_time() - started))
                 grace = left if self._is_idle() else min(left, busy)
-                closing = _Closing(grace, started + budget, client=client)
+                deadline = started + budget - min(CANCEL_RESERVE, budget * BUSY_SHARE)
+                closing = _Closing(grace, deadline, client=client)
                 self._request_close(Step.LEAVE if tasks == "leave" else Step.CLOSE, closing)
             if wait and tasks != "leave":
                 await self._over.wait()
@@ -319,7 +323,7 @@ class Session:
         self._request_close(Step.CLOSE, _Closing(why=why))
 
     def _request_close(self, step: Step, closing: _Closing) -> None:
-        if self.state in (State.NEW, State.OPEN, State.EXITING):  # else it is closing, in another way
+        if self.state not in (State.LEFT, State.CLOSING, State.CLOSED):  # else it is closing already
             self._closing = closing
         self._engine.advance(step)
         if self._close_requested is not None:

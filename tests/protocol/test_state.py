@@ -14,10 +14,10 @@ TABLE = {
     "OPEN": " -      OPEN     EXITING  -        LEFT     CLOSING  DIED         ",
     "EXITING": "-    EXITING  EXITING  OPEN     LEFT     CLOSING  EXITED       ",
     "LEFT": " -      -        -        -        LEFT     CLOSING  CLOSED       ",
-    "CLOSING": "-    -        -        CLOSING  CLOSING  CLOSING  CLOSED       ",
+    "CLOSING": "-    -        -        -        CLOSING  CLOSING  CLOSED       ",
     "DIED": " -      -        -        -        CLOSED   CLOSED   DIED         ",
     "EXITED": "-     -        -        -        CLOSED   CLOSED   EXITED       ",
-    "CLOSED": "-     -        -        CLOSED   CLOSED   CLOSED   CLOSED       ",
+    "CLOSED": "-     -        -        -        CLOSED   CLOSED   CLOSED       ",
 }
 
 

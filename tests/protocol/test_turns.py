@@ -882,7 +882,6 @@ class Anything:
     """What a driver may know a run by."""
 
 
-@pytest.mark.xfail(strict=True, reason="the owners of tasks are kept")
 def test_a_run_that_is_over_is_forgotten_with_its_tasks() -> None:
     scene = Scene()
     router, run = scene.router, Anything()

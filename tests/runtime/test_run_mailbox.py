@@ -30,7 +30,7 @@ async def test_the_first_end_counts() -> None:
     run.finish(frozenset(), RunEnded(run, "result"), lambda: failures[1])
     assert run.is_over
     assert run.task_ids == {"a1"}
-    assert run.end is None
+    assert run.reason is None
     assert run.failure is not None
     assert run.failure() is failures[0]
     assert run.sending.cancel_called
@@ -58,7 +58,6 @@ async def test_the_result_has_all_but_the_deltas() -> None:
 
 
 @pytest.mark.usefixtures("no_collector")
-@pytest.mark.xfail(strict=True, reason="its end names the run itself")
 async def test_a_run_that_nobody_has_is_gone_with_its_file_at_once() -> None:
     run = RunMailbox(0)
     line = frames.encode(frames.assistant("hi"))[:-1]
