@@ -150,7 +150,7 @@ class ChildRun:
             asks_parent=self._assignment.asks_parent,
         )
         client._above = line
-        client.tasks.observe(line.note_events)
+        client._session.intake.observe(line.note_events, wants_progress=lambda: False)
         self._membership.child(client, self._assignment.agent_id)
         try:
             await client.connect()

@@ -16,12 +16,13 @@ from uuid import UUID
 from anyio.abc import TaskGroup
 
 from claude_agent_py.errors import AuthenticationError, HandlerError, OptionsError
+from claude_agent_py.listeners import ListenerQueue
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.runtime.above import Above
 from claude_agent_py.runtime.answering import Answering, PermissionAnswers
 from claude_agent_py.runtime.connection import Connection
-from claude_agent_py.runtime.listeners import ListenerQueue
-from claude_agent_py.tasks import TaskList, TaskManager
+from claude_agent_py.tasks import TaskIntake, TaskManager
+from claude_agent_py.todo import TaskList
 from claude_agent_py.wire.messages import AssistantMessage, UserMessage
 from claude_agent_py.wire.stream import StreamEventMessage
 from claude_agent_py.wire.system import APIRetryMessage, InitMessage, StatusMessage
@@ -71,11 +72,13 @@ class Features:
         self,
         options: ClientOptions,
         tasks: TaskManager,
+        intake: TaskIntake,
         task_list: TaskList,
         report: Callable[[HandlerError], None],
         above: Above | None = None,
     ) -> None:
         self._tasks = tasks
+        self._intake = intake
         self._above = above
         self._task_list = task_list
         self._report = report
@@ -101,7 +104,7 @@ class Features:
             permissions=lambda: self.answering_permissions,
             mcp=lambda: self.mcp,
             find_task=self._find_task,
-            on_hook=tasks.track_hook,
+            on_hook=intake.track_hook,
             main_agent_id=above.agent_id if above else None,
         )
         self._check()
@@ -110,7 +113,7 @@ class Features:
             tasks.on("notification", options.on_task_notification)
         if options.on_task_event is not None:
             tasks.on(options.on_task_event)
-        self.background: Sequence[Callable[[], Awaitable[None]]] = (tasks.reconcile_forever,)
+        self.background: Sequence[Callable[[], Awaitable[None]]] = (intake.reconcile_forever,)
         self.deliveries: Sequence[Callable[[], Awaitable[None]]] = (
             self._deliver_task_events,
             *(() if self._stderr is None else (self._stderr.deliver,)),
@@ -207,14 +210,14 @@ class Features:
         """Let the tasks know that one of them waits for a person, or no longer."""
         prompt = f"{request_id} {agent_id}"  # child agents have request ids of their own
         if waiting:
-            self._tasks.track_prompt(prompt, agent_id)
+            self._intake.track_prompt(prompt, agent_id)
         else:
-            self._tasks.track_prompt_end(prompt)
+            self._intake.track_prompt_end(prompt)
         if self._above is not None and agent_id is not None:
             self._above.note_waiting(prompt, agent_id, waiting)
 
     async def _deliver_task_events(self) -> None:
-        await self._tasks.deliver_forever(self._report)
+        await self._intake.deliver_forever(self._report)
 
     # For the connection ------------------------------------------------------------------------------------------
 
@@ -227,7 +230,7 @@ class Features:
 
     def _note(self, message: Any, line: bytes) -> None:
         self._tracked = message
-        self._tasks.track(message, line)
+        self._intake.track(message, line)
         self._tracked = None
         kind = type(message)
         if kind is AssistantMessage:
@@ -297,7 +300,7 @@ class Features:
             if self._tracked is None:
                 connection.settle_soon()
 
-        self._tasks.observe(observe)
+        self._intake.observe(observe, wants_progress=lambda: connection.readers.has_event_readers)
 
     def end(self) -> None:
         """Nothing more will come: listeners hear what is left, tools are cancelled."""

@@ -45,7 +45,8 @@ from claude_agent_py.runtime.listeners import FailureLog
 from claude_agent_py.runtime.prompting import Prompting, SessionMessages
 from claude_agent_py.runtime.prompts import prompt_message
 from claude_agent_py.runtime.reply_reading import read_reply
-from claude_agent_py.tasks import TaskList, TaskManager
+from claude_agent_py.tasks import TaskIntake, TaskManager
+from claude_agent_py.todo import TaskList
 from claude_agent_py.transport import Transport
 from claude_agent_py.wire.codec import encode, prepare
 from claude_agent_py.wire.initialize import InitializeReply
@@ -90,9 +91,10 @@ class Session:
         self.failures = FailureLog(above=above.note_failure if above is not None else None)
         env = environment(options, os.environ)
         kept_in = config_directory(env)
-        self.tasks = TaskManager(control=self, config_dir=kept_in)
+        self.intake = TaskIntake(kept_in)
+        self.tasks = TaskManager(self, intake=self.intake)
         self.task_list = TaskList(kept_in, list_id=env.get("CLAUDE_CODE_TASK_LIST_ID"))
-        self.features = Features(options, self.tasks, self.task_list, self.failures.report, above)
+        self.features = Features(options, self.tasks, self.intake, self.task_list, self.failures.report, above)
         self.prompting = Prompting(self, options, self.tasks)
         self.info: InitializeReply | None = None
         """What the CLI answered to `initialize`."""
@@ -192,7 +194,7 @@ class Session:
         return {"cli_path": str(self._cli_path) if self._cli_path else None, "version": self.version}
 
     def _on_over(self, reason: ClaudeAgentError) -> None:
-        self.tasks.process_exited(str(reason).splitlines()[0])
+        self.intake.process_exited(str(reason).splitlines()[0])
         self.features.end()
         if self._launched is not None:
             self._launched.plan.clean_up()

@@ -7,7 +7,7 @@ nothing of files: what stands in an output file is read with `Task.read_output`.
 import re
 from dataclasses import dataclass
 
-from claude_agent_py.tasks.state import Evidence
+from claude_agent_py.tasks.ledger.state import Evidence
 from claude_agent_py.wire.tasks import TaskStatus, TaskUsage
 
 _EXIT_CODE = re.compile(r"\bexit(?:ed with)? code (-?\d{1,10})\b")

@@ -23,7 +23,7 @@ from claude_agent_py.protocol.events import (
 )
 from claude_agent_py.protocol.state import State
 from claude_agent_py.protocol.turns import RunLimits, Until
-from claude_agent_py.tasks.ledger import Ledger
+from claude_agent_py.tasks.ledger.ledger import Ledger
 from claude_agent_py.testing import frames
 from claude_agent_py.wire.asks import CanUseToolRequest
 from claude_agent_py.wire.control import ControlCancelRequest, UnknownControlRequest

@@ -13,11 +13,11 @@ import anyio
 from claude_agent_py.errors import ControlError, TaskOutputError
 from claude_agent_py.event_loop import run_file_work
 from claude_agent_py.protocol.ports import ControlPort
-from claude_agent_py.tasks.entry import Entry
-from claude_agent_py.tasks.message_log import MessageLog
-from claude_agent_py.tasks.output_file import ShellText, last_chars, read_shell, split_marker
-from claude_agent_py.tasks.places import Places
-from claude_agent_py.tasks.transcript import TranscriptMessage, last_messages, last_report, read_transcript
+from claude_agent_py.tasks.files.output_file import ShellText, last_chars, read_shell, split_marker
+from claude_agent_py.tasks.files.paths import Paths
+from claude_agent_py.tasks.files.transcript import TranscriptMessage, last_messages, last_report, read_transcript
+from claude_agent_py.tasks.ledger.record import Record
+from claude_agent_py.tasks.messages import MessageLog
 from claude_agent_py.wire.messages import AssistantMessage, UserMessage
 from claude_agent_py.wire.tasks import TaskStatus
 
@@ -61,92 +61,92 @@ class TaskOutput:
 class OutputReader:
     """Reads the output of the tasks of one session."""
 
-    def __init__(self, places: Places, log: MessageLog, control: ControlPort | None) -> None:
-        self._places = places
-        self._log = log
+    def __init__(self, paths: Paths, messages: MessageLog, control: ControlPort | None) -> None:
+        self._paths = paths
+        self._messages = messages
         self._control = control
         self._caught_up: set[tuple[str, int]] = set()
         """The runs, by task and number, whose transcripts are known to be whole, or were waited for in vain."""
 
-    async def output(self, entry: Entry, retrieval: Retrieval, tail_bytes: int | None) -> TaskOutput:
+    async def output(self, record: Record, retrieval: Retrieval, tail_bytes: int | None) -> TaskOutput:
         """Give the output with the state of the task. Raises TaskOutputError for a task that is over."""
         try:
-            found = await self.read(entry, tail_bytes)
+            found = await self.read(record, tail_bytes)
         except TaskOutputError:
             if retrieval == "success":
                 raise
             found = _as_text("", None)  # it may not have written anything yet
-        run = entry.run
+        run = record.run
         code = found.marker.exit_code if run.exit_code is None and found.marker else run.exit_code
         return TaskOutput(
             retrieval_status=retrieval,
-            task_id=entry.id,
+            task_id=record.id,
             status=run.status,
             text=found.text,
-            type=entry.type,
-            description=entry.description,
+            type=record.type,
+            description=record.description,
             exit_code=code,
             failure_reason=run.end_reason,
-            total_bytes=None if entry.is_agent else found.total_bytes,
+            total_bytes=None if record.is_agent else found.total_bytes,
             is_truncated=found.is_truncated,
         )
 
-    async def read(self, entry: Entry, tail_bytes: int | None = None) -> ShellText:
+    async def read(self, record: Record, tail_bytes: int | None = None) -> ShellText:
         """Read the output of a task. Raises TaskOutputError."""
-        return await (self._read_report if entry.is_agent else self._read_text)(entry, tail_bytes)
+        return await (self._read_report if record.is_agent else self._read_text)(record, tail_bytes)
 
     # Shells, monitors, workflows
 
-    async def _read_text(self, entry: Entry, tail_bytes: int | None) -> ShellText:
-        paths = self._places.output_of(entry)
+    async def _read_text(self, record: Record, tail_bytes: int | None) -> ShellText:
+        paths = self._paths.of(record)
         try:
-            return await _first_readable(entry.id, paths, lambda path: read_shell(path, tail_bytes))
+            return await _first_readable(record.id, paths, lambda path: read_shell(path, tail_bytes))
         except TaskOutputError:
-            text = await self._ask_cli(entry, tail_bytes) if entry.is_shell else _summary(entry, tail_bytes)
-            if text is None or _is_lost(entry, paths, text):
+            text = await self._ask_cli(record, tail_bytes) if record.is_shell else _summary(record, tail_bytes)
+            if text is None or _is_lost(record, paths, text):
                 raise
             return text
 
-    async def _ask_cli(self, entry: Entry, tail_bytes: int | None) -> ShellText | None:
+    async def _ask_cli(self, record: Record, tail_bytes: int | None) -> ShellText | None:
         """Ask the CLI, which gives the last 8 KiB of a shell; None where it gives nothing."""
         if self._control is None:
             return None
         try:
-            reply = await self._control.control("get_task_output", task_id=entry.id)
+            reply = await self._control.control("get_task_output", task_id=record.id)
         except ControlError:
             return None
         return _reply_text(reply, tail_bytes)
 
     # Subagents
 
-    async def _read_report(self, entry: Entry, tail_bytes: int | None) -> ShellText:
-        run = entry.run
+    async def _read_report(self, record: Record, tail_bytes: int | None) -> ShellText:
+        run = record.run
         report = run.summary if run.status is TaskStatus.COMPLETED else ""
         if not report:
-            report = await self._last_words(entry)
+            report = await self._last_words(record)
         return _as_text(report, tail_bytes)
 
-    async def _last_words(self, entry: Entry) -> str:
+    async def _last_words(self, record: Record) -> str:
         """Give the last that the subagent said: so far, or before it failed or was stopped."""
-        paths = self._places.transcript_of(entry)
+        paths = self._paths.of(record)
         try:
-            messages = await _first_readable(entry.id, paths, last_messages)
+            messages = await _first_readable(record.id, paths, last_messages)
         except TaskOutputError:
-            messages = self._seen(entry)
-            if not messages and not entry.last_text and not entry.run.summary:
+            messages = self._seen(record)
+            if not messages and not record.last_text and not record.run.summary:
                 raise
-        return last_report(messages) or entry.last_text or entry.run.summary
+        return last_report(messages) or record.last_text or record.run.summary
 
-    def _seen(self, entry: Entry) -> list[TranscriptMessage]:
+    def _seen(self, record: Record) -> list[TranscriptMessage]:
         """Give what was seen of a conversation, without what is not in a transcript either."""
-        seen = self._log.all_of(entry.id)
+        seen = self._messages.of(record.id)
         return [message for message in seen if isinstance(message, AssistantMessage | UserMessage)]
 
-    async def transcript(self, entry: Entry, nested: Iterable[Entry] = ()) -> list[TranscriptMessage]:
+    async def transcript(self, record: Record, nested: Iterable[Record] = ()) -> list[TranscriptMessage]:
         """Read the messages of a subagent and of others, in the order of their times. Raises TaskOutputError."""
-        if entry.is_shell:
-            raise TaskOutputError(entry.id, "", "a shell has no transcript, read_output() gives its text")
-        messages = await self._own_transcript(entry)
+        if record.is_shell:
+            raise TaskOutputError(record.id, "", "a shell has no transcript, read_output() gives its text")
+        messages = await self._own_transcript(record)
         for other in nested:
             try:
                 messages += await self._own_transcript(other)
@@ -154,37 +154,37 @@ class OutputReader:
                 continue  # it said nothing yet, or its file is gone: the rest is still worth having
         return sorted(messages, key=lambda message: message.timestamp or "")
 
-    async def _own_transcript(self, entry: Entry) -> list[TranscriptMessage]:
+    async def _own_transcript(self, record: Record) -> list[TranscriptMessage]:
         """Read the messages of one subagent: the CLI writes the last of them a moment after it said that it is over."""
-        run = (entry.id, len(entry.runs))
+        run = (record.id, len(record.runs))
         deadline = anyio.current_time() + LAST_WORDS
-        messages = await self._written_so_far(entry)
-        while run not in self._caught_up and _lacks_report(entry, messages) and anyio.current_time() < deadline:
+        messages = await self._written_so_far(record)
+        while run not in self._caught_up and _lacks_report(record, messages) and anyio.current_time() < deadline:
             await anyio.sleep(_LOOK_AGAIN)
-            messages = await self._written_so_far(entry)
-        if not entry.is_live:
+            messages = await self._written_so_far(record)
+        if not record.is_live:
             self._caught_up.add(run)
         return messages
 
-    async def _written_so_far(self, entry: Entry) -> list[TranscriptMessage]:
-        call = entry.runs[0].tool_use_id
-        paths = self._places.transcript_of(entry)
+    async def _written_so_far(self, record: Record) -> list[TranscriptMessage]:
+        call = record.runs[0].tool_use_id
+        paths = self._paths.of(record)
         try:
             messages = await _first_readable(
-                entry.id, paths, lambda path: list(read_transcript(path, parent_tool_use_id=call))
+                record.id, paths, lambda path: list(read_transcript(path, parent_tool_use_id=call))
             )
         except TaskOutputError:
-            seen = self._seen(entry)
+            seen = self._seen(record)
             if not seen:
                 raise
             return seen
-        return [_signed(message, entry.id) for message in messages]
+        return [_signed(message, record.id) for message in messages]
 
 
-def _lacks_report(entry: Entry, messages: list[TranscriptMessage]) -> bool:
+def _lacks_report(record: Record, messages: list[TranscriptMessage]) -> bool:
     """Tell whether a run ended with a report that its transcript does not end with (yet)."""
-    report, written = entry.run.summary.strip(), last_report(messages).strip()
-    if entry.run.status is not TaskStatus.COMPLETED or not report:
+    report, written = record.run.summary.strip(), last_report(messages).strip()
+    if record.run.status is not TaskStatus.COMPLETED or not report:
         return False
     return not written or (written not in report and report not in written)
 
@@ -211,14 +211,14 @@ def output_error(task_id: str, path: str, error: OSError | None) -> TaskOutputEr
     return TaskOutputError(task_id, path, reason)
 
 
-def _is_lost(entry: Entry, paths: Sequence[str], text: ShellText) -> bool:
+def _is_lost(record: Record, paths: Sequence[str], text: ShellText) -> bool:
     """Tell a file that is gone from one that never came: of both the CLI says that they are empty."""
-    return entry.run.status.is_terminal and bool(paths) and not text.total_bytes and text.marker is None
+    return record.run.status.is_terminal and bool(paths) and not text.total_bytes and text.marker is None
 
 
-def _summary(entry: Entry, tail_bytes: int | None) -> ShellText | None:
+def _summary(record: Record, tail_bytes: int | None) -> ShellText | None:
     """Give the summary of a task that writes no file."""
-    return _as_text(entry.run.summary, tail_bytes) if entry.run.summary else None
+    return _as_text(record.run.summary, tail_bytes) if record.run.summary else None
 
 
 def _as_text(text: str, tail_bytes: int | None) -> ShellText:

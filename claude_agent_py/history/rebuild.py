@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from claude_agent_py.tasks.record import RecordKind, TaskRecord
+from claude_agent_py.history.records import RecordKind, TaskRecord
 from claude_agent_py.tasks.tree import draw, label_of
 from claude_agent_py.wire.fitting import fit
 from claude_agent_py.wire.tasks import TaskStatus, TaskUsage

@@ -13,10 +13,10 @@ from typing import Final, Protocol
 import anyio
 
 from claude_agent_py.event_loop import run_file_work
-from claude_agent_py.tasks.output_file import held_back, split_marker
-from claude_agent_py.tasks.reading import LAST_WORDS, output_error
-from claude_agent_py.tasks.tail import Piece, Tail
-from claude_agent_py.tasks.transcript import parse_entry
+from claude_agent_py.tasks.files.output_file import held_back, split_marker
+from claude_agent_py.tasks.files.reading import LAST_WORDS, output_error
+from claude_agent_py.tasks.files.tail import Piece, Tail
+from claude_agent_py.tasks.files.transcript import parse_entry
 from claude_agent_py.untrusted import Lines
 from claude_agent_py.wire.messages import AssistantMessage
 
@@ -97,13 +97,13 @@ class Follow:
         task_id: str,
         places: Callable[[], Sequence[str]],
         is_over: Callable[[], bool],
-        nap: Callable[[float], Awaitable[None]],
+        wait: Callable[[float], Awaitable[None]],
         decoder: Decoder,
     ) -> None:
         self._task_id = task_id
         self._places = places
         self._is_over = is_over
-        self._nap = nap
+        self._wait = wait
         self._decoder = decoder
         self._tail = Tail()
         self._path: str | None = None
@@ -127,7 +127,7 @@ class Follow:
         was_over = self._note_over()  # asked before reading: what came before the end is read after it
         piece = await self._read()
         if piece is None:
-            await self._nap(PAUSE)
+            await self._wait(PAUSE)
             return
         self._chunks.extend(self._decoder.feed(piece))
         if not piece.is_end:
@@ -136,7 +136,7 @@ class Follow:
             self._chunks.extend(self._decoder.finish())
             self._is_done = True
         elif not self._chunks:
-            await self._nap(PAUSE)
+            await self._wait(PAUSE)
 
     def _note_over(self) -> bool:
         if not self._is_over():

@@ -17,8 +17,8 @@ from msgspec import field
 from msgspec.structs import fields
 
 from claude_agent_py.event_loop import run_file_work
-from claude_agent_py.tasks.task_list_files import directory_of, read_items
-from claude_agent_py.tasks.waiting import Stream
+from claude_agent_py.streams import Stream
+from claude_agent_py.todo.files import directory_of, read_items
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.fitting import Misfit, fit
 from claude_agent_py.wire.messages import AssistantMessage, UserMessage

@@ -177,8 +177,8 @@ _CHANGES: Final = (
 
 def _author(event: TaskEvent, kind: RecordKind, task: Task) -> str:
     goes_on = kind is RecordKind.RESUMED and isinstance(event, TaskStatusChanged)
-    launcher = task.parent
-    return task._entry.author(launcher._entry if launcher else None, acts=kind in _BY_ITSELF or goes_on)
+    author = task if task.is_agent and (kind in _BY_ITSELF or goes_on) else task.parent
+    return "" if author is None else author.subagent_type or author.id
 
 
 def _details(kind: RecordKind, task: Task, outcome: TaskOutcome | None) -> dict[str, Any]:

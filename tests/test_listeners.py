@@ -1,0 +1,157 @@
+"""Listeners: told everything, in order, whatever they do."""
+
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+import anyio
+import pytest
+
+from claude_agent_py import listeners
+from claude_agent_py.errors import HandlerError
+from claude_agent_py.listeners import ListenerQueue
+
+pytestmark = pytest.mark.anyio
+
+
+@asynccontextmanager
+async def delivering(queue: ListenerQueue) -> Any:
+    """Deliver while the block runs, and until everything is told."""
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as group:
+            group.start_soon(queue.deliver)
+            yield
+            queue.end()
+
+
+def never(error: HandlerError) -> None:
+    raise AssertionError(error)
+
+
+async def test_a_listener_is_told_everything_in_order() -> None:
+    told: list[int] = []
+
+    async def listener(number: int) -> None:
+        await anyio.lowlevel.checkpoint()
+        told.append(number)
+
+    queue = ListenerQueue(listener, never)
+    queue.put(0)
+    async with delivering(queue):
+        for number in range(1, 50):
+            queue.put(number)
+            if number % 10 == 0:
+                await anyio.wait_all_tasks_blocked()
+    assert told == list(range(50))
+
+
+async def test_a_plain_function_is_told_in_a_thread_of_its_own_one_thing_after_the_other() -> None:
+    told: list[tuple[int, int]] = []
+    queue = ListenerQueue(lambda number: told.append((number, threading.get_ident())), never)
+    async with delivering(queue):
+        for number in range(10):
+            queue.put(number)
+    assert [number for number, _ in told] == list(range(10))
+    assert threading.get_ident() not in {thread for _, thread in told}
+
+
+async def test_putting_never_waits_for_a_listener_who_takes_his_time() -> None:
+    let_go = anyio.Event()
+    told: list[int] = []
+
+    async def slow(number: int) -> None:
+        await let_go.wait()
+        told.append(number)
+
+    queue = ListenerQueue(slow, never)
+    async with delivering(queue):
+        for number in range(1000):
+            queue.put(number)
+        await anyio.wait_all_tasks_blocked()
+        assert told == []
+        let_go.set()
+    assert told == list(range(1000))
+
+
+async def test_what_a_listener_cannot_keep_up_with_is_dropped_oldest_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listeners, "WAITING_BYTES", 3 * sys.getsizeof(1))
+    told: list[int] = []
+
+    async def listener(number: int) -> None:
+        told.append(number)
+
+    queue = ListenerQueue(listener, never)
+    for number in range(1, 11):
+        queue.put(number)
+    async with delivering(queue):
+        pass
+    assert told == [8, 9, 10]
+    assert queue.dropped == 7
+
+
+async def test_a_listener_that_fails_is_reported_and_told_the_next_thing() -> None:
+    errors: list[HandlerError] = []
+    told: list[int] = []
+
+    async def fails_at_two(number: int) -> None:
+        told.append(number)
+        if number == 2:
+            raise ValueError("my mistake")
+
+    queue = ListenerQueue(fails_at_two, errors.append)
+    async with delivering(queue):
+        for number in range(5):
+            queue.put(number)
+    assert told == [0, 1, 2, 3, 4]
+    (error,) = errors
+    assert error.handler.endswith("fails_at_two")
+    assert error.reason == "it raised ValueError: my mistake"
+    assert isinstance(error.__cause__, ValueError)
+
+
+@pytest.mark.parametrize("kind", ["plain", "partial", "object"])
+async def test_whatever_fails_is_named(kind: str) -> None:
+    def plain(thing: Any, extra: Any = None) -> None:
+        raise KeyError("x")
+
+    class Broken:
+        def __call__(self, thing: Any) -> None:
+            raise KeyError("x")
+
+    kinds: dict[str, Callable[[Any], Any]] = {"plain": plain, "partial": partial(plain, extra=1), "object": Broken()}
+    errors: list[HandlerError] = []
+    queue = ListenerQueue(kinds[kind], errors.append)
+    async with delivering(queue):
+        queue.put(1)
+    assert errors[0].handler.rpartition(".")[2] == ("Broken" if kind == "object" else "plain")
+
+
+async def test_cancelling_the_delivery_stops_a_listener() -> None:
+    reached: list[str] = []
+
+    async def hangs(thing: Any) -> None:
+        reached.append("begun")
+        try:
+            await anyio.sleep_forever()
+        finally:
+            reached.append("stopped")
+
+    queue = ListenerQueue(hangs, never)
+    queue.put(1)
+    queue.put(2)
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as group:
+            group.start_soon(queue.deliver)
+            await anyio.wait_all_tasks_blocked()
+            group.cancel_scope.cancel()
+    assert reached == ["begun", "stopped"]
+
+
+async def test_an_ended_queue_with_nothing_to_tell_returns_at_once() -> None:
+    queue = ListenerQueue(never, never)
+    queue.end()
+    with anyio.fail_after(10):
+        await queue.deliver()
