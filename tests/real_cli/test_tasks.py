@@ -10,9 +10,9 @@ import anyio
 import pytest
 
 from claude_agent_py import AssistantMessage, Client, InterruptedRunError, TaskStatus
-from claude_agent_py.tasks import Evidence, ModelPrice, Task, TaskFinished, TaskHistory, TaskList
-from claude_agent_py.todo.task_list import TASK_LIST_ENVIRONMENT
+from claude_agent_py.tasks import Evidence, ModelPrice, Task, TaskEvent, TaskFinished, TaskHistory, TaskList
 from claude_agent_py.testing import Failure, Gate, RecordedRequest, Reply, ScriptedModel, Usage, text, tool_use
+from claude_agent_py.todo.task_list import TASK_LIST_ENVIRONMENT
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
 

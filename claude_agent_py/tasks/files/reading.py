@@ -1,7 +1,6 @@
-"""Reading what a task brought: a shell's text, a subagent's report and its transcript.
+"""Reading the output of a task: a shell's text, a subagent's report and its transcript.
 
-Owns where an output is looked for, in which order, and the errors that say what was tried. Blocking reads run in worker
-threads. `output_file` and `transcript` read the files; `follow` reads them live.
+`output_file` and `transcript` read one file; here is where to look, in which order. Reads run in worker threads.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -26,32 +25,32 @@ T = TypeVar("T")
 
 UNKNOWN_PLACE: Final = "it is not known where it is written"
 LAST_WORDS: Final = 0.5
-"""Seconds that a file may lag behind the end of its task."""
+"""How far a file may lag behind the end of its task, in seconds."""
 _LOOK_AGAIN: Final = 0.02
-"""Seconds between two looks at a file that lags."""
+"""Seconds between two reads of a file that lags."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskOutput:
-    """The output of a task and how it is, as the model's `TaskOutput` tool gave it. `str()` is the text."""
+    """The output of a task with its state, as the model's `TaskOutput` tool returned it. `str()` is the text."""
 
     retrieval_status: Retrieval
-    """`success`: the task is over. `timeout`: it was not over in time. `not_ready`: it runs, and nobody waited."""
+    """`success`: the task is over. `timeout`: it was not over in time. `not_ready`: it runs, and was not waited for."""
     task_id: str
     status: TaskStatus
     text: str = ""
-    """So far, for a task that runs."""
+    """The output so far, if the task runs."""
     type: str | None = None
     description: str = ""
     exit_code: int | None = None
     failure_reason: str | None = None
     total_bytes: int | None = None
-    """The size of the whole output; None where it is not a text of its own (a subagent's report)."""
+    """The size of the whole output; None for a subagent's report."""
     is_truncated: bool = False
 
     @property
     def is_ready(self) -> bool:
-        """Whether the task is over, so that this is all."""
+        """Whether the task is over, so that the output is complete."""
         return self.retrieval_status == "success"
 
     def __str__(self) -> str:
@@ -66,16 +65,16 @@ class OutputReader:
         self._messages = messages
         self._control = control
         self._caught_up: set[tuple[str, int]] = set()
-        """The runs, by task and number, whose transcripts are known to be whole, or were waited for in vain."""
+        """The runs, by task and number, whose transcripts were complete, or awaited in vain."""
 
     async def output(self, record: Record, retrieval: Retrieval, tail_bytes: int | None) -> TaskOutput:
-        """Give the output with the state of the task. Raises TaskOutputError for a task that is over."""
+        """Return the output with the state of the task. Raises TaskOutputError only if it is over."""
         try:
             found = await self.read(record, tail_bytes)
         except TaskOutputError:
             if retrieval == "success":
                 raise
-            found = _as_text("", None)  # it may not have written anything yet
+            found = _as_text("", None)  # it may have written nothing yet
         run = record.run
         code = found.marker.exit_code if run.exit_code is None and found.marker else run.exit_code
         return TaskOutput(
@@ -108,7 +107,7 @@ class OutputReader:
             return text
 
     async def _ask_cli(self, record: Record, tail_bytes: int | None) -> ShellText | None:
-        """Ask the CLI, which gives the last 8 KiB of a shell; None where it gives nothing."""
+        """Ask the CLI, which returns the last 8 KiB of a shell, or return None."""
         if self._control is None:
             return None
         try:
@@ -127,7 +126,7 @@ class OutputReader:
         return _as_text(report, tail_bytes)
 
     async def _last_words(self, record: Record) -> str:
-        """Give the last that the subagent said: so far, or before it failed or was stopped."""
+        """Return the last text of a subagent without a report."""
         paths = self._paths.of(record)
         try:
             messages = await _first_readable(record.id, paths, last_messages)
@@ -138,7 +137,7 @@ class OutputReader:
         return last_report(messages) or record.last_text or record.run.summary
 
     def _seen(self, record: Record) -> list[TranscriptMessage]:
-        """Give what was seen of a conversation, without what is not in a transcript either."""
+        """Return the messages that came, of the kinds that a transcript has."""
         seen = self._messages.of(record.id)
         return [message for message in seen if isinstance(message, AssistantMessage | UserMessage)]
 
@@ -151,11 +150,11 @@ class OutputReader:
             try:
                 messages += await self._own_transcript(other)
             except TaskOutputError:
-                continue  # it said nothing yet, or its file is gone: the rest is still worth having
+                continue  # it said nothing yet, or its file is gone
         return sorted(messages, key=lambda message: message.timestamp or "")
 
     async def _own_transcript(self, record: Record) -> list[TranscriptMessage]:
-        """Read the messages of one subagent: the CLI writes the last of them a moment after it said that it is over."""
+        """Read the messages of one subagent. The CLI writes the last one a moment after the end of the task."""
         run = (record.id, len(record.runs))
         deadline = anyio.current_time() + LAST_WORDS
         messages = await self._written_so_far(record)
@@ -182,7 +181,7 @@ class OutputReader:
 
 
 def _lacks_report(record: Record, messages: list[TranscriptMessage]) -> bool:
-    """Tell whether a run ended with a report that its transcript does not end with (yet)."""
+    """Return whether a run ended with a report that its transcript does not end with (yet)."""
     report, written = record.run.summary.strip(), last_report(messages).strip()
     if record.run.status is not TaskStatus.COMPLETED or not report:
         return False
@@ -190,12 +189,12 @@ def _lacks_report(record: Record, messages: list[TranscriptMessage]) -> bool:
 
 
 def _signed(message: TranscriptMessage, agent_id: str) -> TranscriptMessage:
-    """Say whose a message is: the transcript of a child agent is that of a session, whose messages name nobody."""
+    """Add the agent id, which the transcript of a child agent lacks: it is that of a session."""
     return message if message.agent_id is not None else message.replace(agent_id=agent_id)
 
 
 async def _first_readable(task_id: str, paths: Sequence[str], read: Callable[[str], T]) -> T:
-    """Read the first of several places that can be read. The error is that of the first."""
+    """Read the first file that can be read. The error is that of the first file."""
     failure: OSError | None = None
     for path in paths:
         try:
@@ -206,18 +205,18 @@ async def _first_readable(task_id: str, paths: Sequence[str], read: Callable[[st
 
 
 def output_error(task_id: str, path: str, error: OSError | None) -> TaskOutputError:
-    """Make the typed error for a failed read."""
+    """Return the typed error for a failed read."""
     reason = UNKNOWN_PLACE if error is None else (error.strerror or type(error).__name__)
     return TaskOutputError(task_id, path, reason)
 
 
 def _is_lost(record: Record, paths: Sequence[str], text: ShellText) -> bool:
-    """Tell a file that is gone from one that never came: of both the CLI says that they are empty."""
+    """Return whether an empty answer of the CLI means that the file is gone."""
     return record.run.status.is_terminal and bool(paths) and not text.total_bytes and text.marker is None
 
 
 def _summary(record: Record, tail_bytes: int | None) -> ShellText | None:
-    """Give the summary of a task that writes no file."""
+    """Return the summary of a task that writes no file."""
     return _as_text(record.run.summary, tail_bytes) if record.run.summary else None
 
 
