@@ -10,17 +10,18 @@ import os
 import sqlite3
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple, fields, replace
-from typing import Any, Final, Self, TypeVar, get_type_hints
+from typing import Any, Final, Self, TypeVar
 
 import anyio
+from msgspec import convert
 
 from claude_agent_py.errors import OptionsError, SessionError
 from claude_agent_py.event_loop import run_file_work
 from claude_agent_py.history.rebuild import RecordedTree, rebuild
-from claude_agent_py.history.records import FinishedTask, RecordKind, TaskRecord, records_of
+from claude_agent_py.history.records import FinishedTask, TaskRecord, records_of
 from claude_agent_py.shared_sqlite import open_shared, transact
 from claude_agent_py.tasks.events import TaskEvent, TaskFinished, TaskRevised
 from claude_agent_py.tasks.manager import TaskManager
@@ -281,8 +282,8 @@ def _as_row(task: FinishedTask) -> tuple[Any, ...]:
 
 
 def _as_finished(row: Sequence[Any]) -> FinishedTask:
-    values = _checked(FinishedTask, dict(zip(_FINISHED, row, strict=True)), {"status": TaskStatus})
-    return FinishedTask(**(values | {"run_id": values["run_id"] or None}))
+    values = dict(zip(_FINISHED, row, strict=True))
+    return convert(values | {"run_id": values["run_id"] or None}, FinishedTask)  # SQLite does not check types
 
 
 def _as_record_row(record: TaskRecord) -> tuple[Any, ...]:
@@ -293,34 +294,12 @@ def _as_record_row(record: TaskRecord) -> tuple[Any, ...]:
 
 def _as_record(row: Sequence[Any]) -> TaskRecord:
     values = dict(zip(_RECORD, row, strict=True))
-    return TaskRecord(**_checked(TaskRecord, values, {"kind": RecordKind, "details": _as_details}))
+    return convert(values | {"details": read_json(values["details"])}, TaskRecord)
 
 
 def _as_session_id(row: Sequence[Any]) -> str:
-    return str(_checked(TaskRecord, {"session_id": row[0]}, {})["session_id"])
-
-
-def _as_details(text: str) -> Mapping[str, Any]:
-    details = read_json(text)
-    if not isinstance(details, dict):
-        raise ValueError("not an object")
-    return details
+    return convert(row[0], str)
 
 
 def _storable(values: Iterable[Any]) -> tuple[Any, ...]:
     return tuple(without_surrogates(value) if isinstance(value, str) else value for value in values)
-
-
-def _checked(kind: type, values: dict[str, Any], readers: Mapping[str, Callable[[str], Any]]) -> dict[str, Any]:
-    """Check the types of a row, which SQLite does not. Raises ValueError."""
-    hints = get_type_hints(kind)
-    checked: dict[str, Any] = {}
-    for name, value in values.items():
-        wanted = str if name in readers else hints[name]
-        if not isinstance(value, wanted) and not (isinstance(value, int) and isinstance(0.0, wanted)):
-            raise ValueError(f"{name} is {type(value).__name__}")
-        try:
-            checked[name] = readers[name](str(value)) if name in readers else value
-        except ValueError as error:
-            raise ValueError(f"{name}: {error}") from None
-    return checked

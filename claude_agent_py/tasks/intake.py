@@ -231,11 +231,12 @@ class TaskIntake:
             self._end_streams()
 
     def _wants_progress(self) -> bool:
-        return (
-            any(wants_progress() for _, wants_progress in self._observers)
-            or self.listeners.want(TaskProgressed)
-            or any(issubclass(TaskProgressed, stream.kind) for stream in self._streams)
-        )
+        for _, wants_progress in self._observers:
+            if wants_progress():
+                return True
+        if self.listeners.want(TaskProgressed):
+            return True
+        return any(issubclass(TaskProgressed, stream.kind) for stream in self._streams) if self._streams else False
 
     def _tell(self, events: list[TaskEvent]) -> None:
         is_turning_point = False

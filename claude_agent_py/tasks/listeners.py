@@ -97,7 +97,7 @@ class Listeners:
 
     def want(self, kind: type[TaskEvent]) -> bool:
         """Return whether any listener is told events of a kind."""
-        return any(issubclass(kind, registered.kind) for registered in self._registered)
+        return bool(self._registered) and any(issubclass(kind, registered.kind) for registered in self._registered)
 
     def close(self) -> None:
         """Let the workers end once everything queued is told."""

@@ -154,6 +154,26 @@ def test_an_observer_that_raises_harms_nobody(caplog: pytest.LogCaptureFixture) 
     assert "observer" in caplog.text
 
 
+def test_events_of_progress_are_made_for_those_who_want_them() -> None:
+    manager = tracking(TaskManager(), frames.task_started("a1"))
+    intake = intake_of(manager)
+    seen: list[Any] = []
+    wanted = False
+    stop_observing = intake.observe(seen.extend, wants_progress=lambda: wanted)
+    intake.track(message(frames.task_progress("a1", "one")))
+    ends = manager.events("finished")
+    intake.track(message(frames.task_progress("a1", "two")))
+    assert (seen, ends.waiting, manager["a1"].activity) == ([], 0, "two")
+    wanted = True
+    intake.track(message(frames.task_progress("a1", "three")))
+    assert [event.activity for event in seen] == ["three"]
+    stop_observing()
+    progress = manager.events("progressed")
+    intake.track(message(frames.task_progress("a1", "four")))
+    assert (len(seen), progress.take().activity) == (1, "four")
+    assert [event.kind for event in manager.track(message(frames.task_progress("a1", "five")))] == ["progressed"]
+
+
 def test_a_prompt_for_the_user() -> None:
     manager = tracking(TaskManager(), frames.task_started("a1"))
     intake_of(manager).track_prompt("r1", "a1")

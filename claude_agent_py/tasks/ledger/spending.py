@@ -110,7 +110,7 @@ class Spending:
             return
         self.last_tokens = usage.total_tokens
         old = self.reported
-        if old is not None:
+        if old is not None and not _covers(usage, old):
             names = ("total_tokens", "tool_uses", "duration_ms")
             usage = usage.replace(**{name: max(getattr(old, name), getattr(usage, name)) for name in names})
         self.reported = usage
@@ -138,6 +138,14 @@ class Spending:
         if cost is not None:
             changes |= {"cost_usd": cost, "cost_is_derived": True}
         return usage.replace(**changes) if changes else usage
+
+
+def _covers(usage: TaskUsage, old: TaskUsage) -> bool:
+    return (
+        usage.total_tokens >= old.total_tokens
+        and usage.tool_uses >= old.tool_uses
+        and usage.duration_ms >= old.duration_ms
+    )
 
 
 @dataclass(frozen=True, slots=True)
