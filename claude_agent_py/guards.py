@@ -16,6 +16,7 @@ from claude_agent_py.permissions.policies import Policy
 from claude_agent_py.permissions.prompts import check_input
 from claude_agent_py.permissions.requests import PermissionContext, PermissionRequest
 from claude_agent_py.wire.asks import CanUseToolRequest
+from claude_agent_py.wire.fitting import check
 
 if TYPE_CHECKING:
     from claude_agent_py.wire.hooks import PreToolUseInput, PreToolUseOutput
@@ -63,6 +64,7 @@ def _request(input: "PreToolUseInput", context: HookContext) -> PermissionReques
         mcp_server=input.mcp_server,
         agent_id=context.agent_id,
     )
+    check(wire)  # an input that is no object must not get to a policy that expects one
     own = PermissionContext(
         request_id=context.request_id,
         agent_id=context.agent_id,

@@ -8,6 +8,7 @@ import inspect
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel
 
@@ -25,18 +26,22 @@ BLOCKS = {
 }
 
 
-def first_paragraph(model: type[BaseModel]) -> str:
+def first_paragraph(model: type[Any]) -> str:
     return " ".join(inspect.cleandoc(model.__doc__ or "").partition("\n\n")[0].split())
 
 
-def own_fields(model: type[BaseModel], base: type[BaseModel]) -> str:
-    names = [name for name in model.model_fields if name not in base.model_fields or name in ("agent_id", "agent_type")]
-    names = [name for name in names if name in _declared(model, base)]
+def own_fields(model: type[Any], base: type[Any]) -> str:
+    common = set(_fields(base)) - {"agent_id", "agent_type"}
+    names = [name for name in _fields(model) if name not in common and name in _declared(model, base)]
     return ", ".join(f"`{name}`" for name in names)
 
 
-def _declared(model: type[BaseModel], base: type[BaseModel]) -> set[str]:
-    """Give the fields that a model or its bases below `base` declare."""
+def _fields(model: type[Any]) -> Iterable[str]:
+    return model.model_fields if issubclass(model, BaseModel) else model.__struct_fields__
+
+
+def _declared(model: type[Any], base: type[Any]) -> set[str]:
+    """Return the fields that a model or its bases below `base` declare."""
     between = [one for one in model.__mro__ if issubclass(one, base) and one is not base]
     return {name for one in between for name in vars(one).get("__annotations__", {})}
 
@@ -79,7 +84,7 @@ def outputs() -> str:
 
 
 def generate(text: str) -> str:
-    """Give the page with every table written anew."""
+    """Return the page with every table written anew."""
     tables: Mapping[str, str] = {"events": events(), "inputs": inputs(), "outputs": outputs()}
     for name, content in tables.items():
         before, begin, rest = text.partition(BEGIN.format(name))

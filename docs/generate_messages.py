@@ -10,10 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, get_args
 
-from pydantic import BaseModel
-
 import claude_agent_py
 from claude_agent_py.wire import content, frames, stream, tasks
+from claude_agent_py.wire.base import UnknownModel, WireModel
 
 PAGE = Path(__file__).with_name("messages.md")
 BEGIN, END = "<!-- generated: {} -->\n", "<!-- end -->\n"
@@ -21,56 +20,57 @@ EVERYWHERE = {"type", "subtype", "uuid", "session_id", "cache_control"}
 """Fields that the page describes once, above the tables."""
 
 
-def models_in(union: Any) -> Iterator[type[BaseModel]]:
-    """Give the members of a union, those of unions inside it too, in their order."""
+def models_in(union: Any) -> Iterator[type[WireModel]]:
+    """Return the members of a union, those of unions inside it too, in their order."""
     if isinstance(union, type):
-        if issubclass(union, BaseModel):
+        if issubclass(union, WireModel):
             yield union
         return
     for part in get_args(union):
         yield from models_in(part)
 
 
-def in_module(union: Any, *modules: str) -> list[type[BaseModel]]:
+def in_module(union: Any, *modules: str) -> list[type[WireModel]]:
     return [m for m in models_in(union) if m.__module__.rpartition(".")[2] in modules]
 
 
-def tables() -> Mapping[str, Iterable[type[BaseModel]]]:
+def tables() -> Mapping[str, Iterable[type[WireModel]]]:
     return {
         "conversation": in_module(frames.TopLevelMessage, "messages", "stream"),
         "tasks": list(models_in(tasks.TaskMessage)),
         "session": in_module(frames.SystemMessage, "system", "occasional"),
         "notices": in_module(frames.TopLevelMessage, "notices", "occasional"),
-        "internal": in_module(frames.SystemMessage, "internal"),
         "blocks": list(models_in(content.ContentBlock)),
         "stream events": list(models_in(stream.StreamEvent)),
         "deltas": list(models_in(stream.Delta)),
     }
 
 
-def wire_name(model: type[BaseModel]) -> str:
-    tags: Mapping[str, str] = getattr(model, "TAGS", {})
-    return "`" + "/".join(tags.values()) + "`" if tags else "anything else"
+def wire_name(model: type[WireModel]) -> str:
+    if issubclass(model, UnknownModel):
+        return "anything else"
+    tags = [getattr(model, name) for name in ("type", "subtype") if isinstance(getattr(model, name, None), str)]
+    return "`" + "/".join(tags) + "`"
 
 
-def first_paragraph(model: type[BaseModel]) -> str:
+def first_paragraph(model: type[WireModel]) -> str:
     text = inspect.cleandoc(model.__doc__ or "")
     return " ".join(text.partition("\n\n")[0].split())
 
 
-def field_names(model: type[BaseModel]) -> str:
+def field_names(model: type[WireModel]) -> str:
     """Name (in italics) what the model offers beside its fields, then the fields."""
     offers = [f"*`{name}`*" for name in members(model)]
-    fields = [f"`{name}`" for name in model.model_fields if name not in EVERYWHERE]
+    fields = [f"`{name}`" for name in model.__struct_fields__ if name not in EVERYWHERE and name != "_source"]
     return ", ".join([*offers, *fields])
 
 
-def members(model: type[BaseModel]) -> Iterator[str]:
-    """Give the properties and methods that a model adds to pydantic's, those of its bases first."""
+def members(model: type[WireModel]) -> Iterator[str]:
+    """Return the properties and methods of a model beside those that every model has, those of its bases first."""
     for base in reversed(model.__mro__):
-        if base.__module__.startswith("claude_agent_py."):
+        if base.__module__.startswith("claude_agent_py.") and base.__module__ != WireModel.__module__:
             for name, value in vars(base).items():
-                if name.startswith(("_", "model_")):
+                if name.startswith("_"):
                     continue
                 if isinstance(value, property):
                     yield name
@@ -78,18 +78,18 @@ def members(model: type[BaseModel]) -> Iterator[str]:
                     yield f"{name}()"
 
 
-def row(model: type[BaseModel]) -> str:
+def row(model: type[WireModel]) -> str:
     name = model.__name__ if model.__name__ in claude_agent_py.__all__ else f"wire.{model.__name__}"
     return f"| `{name}` | {wire_name(model)} | {first_paragraph(model)} | {field_names(model)} |\n"
 
 
-def table(models: Iterable[type[BaseModel]]) -> str:
+def table(models: Iterable[type[WireModel]]) -> str:
     head = "| class | on the wire | means | *what it offers*, and fields |\n|---|---|---|---|\n"
     return head + "".join(row(model) for model in models)
 
 
 def generate(text: str) -> str:
-    """Give the page with every table written anew."""
+    """Return the page with every table written anew."""
     for name, models in tables().items():
         before, begin, rest = text.partition(BEGIN.format(name))
         _, end, after = rest.partition(END)

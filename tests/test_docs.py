@@ -116,6 +116,7 @@ def headings(page: Path) -> set[str]:
         ("from claude_agent_py.wire import TaskStartedMesage", "import TaskStartedMesage"),
         ("ClientOptions(modle='opus')", "ClientOptions(modle=)"),
         ("await client.query('x', untill='idle')", "client.query(untill=)"),
+        ("TextBlock(text='x', whatever=1)", "TextBlock(whatever=)"),
         ("client.taks", "client.taks"),
         ("await client.tasks.wait_for_all()", "client.tasks.wait_for_all"),
         ("for task in client.tasks:\n    task.read()", "task.read"),
@@ -133,7 +134,6 @@ def test_a_name_that_does_not_exist_is_found(code: str, problem: str) -> None:
         "from claude_agent_py import Client, wire, testing\nfrom claude_agent_py.wire import TextDelta",
         "result = await client.rewind_files('u')\nresult.can_rewind",
         "def show(task): task.anything",
-        "TextBlock(text='x', whatever=1)",
         "async with Client(ClientOptions(model='opus')) as client:\n    await client.query('x', until='idle')",
     ],
 )

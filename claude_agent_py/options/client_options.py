@@ -252,8 +252,8 @@ class ClientOptions(ConfigModel):
     on_task_event: Annotated[Function, _reads(read.function_of("event"))] = None
     """Told about everything that happens to background tasks: `(event)`."""
     on_stderr: Annotated[Function, _reads(read.function_of("line"))] = None
-    """Told every line that the CLI writes to stderr: `(line)`. Up to 64 MiB of lines wait for it; what is dropped
-    then is counted by `Client.stderr_lines_dropped`."""
+    """Told every line that the CLI writes to stderr: `(line)`. Up to 64 MiB of lines wait for it; others are dropped
+    and counted by `Client.stderr_lines_dropped`."""
 
     # What comes back
 

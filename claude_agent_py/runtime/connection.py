@@ -137,9 +137,8 @@ class Connection:
         self._on_over = on_over
         self._close_requested: Wakeup | None = None
         self._grace, self._leave, self._why, self._deadline = 0.0, False, CLOSED, math.inf
-        self._owner = os.getpid()
         self._settle = False
-        self._wire_log = wire_log()
+        self._wire_log, self._owner = wire_log(), os.getpid()
         self._initialize: Waiter | None = Waiter()
         """Who waits for the session to be up, until it is."""
         self._group: TaskGroup | None = None

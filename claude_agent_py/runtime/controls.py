@@ -22,7 +22,7 @@ class SessionControls(ConversationControls, SettingsControls, FactControls, Work
     """Everything that can be asked of a running session, idle or in the middle of a turn.
 
     Each method sends one control request and returns when the CLI has answered it, which it does within milliseconds
-    unless the request says otherwise. What a reply holds beyond its model is in its `model_extra`; what does not fit
+    unless the request says otherwise. What a reply holds beyond its model is in its `raw`; what does not fit
     the model is left out of it (`control` gives a reply as it came).
 
     All methods may be called from any number of workers at once. Cancelling one stops the waiting; what was asked is

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
 from claude_agent_py.errors import OptionsError
-from claude_agent_py.wire.base import WireModel
+from claude_agent_py.wire.base import WireModel, keep_source
 from claude_agent_py.wire.content import Block, ContentBlock, TextBlock, UnknownBlock
 from claude_agent_py.wire.fitting import Misfit, check, fit
 
@@ -38,15 +38,15 @@ def check_run_arguments(until: Any, timeout: Any) -> None:
 
 
 def is_stream(prompt: Any) -> bool:
-    """Tell whether a prompt is an async iterable of prompts."""
+    """Return whether a prompt is an async iterable of prompts."""
     return isinstance(prompt, AsyncIterable)
 
 
 def prompt_message(prompt: Any, *, verbatim: bool) -> "UserMessage":
-    """Make the user message of one prompt, with a fresh uuid unless it is a message that has one.
+    """Return the user message of one prompt, with a fresh uuid unless it is a message that has one.
 
     Raises:
-        OptionsError: It is empty, or neither text, nor content blocks, nor a user message.
+        OptionsError: It is empty, has a wrong field, or is neither text, nor content blocks, nor a user message.
     """
     from claude_agent_py.wire.messages import UserContent, UserMessage
 
@@ -54,12 +54,19 @@ def prompt_message(prompt: Any, *, verbatim: bool) -> "UserMessage":
     content = UserContent(role="user", content=check_prompt(prompt if whole is None else whole.content))
     marks: dict[str, Any] = {"client_composed": True} if verbatim else {}
     if whole is None:
-        return UserMessage(message=content, parent_tool_use_id=None, uuid=str(uuid.uuid4()), **marks)
-    return whole.replace(message=content, uuid=whole.uuid or str(uuid.uuid4()), **marks)
+        return UserMessage(message=content, uuid=str(uuid.uuid4()), **marks)
+    message = whole.replace(message=content, uuid=whole.uuid or str(uuid.uuid4()), **marks)
+    try:
+        check(message)
+    except Misfit as error:
+        problem = OptionsError(f"the user message is wrong: {error}", option="prompt")
+    else:
+        return message
+    raise problem  # outside of `except`: the context would show the values
 
 
 def check_prompt(prompt: Any) -> str | list[ContentBlock]:
-    """Give the content of one prompt.
+    """Return the content of one prompt.
 
     Raises:
         OptionsError: It is empty, or neither text, nor content blocks, nor a user message.
@@ -83,7 +90,7 @@ def check_prompt(prompt: Any) -> str | list[ContentBlock]:
 
 
 def _whole_message(prompt: Any) -> "UserMessage | None":
-    """Give a prompt that is a whole user message, also one of the official SDKs' dicts; None where it is none."""
+    """Return a prompt that is a whole user message, also as a dict of the official SDKs; None for any other prompt."""
     if isinstance(prompt, str) or not isinstance(prompt, WireModel | Mapping):
         return None
     from claude_agent_py.wire.messages import UserMessage
@@ -95,6 +102,7 @@ def _whole_message(prompt: Any) -> "UserMessage | None":
     try:
         message: UserMessage
         message, _ = fit(UserMessage, dict(prompt))
+        keep_source(message, "_source", dict(prompt))
         return message
     except Misfit as error:  # the CLI would drop it without a word, and never answer
         problem = OptionsError(f"the user message is wrong: {error}", option="prompt")

@@ -84,10 +84,15 @@ class WireModel(
 
     @classmethod
     def _validate(cls, value: Any) -> Self:
+        if isinstance(value, cls):
+            return value
         try:
-            return value if isinstance(value, cls) else msgspec.convert(value, cls)
+            model = msgspec.convert(value, cls)
         except msgspec.ValidationError as error:
             raise ValueError(str(error)) from None
+        if isinstance(model, FrameModel):
+            keep_source(model, "_source", value)
+        return model
 
 
 class DiscreetModel(WireModel):
@@ -109,18 +114,22 @@ UNKNOWN: Final = "(unknown)"
 """What stands in place of a tag that no model of a union has."""
 
 
+SOURCE: Final = "<source>"
+"""The name of what a model was read from, among the names of the wire, which has no such field."""
+
+
 class UnknownModel(WireModel, tag=UNKNOWN):
     """An object with a tag that no model of its union has."""
 
-    raw: JSONObject
+    raw: JSONObject  # pyright: ignore[reportIncompatibleMethodOverride] - here a field
     """The object as it came."""
 
 
 class FrameModel(DiscreetModel):
     """A JSON object that keeps what it was read from, so nothing of it is lost: a frame, a reply, a hook's input."""
 
-    _source: Any = field(default=None, name="<source>")
-    """The JSON text or object; None where the model was made here. The wire has no field of that name."""
+    _source: Any = field(default=None, name=SOURCE)
+    """The JSON text or object; None where the model was made here."""
 
     @property
     def raw(self) -> JSONObject:
@@ -144,7 +153,7 @@ class FrameModel(DiscreetModel):
         return self if self._source is None else msgspec.structs.replace(self, _source=None)
 
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and WireModel.__eq__(self._alone(), other._alone())
+        return type(other) is type(self) and WireModel.__eq__(self._alone(), other._alone())
 
     def __hash__(self) -> int:
         return hash((type(self), getattr(self, "uuid", None)))
@@ -160,16 +169,19 @@ def dump(model: WireModel) -> JSONObject:
     """
     if isinstance(model, FrameModel) and model._source is not None:
         return model.raw
-    value: JSONObject = _unwrap(msgspec.to_builtins(model))
+    value: JSONObject = _unwrap(msgspec.to_builtins(model, builtin_types=(bytes,)))
     return {"type": "system", **value} if getattr(model, "type", "") == "system" else value
 
 
 def _unwrap(value: Any) -> Any:
-    """Put what stands in the place of an unknown object back as it came."""
+    """Put unknown objects, and objects that keep what they were read from, back as they came."""
     if isinstance(value, list):
         return [_unwrap(item) for item in value]
     if not isinstance(value, dict):
         return value
+    source = value.get(SOURCE)
+    if source is not None:
+        return msgspec.json.decode(source) if isinstance(source, bytes) else source
     if UNKNOWN in (value.get("type"), value.get("subtype")) and isinstance(value.get("raw"), dict):
         return value["raw"]
     return {key: _unwrap(item) for key, item in value.items()}

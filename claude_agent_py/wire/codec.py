@@ -19,7 +19,9 @@ import msgspec
 
 from claude_agent_py.wire.base import FrameModel, WireModel, dump, keep_source
 from claude_agent_py.wire.fitting import Misfit, Place, fit
-from claude_agent_py.wire.frames import MODELS, SYSTEM_MODELS, Frame, model_of
+from claude_agent_py.wire.frames import MODELS as _MODELS
+from claude_agent_py.wire.frames import SYSTEM_MODELS as _SYSTEM_MODELS
+from claude_agent_py.wire.frames import Frame, model_of
 from claude_agent_py.wire.unknown import MalformedFrame, UnknownMessage
 
 logger = logging.getLogger("claude_agent_py")
@@ -70,7 +72,7 @@ def decode(line: bytes | str) -> Frame:
         line = _as_bytes(line)
     try:
         head = _read_head(line)
-        model: Any = SYSTEM_MODELS[head.subtype] if head.type == "system" else MODELS[head.type]  # type: ignore[index]
+        model: Any = _SYSTEM_MODELS[head.subtype] if head.type == "system" else _MODELS[head.type]  # type: ignore[index]
         frame: Any = (_readers.get(model) or _reader(model))(line)
     except (ValueError, LookupError, RecursionError):
         return _decode_carefully(line)

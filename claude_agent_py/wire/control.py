@@ -94,7 +94,7 @@ class ControlResponse(FrameModel):
 
 
 class ControlCancelRequest(FrameModel):
-    """The one that asked does not want the answer any more. There is no answer to this."""
+    """The side that asked no longer wants the answer. Nothing answers this."""
 
     type: ClassVar[Literal["control_cancel_request"]] = "control_cancel_request"
     request_id: str
@@ -108,7 +108,7 @@ class KeepAlive(FrameModel):
 
 
 class UpdateEnvironmentVariables(FrameModel):
-    """Changes variables in the CLI's environment. There is no answer to this."""
+    """Changes variables in the CLI's environment. Nothing answers this."""
 
     type: ClassVar[Literal["update_environment_variables"]] = "update_environment_variables"
     HIDDEN: ClassVar[tuple[str, ...]] = ("variables",)
@@ -120,4 +120,4 @@ class UpdateEnvironmentVariables(FrameModel):
 ControlFrame: TypeAlias = (
     ControlRequest | ControlResponse | ControlCancelRequest | KeepAlive | UpdateEnvironmentVariables
 )
-"""Every frame that is no part of the conversation."""
+"""Every frame outside of the conversation."""

@@ -123,9 +123,11 @@ def _wrap_unknown(value: Any, misfit: Misfit) -> bool:
     if not found or len(misfit.place) < 2 or found["tag"] == UNKNOWN:  # without a place it is the model's own tag
         return False
     *path, last, field = misfit.place
-    around = _at(value, path)
+    around: Any = _at(value, path)
     tag = _at(around, (last, field))
-    keys = [i for i, item in enumerate(around) if _has(item, field, tag)] if isinstance(around, list) else [last]
+    keys: Sequence[Any] = [last]
+    if isinstance(around, list):
+        keys = [i for i, item in enumerate(around) if _has(item, field, tag)]
     for key in keys:
         around[key] = {field: UNKNOWN, "raw": around[key]}
     return True

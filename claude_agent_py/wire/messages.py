@@ -237,7 +237,7 @@ class UserMessage(MessageModel):
         return self.parent_tool_use_id is not None or self.agent_id is not None
 
     def typed_result(self, tool_name: str) -> Any:
-        """Give `tool_use_result` as the output model of a built-in tool.
+        """Return `tool_use_result` as the output model of a built-in tool.
 
         For another tool, an error text, or a shape of another CLI version, it is the plain value. Never raises for
         content.

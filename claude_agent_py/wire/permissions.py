@@ -40,7 +40,7 @@ class PermissionRuleValue(CamelModel):
         """Read a rule as it is written in settings: `Read`, `Bash(npm test:*)`.
 
         Raises:
-            ValueError: The text is no rule.
+            ValueError: The text is not a rule.
         """
         match = _RULE.fullmatch(text.strip())
         if match is None:

@@ -603,7 +603,7 @@ class ReloadOutputStylesReply(FrameModel):
 
 # Which answer belongs to which request --------------------------------------------------------------------------------
 
-REPLIES: Final[Mapping[str, type[WireModel]]] = {
+REPLIES: Final[Mapping[str, type[FrameModel]]] = {
     "initialize": InitializeReply,
     "interrupt": InterruptReply,
     "cancel_async_message": CancelAsyncMessageReply,

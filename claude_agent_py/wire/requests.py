@@ -6,6 +6,8 @@ them. The twin of `asks`, which has the other direction.
 
 from typing import Any, ClassVar, Final, Literal, TypeAlias, get_args
 
+from msgspec import UNSET, UnsetType
+
 from claude_agent_py.wire.asks import MCPMessageRequest
 from claude_agent_py.wire.base import CamelModel, DiscreetModel, JSONObject, Number, Open, WireModel
 from claude_agent_py.wire.control import ControlRequest, UnknownControlRequest
@@ -92,7 +94,7 @@ class EndSessionRequest(WireModel):
 
 
 class RenameSessionRequest(WireModel):
-    """Give a session a title."""
+    """Change the title of a session."""
 
     subtype: ClassVar[Literal["rename_session"]] = "rename_session"
     title: str
@@ -101,7 +103,7 @@ class RenameSessionRequest(WireModel):
 
 
 class SetColorRequest(WireModel):
-    """Give the session a colour."""
+    """Change the color of the session."""
 
     subtype: ClassVar[Literal["set_color"]] = "set_color"
     color: str
@@ -178,7 +180,7 @@ class ClaimSessionRequest(DiscreetModel):
 
 
 class StopTaskRequest(WireModel):
-    """Stop a task. One that is over or unknown is no error."""
+    """Stop a task. Stopping one that is over or unknown succeeds."""
 
     subtype: ClassVar[Literal["stop_task"]] = "stop_task"
     task_id: str
@@ -219,7 +221,7 @@ class SetModelRequest(WireModel):
     """Use another model from the next turn on; None for the default."""
 
     subtype: ClassVar[Literal["set_model"]] = "set_model"
-    model: str | None = None
+    model: str | UnsetType | None = UNSET
 
 
 class SetPermissionModeRequest(WireModel):
@@ -233,8 +235,9 @@ class SetMaxThinkingTokensRequest(WireModel):
     """Change how much the model may think."""
 
     subtype: ClassVar[Literal["set_max_thinking_tokens"]] = "set_max_thinking_tokens"
-    max_thinking_tokens: Number | None = None
-    thinking_display: Open[Literal["summarized", "omitted", "highlights"]] | None = None
+    max_thinking_tokens: Number | UnsetType | None = UNSET
+    thinking_display: Open[Literal["summarized", "omitted", "highlights"]] | UnsetType | None = UNSET
+    """None goes back to the default; without one it stays as it is."""
 
 
 class ListModelsRequest(WireModel):
@@ -549,4 +552,5 @@ class ControlRequestToCLI(ControlRequest):
 
 def is_ours(body: Any) -> bool:
     """Return whether the body of a request is one of those that this side sends."""
-    return isinstance(body, dict) and body.get("subtype") in _OURS
+    subtype = body.get("subtype") if isinstance(body, dict) else None
+    return isinstance(subtype, str) and subtype in _OURS

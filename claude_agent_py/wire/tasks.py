@@ -66,7 +66,7 @@ class TaskStatus(StrEnum):
 
     @classmethod
     def read(cls, word: str | None) -> "TaskStatus | None":
-        """Give the status for a word of the wire; None for none, and for a word of a newer CLI."""
+        """Return the status for a word of the wire; None for a missing word, or one of a newer CLI."""
         return None if word is None else _BY_WORD.get(word)
 
 

@@ -39,14 +39,14 @@ class UnknownMessage:
 
 @dataclass(frozen=True, slots=True)
 class MalformedFrame:
-    """A line that is no frame, or a frame of a known type with wrong fields."""
+    """A line that is not a frame, or a frame of a known type with wrong fields."""
 
     line: bytes
     """The line as it came, or the head of one that was too long to keep."""
     error: str
-    """What is wrong, and where: for example `message.content.0.text: Field required`."""
+    """What is wrong, and where: for example `message.content.0.text: Expected `str`, got `int``."""
     raw: Any = None
-    """The JSON value of the line; None when it is no JSON."""
+    """The JSON value of the line; None when it is not JSON."""
     location: tuple[str | int, ...] = ()
     """Keys and indices that lead to the wrong place; empty when it is the whole line."""
 

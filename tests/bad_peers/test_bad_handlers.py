@@ -376,7 +376,7 @@ async def test_handlers_and_listeners_that_block_hold_up_no_guard(start: MakeCli
     release = threading.Event()
 
     def blocks(*args: Any) -> None:
-        release.wait(8)
+        release.wait(15)
 
     def guard(*args: Any) -> Any:
         return {"decision": "block", "reason": "guarded"}
@@ -387,8 +387,9 @@ async def test_handlers_and_listeners_that_block_hold_up_no_guard(start: MakeCli
     with anyio.fail_after(20):
         async with start(fake, **options) as client:
             try:
-                await fake.wait_received(reply_to("r1"))
-                assert (await client.query("hi")).text == "meanwhile"
+                with anyio.fail_after(8):
+                    await fake.wait_received(reply_to("r1"))
+                    assert (await client.query("hi")).text == "meanwhile"
             finally:
                 release.set()
             await fake.wait_received({"type": "control_response"}, count=61)

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +60,11 @@ def test_a_prompt_that_stands_for_its_type_is_not_printed() -> None:
 
 @pytest.mark.parametrize("wrong", [{"max_turns": "x"}, {"max_turn": 1}, {"fork_session": True}, {"session_id": "x"}])
 def test_a_traceback_with_variables_shows_no_secret_of_wrong_options(wrong: dict[str, Any]) -> None:
-    for make in (lambda: ClientOptions(**secretive(**wrong)), lambda: ClientOptions.model_validate(secretive(**wrong))):
+    makers: list[Callable[[], Any]] = [
+        lambda: ClientOptions(**secretive(**wrong)),
+        lambda: ClientOptions.model_validate(secretive(**wrong)),
+    ]
+    for make in makers:
         with pytest.raises(OptionsError) as caught:
             make()
         assert SECRET not in shown(caught.value)
@@ -83,7 +88,8 @@ async def test_a_traceback_with_variables_shows_no_secret_of_a_failed_start(
 
 
 def test_a_value_that_is_half_made_has_a_repr() -> None:
-    for kind in (ClientOptions, MCPHTTPServer, MCPStdioServer, AgentDefinition, Timeouts):
+    kinds: list[Any] = [ClientOptions, MCPHTTPServer, MCPStdioServer, AgentDefinition, Timeouts]
+    for kind in kinds:
         assert repr(kind.__new__(kind)) == f"{kind.__name__}()"
         assert repr(kind.model_construct()) == f"{kind.__name__}()"
     assert repr(ClientOptions.model_construct(_fields_set={"model"})) == "ClientOptions(model=None)"

@@ -26,6 +26,7 @@ from claude_agent_py.protocol.turns import RunLimits, Until
 from claude_agent_py.tasks.ledger.ledger import Ledger
 from claude_agent_py.testing import frames
 from claude_agent_py.wire.asks import CanUseToolRequest
+from claude_agent_py.wire.codec import decode
 from claude_agent_py.wire.control import ControlCancelRequest, UnknownControlRequest
 from claude_agent_py.wire.messages import ResultMessage, UserContent, UserMessage
 from claude_agent_py.wire.tasks import TaskStartedMessage
@@ -477,3 +478,16 @@ def test_any_other_frame_can_be_sent() -> None:
     driver = Driver()
     driver.engine.send(ControlCancelRequest(request_id="r1"))
     assert driver.sent() == [{"type": "control_cancel_request", "request_id": "r1"}]
+
+
+def test_empty_lines_cost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    decoded: list[bytes] = []
+
+    def counting(line: bytes) -> Any:
+        decoded.append(line)
+        return decode(line)
+
+    monkeypatch.setattr("claude_agent_py.protocol.engine.decode", counting)
+    driver = Driver()
+    assert driver.engine.receive_data(b"\n" * 100_000 + b" \t\r\n" * 1000 + b'{"type":"telepathy"}\n', 0.0) != []
+    assert decoded == [b'{"type":"telepathy"}']

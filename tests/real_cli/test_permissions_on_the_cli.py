@@ -128,7 +128,7 @@ async def test_suggestions_can_be_picked_and_given_back(tmp_path: Path) -> None:
     def decide(request: PermissionRequest, context: PermissionContext) -> Allow:
         kinds.extend(type(update) for update in request.suggestions)
         rules = [update for update in request.suggestions if isinstance(update, AddRules)]
-        return Allow(updated_permissions=[rule.model_copy(update={"destination": "session"}) for rule in rules])
+        return Allow(updated_permissions=[rule.replace(destination="session") for rule in rules])
 
     with ScriptedModel([shell("touch a"), shell("touch a"), text("done")]) as model:
         await go(asking(model, tmp_path, can_use_tool=decide))

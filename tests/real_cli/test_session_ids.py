@@ -1,6 +1,7 @@
 """Which session it is, on the real CLI: known from the start, and an error of its own where it cannot be had."""
 
 import uuid
+from typing import Any
 
 import pytest
 
@@ -35,12 +36,13 @@ async def test_an_id_that_is_in_use_makes_no_new_session() -> None:
 async def test_the_id_is_known_before_the_first_turn_where_it_was_given() -> None:
     chosen, copied = str(uuid.uuid4()), str(uuid.uuid4())
     async with ScriptedModel(["one", "two", "three", "four"]) as model:
-        for given, known in [
+        cases: list[tuple[dict[str, Any], str | None]] = [
             ({"session_id": chosen}, chosen),
             ({"resume": chosen}, chosen),
             ({"resume": chosen, "fork_session": True, "session_id": copied}, copied),
             ({"resume": chosen, "fork_session": True}, None),
-        ]:
+        ]
+        for given, known in cases:
             async with Client(model.options(**given)) as client:
                 assert client.session_id == known
                 result = await client.query("hi")

@@ -529,7 +529,7 @@ async def test_arguments_that_are_no_json_are_refused_and_not_shown() -> None:
             return "hunter2"
 
     session = FakeSession()
-    with pytest.raises(OptionsError, match="no JSON") as caught:
+    with pytest.raises(OptionsError, match="not JSON") as caught:
         await session.apply_flag_settings({"env": {"TOKEN": Secret()}})
     assert "hunter2" not in str(caught.value)
     assert caught.value.__context__ is None

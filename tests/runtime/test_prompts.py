@@ -2,7 +2,7 @@
 
 import uuid
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -26,7 +26,6 @@ def test_text_is_a_prompt_as_it_stands(prompt: str) -> None:
     assert dump(message) == {
         "type": "user",
         "message": {"role": "user", "content": prompt},
-        "parent_tool_use_id": None,
         "uuid": message.uuid,
     }
 
@@ -98,18 +97,23 @@ def test_a_prompt_may_be_marked_as_not_to_be_touched() -> None:
         ({"type": "text", "text": "hi"}, "not dict"),
         (TextBlock(text="hi"), "not TextBlock"),
         ([{"type": "text", "text": "hi"}], "block 0 is a dict; pass content blocks"),
-        ({"type": "user", "message": {"role": "user"}}, "the user message is wrong: message.content"),
+        (
+            {"type": "user", "message": {"role": "user"}},
+            "the user message is wrong: message: Object missing required field `content`",
+        ),
         (
             {"type": "user", "message": {"role": "assistant", "content": "hi"}},
             "the user message is wrong: message.role",
         ),
         ({"type": "user", "message": {"role": "user", "content": " "}}, "empty"),
         (UserMessage(message=UserContent(role="user", content="")), "empty"),
+        (UserMessage(message=UserContent(role="user", content="x"), should_query=cast(Any, "no")), "shouldQuery"),
+        (UserMessage(message=UserContent(role="user", content="x"), tool_use_result=object()), "is not JSON"),
         (AssistantMessage(message=AssistantContent(role="assistant", content=[])), "not AssistantMessage"),
-        (["hi"], "block 0 is no content block but str"),
-        ([TextBlock(text="hi"), None], "block 1 is no content block but NoneType"),
-        ([UserMessage(message=UserContent(role="user", content="hi"))], "no content block but UserMessage"),
-        ([AssistantMessage(message=AssistantContent(role="assistant", content=[]))], "but AssistantMessage"),
+        (["hi"], "block 0 must be a content block, not str"),
+        ([TextBlock(text="hi"), None], "block 1 must be a content block, not NoneType"),
+        ([UserMessage(message=UserContent(role="user", content="hi"))], "must be a content block, not UserMessage"),
+        ([AssistantMessage(message=AssistantContent(role="assistant", content=[]))], "not AssistantMessage"),
     ],
 )
 def test_what_is_no_prompt_is_an_error(prompt: Any, words: str) -> None:

@@ -73,3 +73,30 @@ def test_half_a_line_is_malformed(example: dict[str, Any], data: Any) -> None:
     frame = decode(cut)
     assert isinstance(frame, MalformedFrame)
     assert frame.line == cut
+
+
+odd = values | st.sampled_from(
+    [{"type": "(unknown)", "raw": {}}, {"type": "new"}, {"subtype": []}, [{"type": "new", "raw": 5}]]
+)
+
+
+def with_one_change(value: Any, data: Any) -> Any:
+    """Return a JSON value with something else in one place, at any depth."""
+    if isinstance(value, dict) and value and data.draw(st.integers(0, 4)):
+        key = data.draw(st.sampled_from([*value, "raw", "<source>"]))
+        return {**value, key: with_one_change(value.get(key), data)}
+    if isinstance(value, list) and value and data.draw(st.integers(0, 4)):
+        at = data.draw(st.integers(0, len(value) - 1))
+        return [*value[:at], with_one_change(value[at], data), *value[at + 1 :]]
+    return data.draw(odd)
+
+
+@given(st.sampled_from(EXAMPLES), st.data())
+@settings(max_examples=500, deadline=None)
+def test_a_frame_changed_anywhere_comes_back_and_can_be_looked_at(example: dict[str, Any], data: Any) -> None:
+    changed = with_one_change(example, data)
+    frame = decode(as_line(changed))
+    assert json.loads(encode(frame)) == frame.raw == changed
+    assert type(frame).__name__ in repr(frame)
+    for name in (name for name in dir(type(frame)) if isinstance(getattr(type(frame), name), property)):
+        getattr(frame, name)

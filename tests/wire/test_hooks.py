@@ -191,6 +191,12 @@ def test_a_dict_in_the_shape_of_the_wire_reads_as_the_same_output(
     assert hooks.parse_hook_output(event, wire).to_wire() == wire
 
 
+def test_an_update_of_rules_keeps_what_its_model_does_not_know() -> None:
+    update = {"type": "addRules", "rules": [], "behavior": "allow", "destination": "session", "new": 1}
+    output = hooks.parse_hook_output("PermissionRequest", {"behavior": "allow", "updatedPermissions": [update]})
+    assert output.to_wire()["hookSpecificOutput"]["decision"]["updatedPermissions"] == [update]
+
+
 @pytest.mark.parametrize(
     ("event", "value", "wire"),
     [

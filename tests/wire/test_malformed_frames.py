@@ -122,6 +122,11 @@ def test_a_frame_is_an_object(line: str, kind: str) -> None:
             ("request", "task_id"),
         ),
         (
+            '{"type":"control_request","request_id":"r","request":{"subtype":{}}}',
+            "request.subtype: Expected `str`, got `dict`",
+            ("request", "subtype"),
+        ),
+        (
             '{"type":"control_response","response":{"subtype":"error","request_id":"r"}}',
             "response: Object missing required field `error`",
             ("response", "error"),

@@ -11,9 +11,9 @@ from recordings_loader import all_frames, as_line, frames, lines
 from claude_agent_py.wire import (
     AssistantContent,
     AssistantMessage,
+    ContentBlock,
     ContentBlockDeltaEvent,
     ControlFailure,
-    ControlRequest,
     ControlResponse,
     ControlSuccess,
     DocumentBlock,
@@ -41,6 +41,7 @@ from claude_agent_py.wire import (
     encode,
 )
 from claude_agent_py.wire.base import dump
+from claude_agent_py.wire.requests import ControlRequestToCLI
 
 
 def as_json(frame: Any) -> Any:
@@ -65,7 +66,7 @@ def test_a_prompt_is_made_and_sent() -> None:
 
 
 def test_a_prompt_of_blocks_is_made_and_sent() -> None:
-    content = [TextBlock(text="what is this?"), ImageBlock.from_bytes(b"\x00\x01", "image/png")]
+    content: list[ContentBlock] = [TextBlock(text="what is this?"), ImageBlock.from_bytes(b"\x00\x01", "image/png")]
     message = UserMessage(message=UserContent(role="user", content=content), priority="next", should_query=False)
     assert as_json(message) == {
         "type": "user",
@@ -90,7 +91,7 @@ def test_a_document_is_made_of_bytes() -> None:
 
 def test_results_of_tools_are_found() -> None:
     image = ImageBlock(source=MediaSource(type="url", url="https://example.com/a.png"))
-    content = [TextBlock(text="a"), image, TextBlock(text="b")]
+    content: list[ContentBlock] = [TextBlock(text="a"), image, TextBlock(text="b")]
     block = ToolResultBlock(tool_use_id="t", content=content)
     message = UserMessage(message=UserContent(role="user", content=[block]))
     assert message.tool_results == [block]
@@ -337,7 +338,7 @@ def test_answers_are_made() -> None:
 
 def test_fields_of_initialize_are_camel_case_on_the_wire() -> None:
     body = InitializeRequest(append_system_prompt="a", forward_subagent_text=True, json_schema={"type": "object"})
-    assert as_json(ControlRequest(request_id="r", request=body))["request"] == {
+    assert as_json(ControlRequestToCLI(request_id="r", request=body))["request"] == {
         "subtype": "initialize",
         "appendSystemPrompt": "a",
         "forwardSubagentText": True,

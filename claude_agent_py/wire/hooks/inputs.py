@@ -81,7 +81,7 @@ class _ToolHookInput(HookInput):
     """Which MCP server it belongs to. Trust its `source`: the name of a configured server is anyone's text."""
 
     def typed_input(self) -> WireModel | Any:
-        """Give the tool's input as its model (`BashInput`, ...); as it is where there is none that it fits."""
+        """Return the tool's input as its model (`BashInput`, ...), or as it came when it fits none."""
         return typed_input(self.tool_name, self.tool_input)
 
 
@@ -102,7 +102,7 @@ class PostToolUseInput(_ToolHookInput):
     duration_ms: Number | None = None
 
     def typed_output(self) -> Any:
-        """Give the tool's output as its model (`BashOutput`, ...); as it is where there is none that it fits."""
+        """Return the tool's output as its model (`BashOutput`, ...), or as it came when it fits none."""
         return typed_output(self.tool_name, self.tool_response)
 
 
@@ -126,7 +126,7 @@ class PostToolBatchToolCall(WireModel):
     """What the model sees of the output: text, mostly."""
 
     def typed_input(self) -> WireModel | Any:
-        """Give the tool's input as its model; as it is where there is none that it fits."""
+        """Return the tool's input as its model, or as it came when it fits none."""
         return typed_input(self.tool_name, self.tool_input)
 
 
