@@ -1,8 +1,8 @@
 """The messages of subagents that came so far, by task.
 
 Bounded over all tasks: the oldest are forgotten first, and a reader sees a `MessageGap` in their place. The transcript
-on disk still has them (`Task.transcript`). A message is kept as its line where it came with one, and decoded when it is
-read: that takes a tenth of the memory.
+on disk still has them (`Task.transcript`). A message that came with its line is kept as that, and decoded when it
+is read: that takes a tenth of the memory.
 """
 
 from collections import deque

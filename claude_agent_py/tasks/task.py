@@ -145,7 +145,7 @@ class Task:
 
     @property
     def summary(self) -> str:
-        """A subagent's report, its last words where it was stopped, or the CLI's line about the end.
+        """A subagent's report, its last text if it was stopped, or the CLI's line about the end.
 
         Before the end, the latest line of progress. Empty if none of these came.
         """

@@ -7,7 +7,7 @@ is in memory at a time, however large the file.
 import codecs
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final, Protocol
+from typing import Final, Self
 
 import anyio
 
@@ -25,26 +25,12 @@ REPLACED: Final = 1.0
 """Seconds that a file may be missing while its task runs, once it existed."""
 
 
-class Decoder(Protocol):
-    """Turns the bytes of a file into text."""
-
-    is_complete: bool
-    """Whether the file itself says that it is complete."""
-
-    def feed(self, piece: Piece) -> list[str]:
-        """Return the chunks of text that a piece completes."""
-        ...
-
-    def finish(self) -> list[str]:
-        """Return what is left at the end."""
-        ...
-
-
 class ShellDecoder:
     """The text of a shell, without its end marker, which may come in two pieces."""
 
     def __init__(self) -> None:
         self.is_complete = False
+        """Whether the output ends with its end marker."""
         self._held = b""
         self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
 
@@ -97,7 +83,7 @@ class Follow:
         paths: Callable[[], Sequence[str]],
         is_over: Callable[[], bool],
         wait: Callable[[float], Awaitable[None]],
-        decoder: Decoder,
+        decoder: ShellDecoder | AgentDecoder,
     ) -> None:
         self._task_id = task_id
         self._paths = paths
@@ -111,7 +97,7 @@ class Follow:
         self._over_since: float | None = None
         self._away_since: float | None = None
 
-    def __aiter__(self) -> "Follow":
+    def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> str:
