@@ -246,6 +246,19 @@ async def test_listeners_may_come_and_go_while_the_session_runs() -> None:
     assert seen == ["started"]
 
 
+async def test_a_listener_that_falls_behind_is_not_told_of_progress_only(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("claude_agent_py.tasks.listeners.QUEUE_LIMIT", 5)
+    manager = TaskManager()
+    seen: list[str] = []
+    manager.on(lambda event: seen.append(event.kind))
+    progress = [frames.task_progress("a1", f"step {number}") for number in range(10)]
+    await deliver(manager, frames.task_started("a1"), *progress, *frames.task_end("a1"))
+    assert seen == ["started", *["progressed"] * 4, "status_changed", "finished"]
+    assert "was not told 6 items" in caplog.text
+
+
 async def test_listeners_hear_of_the_next_process_too() -> None:
     manager = TaskManager()
     seen: list[str] = []
