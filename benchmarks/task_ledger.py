@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from benchmarks.measuring import memory_mib
-from claude_agent_py.tasks import TaskManager
+from claude_agent_py.tasks import TaskIntake, TaskManager
 from claude_agent_py.testing import frames
 from claude_agent_py.wire.codec import decode
 
@@ -51,7 +51,8 @@ def wave(first: int, messages: int) -> Iterator[dict[str, Any]]:
 
 
 def main(tasks: int = 10_000, messages: int = 20) -> None:
-    manager = TaskManager()
+    intake = TaskIntake()
+    manager = TaskManager(intake=intake)
     per_part = tasks // SIDE_BY_SIDE // PARTS
     waves = itertools.count(0, SIDE_BY_SIDE)
     total = 0
@@ -61,7 +62,7 @@ def main(tasks: int = 10_000, messages: int = 20) -> None:
         gc.collect()
         begin = time.process_time()
         for one, line in batch:
-            manager.track(one, line)
+            intake.track(one, line)
         took = time.process_time() - begin
         total += len(batch)
         print(f"{len(manager):>8} {total:>9} {took / len(batch) * 1e6:>11.2f}", end=" ", flush=True)

@@ -560,7 +560,8 @@ _NAMES = {
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
 _NAMESPACES = frozenset(
-    {"agents", "children", "errors", "formatting", "hooks", "permissions", "tasks", "testing", "tools", "wire"}
+    {"agents", "children", "errors", "formatting", "history", "hooks", "permissions", "tasks", "testing", "todo"}
+    | {"tools", "wire"}
 )
 """Packages with further names; they are loaded on first use, too."""
 

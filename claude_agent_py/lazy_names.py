@@ -15,14 +15,15 @@ def loader(package: str, home: Mapping[str, str]) -> Callable[[str], Any]:
 
     Args:
         package: Its `__name__`.
-        home: The module of each name, as it is called within the package.
+        home: The module of each name: its name within the package, or its full name.
     """
 
     def load(name: str) -> Any:
         module = home.get(name)
         if module is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(importlib.import_module(f"{package}.{module}"), name)
+        is_full = module.startswith("claude_agent_py.")
+        value = getattr(importlib.import_module(module if is_full else f"{package}.{module}"), name)
         setattr(sys.modules[package], name, value)  # so that this is asked once for each
         return value
 

@@ -35,7 +35,7 @@ def open_regular(path: str | os.PathLike[str]) -> int:
     try:
         status = os.stat(path)
     except ValueError as error:  # a NUL, or half a character
-        raise OSError(errno.EINVAL, "no valid path", os.fspath(path)) from error
+        raise OSError(errno.EINVAL, "not a path", os.fspath(path)) from error
     if not stat.S_ISREG(status.st_mode):  # opening a device can have effects: do not even try
         raise _not_regular(path)
     descriptor = os.open(path, _FLAGS)

@@ -11,8 +11,8 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from claude_agent_py.tasks import state
-from claude_agent_py.tasks.state import TRANSITIONS, Evidence, Transition
+from claude_agent_py.tasks.ledger import state
+from claude_agent_py.tasks.ledger.state import TRANSITIONS, Evidence, Transition
 from claude_agent_py.wire.tasks import TaskStatus
 
 PAGE = Path(__file__).with_name("background-tasks.md")

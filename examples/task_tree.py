@@ -12,6 +12,7 @@ PROMPT = "Have one agent plan the release. It shall have others check the change
 async def main() -> None:
     async with Client(ClientOptions(allowed_tools=["Bash"])) as client:
         await client.query(PROMPT, until="idle")
+        await client.tasks.wait_all()  # until what they used is counted
 
         tree = client.tasks.tree()
         print(tree)

@@ -88,7 +88,7 @@ PRINTED: dict[str, list[str]] = {
     ],
     "structured_output": ["rejected\nhigh: auth.py: the secret is logged\n"],
     "task_tree": [
-        "Plan [general-purpose] completed, 110 tokens\n├── Changelog [",
+        "Plan [general-purpose] completed, 330 tokens\n├── Changelog [",
         "\n└── Tests [",
         "in all: 3 tasks, 3 tool calls\n",
         "Tests: All tests pass.\nPlan: Ready on Friday.\n",

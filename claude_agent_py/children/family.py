@@ -102,7 +102,7 @@ class Membership:
 
     def adopt(self, message: TaskStartedMessage, stop: Callable[[], Awaitable[object]]) -> None:
         """Take in a task that is not the CLI's. Clients above hear of it by what this one is told."""
-        self.client.tasks.adopt(message, stop)
+        self.client.session.intake.adopt(message, stop)
         self.tell(message)
 
     def tell(self, message: Any) -> None:
@@ -116,15 +116,15 @@ class Membership:
     def writes_to(self, task_id: str, path: str) -> None:
         """Let this client and all above it know where a task writes to."""
         for level in self.levels():
-            level.client.tasks.writes_to(task_id, path)
+            level.client.session.intake.writes_to(task_id, path)
 
     def note_waiting(self, prompt_id: str, agent_id: str, waiting: bool) -> None:
         """Let this client and all above it know that an agent waits for a person, or no longer."""
         for level in self.levels():
             if waiting:
-                level.client.tasks.track_prompt(prompt_id, agent_id)
+                level.client.session.intake.track_prompt(prompt_id, agent_id)
             else:
-                level.client.tasks.track_prompt_end(prompt_id)
+                level.client.session.intake.track_prompt_end(prompt_id)
 
 
 _memberships: "weakref.WeakKeyDictionary[Client, Membership]" = weakref.WeakKeyDictionary()

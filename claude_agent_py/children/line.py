@@ -20,7 +20,7 @@ from claude_agent_py.errors import ControlError, HandlerError, TaskError
 from claude_agent_py.launch.environment import config_directory, environment
 from claude_agent_py.runtime.answers import PermissionAnswers
 from claude_agent_py.tasks import Evidence, TaskEvent, TaskFinished, TaskRevised
-from claude_agent_py.tasks.places import project_slug
+from claude_agent_py.tasks.files.paths import project_slug
 from claude_agent_py.wire.messages import AssistantMessage, UserMessage
 from claude_agent_py.wire.system import InitMessage, PermissionDeniedMessage
 from claude_agent_py.wire.tasks import (
@@ -168,7 +168,7 @@ class Line:
         }
         self._parent.adopt(message.replace(**place), lambda: self._stop(message.task_id))
         if message.task_type != CHILD_AGENT:  # which says itself where it writes
-            for path in self._client.tasks.places_of(message.task_id)[:1]:
+            for path in self._client.session.intake.paths_of(message.task_id)[:1]:
                 self._parent.writes_to(message.task_id, path)
 
     async def _stop(self, task_id: str) -> None:

@@ -221,4 +221,4 @@ class _ChildClient(Client):
     def __init__(self, options: ClientOptions, line_of: Callable[[Client], Line]) -> None:
         super().__init__(options)
         self._above = line = line_of(self)
-        self.tasks.observe(line.note_events)
+        self.session.intake.observe(line.note_events, wants_progress=lambda: False)

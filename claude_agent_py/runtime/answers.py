@@ -15,10 +15,10 @@ from uuid import UUID
 from anyio.abc import TaskGroup
 
 from claude_agent_py.errors import AuthenticationError, OptionsError
+from claude_agent_py.listeners import ListenerQueue
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.protocol.events import RequestReceived
 from claude_agent_py.protocol.handlers import Cancellation, HandlerContext
-from claude_agent_py.runtime.listeners import ListenerQueue
 from claude_agent_py.wire.asks import (
     CanUseToolRequest,
     ElicitationRequest,
@@ -125,7 +125,7 @@ class Answers:
         if type(request) is HookCallbackRequest:
             event = request.input.get("hook_event_name")
             if isinstance(event, str):  # noted first: it may be the first that is heard of a subagent
-                self._session.tasks.track_hook(event, request.input)
+                self._session.intake.track_hook(event, request.input)
             agent_id = request.input.get("agent_id")
         else:
             agent_id = getattr(request, "agent_id", None)
@@ -241,7 +241,8 @@ class Answers:
         self._workers = workers
         if self._loaded("mcp") is not None:
             self._attach_host(self.mcp, workers)
-        self._session.tasks.observe(self._note_task_events)
+        readers = self._session.readers
+        self._session.intake.observe(self._note_task_events, wants_progress=lambda: readers.has_event_readers)
 
     @property
     def deliveries(self) -> Sequence[Callable[[], Awaitable[None]]]:
@@ -250,7 +251,7 @@ class Answers:
         return (self._deliver_task_events, *stderr)
 
     async def _deliver_task_events(self) -> None:
-        await self._session.tasks.deliver_forever(self._report)
+        await self._session.intake.deliver_forever(self._report)
 
     def end(self) -> None:
         """End: nothing more comes from the CLI. Listeners hear what is left, tools are cancelled."""
@@ -270,7 +271,7 @@ class Answers:
         note = self._notes.get(type(message))
         if note is not self._notes[AssistantMessage] or _is_telling(message):  # mere text is most of what comes
             self._tracked = message
-            self._session.tasks.track(message, line)
+            self._session.intake.track(message, line)
             self._tracked = None
             if note is not None:
                 note(message)
@@ -332,9 +333,9 @@ class Answers:
         """Let the tasks know that one of them waits for a person, or no longer."""
         prompt = f"{request_id} {agent_id}"  # child agents have request ids of their own
         if waiting:
-            self._session.tasks.track_prompt(prompt, agent_id)
+            self._session.intake.track_prompt(prompt, agent_id)
         else:
-            self._session.tasks.track_prompt_end(prompt)
+            self._session.intake.track_prompt_end(prompt)
         if self._above is not None and agent_id is not None:
             self._above.note_waiting(prompt, agent_id, waiting)
 

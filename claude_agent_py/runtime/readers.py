@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from claude_agent_py.protocol.events import MessageReceived
 from claude_agent_py.runtime.mailbox import Mailbox
+from claude_agent_py.streams import QUEUE_LIMIT
 from claude_agent_py.tasks.events import TaskProgressed
-from claude_agent_py.tasks.waiting import QUEUE_LIMIT
 
 if TYPE_CHECKING:
     from claude_agent_py.client import Client
@@ -55,6 +55,11 @@ class Readers:
         if self._caused:
             _, events = self._caused.pop(id(event.message), (None, ()))
             self._put_events(events)
+
+    @property
+    def has_event_readers(self) -> bool:
+        """Whether anyone reads events."""
+        return bool(self._of_events)
 
     def announce_events(self, events: Sequence[Any], cause: Any = None) -> None:
         """Give events to who wants them; where a message that is still to be put is their cause, after that one."""

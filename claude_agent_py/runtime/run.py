@@ -107,7 +107,9 @@ class Run:
 
     def _ready(self) -> RunMessage | None:
         """Return the next message if it is at hand, without the detours, for a reader who is behind."""
-        message: RunMessage | None = self._mailbox.ready() if self._mailbox is not None and self._reads == "mailbox" else None
+        if self._reads != "mailbox" or self._mailbox is None:
+            return None
+        message: RunMessage | None = self._mailbox.ready()
         return message
 
     async def _next(self) -> RunMessage:

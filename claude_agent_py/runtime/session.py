@@ -62,7 +62,8 @@ from claude_agent_py.runtime.readers import Readers
 from claude_agent_py.runtime.run_mailbox import RunMailbox
 from claude_agent_py.runtime.waiter import Waiter
 from claude_agent_py.runtime.wire_log import wire_log
-from claude_agent_py.tasks import TaskList, TaskManager
+from claude_agent_py.tasks import TaskIntake, TaskManager
+from claude_agent_py.todo import TaskList
 from claude_agent_py.wire.messages import UserMessage
 from claude_agent_py.wire.unknown import MalformedFrame
 
@@ -154,7 +155,9 @@ class Session:
         """Cancel, each, a child agent."""
         env = environment(options, os.environ)
         config_dir = config_directory(env)
-        self.tasks = TaskManager(control=self, config_dir=config_dir)
+        self.intake = TaskIntake(config_dir)
+        """Where the tasks hear of what happens."""
+        self.tasks = TaskManager(self, intake=self.intake)
         self.task_list = TaskList(config_dir, list_id=env.get("CLAUDE_CODE_TASK_LIST_ID"))
         self.answers = Answers(self, above)
         self._engine = Engine(self.answers, max_line_bytes=options.limits.max_line_bytes)
@@ -239,7 +242,7 @@ class Session:
                 workers.start_soon(self._write, transport)
                 workers.start_soon(self._keep_time)
                 workers.start_soon(self._watch_process, transport)
-                workers.start_soon(self._run, self.tasks.reconcile_forever)
+                workers.start_soon(self._run, self.intake.reconcile_forever)
                 workers.start_soon(self._tell_listeners, told)
                 ready.set()
                 await self._close_requested.wait()
@@ -375,7 +378,7 @@ class Session:
         error = self.end_error()
         for question in self._questions.values():
             question.cancel()
-        self.tasks.process_exited(str(error).splitlines()[0])
+        self.intake.process_exited(str(error).splitlines()[0])
         self.answers.end()
         self.readers.end_events()
         if self.launched is not None:

@@ -1,7 +1,7 @@
 """Background work of the CLI: subagents, shells, workflows, monitors.
 
-`TaskManager` is `client.tasks`, `Task` one of them, `TaskOutcome` how a run of it ended. The other thing that the CLI
-calls tasks, its to-do list, is `TaskList` here and everywhere.
+`TaskManager` is `client.tasks`, `Task` one of them, `TaskOutcome` how a run of it ended. The CLI's to-do list, which it
+calls tasks too, is `claude_agent_py.todo`.
 """
 
 from typing import TYPE_CHECKING
@@ -18,35 +18,30 @@ from claude_agent_py.tasks.events import (
     TaskStarted,
     TaskStatusChanged,
 )
+from claude_agent_py.tasks.files.reading import TaskOutput
+from claude_agent_py.tasks.intake import TaskIntake
+from claude_agent_py.tasks.ledger.registry import Grace
+from claude_agent_py.tasks.ledger.spending import ModelPrice
+from claude_agent_py.tasks.ledger.state import Evidence
 from claude_agent_py.tasks.manager import TaskManager
-from claude_agent_py.tasks.message_log import MessageGap
+from claude_agent_py.tasks.messages import MessageGap
 from claude_agent_py.tasks.outcome import TaskOutcome
-from claude_agent_py.tasks.reading import TaskOutput
-from claude_agent_py.tasks.reconcile import Grace
-from claude_agent_py.tasks.spending import ModelPrice
-from claude_agent_py.tasks.state import Evidence
 from claude_agent_py.tasks.task import Task
 from claude_agent_py.tasks.tree import TaskNode, TaskTree
 from claude_agent_py.wire.tasks import TaskStatus, TaskUsage
 
 if TYPE_CHECKING:
-    from claude_agent_py.tasks.history import TaskHistory
-    from claude_agent_py.tasks.rebuild import RecordedTask, RecordedTree
-    from claude_agent_py.tasks.record import FinishedTask, RecordKind, TaskRecord
-    from claude_agent_py.tasks.task_list import TaskList, TaskListChange, TaskListItem
+    from claude_agent_py.history import FinishedTask, RecordedTask, RecordedTree, RecordKind, TaskHistory, TaskRecord
+    from claude_agent_py.todo import TaskList, TaskListChange, TaskListItem
 
-_ON_FIRST_USE = {
-    "TaskHistory": "history",
-    "FinishedTask": "record",
-    "RecordKind": "record",
-    "TaskRecord": "record",
-    "RecordedTask": "rebuild",
-    "RecordedTree": "rebuild",
-    "TaskList": "task_list",
-    "TaskListChange": "task_list",
-    "TaskListItem": "task_list",
+_ELSEWHERE = {
+    **dict.fromkeys(
+        ("FinishedTask", "RecordKind", "RecordedTask", "RecordedTree", "TaskHistory", "TaskRecord"),
+        "claude_agent_py.history",
+    ),
+    **dict.fromkeys(("TaskList", "TaskListChange", "TaskListItem"), "claude_agent_py.todo"),
 }
-"""What most programs do not need: loaded when it is asked for."""
+"""Names of other packages that can be imported from here, too."""
 
 __all__ = [
     "Evidence",
@@ -62,6 +57,7 @@ __all__ = [
     "TaskEvent",
     "TaskFinished",
     "TaskHistory",
+    "TaskIntake",
     "TaskList",
     "TaskListChange",
     "TaskListItem",
@@ -80,4 +76,4 @@ __all__ = [
     "TaskTree",
     "TaskUsage",
 ]
-__getattr__ = loader(__name__, _ON_FIRST_USE)
+__getattr__ = loader(__name__, _ELSEWHERE)

@@ -1,11 +1,8 @@
-"""What happens to tasks, as values.
+"""What happens to tasks, as values that listeners and `TaskManager.events()` receive.
 
-Owns the event classes. The ledger makes them, listeners and `TaskManager.events()` receive them. Each names its task by
-id and the time at which this side noticed, in seconds since the epoch.
-
-Of one run a listener sees, in this order: `TaskStarted` (or `TaskReopened`, for a later run), any number of
-`TaskProgressed`, `TaskStatusChanged`, `TaskBackgrounded` and `TaskOutputAvailable`, and **exactly one** `TaskFinished`.
-`TaskRevised` comes after it, when something better became known of the same end.
+The events of one run, in this order: `TaskStarted` (or `TaskReopened`, for a later run); any number of
+`TaskProgressed`, `TaskStatusChanged`, `TaskBackgrounded` and `TaskOutputAvailable`; **exactly one** `TaskFinished`.
+`TaskRevised` follows if more becomes known of the same end.
 """
 
 from dataclasses import dataclass, field
@@ -23,11 +20,11 @@ class TaskEvent:
 
     task_id: str
     at: float
-    """When it was noticed, in seconds since the epoch."""
+    """When this side noticed, in seconds since the epoch."""
     run_id: str | None = None
     author: str = field(default="", kw_only=True, compare=False)
-    """Who acted, an agent's name; empty for the main agent and the program around it. What a task does, its own agent
-    does; whoever launched it is the author where it begins, is moved or stopped, and of all that a shell does."""
+    """The name of the agent that acted; empty for the main agent and the program around it. A subagent is the author of
+    what it does itself; its launcher is, if it begins, is moved or stopped, and of everything that a shell does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,22 +40,22 @@ class TaskStarted(TaskEvent):
 
 @dataclass(frozen=True, slots=True)
 class TaskReopened(TaskEvent):
-    """A task that was over runs again: it was resumed, or it turned out not to be over."""
+    """A task that was over runs again: it was resumed, or had been taken to be over wrongly."""
 
     kind: ClassVar[str] = "reopened"
 
     prompt: str | None = None
-    """What the new run was asked; None where the CLI itself resumed it."""
+    """The prompt of the new run; None if the CLI itself resumed it."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskProgressed(TaskEvent):
-    """A running task did something."""
+    """A running task made progress."""
 
     kind: ClassVar[str] = "progressed"
 
     activity: str = ""
-    """What it does now, for example `Running make test`."""
+    """Its current activity, for example `Running make test`."""
     last_tool_name: str | None = None
     summary: str | None = None
     usage: TaskUsage | None = None
@@ -73,7 +70,7 @@ class TaskBackgrounded(TaskEvent):
 
 @dataclass(frozen=True, slots=True)
 class TaskStatusChanged(TaskEvent):
-    """The status changed. A change to a final status is followed by `TaskFinished`, once the report is there."""
+    """The status changed. After a final status comes `TaskFinished`, once the report arrived."""
 
     kind: ClassVar[str] = "status_changed"
 
@@ -83,7 +80,7 @@ class TaskStatusChanged(TaskEvent):
 
 @dataclass(frozen=True, slots=True)
 class TaskOutputAvailable(TaskEvent):
-    """The file that the task writes its output to is known."""
+    """The path of the task's output became known."""
 
     kind: ClassVar[str] = "output_available"
 
@@ -92,22 +89,30 @@ class TaskOutputAvailable(TaskEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskFinished(TaskEvent):
-    """A run is over. Comes once a run, whatever the CLI sent, twice or never."""
+    """A run is over. Comes once for each run, whatever the CLI sent, twice or never."""
 
     kind: ClassVar[str] = "finished"
 
     outcome: TaskOutcome
     message: TaskNotificationMessage | None = field(default=None, repr=False)
-    """The CLI's notification; None where none came."""
+    """The CLI's notification; None if none came."""
 
     def notification(self) -> TaskNotificationMessage:
-        """Give the CLI's notification, or one that says the same where none came (`uuid` is empty then)."""
-        return self.message or _notification_of(self.outcome)
+        """Return the CLI's notification, or if none came, one with the same content (its `uuid` is empty)."""
+        outcome = self.outcome
+        return self.message or TaskNotificationMessage(
+            task_id=outcome.task_id,
+            run_id=outcome.run_id,
+            status=outcome.status.value,
+            output_file=outcome.output_file or "",
+            summary=outcome.summary or outcome.failure_reason or "",
+            usage=outcome.usage,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskRevised(TaskEvent):
-    """More became known of an end that was reported already, for example by a notification that came late."""
+    """More became known of an end that was reported before, for example by a late notification."""
 
     kind: ClassVar[str] = "revised"
 
@@ -125,14 +130,3 @@ EVENT_TYPES: tuple[type[TaskEvent], ...] = (
     TaskFinished,
     TaskRevised,
 )
-
-
-def _notification_of(outcome: TaskOutcome) -> TaskNotificationMessage:
-    return TaskNotificationMessage(
-        task_id=outcome.task_id,
-        run_id=outcome.run_id,
-        status=outcome.status.value,
-        output_file=outcome.output_file or "",
-        summary=outcome.summary or outcome.failure_reason or "",
-        usage=outcome.usage,
-    )

@@ -1,218 +1,339 @@
-"""Taking in what a session says of its tasks, and telling everyone who wants to know.
+"""The entrance of the tasks: takes in what a session says of them, and tells everyone who waits or listens.
 
-Owns the way of a message: into the ledger, the log of messages and the known paths, and from there, as events, to
-listeners, streams, observers and waiting workers. Called by the pump, so everything here is quick, does no I/O and
-never raises. Decides nothing: what a message means stands in `ledger`, what users see in `manager`.
+The runtime makes the intake, feeds it from its pump and runs its two workers; `TaskManager` is the user's view of it.
+What is called by the pump is quick, does no I/O and never raises. Belongs to the thread of the event loop; nothing is
+tied to a loop before something waits.
 """
 
 import logging
 import math
+import os
+import time
 import weakref
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
+from claude_agent_py.callbacks import Report
+from claude_agent_py.errors import TaskError
+from claude_agent_py.streams import RepeatingEvent
 from claude_agent_py.tasks.events import (
     TaskEvent,
     TaskFinished,
     TaskOutputAvailable,
+    TaskProgressed,
     TaskReopened,
     TaskRevised,
     TaskStarted,
 )
-from claude_agent_py.tasks.ledger import Ledger
-from claude_agent_py.tasks.listeners import Listeners, What, event_filter
-from claude_agent_py.tasks.message_log import MessageLog
-from claude_agent_py.tasks.places import Places
-from claude_agent_py.tasks.waiting import Bell, EventStream
+from claude_agent_py.tasks.files.paths import Paths
+from claude_agent_py.tasks.ledger.ledger import Ledger
+from claude_agent_py.tasks.ledger.record import Record
+from claude_agent_py.tasks.ledger.registry import Grace, Registry
+from claude_agent_py.tasks.listeners import EventStream, Listeners, What, event_kind
+from claude_agent_py.tasks.messages import MESSAGE_LIMIT, MessageLog
+from claude_agent_py.tasks.waiting.reconcile import Reconciler
 from claude_agent_py.wire.messages import AssistantMessage, UserMessage
 from claude_agent_py.wire.system import InitMessage, PermissionDeniedMessage
-from claude_agent_py.wire.tasks import TaskStartedMessage
+from claude_agent_py.wire.tasks import TaskProgressMessage, TaskStartedMessage
 
 logger = logging.getLogger(__name__)
 
-_OF_AGENTS: Final = frozenset({AssistantMessage, UserMessage, PermissionDeniedMessage})
-"""The messages that may belong to a subagent's conversation."""
 _TURNING_POINTS: Final = frozenset({TaskStarted, TaskReopened, TaskFinished, TaskRevised})
+_EPOCH: Final = time.time() - time.monotonic()
 
+Fold = Callable[[Any, float], None]
 Observer = Callable[[list[TaskEvent]], object]
 
 
-class Intake:
-    """What comes in, and who is told."""
+def steady_time() -> float:
+    """Return the time in seconds since the epoch, by a clock that is never set back."""
+    return _EPOCH + time.monotonic()
 
-    def __init__(self, ledger: Ledger, places: Places, log: MessageLog, clock: Callable[[], float]) -> None:
-        self.ledger = ledger
-        self.places = places
-        self.log = log
+
+class TaskIntake:
+    """What is known of the tasks of one session, and who is told."""
+
+    def __init__(
+        self,
+        config_dir: str | os.PathLike[str] | None = None,
+        *,
+        grace: Grace | None = None,
+        message_limit: int = MESSAGE_LIMIT,
+        clock: Callable[[], float] = steady_time,
+    ) -> None:
+        """Make an intake.
+
+        Args:
+            config_dir: The CLI's configuration directory, which has the transcripts of subagents.
+            grace: How long to wait before something is inferred.
+            message_limit: How many messages of subagents to keep for `Task.messages()`, over all tasks.
+            clock: Returns the time, in seconds since the epoch.
+        """
         self.clock = clock
-        self._kinds = ledger.kinds | _OF_AGENTS | {InitMessage}
+        self.registry = Registry(grace)
+        self.registry.wants_progress = self._wants_progress
+        self.paths = Paths(config_dir)
+        self.messages = MessageLog(message_limit)
         self.listeners = Listeners()
-        self.observers: list[Observer] = []
-        self.any_bell = Bell()
-        """Rung when a task begins or ends."""
-        self.agenda_bell = Bell()
-        """Rung when there is something to reconcile before `next_look`."""
-        self.next_look = math.inf
-        """When the worker that reconciles looks by itself; infinity while it sleeps until it is rung."""
+        self.changed = RepeatingEvent()
+        """Set when any task begins or ends."""
         self.stoppers: dict[str, Callable[[], Awaitable[object]]] = {}
         """How to stop the tasks that are not the CLI's."""
-        self._bells: dict[str, Bell] = {}
-        self._streams: list[weakref.ref[EventStream[Any]]] = []
-        """The streams that somebody still holds, and some that nobody does."""
+        self.is_copy = False
+        """Whether the tasks came out of a pickle, so that nothing happens to them any more."""
+        self._ledger = Ledger(self.registry)
+        self._reconciler = Reconciler(self.registry, self.paths, clock, self.publish)
+        self._reconciling = 0
+        """How many workers run `reconcile_forever`."""
+        self._agenda = RepeatingEvent()
+        """Set when there is something to decide before `_next_check`."""
+        self._next_check = math.inf
+        self._events: dict[str, RepeatingEvent] = {}
+        self._observers: list[tuple[Observer, Callable[[], bool]]] = []
+        self._streams: weakref.WeakSet[EventStream[Any]] = weakref.WeakSet()
         self._is_over = False
         self._is_orphaned = False
         """The CLI is gone, and tasks that are not its own go on."""
+        folds = self._ledger.folds
+        self._takers: Final[Mapping[type, Callable[[Any, bytes], None]]] = {
+            **{kind: partial(self._take, fold) for kind, fold in folds.items()},
+            **{kind: partial(self._take_conversation, folds[kind]) for kind in (AssistantMessage, UserMessage)},
+            PermissionDeniedMessage: partial(self._take_conversation, None),
+            TaskProgressMessage: partial(self._take_progress, folds[TaskProgressMessage]),
+            InitMessage: self._take_init,
+        }
+        self.kinds: Final = frozenset(self._takers)
+        """The types of messages that say something about tasks; `track` ignores all others."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle what is known, without the session."""
+        return _copy_of, (dict(self.registry.records), self.paths)
 
     # From the session
 
-    def track(self, message: Any, line: bytes = b"") -> list[TaskEvent]:
-        """Take in a message; its line, where decoding that gives it again."""
-        if type(message) not in self._kinds:
-            return []
-        try:
-            return self._track(message, line)
-        except Exception:
-            logger.exception("The task ledger failed; the session goes on")
-            return []
+    def track(self, message: Any, line: bytes = b"", /) -> None:
+        """Take in a message, of any type; `line` is its line, if decoding that yields it. Never raises."""
+        take = self._takers.get(type(message))
+        if take is not None:
+            if self._is_over:
+                self._reopen()
+            self._safely(take, message, line)
 
-    def _track(self, message: Any, line: bytes) -> list[TaskEvent]:
+    def track_hook(self, event: str, data: Mapping[str, Any], /) -> None:
+        """Take in the input of a hook, as it is on the wire. Never raises."""
         if self._is_over:
             self._reopen()
-        events = self.publish(self.ledger.fold(message, self.clock()))
-        kind = type(message)
-        if kind in _OF_AGENTS:
-            agent_id = message.agent_id
-            if agent_id is not None and agent_id in self.ledger.entries:
-                self.log.add(agent_id, message, line)
-                self._ring(agent_id)
-        elif kind is InitMessage:
-            self._is_orphaned = False
-            self.places.note_init(message.cwd, message.session_id)
-        return events
+        self._safely(self._take_hook, event, data)
 
-    def track_hook(self, event: str, data: Mapping[str, Any]) -> list[TaskEvent]:
-        """Take in the input of a hook."""
+    def track_prompt(self, request_id: str, agent_id: str | None) -> None:
+        """Note that a subagent asks the user (a permission, a question): it is `awaiting_user`. Never raises."""
+        self._safely(self._apply, self._ledger.asked, request_id, agent_id or "")
 
-        def fold() -> list[TaskEvent]:
-            self._reopen()
-            self.places.note_hook(data)
-            return self.publish(self.ledger.fold_hook(event, data, self.clock()))
+    def track_prompt_end(self, request_id: str) -> None:
+        """Note that a prompt was answered or withdrawn. Never raises."""
+        self._safely(self._apply, self._ledger.answered, request_id)
 
-        return self._safely(fold)
+    def process_exited(self, reason: str) -> None:
+        """Note that the CLI's process is gone: what it ran has failed, for this reason. Ends the streams of events.
 
-    def track_prompt(self, request_id: str, agent_id: str | None) -> list[TaskEvent]:
-        """Take in that a subagent asks the user."""
-        return self._safely(lambda: self.publish(self.ledger.asked(request_id, agent_id or "", self.clock())))
-
-    def track_prompt_end(self, request_id: str) -> list[TaskEvent]:
-        """Take in that a prompt is over."""
-        return self._safely(lambda: self.publish(self.ledger.answered(request_id, self.clock())))
-
-    def process_exited(self, reason: str) -> list[TaskEvent]:
-        """Take in that the process is gone."""
+        Adopted tasks go on, and with them the streams. Messages of another process may be tracked afterwards.
+        """
         self._is_orphaned = True
-        return self._safely(lambda: self.publish(self.ledger.process_exited(reason, self.clock())))
+        self._safely(self._apply, self._ledger.process_exited, reason)
 
     def adopt(self, message: TaskStartedMessage, stop: Callable[[], Awaitable[object]]) -> None:
-        """Take in a task that is not the CLI's."""
+        """Take in a task that this side runs, not the CLI. Report on it with `track`, as the CLI does on its own.
+
+        `stop` is called to stop it, in place of a request to the CLI; the task then ends by what is tracked.
+        """
         self.stoppers[message.task_id] = stop
-        self.ledger.book.entry(message.task_id, self.clock()).is_external = True
+        self.registry.record(message.task_id, self.clock()).is_external = True
         self.track(message)
 
     def writes_to(self, task_id: str, path: str) -> None:
-        """Take in where a task that is not the CLI's writes to."""
-        entry = self.ledger.entries.get(task_id)
-        if entry is not None and entry.runs:
-            entry.transcript_path = path if entry.is_agent else entry.transcript_path
-            self.publish(self.ledger.writes_to(entry, path, self.clock()))
+        """Note where an adopted task writes its text, or the transcript of an agent."""
+        record = self.registry.records.get(task_id)
+        if record is not None and record.runs:
+            record.transcript_path = path if record.is_agent else record.transcript_path
+            self.registry.set_output(record, record.run, path, self.clock())
+            self.publish()
 
-    def _safely(self, fold: Callable[[], list[TaskEvent]]) -> list[TaskEvent]:
+    def paths_of(self, task_id: str) -> list[str]:
+        """Return where the output of a task may be (a subagent's transcript), the likeliest place first."""
+        return self.paths.of(self.registry.records[task_id])
+
+    def _safely(self, take: Callable[..., None], *args: Any) -> None:
         try:
-            return fold()
+            take(*args)
         except Exception:
             logger.exception("The task ledger failed; the session goes on")
-            return []
+
+    def _apply(self, change: Callable[..., None], *args: Any) -> None:
+        change(*args, self.clock())
+        self.publish()
+
+    def _take(self, fold: Fold, message: Any, line: bytes) -> None:
+        fold(message, self.clock())
+        self.publish()
+
+    def _take_progress(self, fold: Fold, message: TaskProgressMessage, line: bytes) -> None:
+        fold(message, self.clock())
+        self.publish()
+        self._wake(message.task_id)  # also if no event was made of it
+
+    def _take_conversation(self, fold: Fold | None, message: Any, line: bytes) -> None:
+        if fold is not None:
+            fold(message, self.clock())
+        self.publish()
+        agent_id = message.agent_id
+        if agent_id is not None and agent_id in self.registry.records:
+            self.messages.add(agent_id, message, line)
+            self._wake(agent_id)
+
+    def _take_init(self, message: InitMessage, line: bytes) -> None:
+        self._is_orphaned = False
+        self.paths.note_init(message.cwd, message.session_id)
+
+    def _take_hook(self, event: str, data: Mapping[str, Any]) -> None:
+        self.paths.note_hook(data)
+        self._apply(self._ledger.fold_hook, event, data)
 
     # To everyone else
 
-    def publish(self, events: list[TaskEvent]) -> list[TaskEvent]:
-        """Tell everyone of events."""
-        if self.ledger.book.has_agenda:
-            self._ring_agenda()
-        if events:
-            self._tell(events)
-        if self._is_orphaned and not self.ledger.has_external:
+    def observe(self, observer: Observer, *, wants_progress: Callable[[], bool] = lambda: True) -> Callable[[], None]:
+        """Call a function with all events of one change, at once: it must be quick. Returns what removes it.
+
+        Args:
+            observer: Receives the events in the thread of the loop.
+            wants_progress: Returns whether it needs `TaskProgressed` now.
+        """
+        entry = (observer, wants_progress)
+        self._observers.append(entry)
+        return partial(self._observers.remove, entry)
+
+    def stream(self, what: What) -> EventStream[Any]:
+        """Return a stream of the events from now on."""
+        stream: EventStream[Any] = EventStream(event_kind(what))
+        if self._is_over:
+            stream.close()
+        self._streams.add(stream)
+        return stream
+
+    def publish(self) -> None:
+        """Tell everyone what happened in the registry."""
+        registry = self.registry
+        if registry.agenda:
+            self._wake_agenda()
+        if registry.events:
+            self._tell(registry.take_events())
+        if self._is_orphaned and not registry.has_external:
             self._end_streams()
-        return events
+
+    def _wants_progress(self) -> bool:
+        for _, wants_progress in self._observers:
+            if wants_progress():
+                return True
+        if self.listeners.want(TaskProgressed):
+            return True
+        return any(issubclass(TaskProgressed, stream.kind) for stream in self._streams) if self._streams else False
 
     def _tell(self, events: list[TaskEvent]) -> None:
-        streams = self._held_streams() if self._streams else ()
         is_turning_point = False
         for event in events:
             is_turning_point |= type(event) in _TURNING_POINTS
             if isinstance(event, TaskOutputAvailable):
-                self.places.note_output(event.task_id, event.path)
+                self.paths.note_output(event.task_id, event.path)
             self.listeners.put(event)
-            for stream in streams:
+            for stream in self._streams:
                 stream.put(event)
-            self._ring(event.task_id)
-        self._tell_observers(events)
-        if is_turning_point:
-            self.any_bell.ring()
-
-    def _ring_agenda(self) -> None:
-        task_ids, due = self.ledger.book.take_agenda()
-        for task_id in task_ids:
-            self._ring(task_id)
-        if due < self.next_look or self.next_look == math.inf:
-            self.agenda_bell.ring()
-        self.any_bell.ring()
-
-    def _tell_observers(self, events: list[TaskEvent]) -> None:
-        for observer in self.observers:
+            self._wake(event.task_id)
+        for observer, _ in list(self._observers):
             try:
                 observer(events)
             except Exception:
                 logger.exception("An observer of task events failed")
-
-    def stream(self, what: What) -> EventStream[Any]:
-        """Give a stream of the events from now on."""
-        stream: EventStream[Any] = EventStream(event_filter(what))
-        if self._is_over:
-            stream.close()
-        self._streams = [held for held in self._streams if held() is not None]
-        self._streams.append(weakref.ref(stream))
-        return stream
-
-    def _held_streams(self) -> list[EventStream[Any]]:
-        return [stream for held in self._streams if (stream := held()) is not None]
+        if is_turning_point:
+            self.changed.set()
 
     def _end_streams(self) -> None:
         self._is_over = True
         self._is_orphaned = False
         self.listeners.close()
-        for stream in self._held_streams():
+        for stream in self._streams:
             stream.close()
         self._streams.clear()
-        self.ring_all()
+        self._wake_all()
 
     def _reopen(self) -> None:
-        if self._is_over:
-            self._is_over = False
-            self.listeners.reopen()
+        self._is_over = False
+        self.listeners.reopen()
 
-    # Bells
+    # Waiting
 
-    def bell(self, task_id: str) -> Bell:
-        """Give the bell of a task, rung whenever something happens to it."""
-        return self._bells.setdefault(task_id, Bell())
+    def event(self, task_id: str) -> RepeatingEvent:
+        """Return the event that is set whenever something happens to a task."""
+        return self._events.setdefault(task_id, RepeatingEvent())
 
-    def ring_all(self) -> None:
-        """Wake all who wait for anything."""
-        for bell in (self.any_bell, self.agenda_bell, *self._bells.values()):
-            bell.ring()
+    async def wait(self, event: RepeatingEvent, timeout: float | None = None) -> None:
+        """Wait for an event, at most `timeout` seconds. Reconciles meanwhile if no worker does.
 
-    def _ring(self, task_id: str) -> None:
-        bell = self._bells.get(task_id)
-        if bell is not None:
-            bell.ring()
+        So a wait for a task that is over cannot hang, whichever message was lost. Raises TaskError for a copy, to
+        which nothing happens, if there is no timeout.
+        """
+        if self.is_copy and timeout is None:
+            raise TaskError("the task is a copy, out of a pickle, and was not over when it was made", task_id="")
+        if self._reconciling:
+            await event.wait(timeout)
+            return
+        times = [time for time in (timeout, self._reconciler.pause()) if time is not None]
+        await event.wait(min(times, default=None))
+        await self._reconciler.check()
+
+    async def wait_until(self, is_true: Callable[[], bool], event: RepeatingEvent) -> None:
+        """Wait for a condition, which is checked whenever the event is set."""
+        while not is_true():
+            await self.wait(event)
+
+    async def reconcile_forever(self) -> None:
+        """Decide about tasks whose end was not reported, until cancelled. For a worker of the session."""
+        self._reconciling += 1
+        try:
+            while True:
+                pause = self._reconciler.pause()
+                self._next_check = math.inf if pause is None else self.clock() + pause
+                await self._agenda.wait(pause)
+                await self._reconciler.check()
+        finally:
+            self._reconciling -= 1
+            self._next_check = math.inf
+            self._wake_all()  # whoever waits has to reconcile itself again
+
+    async def deliver_forever(self, report: Report | None = None) -> None:
+        """Call the listeners until the session is over and all is told. For a worker of the session."""
+        await self.listeners.deliver_forever(report)
+
+    def _wake(self, task_id: str) -> None:
+        event = self._events.get(task_id)
+        if event is not None:
+            event.set()
+
+    def _wake_agenda(self) -> None:
+        task_ids, due = self.registry.take_agenda()
+        for task_id in task_ids:
+            self._wake(task_id)
+        if due < self._next_check or self._next_check == math.inf:
+            self._agenda.set()
+        self.changed.set()
+
+    def _wake_all(self) -> None:
+        for event in (self.changed, self._agenda, *self._events.values()):
+            event.set()
+
+
+def _copy_of(records: dict[str, Record], paths: Paths) -> TaskIntake:
+    intake = TaskIntake()
+    vars(intake.paths).update(vars(paths))
+    intake.registry.restore(records)
+    intake.is_copy = True
+    return intake

@@ -1,18 +1,16 @@
-"""Telling listeners of task events, so that none of them can harm anybody.
-
-Owns the listeners and their workers: each has a queue and a worker of its own, so that a slow one delays only itself,
-and what one raises is logged and reported. Nothing here runs in the pump. Knows no task.
-"""
+"""Who is told of task events: streams, which are iterated, and listeners, which are called."""
 
 from collections.abc import Callable, Iterable
-from typing import Any, Final, TypeAlias
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias, TypeVar
 
 import anyio
 
-from claude_agent_py.callbacks import Callback, Report, log_failure
-from claude_agent_py.errors import OptionsError
-from claude_agent_py.tasks.events import EVENT_TYPES, TaskEvent, TaskFinished
-from claude_agent_py.tasks.waiting import Bell, EventStream
+from claude_agent_py.callbacks import Report, log_failure
+from claude_agent_py.errors import HandlerError, OptionsError
+from claude_agent_py.listeners import ListenerQueue
+from claude_agent_py.streams import QUEUE_LIMIT, RepeatingEvent, Stream
+from claude_agent_py.tasks.events import EVENT_TYPES, TaskEvent, TaskFinished, TaskProgressed
 
 Listener: TypeAlias = Callable[[Any], Any]
 What: TypeAlias = str | type[TaskEvent] | None
@@ -20,94 +18,126 @@ What: TypeAlias = str | type[TaskEvent] | None
 
 NOTIFICATION: Final = "notification"
 _KINDS: Final = {kind.kind: kind for kind in EVENT_TYPES}
+EventT = TypeVar("EventT", bound=TaskEvent)
 
 
+class EventStream(Stream[EventT]):
+    """The events of tasks. For a reader that is slow, progress is left out; starts and ends never are."""
+
+    def __init__(self, kind: type[TaskEvent] = TaskEvent, limit: int = QUEUE_LIMIT) -> None:
+        super().__init__()
+        self.kind = kind
+        self._limit = limit
+        self.skipped = 0
+        """How many progress events were left out."""
+
+    def put(self, item: EventT) -> None:
+        """Add an event if it is of the stream's kind."""
+        if not isinstance(item, self.kind):
+            return
+        if isinstance(item, TaskProgressed) and self.waiting >= self._limit:
+            self.skipped += 1
+        else:
+            super().put(item)
+
+
+@dataclass(slots=True, eq=False)
 class _Registered:
-    """A listener with its queue."""
+    listener: Listener
+    kind: type[TaskEvent]
+    wants_notification: bool
+    queue: ListenerQueue
 
-    def __init__(self, listener: Listener, what: object) -> None:
-        self.listener = listener
-        self._callback = Callback(listener)
-        self.what = what
-        self.is_for_notifications = what == NOTIFICATION
-        self.stream: EventStream[TaskEvent] = EventStream(
-            event_filter(TaskFinished if self.is_for_notifications else what)
-        )
-
-    async def deliver(self, report: Report) -> None:
-        """Tell the listener everything, one event after the other, until the session is over."""
-        async for event in self.stream:
-            await self._callback.tell(report, self._value(event))
-
-    def _value(self, event: TaskEvent) -> Any:
-        return event.notification() if self.is_for_notifications and isinstance(event, TaskFinished) else event
+    def put(self, event: TaskEvent) -> None:
+        if not isinstance(event, self.kind):
+            return
+        if isinstance(event, TaskProgressed) and len(self.queue) >= QUEUE_LIMIT:
+            self.queue.dropped += 1
+        elif self.wants_notification and isinstance(event, TaskFinished):
+            self.queue.put(event.notification())
+        else:
+            self.queue.put(event)
 
 
 class Listeners:
-    """The listeners of one manager."""
+    """The listeners of one manager. Each has a queue and a worker of its own, so that a slow one delays only itself."""
 
     def __init__(self) -> None:
         self._registered: list[_Registered] = []
-        self._added = Bell()
+        self._changed = RepeatingEvent()
         self._is_closed = False
+        self._report: Report = log_failure
 
     def add(self, listener: Listener, what: object = None) -> None:
-        """Add a listener for `What`; it hears of what happens from now on. Raises OptionsError for what is none."""
+        """Add a listener for events from now on. Raises OptionsError if it or `what` is invalid."""
         if not callable(listener):
             raise OptionsError(f"a function is expected, not {listener!r}", option="listener")
-        self._registered.append(_Registered(listener, what))
+        is_for_notifications = what == NOTIFICATION
+        kind = TaskFinished if is_for_notifications else event_kind(what)
+        self._registered.append(_Registered(listener, kind, is_for_notifications, self._queue(listener)))
         self._is_closed = False
-        self._added.ring()
+        self._changed.set()
 
     def remove(self, listener: Listener) -> None:
-        """Remove a listener, wherever it was added. One that is not there is no error."""
-        for registered in [registered for registered in self._registered if registered.listener == listener]:
+        """Remove a listener wherever it was added."""
+        for registered in self._of(listener):
             self._registered.remove(registered)
-            registered.stream.close()
+            registered.queue.end()
 
     def tell(self, listener: Listener, events: Iterable[TaskEvent]) -> None:
         """Queue events for one listener alone."""
-        for registered in [registered for registered in self._registered if registered.listener == listener]:
-            for event in events:
-                registered.stream.put(event)
+        for event in events:
+            for registered in self._of(listener):
+                registered.put(event)
 
     def put(self, event: TaskEvent) -> None:
-        """Queue an event for those who want it."""
+        """Queue an event for all who want it."""
         for registered in self._registered:
-            registered.stream.put(event)
+            registered.put(event)
+
+    def want(self, kind: type[TaskEvent]) -> bool:
+        """Return whether any listener is told events of a kind."""
+        return bool(self._registered) and any(issubclass(kind, registered.kind) for registered in self._registered)
 
     def close(self) -> None:
-        """Let the workers end once they have told what is queued."""
+        """Let the workers end once everything queued is told."""
         self._is_closed = True
         for registered in self._registered:
-            registered.stream.close()
-        self._added.ring()
+            registered.queue.end()
+        self._changed.set()
 
     def reopen(self) -> None:
-        """Begin anew for another process: the same listeners, with fresh queues."""
-        self._registered = [_Registered(registered.listener, registered.what) for registered in self._registered]
+        """Begin again, for another process: the same listeners, with new queues."""
+        for registered in self._registered:
+            registered.queue = self._queue(registered.listener)
         self._is_closed = False
 
-    async def deliver_forever(self, report: Report | None) -> None:
-        """Run the listeners until the session is over and all of it is told. Without `report`, failures are logged."""
-        started: set[_Registered] = set()
+    async def deliver_forever(self, report: Report | None = None) -> None:
+        """Call the listeners until the session is over and everything is told. Failures are logged without `report`."""
+        self._report = report or log_failure
+        started: set[ListenerQueue] = set()
         async with anyio.create_task_group() as workers:
             while True:
-                for registered in [one for one in self._registered if one not in started]:
-                    started.add(registered)
-                    workers.start_soon(registered.deliver, report or log_failure)
+                for queue in [registered.queue for registered in self._registered]:
+                    if queue not in started:
+                        started.add(queue)
+                        workers.start_soon(queue.deliver)
                 if self._is_closed:
                     return
-                await self._added.wait()
+                await self._changed.wait()
+
+    def _queue(self, listener: Listener) -> ListenerQueue:
+        def report(error: HandlerError) -> None:
+            self._report(error)
+
+        return ListenerQueue(listener, report)
+
+    def _of(self, listener: Listener) -> list[_Registered]:
+        return [registered for registered in self._registered if registered.listener == listener]
 
 
-def event_filter(what: object) -> Callable[[TaskEvent], bool]:
-    """Give the test for the events that are meant. Raises OptionsError for what means none."""
-    wanted = _event_type(what)
-    return lambda event: isinstance(event, wanted)
-
-
-def _event_type(what: object) -> type[TaskEvent]:
+def event_kind(what: object) -> type[TaskEvent]:
+    """Return the class of the events that are meant. Raises OptionsError for anything else."""
     if what is None:
         return TaskEvent
     if isinstance(what, str):

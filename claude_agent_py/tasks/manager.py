@@ -1,24 +1,17 @@
 """All tasks of a session: `client.tasks`.
 
-Owns the public face, `TaskManager`, and how its parts are put together. The parts: `intake` takes messages in, `ledger`
-knows what they mean, `reconcile` infers what never arrived, `waits` waits, `commands` sends requests, `reading` and
-`follow` read outputs. A manager can be used alone, on recorded messages for instance: without a session behind it
-everything works but the requests to the CLI.
-
-All of it belongs to one thread, that of the event loop. Nothing is tied to a loop before somebody waits.
+`TaskManager` is the user's view of what `TaskIntake` takes in. It can be used alone, on recorded messages for instance:
+without a session everything works but the requests to the CLI.
 """
 
 import os
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
-from typing import Any, Final, Literal, TypeVar, overload
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import Any, Literal, TypeAlias, TypeVar, overload
 
 import anyio
 
-from claude_agent_py.errors import HandlerError, TaskError
+from claude_agent_py.errors import OptionsError, TaskError, TaskNotFoundError, TaskTimeoutError
 from claude_agent_py.protocol.ports import ControlPort
-from claude_agent_py.tasks.commands import Commands
-from claude_agent_py.tasks.entry import Entry
 from claude_agent_py.tasks.events import (
     TaskBackgrounded,
     TaskEvent,
@@ -30,40 +23,30 @@ from claude_agent_py.tasks.events import (
     TaskStarted,
     TaskStatusChanged,
 )
-from claude_agent_py.tasks.follow import AgentDecoder, Follow, ShellDecoder
-from claude_agent_py.tasks.intake import Intake
-from claude_agent_py.tasks.iteration import Completions, Conversation
-from claude_agent_py.tasks.ledger import Ledger
-from claude_agent_py.tasks.listeners import Listener, What
-from claude_agent_py.tasks.message_log import MESSAGE_LIMIT, MessageGap, MessageLog, SubagentMessage
+from claude_agent_py.tasks.files.reading import OutputReader, TaskOutput
+from claude_agent_py.tasks.intake import TaskIntake, steady_time
+from claude_agent_py.tasks.ledger.record import Record
+from claude_agent_py.tasks.ledger.registry import Grace
+from claude_agent_py.tasks.ledger.spending import ModelPrice
+from claude_agent_py.tasks.listeners import EventStream, EventT, Listener, What
+from claude_agent_py.tasks.messages import MESSAGE_LIMIT
 from claude_agent_py.tasks.outcome import TaskOutcome
-from claude_agent_py.tasks.places import Places
-from claude_agent_py.tasks.reading import OutputReader, TaskOutput
-from claude_agent_py.tasks.reconcile import Grace, Reconciler
-from claude_agent_py.tasks.spending import ModelPrice
-from claude_agent_py.tasks.task import Task
+from claude_agent_py.tasks.task import Task, check_timeout
 from claude_agent_py.tasks.tree import TaskTree, build_tree
-from claude_agent_py.tasks.waiting import EventStream, EventT
-from claude_agent_py.tasks.waits import TaskOrId, Waits, check_timeout
-from claude_agent_py.wire.tasks import TaskStartedMessage
+from claude_agent_py.tasks.waiting.completions import Completions
 
 ListenerT = TypeVar("ListenerT", bound=Listener)
-
-_EPOCH: Final = time.time() - time.monotonic()
-
-
-def steady_time() -> float:
-    """Give the time in seconds since the epoch, by a clock that is never set back."""
-    return _EPOCH + time.monotonic()
+TaskOrId: TypeAlias = Task | str
 
 
 class TaskManager:
-    """The background tasks of a session. Iterating gives every `Task`, in the order in which they became known."""
+    """The background tasks of a session. Iterating yields every `Task`, in the order in which they became known."""
 
     def __init__(
         self,
         control: ControlPort | None = None,
         *,
+        intake: TaskIntake | None = None,
         config_dir: str | os.PathLike[str] | None = None,
         grace: Grace | None = None,
         message_limit: int = MESSAGE_LIMIT,
@@ -73,25 +56,23 @@ class TaskManager:
 
         Args:
             control: Sends requests to the CLI. Without it, `stop` and `move_to_background` raise TaskError.
-            config_dir: The CLI's configuration directory, under which the transcripts of subagents lie.
+            intake: Takes in what the session says. Without it the manager makes one, from the other arguments.
+            config_dir: The CLI's configuration directory, which has the transcripts of subagents.
             grace: How long to wait before something is inferred.
             message_limit: How many messages of subagents to keep for `Task.messages()`, over all tasks.
-            clock: Gives the time, in seconds since the epoch.
+            clock: Returns the time, in seconds since the epoch.
         """
-        grace = grace or Grace()
-        ledger = Ledger(report_grace=grace.report, doubt_grace=grace.doubt)
-        places, log = Places(config_dir), MessageLog(message_limit)
-        self._ledger = ledger
-        self._intake = Intake(ledger, places, log, clock)
-        self._waits = Waits(self._intake, Reconciler(ledger, places, clock, self._intake.publish, grace.quiet))
-        self._commands = Commands(self._intake, self._waits, control)
+        if intake is None:
+            intake = TaskIntake(config_dir, grace=grace, message_limit=message_limit, clock=clock)
+        self._intake = intake
+        self._records = intake.registry.records
+        self._control = control
+        self._reader = OutputReader(intake.paths, intake.messages, control)
         self._tasks: dict[str, Task] = {}
-        self.reader: Final = OutputReader(places, log, control)
-        """Reads outputs and transcripts by entry; users call the methods of `Task`."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle what is known of the tasks, without the session: nothing happens to the tasks of a copy any more."""
-        return _copy_of, (dict(self._ledger.entries), self._intake.places)
+        """Pickle what is known of the tasks, without the session: nothing more happens to the tasks of a copy."""
+        return _copy_of, (self._intake,)
 
     def __repr__(self) -> str:
         return f"<TaskManager {len(self)} tasks, {len(self.live_ids())} live>"
@@ -99,44 +80,50 @@ class TaskManager:
     # Looking
 
     def __iter__(self) -> Iterator[Task]:
-        return iter([self._task(entry) for entry in self._ledger.entries.values()])
+        return iter([self._task(record) for record in self._records.values()])
 
     def __len__(self) -> int:
-        return len(self._ledger.entries)
+        return len(self._records)
 
     def __contains__(self, task: object) -> bool:
-        return (task.id if isinstance(task, Task) else task) in self._ledger.entries
+        return (task.id if isinstance(task, Task) else task) in self._records
 
     def __getitem__(self, task: TaskOrId) -> Task:
-        """Give a task. Raises TaskNotFoundError."""
-        return self._task(self._waits.entry(task))
+        """Return a task. Raises TaskNotFoundError."""
+        task_id = task.id if isinstance(task, Task) else task
+        if not isinstance(task_id, str):
+            raise OptionsError(f"a task or its id is expected, not {task_id!r}", option="task_id")
+        record = self._records.get(task_id)
+        if record is None:
+            raise TaskNotFoundError(task_id)
+        return self._task(record)
 
     def get(self, task_id: str | None) -> Task | None:
-        """Give a task; None where there is none with that id.
+        """Return a task, or None if the id is unknown.
 
-        `get(message.agent_id)` gives the task of the subagent that a message is of, and None for the main agent's.
+        `get(message.agent_id)` returns the task of the subagent that sent a message, and None for the main agent's.
         """
-        entry = self._ledger.entries.get(task_id) if task_id is not None else None
-        return None if entry is None else self._task(entry)
+        record = self._records.get(task_id) if task_id is not None else None
+        return None if record is None else self._task(record)
 
-    def _task(self, entry: Entry) -> Task:
-        task = self._tasks.get(entry.id)
+    def _task(self, record: Record) -> Task:
+        task = self._tasks.get(record.id)
         if task is None:
-            task = self._tasks[entry.id] = Task(entry, self)
+            task = self._tasks[record.id] = Task(record, self, self._intake, self._reader, self._control)
         return task
 
     @property
     def prices(self) -> dict[str, ModelPrice]:
-        """The prices from which the cost of subagents is derived, by model: put in those that you know.
+        """The prices from which the cost of subagents is derived, by model: add those that you know.
 
-        A model that is not in it has the prices that the CLI's own sums imply (`ResultMessage.model_usage`), as soon as
+        A model without a price here has the one that the CLI's own sums imply (`ResultMessage.model_usage`), known once
         a turn is over; until then the cost is None.
         """
-        return self._ledger.book.prices.given
+        return self._intake.registry.prices.given
 
     @property
     def running(self) -> list[Task]:
-        """The tasks that are not over, paused ones and those that wait for the user included."""
+        """The tasks that are not over, including those that are paused or wait for the user."""
         return [task for task in self if not task.done]
 
     @property
@@ -150,55 +137,26 @@ class TaskManager:
         return [task for task in self if task.parent is None]
 
     def tree(self) -> TaskTree:
-        """Give all tasks as a tree: subagents with what they launched. `print()` draws it."""
+        """Return all tasks as a tree: subagents with what they launched. `print()` draws it."""
         return build_tree(self.roots, lambda task: task.children)
 
     def live_ids(self) -> frozenset[str]:
-        """Give the ids of the tasks that are not over, ambient ones left out. Cheap."""
-        return self._ledger.live_ids()
-
-    # Taking in
-
-    def track(self, message: Any, line: bytes = b"", /) -> list[TaskEvent]:
-        """Take in a message of the session, whatever its type, and give the task events that it caused.
-
-        Quick, does no I/O, never raises. Order, repetitions and gaps do no harm. `line` may be given where the message
-        was decoded from one: it is kept in place of a subagent's message, in a tenth of the memory.
-        """
-        return self._intake.track(message, line)
-
-    def track_hook(self, event: str, data: Mapping[str, Any], /) -> list[TaskEvent]:
-        """Take in the input of a hook, as it stands on the wire. Quick, never raises."""
-        return self._intake.track_hook(event, data)
-
-    def track_prompt(self, request_id: str, agent_id: str | None) -> list[TaskEvent]:
-        """Note that a subagent asks the user (a permission, a question): its task is `awaiting_user`. Never raises."""
-        return self._intake.track_prompt(request_id, agent_id)
-
-    def track_prompt_end(self, request_id: str) -> list[TaskEvent]:
-        """Note that a prompt was answered or withdrawn. Never raises."""
-        return self._intake.track_prompt_end(request_id)
-
-    def process_exited(self, reason: str) -> list[TaskEvent]:
-        """Note that the CLI's process is gone: what it ran has failed, for this reason. Ends the streams of events.
-
-        Tasks that were adopted go on, and the streams with them. Messages of another process may be tracked afterwards.
-        """
-        return self._intake.process_exited(reason)
-
-    def adopt(self, message: TaskStartedMessage, stop: Callable[[], Awaitable[object]]) -> Task:
-        """Take in a task that this side runs, not the CLI. Report on it with `track`, as the CLI does on its own.
-
-        `stop` is called to stop it, in place of a request to the CLI; the task then ends by what is tracked.
-        """
-        self._intake.adopt(message, stop)
-        return self[message.task_id]
-
-    def writes_to(self, task_id: str, path: str) -> None:
-        """Take in where a task that was adopted writes to: its text, or the transcript of an agent."""
-        self._intake.writes_to(task_id, path)
+        """Return the ids of the tasks that are not over, without ambient ones. Cheap."""
+        return self._intake.registry.live_ids()
 
     # Events
+
+    def track(self, message: Any, line: bytes = b"", /) -> list[TaskEvent]:
+        """Take in a message of the session, of any type, and return the task events that it caused.
+
+        Quick, does no I/O, never raises. Order, repetitions and gaps do no harm. `line` is the line that the message
+        was decoded from, if known: it is kept in place of a subagent's message, in a tenth of the memory.
+        """
+        events: list[TaskEvent] = []
+        stop_observing = self._intake.observe(events.extend)
+        self._intake.track(message, line)
+        stop_observing()
+        return events
 
     @overload
     def events(self, what: None = None) -> EventStream[TaskEvent]: ...
@@ -234,12 +192,12 @@ class TaskManager:
     def events(self, what: What) -> EventStream[Any]: ...
 
     def events(self, what: What = None) -> EventStream[Any]:
-        """Give the events from now on, to be iterated with `async for`. It ends when the session is over.
+        """Return the events from now on, to be iterated with `async for`. It ends when the session is over.
 
-        It ends without an error also when the CLI has died: after the events by which what was live has failed.
+        It ends without an error also when the CLI has died, after the events that say what failed with it.
 
         Args:
-            what: Only these: an event class, or its `kind`. None gives all.
+            what: Only these: an event class, or its `kind`. None means all.
         """
         return self._intake.stream(what)
 
@@ -255,9 +213,10 @@ class TaskManager:
     def on(self, what: What | Listener = None, listener: Listener | None = None) -> Any:
         """Call a function for each event: `on(f)` for all, `on(TaskFinished, f)` or `on("finished", f)` for some.
 
-        `on("notification", f)` calls it once for each end, with the `TaskNotificationMessage` (one that is made up
-        where the CLI sent none). Without a function it is a decorator. The function is plain or async; it runs in a
-        worker of its own, a plain one in a thread. What it raises is logged and reported, and harms nobody.
+        `on("notification", f)` calls it once for each end, with a `TaskNotificationMessage` (made up if the CLI sent
+        none). Without a function it is a decorator. The function is plain or async; it runs in a worker of its own, a
+        plain one in a thread. What it raises is logged and reported, and it is called for the next event all the same.
+        For a slow listener, progress is left out.
         """
         if listener is not None:
             self._intake.listeners.add(listener, what)
@@ -268,25 +227,13 @@ class TaskManager:
 
     def catch_up(self, listener: Listener) -> None:
         """Tell a listener that `on` added what it missed: the start and the end of each run so far."""
-        entries = self._ledger.entries
-        missed = [event for entry in entries.values() for event in entry.retold(entries.get(entry.parent_id or ""))]
+        records = self._records
+        missed = [event for record in records.values() for event in record.retold(records.get(record.parent_id or ""))]
         self._intake.listeners.tell(listener, missed)
 
     def off(self, listener: Listener) -> None:
-        """Take a function away that `on` added. One that is not there is no error."""
+        """Remove a function that `on` added, if it is there."""
         self._intake.listeners.remove(listener)
-
-    def observe(self, observer: Callable[[list[TaskEvent]], object]) -> None:
-        """Call a function for all events at once, in the thread of the loop. For the runtime: it must be quick."""
-        self._intake.observers.append(observer)
-
-    async def deliver_forever(self, report: Callable[[HandlerError], None] | None = None) -> None:
-        """Run the listeners, until the session is over and all of it is told. For a worker of the session."""
-        await self._intake.listeners.deliver_forever(report)
-
-    async def reconcile_forever(self) -> None:
-        """Decide about tasks whose end nobody reported. For a worker of the session; runs until it is cancelled."""
-        await self._waits.reconcile_forever()
 
     # Waiting
 
@@ -294,29 +241,42 @@ class TaskManager:
         """Wait for the end of a task's current run. See `Task.wait`.
 
         Raises:
-            TaskNotFoundError: There is no such task.
+            TaskNotFoundError: The id is unknown.
             TaskTimeoutError: It was not over in time.
         """
-        return await self._waits.one(task_id, timeout)
+        return await self[task_id].wait(timeout)
 
     async def wait_all(
         self, task_ids: Iterable[TaskOrId] | None = None, *, timeout: float | None = None
     ) -> list[TaskOutcome]:
-        """Wait until these tasks are over, or (None) until no task runs, those that start meanwhile included.
+        """Wait until these tasks are over, or (None) until no task runs, including those that start meanwhile.
 
-        Gives the outcomes in the order in which the tasks became known. Ambient tasks are not waited for.
+        Returns the outcomes in the order in which the tasks became known. Ambient tasks are not waited for.
 
         Raises:
-            TaskNotFoundError: There is no such task.
+            TaskNotFoundError: An id is unknown.
             TaskTimeoutError: Not all were over in time; `task_ids` names those that were not.
         """
-        return await self._waits.all(task_ids, timeout)
+        check_timeout(timeout)
+        chosen = self._chosen(task_ids)
+
+        def live_ids() -> Collection[str]:
+            return self.live_ids() if chosen is None else [task.id for task in chosen if task.outcome is None]
+
+        with anyio.move_on_after(timeout):
+            await self.until(lambda: not live_ids())
+        late = {task_id for task_id in live_ids() if not self[task_id].done}
+        if late:
+            in_order = [task_id for task_id in self._records if task_id in late]
+            raise TaskTimeoutError(in_order[0], timeout or 0.0, in_order)
+        over = list(self) if chosen is None else chosen
+        return [await task.wait() for task in over if task.done]
 
     async def wait_any(self, task_ids: Iterable[TaskOrId] | None = None, *, timeout: float | None = None) -> Task:
-        """Wait until one of these tasks (None: of all) is over, and give it. One that is over already counts.
+        """Wait until one of these tasks (None: of all) is over, and return it. One that is over already counts.
 
         Raises:
-            TaskNotFoundError: There is no such task.
+            TaskNotFoundError: An id is unknown.
             TaskTimeoutError: None was over in time.
             TaskError: There is no task to wait for.
         """
@@ -327,115 +287,111 @@ class TaskManager:
     def as_completed(self, task_ids: Iterable[TaskOrId] | None = None, *, timeout: float | None = None) -> Completions:
         """Iterate tasks as they end: first those that are over, then each when its run ends.
 
-        Without tasks it goes on as long as a task runs, those that start meanwhile included. Iterating raises
-        TaskTimeoutError when `timeout` seconds (from the first step on) were not enough.
+        Without `task_ids` it goes on as long as a task runs, including those that start meanwhile. Iterating raises
+        TaskTimeoutError if it takes longer than `timeout` seconds, counted from the first step.
         """
         check_timeout(timeout)
-        chosen = self._waits.chosen(task_ids)
-        return Completions(self, None if chosen is None else [self._task(entry) for entry in chosen], timeout)
+        return Completions(self, self._chosen(task_ids), timeout)
+
+    def _chosen(self, tasks: Iterable[TaskOrId] | None) -> list[Task] | None:
+        if tasks is None:
+            return None
+        if isinstance(tasks, str | bytes | Task) or not isinstance(tasks, Iterable):
+            raise OptionsError(f"several tasks or ids are expected, for example [{tasks!r}]", option="task_ids")
+        return [self[task] for task in tasks]
 
     async def until(self, is_true: Callable[[], bool], task_id: str | None = None) -> None:
-        """Wait until a condition holds. It is looked at whenever a task begins or ends, or anything happens to one."""
-        bell = self._intake.any_bell if task_id is None else self._intake.bell(task_id)
-        await self._waits.until(is_true, bell)
-
-    # Reading
+        """Wait for a condition. It is checked whenever a task begins or ends, or anything happens to `task_id`."""
+        event = self._intake.changed if task_id is None else self._intake.event(task_id)
+        await self._intake.wait_until(is_true, event)
 
     async def output(
         self, task_id: TaskOrId, block: bool = True, timeout: float = 30.0, *, tail_bytes: int | None = None
     ) -> TaskOutput:
-        """Give the output of a task and how it is, like the model's `TaskOutput` tool did.
+        """Return the output of a task with its state, like the model's `TaskOutput` tool did.
 
         Args:
             task_id: The task, or its id.
             block: Whether to wait for its end.
-            timeout: How long to wait, in seconds. Running out of it is no error: `retrieval_status` says so.
+            timeout: How long to wait, in seconds. If it runs out, `retrieval_status` says so; nothing is raised.
             tail_bytes: Only about the last so many bytes.
 
         Raises:
-            TaskNotFoundError: There is no such task.
+            TaskNotFoundError: The id is unknown.
             TaskOutputError: It is over, and its output cannot be read.
         """
         check_timeout(timeout)
-        entry = self._waits.entry(task_id)
+        task = self[task_id]
+        record = self._records[task.id]
         if block:
             with anyio.move_on_after(timeout):
-                await self.until(lambda: entry.run.status.is_terminal, entry.id)
-        if not entry.run.status.is_terminal:
-            return await self.reader.output(entry, "timeout" if block else "not_ready", tail_bytes)
-        await self.wait(entry.id)  # for the report, which is at most a moment behind
-        return await self.reader.output(entry, "success", tail_bytes)
-
-    def follow(self, task_id: TaskOrId) -> Follow:
-        """Follow the output of a task live. See `Task.follow`."""
-        entry, places = self._waits.entry(task_id), self._intake.places
-        bell = self._intake.bell(entry.id)
-        return Follow(
-            entry.id,
-            lambda: places.transcript_of(entry) if entry.is_agent else places.output_of(entry),
-            lambda: entry.run.status.is_terminal or self._waits.is_copy,
-            lambda pause: self._waits.nap(bell, pause),
-            AgentDecoder() if entry.is_agent else ShellDecoder(),
-        )
-
-    def seen_messages(self, task_id: TaskOrId) -> list[SubagentMessage]:
-        """Give the messages of a subagent that came so far, as far as they are kept. See `Task.seen_messages`."""
-        return self._intake.log.all_of(self._waits.entry(task_id).id)
-
-    def places_of(self, task_id: TaskOrId) -> list[str]:
-        """Give the files in which the output of a task may be (an agent's transcript), the likeliest first."""
-        entry, places = self._waits.entry(task_id), self._intake.places
-        return places.transcript_of(entry) if entry.is_agent else places.output_of(entry)
-
-    def messages_of(self, task_id: TaskOrId) -> AsyncIterator[SubagentMessage | MessageGap]:
-        """Iterate the messages of a subagent. See `Task.messages`."""
-        entry = self._waits.entry(task_id)
-        bell = self._intake.bell(entry.id)
-        return Conversation(entry.id, self._intake.log, lambda: not entry.is_live, lambda: self._waits.nap(bell))
+                await self.until(lambda: task.done, task.id)
+        if not task.done:
+            return await self._reader.output(record, "timeout" if block else "not_ready", tail_bytes)
+        await task.wait()  # for the report, which is at most a moment behind
+        return await self._reader.output(record, "success", tail_bytes)
 
     # Acting
 
     async def stop(self, task_id: TaskOrId, timeout: float = 10.0) -> TaskOutcome:
-        """Stop a task, and give its outcome once the stop took effect. One that is over is left alone.
+        """Stop a task, and return its outcome once it is over. See `Task.stop`.
 
         Raises:
-            TaskNotFoundError: There is no such task.
+            TaskNotFoundError: The id is unknown.
             TaskTimeoutError: It was not over `timeout` seconds after the request.
-            ControlError: The request did not succeed.
+            ControlError: The request failed.
         """
-        return await self._commands.stop(task_id, timeout)
+        return await self[task_id].stop(timeout)
 
     async def stop_all(self, timeout: float = 10.0) -> list[TaskOutcome]:
-        """Stop every task that runs, ambient ones left out, and give the outcomes.
+        """Stop every task that runs except ambient ones, and return the outcomes.
+
+        Subagents are stopped first: one that is stopped launches no more, and its shells' ends do not wake it.
 
         Raises:
             TaskTimeoutError: Not all were over in time; the others are stopped.
-            ControlError: A request did not succeed; the others are stopped.
+            ControlError: A request failed; the others are stopped.
         """
-        return await self._commands.stop_all(timeout)
+        check_timeout(timeout)
+        outcomes: list[TaskOutcome] = []
+        failures: list[Exception] = []
+
+        async def stop(task: Task) -> None:
+            try:
+                outcomes.append(await task.stop(timeout))
+            except Exception as error:  # so that the others are stopped all the same
+                failures.append(error)
+
+        for are_agents in (True, False):
+            async with anyio.create_task_group() as stops:
+                for task in self.running:
+                    if task.is_agent is are_agents and not task.is_ambient:
+                        stops.start_soon(stop, task)
+        if failures:
+            raise failures[0]
+        return outcomes
 
     async def move_to_background(self, task_id: TaskOrId, timeout: float = 10.0) -> bool:
-        """Move a foreground task to the background, and give whether it is there now. See `Task.move_to_background`.
+        """Move a foreground task to the background, and return whether it runs there now.
+
+        See `Task.move_to_background`.
 
         Raises:
-            TaskNotFoundError: There is no such task.
-            ControlError: The request did not succeed.
+            TaskNotFoundError: The id is unknown.
+            ControlError: The request failed.
         """
-        return await self._commands.move_to_background(task_id, timeout)
+        return await self[task_id].move_to_background(timeout)
 
     async def move_all_to_background(self) -> None:
-        """Move all foreground tasks to the background; where there are none, nothing happens.
+        """Move all foreground tasks to the background, if there are any.
 
         Raises:
-            ControlError: The request did not succeed.
+            ControlError: The request failed.
         """
-        await self._commands.move_all_to_background()
+        if self._control is None:
+            raise TaskError("this TaskManager has no session to send requests to", task_id="")
+        await self._control.control("background_tasks")
 
 
-def _copy_of(entries: dict[str, Entry], places: Places) -> TaskManager:
-    """Make a manager from the pickle of one."""
-    manager = TaskManager()
-    manager._intake.places.take_over(places)
-    manager._ledger.book.take_over(entries)
-    manager._waits.is_copy = True
-    return manager
+def _copy_of(intake: TaskIntake) -> TaskManager:
+    return TaskManager(intake=intake)

@@ -1,13 +1,9 @@
-"""How a run of a task ended: the value that waiting for a task gives.
-
-Owns `TaskOutcome` and the few things that are read out of the CLI's sentences. Knows nothing of live tasks (`task`) and
-nothing of files: what stands in an output file is read with `Task.read_output`.
-"""
+"""How a run of a task ended: the value that waiting for a task returns."""
 
 import re
 from dataclasses import dataclass
 
-from claude_agent_py.tasks.state import Evidence
+from claude_agent_py.tasks.ledger.state import Evidence
 from claude_agent_py.wire.tasks import TaskStatus, TaskUsage
 
 _EXIT_CODE = re.compile(r"\bexit(?:ed with)? code (-?\d{1,10})\b")
@@ -15,7 +11,7 @@ _EXIT_CODE = re.compile(r"\bexit(?:ed with)? code (-?\d{1,10})\b")
 
 @dataclass(frozen=True, slots=True)
 class TaskOutcome:
-    """The end of one run of a task. A task that failed has an outcome too; waiting for it does not raise."""
+    """The end of one run of a task. A task that failed has an outcome, too; waiting for it does not raise."""
 
     task_id: str
     status: TaskStatus
@@ -23,24 +19,21 @@ class TaskOutcome:
     evidence: Evidence
     """How the end is known; `evidence.is_certain` says whether the CLI itself reported it."""
     summary: str = ""
-    """The report of a subagent (its last words where it was stopped), or the CLI's line about another task.
-
-    Empty where none arrived.
-    """
+    """A subagent's report (its last text if it was stopped), or the CLI's line about another task. May be empty."""
     failure_reason: str | None = None
-    """Why it failed, or by whom it was stopped; None for a task that completed, and where nothing says so."""
+    """Why it failed, or by whom it was stopped; None if it completed or the reason is unknown."""
     output_file: str | None = None
-    """Path of the output (a shell's text, a subagent's transcript); None where the CLI named none."""
+    """The path of the output (a shell's text, a subagent's transcript); None if the CLI named none."""
     usage: TaskUsage | None = None
     exit_code: int | None = None
-    """The exit status of a shell; None for other tasks, and where it is not known."""
+    """The exit status of a shell; None for other tasks, or if unknown."""
     is_report: bool = False
     """Whether `summary` is a subagent's own report."""
     run_id: str | None = None
     started_at: float | None = None
     """Seconds since the epoch."""
     ended_at: float | None = None
-    """Seconds since the epoch; by the CLI's clock where it said."""
+    """Seconds since the epoch, by the CLI's clock if it said."""
     description: str = ""
 
     @property
@@ -58,7 +51,7 @@ class TaskOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a look at the files of a task brought. `status` is None where they do not say that it is over."""
+    """What the files of a task say. `status` is None unless they say that it is over."""
 
     evidence: Evidence
     status: TaskStatus | None = None
@@ -68,7 +61,7 @@ class Finding:
 
 
 def differ(old: TaskOutcome, new: TaskOutcome) -> bool:
-    """Whether two outcomes tell of different ends; a more exact time or count makes no other end."""
+    """Return whether two outcomes are of different ends; a more exact time or count makes no difference."""
 
     def essence(outcome: TaskOutcome) -> tuple[object, ...]:
         return outcome.status, outcome.summary, outcome.failure_reason, outcome.exit_code
@@ -77,6 +70,6 @@ def differ(old: TaskOutcome, new: TaskOutcome) -> bool:
 
 
 def exit_code_in(summary: str) -> int | None:
-    """Read the exit status out of the CLI's sentence about the end of a shell; None where it says none."""
+    """Return the exit status in the CLI's line about the end of a shell, or None."""
     found = _EXIT_CODE.search(summary)
     return int(found[1]) if found else None

@@ -1,40 +1,64 @@
-"""One task, as a user sees it.
+"""One task, as a user sees it: what is known of it now, waiting for it, reading what it wrote, stopping it.
 
-Owns the `Task` handle: what is known of the task now, waiting for it, reading what it brings, stopping it. It is a
-view: everything it says comes from the ledger's entry, and everything it does goes through the manager. A task keeps
-its handle for life, also when it is resumed.
+A handle is a view of the task's record, and stays the same for the life of the task, also when it is resumed.
 """
 
 import operator
 from collections.abc import AsyncIterator, Generator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from claude_agent_py.tasks.entry import Entry
-from claude_agent_py.tasks.message_log import MessageGap, SubagentMessage
+import anyio
+
+from claude_agent_py.errors import OptionsError, TaskError, TaskTimeoutError
+from claude_agent_py.protocol.ports import ControlPort
+from claude_agent_py.tasks.files.follow import AgentDecoder, Follow, ShellDecoder
+from claude_agent_py.tasks.files.reading import OutputReader
+from claude_agent_py.tasks.files.transcript import TranscriptMessage
+from claude_agent_py.tasks.intake import TaskIntake
+from claude_agent_py.tasks.ledger.record import Record
+from claude_agent_py.tasks.ledger.state import Evidence
+from claude_agent_py.tasks.messages import Conversation, MessageGap, SubagentMessage
 from claude_agent_py.tasks.outcome import TaskOutcome
-from claude_agent_py.tasks.transcript import TranscriptMessage
 from claude_agent_py.tasks.tree import TaskNode, add_usage, build_tree
 from claude_agent_py.wire.tasks import TaskStatus, TaskUsage
 
 if TYPE_CHECKING:
-    from claude_agent_py.tasks.follow import Follow
     from claude_agent_py.tasks.manager import TaskManager
+
+STOPPED_HERE: Final = "stopped by this program"
+"""The reason of a task that was stopped with `stop` or `stop_all`, which closing a client does too."""
+
+
+def check_timeout(timeout: object) -> None:
+    """Raise OptionsError unless this is None or a number of seconds."""
+    if timeout is not None and not (isinstance(timeout, int | float) and timeout >= 0):
+        raise OptionsError(f"seconds, 0 or more, or None are expected, not {timeout!r}", option="timeout")
 
 
 class Task:
     """A background task of the CLI: a subagent, a shell, a workflow, a monitor. `await task` gives its outcome."""
 
-    __slots__ = ("_entry", "_manager")
+    __slots__ = ("_control", "_intake", "_manager", "_reader", "_record")
 
-    def __init__(self, entry: Entry, manager: "TaskManager") -> None:
-        self._entry = entry
+    def __init__(
+        self,
+        record: Record,
+        manager: "TaskManager",
+        intake: TaskIntake,
+        reader: OutputReader,
+        control: ControlPort | None,
+    ) -> None:
+        self._record = record
         self._manager = manager
+        self._intake = intake
+        self._reader = reader
+        self._control = control
 
     def __repr__(self) -> str:
         return f"<Task {self.id} {self.type} {self.status.value} {self.description!r}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle it with all tasks of its session, which it may be asked for, but without the session."""
+        """Pickle it with all tasks of its session, but without the session."""
         return operator.getitem, (self._manager, self.id)
 
     def __await__(self) -> Generator[Any, Any, TaskOutcome]:
@@ -45,69 +69,69 @@ class Task:
     @property
     def id(self) -> str:
         """The CLI's id of the task; for a subagent also its agent id."""
-        return self._entry.id
+        return self._record.id
 
     @property
     def run_id(self) -> str | None:
         """The id of the current run. A task that is resumed keeps its id and gets a new run id."""
-        return self._entry.run.run_id
+        return self._record.run.run_id
 
     @property
     def type(self) -> str | None:
-        """For example `local_agent` (a subagent) or `local_bash` (a shell); None while it is not known."""
-        return self._entry.type
+        """For example `local_agent` (a subagent) or `local_bash` (a shell); None while unknown."""
+        return self._record.type
 
     @property
     def is_agent(self) -> bool:
         """Whether it is a subagent."""
-        return self._entry.is_agent
+        return self._record.is_agent
 
     @property
     def is_shell(self) -> bool:
         """Whether it is a shell or a monitor."""
-        return self._entry.is_shell
+        return self._record.is_shell
 
     @property
     def is_ambient(self) -> bool:
-        """Whether it is housekeeping of the CLI, and no activity."""
-        return self._entry.is_ambient
+        """Whether it is housekeeping of the CLI, which does not count as activity."""
+        return self._record.is_ambient
 
     @property
     def description(self) -> str:
-        """What it is for, in a few words."""
-        return self._entry.description
+        """A short description of the task."""
+        return self._record.description
 
     @property
     def prompt(self) -> str | None:
         """What a subagent was asked in the current run; the script of a workflow; None for a shell."""
-        return self._entry.run.prompt
+        return self._record.run.prompt
 
     @property
     def subagent_type(self) -> str | None:
         """The name of the agent definition."""
-        return self._entry.subagent_type
+        return self._record.subagent_type
 
     @property
     def workflow_name(self) -> str | None:
         """The name of a workflow."""
-        return self._entry.workflow_name
+        return self._record.workflow_name
 
     @property
     def tool_use_id(self) -> str | None:
         """The tool call that launched the current run."""
-        return self._entry.run.tool_use_id
+        return self._record.run.tool_use_id
 
     @property
     def tool_use_ids(self) -> list[str]:
         """The tool calls that launched its runs, the first run's first."""
-        return [run.tool_use_id for run in self._entry.runs if run.tool_use_id is not None]
+        return [run.tool_use_id for run in self._record.runs if run.tool_use_id is not None]
 
     # How it is
 
     @property
     def status(self) -> TaskStatus:
-        """Where it is in its life."""
-        return self._entry.run.status
+        """The status of the current run."""
+        return self._record.run.status
 
     @property
     def done(self) -> bool:
@@ -116,109 +140,108 @@ class Task:
 
     @property
     def is_backgrounded(self) -> bool:
-        """Whether it runs in the background, so that nothing waits for it."""
-        return bool(self._entry.is_backgrounded)
+        """Whether it runs in the background, so that the agent that launched it goes on."""
+        return bool(self._record.is_backgrounded)
 
     @property
     def summary(self) -> str:
-        """A subagent's report, its last words where it was stopped, or the CLI's line about the end.
+        """A subagent's report, its last text if it was stopped, or the CLI's line about the end.
 
-        Before the end: the latest line of progress. Empty where none of these came.
+        Before the end, the latest line of progress. Empty if none of these came.
         """
-        return self._entry.run.summary or ("" if self.done else self._entry.progress_summary or "")
+        return self._record.run.summary or ("" if self.done else self._record.progress_summary or "")
 
     @property
     def activity(self) -> str:
-        """What it does now, for example `Running make test`."""
-        return self._entry.activity
+        """Its current activity, for example `Running make test`."""
+        return self._record.activity
 
     @property
     def failure_reason(self) -> str | None:
-        """Why it failed, or by whom it was stopped; None otherwise, and where nothing says so."""
-        return self._entry.run.end_reason
+        """Why it failed, or by whom it was stopped; None otherwise, or if unknown."""
+        return self._record.run.end_reason
 
     @property
     def output_file(self) -> str | None:
-        """Where it writes to: a shell its text, a subagent its transcript. None while it is not known."""
-        return self._entry.run.output_file or self._entry.output_file
+        """The path of its output: a shell's text, a subagent's transcript. None while unknown."""
+        return self._record.run.output_file or self._record.output_file
 
     @property
     def usage(self) -> TaskUsage | None:
         """What the current run used so far, added up from its messages; None for a shell.
 
-        While it runs `total_tokens` is a lower bound, because the CLI tells the output tokens only in the transcript,
-        which is counted at the end; it never falls. `cost_usd` is derived (see `TaskManager.prices`), or None.
+        While it runs `total_tokens` is a lower bound, because output tokens are only in the transcript, which is
+        counted at the end; it never falls. `cost_usd` is derived (see `TaskManager.prices`), or None.
         """
-        return self._entry.usage_of(self._entry.run, self._manager._ledger.book.prices)
+        return self._record.usage_of(self._record.run, self._intake.registry.prices)
 
     @property
     def total_usage(self) -> TaskUsage:
         """What all runs of the task and of everything below it used."""
         below = [node.task for node in self.tree().walk()]
-        prices = self._manager._ledger.book.prices
-        return add_usage([task._entry.usage_of(run, prices) for task in below for run in task._entry.runs])
+        prices = self._intake.registry.prices
+        return add_usage([task._record.usage_of(run, prices) for task in below for run in task._record.runs])
 
     @property
     def last_tool_name(self) -> str | None:
         """The tool that a subagent used last."""
-        return self._entry.last_tool_name
+        return self._record.last_tool_name
 
     @property
     def started_at(self) -> float:
         """When the current run began, in seconds since the epoch, by this side's clock (by the CLI's in a replay)."""
-        return self._entry.run.started_at
+        return self._record.run.started_at
 
     @property
     def ended_at(self) -> float | None:
         """When it ended, in seconds since the epoch; None while it runs."""
-        return self._entry.run.ended_at if self.done else None
+        return self._record.run.ended_at if self.done else None
 
     @property
     def outcome(self) -> TaskOutcome | None:
-        """How the current run ended; None while it runs, and until its report is there."""
-        return self._entry.run.outcome
+        """How the current run ended; None while it runs, and until its report arrives."""
+        return self._record.run.outcome
 
     @property
     def outcomes(self) -> list[TaskOutcome]:
         """How each run ended, the first run first. More than one for a task that was resumed."""
-        return [run.outcome for run in self._entry.runs if run.outcome is not None]
+        return [run.outcome for run in self._record.runs if run.outcome is not None]
 
     @property
     def exit_code(self) -> int | None:
-        """The exit status of a shell that is over, where it is known."""
-        return self._entry.run.exit_code
+        """The exit status of a shell that is over, if known."""
+        return self._record.run.exit_code
 
     # Its place in the tree
 
     @property
     def parent(self) -> "Task | None":
-        """The subagent that launched it; None for the main agent, and for one that is not known."""
-        return self._manager.get(self._entry.parent_id) if self._entry.parent_id else None
+        """The subagent that launched it; None for the main agent, or if unknown."""
+        return self._manager.get(self._record.parent_id) if self._record.parent_id else None
 
     @property
     def children(self) -> "list[Task]":
         """The subagents and shells that it launched, in the order of their starts."""
-        return [child for child in map(self._manager.get, self._entry.children) if child is not None]
+        return [child for child in map(self._manager.get, self._record.children) if child is not None]
 
     @property
     def depth(self) -> int:
         """Its level in the tree: 1 for a task of the main agent."""
-        if self._entry.spawn_depth is not None:
-            return self._entry.spawn_depth
+        if self._record.spawn_depth is not None:
+            return self._record.spawn_depth
         parent = self.parent
         return 1 if parent is None else parent.depth + 1
 
     def tree(self) -> TaskNode:
-        """Give it with everything below it."""
+        """Return it with everything below it."""
         return build_tree([self], lambda task: task.children).roots[0]
 
     # What to do with it
 
     async def wait(self, timeout: float | None = None) -> TaskOutcome:
-        """Wait for the end of the current run.
+        """Wait for the end of the current run, and return its outcome, also that of a task that failed.
 
-        Any number of workers may wait. A timeout or a cancellation of the wait never disturbs the task, and a task
-        that failed has an outcome like any other: nothing is raised for it.
+        Any number of workers may wait. A timeout or a cancellation of the wait never disturbs the task.
 
         Args:
             timeout: Seconds; None waits as long as it takes.
@@ -226,71 +249,128 @@ class Task:
         Raises:
             TaskTimeoutError: It was not over in time.
         """
-        return await self._manager.wait(self.id, timeout)
+        check_timeout(timeout)
+        intake, record, run = self._intake, self._record, self._record.run
+        with anyio.move_on_after(timeout):
+            await intake.wait_until(lambda: run.outcome is not None and not run.is_to_count, intake.event(record.id))
+        if run.outcome is None and run.status.is_terminal:  # it is over, only the report is late
+            intake.registry.conclude(record, None, intake.clock())
+            intake.publish()
+        if run.outcome is None:
+            raise TaskTimeoutError(record.id, timeout or 0.0)
+        return run.outcome
 
     async def stop(self, timeout: float = 10.0) -> TaskOutcome:
-        """Stop it, and give the outcome once the stop took effect. A task that is over is left alone.
+        """Stop it, and return its outcome once it is over. Does nothing to a task that is over.
 
         Raises:
             TaskTimeoutError: It was not over `timeout` seconds after the request.
-            ControlError: The request did not succeed.
+            ControlError: The request failed.
         """
-        return await self._manager.stop(self.id, timeout)
+        check_timeout(timeout)
+        if not self.done:
+            run = self._record.run
+            run.stop_reason = STOPPED_HERE  # noted first: the end may come before the confirmation
+            try:
+                await self._request_stop()
+            except Exception:
+                run.stop_reason = None
+                raise
+        return await self.wait(timeout)
+
+    async def _request_stop(self) -> None:
+        intake = self._intake
+        stop = intake.stoppers.get(self.id)
+        if stop is not None:
+            await stop()
+            return
+        await self._port().control("stop_task", task_id=self.id)
+        # The CLI confirms a stop of any id: if no end follows, the task was over before.
+        intake.registry.doubt(self._record, Evidence.STOP_REQUEST, intake.clock())
+        intake.publish()
 
     async def move_to_background(self, timeout: float = 10.0) -> bool:
-        """Move a foreground task to the background, and give whether it is there now.
+        """Move a foreground task to the background, and return whether it runs there now.
 
-        False where the CLI had nothing to move: the task ended meanwhile, or is a shell younger than some seconds.
+        False if the CLI had nothing to move: the task ended meanwhile, or is a shell younger than some seconds.
 
         Raises:
-            ControlError: The request did not succeed, for example because background tasks are disabled.
+            ControlError: The request failed, for example because background tasks are disabled.
         """
-        return await self._manager.move_to_background(self.id, timeout)
+        check_timeout(timeout)
+        if self._is_in_foreground():
+            call = self.tool_use_id
+            if call is None:
+                raise TaskError(f"the tool call that waits for task {self.id!r} is not known", task_id=self.id)
+            reply = await self._port().control("background_tasks", tool_use_id=call)
+            if reply.get("backgrounded") is False:
+                return False
+            with anyio.move_on_after(timeout):
+                await self._intake.wait_until(lambda: not self._is_in_foreground(), self._intake.event(self.id))
+        return self.is_backgrounded and not self.done
+
+    def _is_in_foreground(self) -> bool:
+        return not self.is_backgrounded and not self.done
+
+    def _port(self) -> ControlPort:
+        if self._control is None:
+            raise TaskError("this TaskManager has no session to send requests to", task_id=self.id)
+        return self._control
 
     async def read_output(self, tail_bytes: int | None = None) -> str:
-        """Read what it brought: a shell's text so far, a subagent's report (its last words, where there is no report).
+        """Read a shell's text so far, or a subagent's report (its latest text, before there is a report).
 
-        The end marker that the CLI writes behind a shell's text is not part of it; see `exit_code`. Bytes that are no
-        UTF-8 come as U+FFFD.
+        The end marker that the CLI writes after a shell's text is left out; see `exit_code`. Bytes that are not UTF-8
+        become U+FFFD.
 
         Args:
-            tail_bytes: Only about the last so many bytes. A long output is not read into memory then.
+            tail_bytes: Read only about the last so many bytes, without loading a long output into memory.
 
         Raises:
-            TaskOutputError: There is nothing to read, with the path and the reason.
+            TaskOutputError: The output cannot be read; has the path and the reason.
         """
-        return (await self._manager.reader.read(self._entry, tail_bytes)).text
+        return (await self._reader.read(self._record, tail_bytes)).text
 
-    def follow(self) -> "Follow":
+    def follow(self) -> Follow:
         """Follow the output live: `async for chunk in task.follow()`, from its beginning until the task is over.
 
         Chunks are text as it came, not lines. One piece of a large file is in memory at a time. Iterating raises
-        TaskOutputError where the file is missing, unreadable or deleted.
+        TaskOutputError if the file is missing, unreadable or deleted.
         """
-        return self._manager.follow(self.id)
+        intake, record = self._intake, self._record
+        event = intake.event(record.id)
+        return Follow(
+            record.id,
+            lambda: intake.paths.of(record),
+            lambda: record.is_over or intake.is_copy,
+            lambda pause: intake.wait(event, pause),
+            AgentDecoder() if record.is_agent else ShellDecoder(),
+        )
 
     async def transcript(self, *, nested: bool = True) -> list[TranscriptMessage]:
         """Read the messages of a subagent, and with `nested` those of the subagents below it, in the order of time.
 
-        `agent_id` of a message says whose it is. Read from the CLI's file; from the messages that were seen where that
-        cannot be read.
+        `agent_id` of a message says whose it is. Read from the CLI's file, or if that cannot be read, from the messages
+        that came.
 
         Raises:
-            TaskOutputError: Neither is there, or it is a shell, which has no messages.
+            TaskOutputError: There are neither, or it is a shell, which has no messages.
         """
-        below = [node.task._entry for node in self.tree().walk() if node.task.is_agent]
-        others = [entry for entry in below if entry is not self._entry] if nested else []
-        return await self._manager.reader.transcript(self._entry, others)
+        below = [node.task._record for node in self.tree().walk() if node.task.is_agent]
+        others = [record for record in below if record is not self._record] if nested else []
+        return await self._reader.transcript(self._record, others)
 
     @property
     def seen_messages(self) -> list[SubagentMessage]:
-        """The messages of a subagent that came so far, as far as they are kept. See `messages` for which come."""
-        return self._manager.seen_messages(self.id)
+        """The messages of a subagent so far, as far as they are kept. See `messages` for which come."""
+        return self._intake.messages.of(self.id)
 
     def messages(self) -> AsyncIterator[SubagentMessage | MessageGap]:
-        """Iterate the messages of a subagent: those seen so far, then live until the current run is over.
+        """Iterate the messages of a subagent: those so far, then live until the current run is over.
 
         A foreground subagent sends only its tool calls and their results, unless `forward_subagent_text` is on. A
         `MessageGap` stands for messages that are no longer kept.
         """
-        return self._manager.messages_of(self.id)
+        intake, record = self._intake, self._record
+        event = intake.event(record.id)
+        return Conversation(record.id, intake.messages, lambda: not record.is_live, lambda: intake.wait(event))

@@ -1,8 +1,4 @@
-"""The tree of tasks: subagents, what they launched, and what all of it used.
-
-Owns the shape and the sums over it, as values made from the tasks at one moment. Pure. Who is whose parent is the
-ledger's business.
-"""
+"""The tree of tasks, as a value of one moment: subagents, what they launched, and what all of it used."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,26 +12,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TaskNode:
-    """A task with all that it launched."""
+    """A task with everything that it launched."""
 
     task: "Task"
     children: tuple["TaskNode", ...] = ()
 
     @property
     def label(self) -> str:
-        """The line that stands for the task in a drawing."""
+        """The task's line in a drawing."""
         task = self.task
         return label_of(task.description or task.id, task.subagent_type or task.type, task.status, task.usage)
 
     def walk(self) -> Iterator["TaskNode"]:
-        """Give this node and all below it, parents before their children."""
+        """Yield this node and all below it, parents before their children."""
         yield self
         for child in self.children:
             yield from child.walk()
 
     @property
     def usage(self) -> TaskUsage:
-        """What the task and all below it used. Times are added up, also of tasks that ran side by side."""
+        """What the task and all below it used. Durations are added up, also of tasks that ran in parallel."""
         return add_usage([node.task.usage for node in self.walk()])
 
 
@@ -52,7 +48,7 @@ class TaskTree:
         return sum(1 for _ in self.walk())
 
     def walk(self) -> Iterator[TaskNode]:
-        """Give all nodes, parents before their children."""
+        """Yield all nodes, parents before their children."""
         for root in self.roots:
             yield from root.walk()
 
@@ -66,7 +62,7 @@ class TaskTree:
 
 
 def build_tree(roots: "Sequence[Task]", children: "Callable[[Task], Sequence[Task]]") -> TaskTree:
-    """Make the tree below these roots. A task that would be its own ancestor is left out."""
+    """Build the tree below these roots. A task that would be its own ancestor is left out."""
 
     def node(task: "Task", above: frozenset[str]) -> TaskNode:
         path = above | {task.id}
@@ -93,17 +89,17 @@ class Drawable(Protocol):
 
     @property
     def label(self) -> str:
-        """The line that stands for it."""
+        """Its line in the drawing."""
         ...
 
     @property
     def children(self) -> "Sequence[Drawable]":
-        """The nodes below it."""
+        """The nodes below."""
         ...
 
 
 def draw(roots: Sequence[Drawable]) -> str:
-    """Draw trees, a line for each node."""
+    """Draw trees, one line for each node."""
     return "\n".join(line for root in roots for line in _draw(root, "", ""))
 
 
@@ -115,6 +111,6 @@ def _draw(node: Drawable, first: str, others: str) -> Iterator[str]:
 
 
 def label_of(what: str, kind: str | None, status: TaskStatus, usage: TaskUsage | None) -> str:
-    """Give the line that stands for a task."""
+    """Return a task's line in a drawing."""
     used = f", {usage.total_tokens} tokens" if usage and usage.total_tokens else ""
     return f"{what} [{kind or 'task'}] {status.value}{used}"

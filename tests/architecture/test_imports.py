@@ -55,7 +55,9 @@ def test_the_client_loads_the_dependencies_and_nothing_else() -> None:
     assert found <= RUNTIME | BELOW
 
 
-@pytest.mark.parametrize("name", ["testing", "children", "cli", "wire", "hooks", "permissions", "tools", "tasks"])
+@pytest.mark.parametrize(
+    "name", ["testing", "children", "cli", "wire", "hooks", "permissions", "tools", "tasks", "todo", "history"]
+)
 def test_no_namespace_needs_an_extra(name: str) -> None:
     """Extras are imported where they are used, so that their lack is one clear error there."""
     assert distributions(loaded_by(f"import claude_agent_py.{name}")) <= RUNTIME | BELOW

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 from claude_agent_py.protocol.turns import RunEnded, RunLimits, TurnRouter, Until
-from claude_agent_py.tasks.ledger import Ledger
+from claude_agent_py.tasks.ledger.ledger import Ledger
 from claude_agent_py.testing import frames
 from claude_agent_py.wire.codec import decode
 from claude_agent_py.wire.messages import AssistantMessage, ResultMessage

@@ -22,7 +22,7 @@ from claude_agent_py.protocol.events import (
 )
 from claude_agent_py.protocol.state import State, Step
 from claude_agent_py.protocol.turns import RunEnded, RunLimits, Until
-from claude_agent_py.tasks.ledger import Ledger
+from claude_agent_py.tasks.ledger.ledger import Ledger
 from claude_agent_py.testing import frames
 from claude_agent_py.wire.asks import CanUseToolRequest
 from claude_agent_py.wire.codec import decode

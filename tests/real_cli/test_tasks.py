@@ -10,9 +10,9 @@ import anyio
 import pytest
 
 from claude_agent_py import AssistantMessage, Client, InterruptedRunError, TaskStatus
-from claude_agent_py.tasks import Evidence, ModelPrice, Task, TaskFinished, TaskHistory, TaskList
-from claude_agent_py.tasks.task_list import TASK_LIST_ENVIRONMENT
+from claude_agent_py.tasks import Evidence, ModelPrice, Task, TaskEvent, TaskFinished, TaskHistory, TaskList
 from claude_agent_py.testing import Failure, Gate, RecordedRequest, Reply, ScriptedModel, Usage, text, tool_use
+from claude_agent_py.todo.task_list import TASK_LIST_ENVIRONMENT
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
 
@@ -115,7 +115,11 @@ async def test_what_subagents_use_is_added_up_and_priced(background: bool) -> No
     with ScriptedModel(lambda request: free(main(request)), agents=scripts) as model:
         async with Client(model.options()) as client:
             seen: list[float] = []
-            client.tasks.observe(lambda _: seen.append(client.tasks.tree().usage.total_tokens))
+
+            @client.tasks.on
+            async def note(event: TaskEvent) -> None:
+                seen.append(client.tasks.tree().usage.total_tokens)
+
             with anyio.fail_after(60):
                 result = await client.query("go", until="idle")
                 outcomes = {outcome.description: outcome for outcome in await client.tasks.wait_all(timeout=30)}

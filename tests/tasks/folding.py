@@ -7,8 +7,7 @@ from typing import Any, TypeAlias
 from anyio.lowlevel import checkpoint
 from recordings_loader import records
 
-from claude_agent_py.tasks import Grace, TaskEvent, TaskManager
-from claude_agent_py.tasks.ledger import Ledger
+from claude_agent_py.tasks import Grace, TaskEvent, TaskIntake, TaskManager
 from claude_agent_py.testing import frames
 from claude_agent_py.wire.codec import decode
 from claude_agent_py.wire.messages import AssistantMessage, UserMessage
@@ -35,36 +34,40 @@ class Clock:
 
 
 class Desk:
-    """A ledger with a clock of its own, and all events so far."""
+    """An intake with a clock to set, and all events so far."""
 
     def __init__(self) -> None:
-        self.ledger = Ledger(report_grace=0.5, doubt_grace=2.0)
         self.clock = Clock()
+        self.intake = TaskIntake(grace=Grace(report=0.5, doubt=2.0), clock=self.clock)
+        self.tasks = TaskManager(intake=self.intake)
+        self.registry = self.intake.registry
         self.events: list[TaskEvent] = []
+        self.intake.observe(self.events.extend)
+
+    def caused_by(self, call: Callable[..., object], *args: Any) -> list[TaskEvent]:
+        """Call a function; return the events that it caused."""
+        before = len(self.events)
+        call(*args)
+        return self.events[before:]
 
     def fold(self, *frames: Frame) -> list[TaskEvent]:
-        """Fold frames; give the events of these alone."""
-        events = [event for frame in frames for event in self.ledger.fold(message(frame), self.clock.now)]
-        self.events += events
-        return events
+        """Track frames; return the events of these alone."""
+        return [event for frame in frames for event in self.caused_by(self.intake.track, message(frame))]
 
     def hook(self, event: str, **data: Any) -> list[TaskEvent]:
-        """Fold the input of a hook."""
-        events = self.ledger.fold_hook(event, data, self.clock.now)
-        self.events += events
-        return events
+        """Track the input of a hook."""
+        return self.caused_by(self.intake.track_hook, event, data)
 
     def pass_time(self, seconds: float) -> list[TaskEvent]:
         """Let time pass, and decide about what is due then, without files."""
         self.clock.now += seconds
-        due = [entry.id for entry in self.ledger.book.due(self.clock.now)]
-        events = [event for task_id in due for event in self.ledger.conclude(task_id, None, self.clock.now)]
-        self.events += events
-        return events
+        for record in self.registry.due(self.clock.now):
+            self.registry.conclude(record, None, self.clock.now)
+        return self.caused_by(self.intake.publish)
 
     def run(self, task_id: str) -> Any:
-        """Give the current run of a task."""
-        return self.ledger.entries[task_id].run
+        """Return the current run of a task."""
+        return self.registry.records[task_id].run
 
     def status(self, task_id: str) -> str:
         """Give the status of a task, as a plain word."""
@@ -74,6 +77,11 @@ class Desk:
 def kinds(events: Iterable[TaskEvent]) -> list[str]:
     """Give the kinds of events."""
     return [event.kind for event in events]
+
+
+def intake_of(manager: TaskManager) -> TaskIntake:
+    """Return what a session feeds."""
+    return manager._intake
 
 
 def tracking(manager: TaskManager, *frames: Frame) -> TaskManager:
@@ -133,21 +141,16 @@ class Port:
         return reply if isinstance(reply, dict) else await reply
 
 
-def fold_recording(name: str, ledger: Ledger | None = None) -> tuple[Ledger, list[TaskEvent]]:
-    """Fold a whole recording: frames, hooks, and the end of the process."""
-    ledger = ledger or Ledger()
-    events: list[TaskEvent] = []
-    at = 0.0
-    for at, direction, value in records(name):
+def fold_recording(name: str, desk: Desk | None = None) -> Desk:
+    """Track a whole recording: frames, hooks, and the end of the process."""
+    desk = desk or Desk()
+    for desk.clock.now, direction, value in records(name):
         if direction == "exit":
-            events += ledger.process_exited("the process ended", at)
+            desk.intake.process_exited("the process ended")
         elif direction == "out" and isinstance(value, dict):
-            events += _fold_frame(ledger, value, at)
-    return ledger, events
-
-
-def _fold_frame(ledger: Ledger, frame: Frame, at: float) -> list[TaskEvent]:
-    request = frame.get("request", {})
-    if request.get("subtype") == "hook_callback":
-        return ledger.fold_hook(request["input"]["hook_event_name"], request["input"], at)
-    return ledger.fold(message(frame), at)
+            request = value.get("request", {})
+            if request.get("subtype") == "hook_callback":
+                desk.intake.track_hook(request["input"]["hook_event_name"], request["input"])
+            else:
+                desk.intake.track(message(value))
+    return desk

@@ -6,7 +6,7 @@ from pathlib import Path
 import anyio
 import pytest
 from anyio.lowlevel import checkpoint
-from folding import message, text_of
+from folding import intake_of, message, text_of
 
 from claude_agent_py.tasks import Task, TaskEvent, TaskFinished, TaskManager, TaskOutputAvailable, TaskStatus
 from claude_agent_py.testing import frames
@@ -27,7 +27,9 @@ class Stopped:
 
 
 def adopted(manager: TaskManager, task_id: str = "c1", stop: Stopped | None = None) -> Task:
-    return manager.adopt(message(frames.task_started(task_id, "work", task_type=CHILD_AGENT)), stop or Stopped())
+    start = message(frames.task_started(task_id, "work", task_type=CHILD_AGENT))
+    intake_of(manager).adopt(start, stop or Stopped())
+    return manager[task_id]
 
 
 async def test_the_end_of_the_process_is_not_the_end_of_an_adopted_task() -> None:
@@ -43,9 +45,9 @@ async def test_the_end_of_the_process_is_not_the_end_of_an_adopted_task() -> Non
     with anyio.fail_after(5):
         async with anyio.create_task_group() as workers:
             workers.start_soon(listen)
-            workers.start_soon(manager.deliver_forever)
+            workers.start_soon(intake_of(manager).deliver_forever)
             await checkpoint()
-            manager.process_exited("it crashed")
+            intake_of(manager).process_exited("it crashed")
             assert (manager["a1"].status, task.status) == (TaskStatus.FAILED, TaskStatus.RUNNING)
             manager.track(message(frames.task_notification("c1", summary="done")))
         assert (await task).summary == "done"
@@ -91,15 +93,15 @@ async def test_its_transcript_is_read_from_where_it_says(tmp_path: Path) -> None
     path = tmp_path / "session.jsonl"
     path.write_text(json.dumps(said) + "\n")
     events = manager.events(TaskOutputAvailable)
-    manager.writes_to("c1", str(path))
-    manager.writes_to("c1", str(path))
-    manager.writes_to("nobody", str(path))
+    intake_of(manager).writes_to("c1", str(path))
+    intake_of(manager).writes_to("c1", str(path))
+    intake_of(manager).writes_to("nobody", str(path))
     assert events.waiting == 1
     event = events.take()
     assert isinstance(event, TaskOutputAvailable)
     assert (task.output_file, event.path) == (str(path), str(path))
     assert [(one.agent_id, one.text) for one in await task.transcript()] == [("c1", "hi")]
-    assert manager.places_of("c1")[0] == str(path)
+    assert intake_of(manager).paths_of("c1")[0] == str(path)
 
 
 async def test_messages_that_came_are_at_hand() -> None:

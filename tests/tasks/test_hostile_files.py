@@ -9,12 +9,12 @@ from typing import Any
 
 import anyio
 import pytest
-from folding import HASTY, level, shell_started, tracking
+from folding import HASTY, intake_of, level, shell_started, tracking
 
 from claude_agent_py import OptionsError
 from claude_agent_py.errors import TaskOutputError
+from claude_agent_py.history.records import FinishedTask
 from claude_agent_py.tasks import TaskHistory, TaskList, TaskManager, TaskStatus
-from claude_agent_py.tasks.record import FinishedTask
 from claude_agent_py.testing import frames
 
 pytestmark = pytest.mark.anyio
@@ -46,7 +46,9 @@ def odd_lines() -> Iterator[bytes]:
 def agent(path: Path) -> TaskManager:
     """A live subagent with this transcript, of which the CLI says no more than that it stops."""
     manager = tracking(TaskManager(grace=HASTY), level("a1"), frames.task_started("a1"))
-    manager.track_hook("SubagentStop", {"agent_id": "a1", "agent_type": "x", "agent_transcript_path": str(path)})
+    intake_of(manager).track_hook(
+        "SubagentStop", {"agent_id": "a1", "agent_type": "x", "agent_transcript_path": str(path)}
+    )
     return manager
 
 
@@ -69,7 +71,7 @@ async def test_odd_notes_do_not_end_reconciling(tmp_path: Path, notes: bytes) ->
     tracking(manager, frames.tool_result("toolu_b1", told))
     with anyio.fail_after(20):
         async with anyio.create_task_group() as workers:
-            workers.start_soon(manager.reconcile_forever)
+            workers.start_soon(intake_of(manager).reconcile_forever)
             agent_end = await manager.wait("a1")
             shell_end = await manager.wait("b1")
             workers.cancel_scope.cancel()

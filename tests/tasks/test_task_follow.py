@@ -7,14 +7,14 @@ from pathlib import Path
 
 import anyio
 import pytest
-from folding import HASTY, shell_started, tracking
+from folding import HASTY, intake_of, shell_started, tracking
 from hypothesis import given
 from hypothesis import strategies as st
 
 from claude_agent_py.errors import TaskOutputError
 from claude_agent_py.tasks import TaskManager
-from claude_agent_py.tasks.follow import AgentDecoder, Follow, ShellDecoder
-from claude_agent_py.tasks.tail import CHUNK_BYTES, Piece, Tail
+from claude_agent_py.tasks.files.follow import AgentDecoder, Follow, ShellDecoder
+from claude_agent_py.tasks.files.tail import CHUNK_BYTES, Piece, Tail
 from claude_agent_py.testing import frames
 from claude_agent_py.untrusted import Lines
 
@@ -27,7 +27,7 @@ class Followed:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.manager = tracking(TaskManager(grace=HASTY), shell_started("b1"))
-        self.manager.track_hook("Stop", {})
+        intake_of(self.manager).track_hook("Stop", {})
         self.seen = ""
         self._news = anyio.Event()
         tracking(self.manager, frames.tool_result("toolu_b1", self._announcement(), tool_use_result=None))
@@ -155,7 +155,7 @@ async def test_following_ends_when_the_process_dies(shell: Followed) -> None:
         async with anyio.create_task_group() as readers:
             readers.start_soon(shell.read)
             await shell.until(lambda seen: seen == "half\n")
-            shell.manager.process_exited("gone")
+            intake_of(shell.manager).process_exited("gone")
     assert shell.seen == "half\n"
 
 

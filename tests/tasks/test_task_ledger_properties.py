@@ -77,8 +77,8 @@ def interleaved(draw: st.DrawFn, tasks: list[list[Truth]]) -> list[Frame]:
 def ends(desk: Desk) -> dict[str, list[tuple[str, str]]]:
     """Give how each run ended, by task."""
     return {
-        task_id: [(str(run.status), run.summary) for run in entry.runs]
-        for task_id, entry in desk.ledger.entries.items()
+        task_id: [(str(run.status), run.summary) for run in record.runs]
+        for task_id, record in desk.registry.records.items()
     }
 
 
@@ -94,7 +94,7 @@ def test_every_interleaving_ends_in_the_truth(data: st.DataObject) -> None:
     desk.fold(*data.draw(interleaved(tasks)))
     settle(desk)
     assert ends(desk) == {runs[0].task_id: [run.end for run in runs] for runs in tasks}
-    assert desk.ledger.live_ids() == frozenset()
+    assert desk.registry.live_ids() == frozenset()
 
 
 @given(st.data())
@@ -116,7 +116,7 @@ def test_even_without_any_order_the_last_run_ends_in_the_truth(data: st.DataObje
     settle(desk)
     last = {task_id: runs[-1] for task_id, runs in ends(desk).items()}
     assert last == {runs[0].task_id: runs[-1].end for runs in tasks}
-    assert desk.ledger.live_ids() == frozenset()
+    assert desk.registry.live_ids() == frozenset()
 
 
 @given(st.data())
@@ -136,6 +136,6 @@ def test_whatever_is_lost_nothing_stays_open_after_the_process(data: st.DataObje
     everything = data.draw(interleaved(data.draw(truths())))
     desk = Desk()
     desk.fold(*(frame for frame in everything if data.draw(st.booleans())))
-    desk.ledger.process_exited("gone", desk.clock.now)
-    assert desk.ledger.live_ids() == frozenset()
-    assert all(run.outcome is not None for entry in desk.ledger.entries.values() for run in entry.runs[-1:])
+    desk.intake.process_exited("gone")
+    assert desk.registry.live_ids() == frozenset()
+    assert all(run.outcome is not None for record in desk.registry.records.values() for run in record.runs[-1:])

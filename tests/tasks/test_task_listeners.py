@@ -6,12 +6,12 @@ from typing import Any, Literal, assert_type, get_args, get_origin, get_overload
 import anyio
 import pytest
 from anyio import wait_all_tasks_blocked
-from folding import HASTY, kinds, level, message, tracking
+from folding import HASTY, intake_of, kinds, level, message, tracking
 
 from claude_agent_py.errors import HandlerError, OptionsError
 from claude_agent_py.tasks import TaskEvent, TaskFinished, TaskManager, TaskProgressed, TaskStarted
 from claude_agent_py.tasks.events import EVENT_TYPES
-from claude_agent_py.tasks.waiting import EventStream
+from claude_agent_py.tasks.listeners import EventStream
 from claude_agent_py.testing import frames
 from claude_agent_py.wire.tasks import TaskNotificationMessage
 
@@ -27,7 +27,7 @@ async def test_events_come_in_order_and_end_with_the_session() -> None:
     manager = TaskManager()
     events = manager.events()
     tracking(manager, *LIFE)
-    manager.process_exited("over")
+    intake_of(manager).process_exited("over")
     with anyio.fail_after(5):
         assert kinds([event async for event in events]) == ["started", "progressed", "status_changed", "finished"]
         assert [event async for event in manager.events()] == []
@@ -39,7 +39,7 @@ async def test_a_stream_begins_when_it_is_asked_for() -> None:
     tracking(manager, frames.task_started("a1"), frames.task_notification("a1"))
     late = manager.events(TaskFinished)
     tracking(manager, frames.task_started("a2"), frames.task_notification("a2"))
-    manager.process_exited("over")
+    intake_of(manager).process_exited("over")
     assert [event.task_id async for event in early] == ["a1", "a2"]
     assert [event.task_id async for event in late] == ["a2"]
 
@@ -67,7 +67,7 @@ async def test_several_readers_each_get_everything() -> None:
                 readers.start_soon(read, manager.events())
             await wait_all_tasks_blocked()
             tracking(manager, *LIFE)
-            manager.process_exited("over")
+            intake_of(manager).process_exited("over")
     assert len(seen) == 3
     assert seen[0] == seen[1] == seen[2] != []
 
@@ -94,9 +94,9 @@ async def deliver(manager: TaskManager, *later: dict[str, Any]) -> list[HandlerE
     """Track frames, end the session, and run the listeners until all is told."""
     reported: list[HandlerError] = []
     tracking(manager, *later)
-    manager.process_exited("over")
+    intake_of(manager).process_exited("over")
     with anyio.fail_after(5):
-        await manager.deliver_forever(reported.append)
+        await intake_of(manager).deliver_forever(reported.append)
     return reported
 
 
@@ -188,9 +188,9 @@ async def test_without_anyone_to_report_to_a_listener_that_raises_is_logged(capl
 
     manager.on("started", broken)
     tracking(manager, *LIFE)
-    manager.process_exited("over")
+    intake_of(manager).process_exited("over")
     with anyio.fail_after(5):
-        await manager.deliver_forever()
+        await intake_of(manager).deliver_forever()
     assert caplog.text.count("ValueError: broken on purpose\n") == 2  # the line, and the end of its traceback
     assert len(caplog.records) == 1
 
@@ -214,12 +214,12 @@ async def test_a_slow_listener_delays_only_itself() -> None:
     manager.on(at_once)
     with anyio.fail_after(5):
         async with anyio.create_task_group() as workers:
-            workers.start_soon(manager.deliver_forever)
+            workers.start_soon(intake_of(manager).deliver_forever)
             tracking(manager, *LIFE)
             await all_told.wait()
             assert slow == []
             gate.set()
-            manager.process_exited("over")
+            intake_of(manager).process_exited("over")
     assert slow == quick
 
 
@@ -234,7 +234,7 @@ async def test_listeners_may_come_and_go_while_the_session_runs() -> None:
 
     with anyio.fail_after(5):
         async with anyio.create_task_group() as workers:
-            workers.start_soon(manager.deliver_forever)
+            workers.start_soon(intake_of(manager).deliver_forever)
             await wait_all_tasks_blocked()
             manager.on("started", listener)
             tracking(manager, frames.task_started("a1"))
@@ -242,8 +242,21 @@ async def test_listeners_may_come_and_go_while_the_session_runs() -> None:
             manager.off(listener)
             manager.off(listener)
             tracking(manager, frames.task_started("a2"))
-            manager.process_exited("over")
+            intake_of(manager).process_exited("over")
     assert seen == ["started"]
+
+
+async def test_a_listener_that_falls_behind_is_not_told_of_progress_only(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("claude_agent_py.tasks.listeners.QUEUE_LIMIT", 5)
+    manager = TaskManager()
+    seen: list[str] = []
+    manager.on(lambda event: seen.append(event.kind))
+    progress = [frames.task_progress("a1", f"step {number}") for number in range(10)]
+    await deliver(manager, frames.task_started("a1"), *progress, *frames.task_end("a1"))
+    assert seen == ["started", *["progressed"] * 4, "status_changed", "finished"]
+    assert "was not told 6 items" in caplog.text
 
 
 async def test_listeners_hear_of_the_next_process_too() -> None:
@@ -264,7 +277,7 @@ async def test_waiting_for_a_listener_does_not_hold_up_tracking() -> None:
     manager.on(never)
     with anyio.fail_after(5):
         async with anyio.create_task_group() as workers:
-            workers.start_soon(manager.deliver_forever)
+            workers.start_soon(intake_of(manager).deliver_forever)
             await wait_all_tasks_blocked()
             for number in range(1000):
                 manager.track(message(frames.task_started(f"a{number}")))

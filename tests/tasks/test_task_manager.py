@@ -6,7 +6,7 @@ from typing import Any
 
 import anyio
 import pytest
-from folding import Clock, child, level, message, shell_started, text_of, tracking
+from folding import Clock, child, intake_of, level, message, shell_started, text_of, tracking
 
 from claude_agent_py.errors import TaskError, TaskNotFoundError
 from claude_agent_py.tasks import Task, TaskFinished, TaskManager, TaskStatus
@@ -71,8 +71,6 @@ async def test_unknown_tasks_are_a_typed_error() -> None:
     for call in (manager.wait, manager.stop, manager.output, manager.move_to_background):
         with pytest.raises(TaskNotFoundError):
             await call("nope")
-    with pytest.raises(TaskNotFoundError):
-        manager.follow("nope")
 
 
 def test_everything_that_a_task_says_of_itself() -> None:
@@ -129,8 +127,8 @@ def test_tracking_never_raises(caplog: pytest.LogCaptureFixture) -> None:
     manager: TaskManager | None = None
     manager = TaskManager(clock=broken_clock)
     assert manager.track(message(frames.task_started("a1"))) == []
-    assert manager.track_hook("SubagentStart", {"agent_id": "a1", "agent_type": "x"}) == []
-    assert manager.process_exited("over") == []
+    intake_of(manager).track_hook("SubagentStart", {"agent_id": "a1", "agent_type": "x"})
+    intake_of(manager).process_exited("over")
     assert caplog.text.count("the session goes on") == 3
 
 
@@ -138,7 +136,7 @@ def test_tracking_never_raises(caplog: pytest.LogCaptureFixture) -> None:
 def test_what_is_no_message_is_ignored(odd: object) -> None:
     manager = TaskManager()
     assert manager.track(odd) == []
-    assert manager.track_hook("SubagentStart", {"agent_id": odd}) == []
+    intake_of(manager).track_hook("SubagentStart", {"agent_id": odd})
     assert len(manager) == 0
 
 
@@ -149,26 +147,49 @@ def test_an_observer_that_raises_harms_nobody(caplog: pytest.LogCaptureFixture) 
     def broken(events: list[Any]) -> None:
         raise RuntimeError("no")
 
-    manager.observe(broken)
-    manager.observe(seen.extend)
+    intake_of(manager).observe(broken)
+    intake_of(manager).observe(seen.extend)
     tracking(manager, frames.task_started("a1"))
     assert [event.kind for event in seen] == ["started"]
     assert "observer" in caplog.text
 
 
+def test_events_of_progress_are_made_for_those_who_want_them() -> None:
+    manager = tracking(TaskManager(), frames.task_started("a1"))
+    intake = intake_of(manager)
+    seen: list[Any] = []
+    wanted = False
+    stop_observing = intake.observe(seen.extend, wants_progress=lambda: wanted)
+    intake.track(message(frames.task_progress("a1", "one")))
+    ends = manager.events("finished")
+    intake.track(message(frames.task_progress("a1", "two")))
+    assert (seen, ends.waiting, manager["a1"].activity) == ([], 0, "two")
+    wanted = True
+    intake.track(message(frames.task_progress("a1", "three")))
+    assert [event.activity for event in seen] == ["three"]
+    stop_observing()
+    progress = manager.events("progressed")
+    intake.track(message(frames.task_progress("a1", "four")))
+    assert (len(seen), progress.take().activity) == (1, "four")
+    assert [event.kind for event in manager.track(message(frames.task_progress("a1", "five")))] == ["progressed"]
+
+
 def test_a_prompt_for_the_user() -> None:
     manager = tracking(TaskManager(), frames.task_started("a1"))
-    manager.track_prompt("r1", "a1")
+    intake_of(manager).track_prompt("r1", "a1")
     assert [task.id for task in manager.running if task.status is TaskStatus.AWAITING_USER] == ["a1"]
-    manager.track_prompt_end("r1")
+    intake_of(manager).track_prompt_end("r1")
     assert manager["a1"].status is TaskStatus.RUNNING
-    assert manager.track_prompt("r2", None) == []
+    events = manager.events()
+    intake_of(manager).track_prompt("r2", None)
+    assert events.waiting == 0
 
 
 def test_when_the_process_dies_ten_tasks_fail() -> None:
     manager = tracking(TaskManager(), *(frames.task_started(f"a{number}") for number in range(10)))
-    events = manager.process_exited("the CLI ended with exit code 137")
-    assert len([event for event in events if isinstance(event, TaskFinished)]) == 10
+    events = manager.events(TaskFinished)
+    intake_of(manager).process_exited("the CLI ended with exit code 137")
+    assert events.waiting == 10
     assert {task.status for task in manager} == {TaskStatus.FAILED}
     assert {task.failure_reason for task in manager} == {"the CLI ended with exit code 137"}
     assert manager.live_ids() == frozenset()
@@ -185,9 +206,10 @@ async def test_an_adopted_task_is_stopped_by_its_own_function_and_survives_the_p
 
     start = message(frames.task_started("child", task_type="child_agent"))
     assert isinstance(start, TaskStartedMessage)
-    task = manager.adopt(start, stop)
+    intake_of(manager).adopt(start, stop)
+    task = manager["child"]
     tracking(manager, level(), frames.task_started("a1"))
-    manager.process_exited("gone")
+    intake_of(manager).process_exited("gone")
     assert (task.status, manager["a1"].status) == (TaskStatus.RUNNING, TaskStatus.FAILED)
     tracking(manager, frames.task_updated("child", "awaiting_user"))
     assert task.status is TaskStatus.AWAITING_USER

@@ -7,13 +7,13 @@ from typing import Any
 
 import anyio
 import pytest
-from folding import Port, child, level, shell_started, tracking
+from folding import Port, child, intake_of, level, shell_started, tracking
 from hypothesis import given
 from hypothesis import strategies as st
 
 from claude_agent_py.errors import ControlRejectedError, TaskOutputError
 from claude_agent_py.tasks import TaskManager
-from claude_agent_py.tasks.output_file import (
+from claude_agent_py.tasks.files.output_file import (
     EndMarker,
     held_back,
     last_bytes,
@@ -185,7 +185,8 @@ async def test_what_is_no_path_is_a_typed_error(tmp_path: Path) -> None:
     path = str(tmp_path / "b1\0.output")
     manager = tracking(TaskManager(), shell_started("b1"), frames.task_started("a1"))
     tracking(manager, *(frames.task_notification(one, output_file=path, summary="") for one in ("b1", "a1")))
-    manager.track_hook("SubagentStop", {"agent_id": "a1", "agent_type": "x", "agent_transcript_path": path})
+    stop = {"agent_id": "a1", "agent_type": "x", "agent_transcript_path": path}
+    intake_of(manager).track_hook("SubagentStop", stop)
     for read in (manager["b1"].read_output, manager["a1"].read_output, manager["a1"].transcript):
         with pytest.raises(TaskOutputError, match="not a path") as caught:
             await read()

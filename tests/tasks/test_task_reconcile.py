@@ -5,7 +5,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from folding import HASTY, level, shell_started, tracking
+from folding import HASTY, intake_of, level, shell_started, tracking
 
 from claude_agent_py.tasks import Evidence, TaskManager, TaskStatus
 from claude_agent_py.testing import frames
@@ -23,7 +23,7 @@ async def outcome_of(manager: TaskManager, task_id: str, with_worker: bool) -> t
     with anyio.fail_after(10):
         async with anyio.create_task_group() as workers:
             if with_worker:
-                workers.start_soon(manager.reconcile_forever)
+                workers.start_soon(intake_of(manager).reconcile_forever)
             outcome = await manager.wait(task_id)
             workers.cancel_scope.cancel()
     return outcome.status, outcome.evidence
@@ -48,7 +48,9 @@ def agent(tmp_path: Path, notes: dict[str, object] | None, text: str = "report")
     if notes is not None:
         (tmp_path / "agent-a1.meta.json").write_text(json.dumps(notes))
     manager = tracking(TaskManager(grace=HASTY), level("a1"), frames.task_started("a1"))
-    manager.track_hook("SubagentStop", {"agent_id": "a1", "agent_type": "x", "agent_transcript_path": str(path)})
+    intake_of(manager).track_hook(
+        "SubagentStop", {"agent_id": "a1", "agent_type": "x", "agent_transcript_path": str(path)}
+    )
     return manager
 
 
@@ -77,7 +79,8 @@ async def test_the_marker_decides_how_a_shell_ended_that_is_no_longer_listed(tmp
 @pytest.mark.parametrize("path", ["/x/\0.jsonl", "/x/\ud800.jsonl"])
 async def test_what_is_no_path_does_not_end_the_worker(tmp_path: Path, with_worker: bool, path: str) -> None:
     manager = tracking(TaskManager(grace=HASTY), level("a1"), frames.task_started("a1"), shell_started("b1"))
-    manager.track_hook("SubagentStop", {"agent_id": "a1", "agent_type": "x", "agent_transcript_path": path})
+    stop = {"agent_id": "a1", "agent_type": "x", "agent_transcript_path": path}
+    intake_of(manager).track_hook("SubagentStop", stop)
     said = f"Command running in background with ID: b1. Output is being written to: {path}. You will be notified."
     tracking(manager, frames.tool_result("toolu_b1", said), level())
     assert (await outcome_of(manager, "a1", with_worker))[0].is_terminal
@@ -105,7 +108,7 @@ async def test_an_agent_that_is_not_noted_as_finished_goes_on(tmp_path: Path) ->
     manager = agent(tmp_path, {"agentType": "x"})
     with anyio.move_on_after(0.5):
         async with anyio.create_task_group() as workers:
-            workers.start_soon(manager.reconcile_forever)
+            workers.start_soon(intake_of(manager).reconcile_forever)
     assert manager["a1"].status is TaskStatus.RUNNING
 
 
@@ -122,7 +125,7 @@ async def test_a_marker_that_the_cli_contradicts_is_not_believed(tmp_path: Path)
     listed = {"task_id": "b1", "run_id": "0-b1", "task_type": "local_bash", "description": "make"}
     with anyio.move_on_after(0.5):
         async with anyio.create_task_group() as workers:
-            workers.start_soon(manager.reconcile_forever)
+            workers.start_soon(intake_of(manager).reconcile_forever)
             while True:
                 await anyio.sleep(0.01)
                 tracking(manager, level(listed))
@@ -133,7 +136,7 @@ async def test_a_worker_with_nothing_to_do_sleeps() -> None:
     manager = TaskManager(grace=HASTY)
     with anyio.fail_after(5):
         async with anyio.create_task_group() as workers:
-            workers.start_soon(manager.reconcile_forever)
+            workers.start_soon(intake_of(manager).reconcile_forever)
             await anyio.wait_all_tasks_blocked()
             tracking(manager, frames.task_started("a1"), frames.task_updated("a1", "killed"))
             await manager.until(lambda: manager["a1"].outcome is not None, "a1")

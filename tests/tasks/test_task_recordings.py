@@ -1,11 +1,10 @@
 """Every recording of the real CLI, folded: what the ledger says is what the CLI's own last frames said."""
 
 import pytest
-from folding import Clock, fold_recording, kinds, tracking
+from folding import Clock, Desk, fold_recording, kinds, tracking
 from recordings_loader import frames, names, records
 
 from claude_agent_py.tasks import Evidence, TaskFinished, TaskManager, TaskReopened
-from claude_agent_py.tasks.ledger import Ledger
 
 WITH_TASKS = [
     name for name in names() if any(str(frame.get("subtype", "")).startswith("task_") for frame in frames(name))
@@ -31,7 +30,7 @@ def test_there_are_recordings_with_tasks() -> None:
 
 @pytest.mark.parametrize("name", WITH_TASKS)
 def test_every_end_is_found_once_and_is_what_the_cli_said(name: str) -> None:
-    _, events = fold_recording(name)
+    events = fold_recording(name).events
     found = [event for event in events if isinstance(event, TaskFinished)]
     by_run = {(event.task_id, event.run_id): event.outcome for event in found}
     assert len(by_run) == len(found)
@@ -44,9 +43,10 @@ def test_every_end_is_found_once_and_is_what_the_cli_said(name: str) -> None:
 
 @pytest.mark.parametrize("name", WITH_TASKS)
 def test_starts_and_ends_are_paired(name: str) -> None:
-    ledger, events = fold_recording(name)
+    desk = fold_recording(name)
+    events = desk.events
     open_runs: set[str] = set()
-    orphans = {entry.id for entry in ledger.entries.values() if not entry.run.is_announced}
+    orphans = {record.id for record in desk.registry.records.values() if not record.run.is_announced}
     for event in events:
         if event.kind in ("started", "reopened"):
             assert event.task_id not in open_runs
@@ -55,51 +55,52 @@ def test_starts_and_ends_are_paired(name: str) -> None:
             open_runs.remove(event.task_id)
         elif event.task_id not in orphans and event.kind != "output_available":
             assert event.task_id in open_runs, event
-    assert open_runs == ledger.live_ids()
+    assert open_runs == desk.registry.live_ids()
 
 
 @pytest.mark.parametrize("name", WITH_TASKS)
 def test_what_happens_to_messages_twice_happens_once(name: str) -> None:
-    once, _ = fold_recording(name)
-    twice = Ledger()
-    fold_recording(name, twice)
-    _, events = fold_recording(name, twice)
+    once, twice = fold_recording(name), fold_recording(name)
+    before = len(twice.events)
+    events = fold_recording(name, twice).events[before:]
     assert kinds(events).count("finished") == 0
     assert kinds(events).count("reopened") == 0
     assert _states(twice) == _states(once)
 
 
-def _states(ledger: Ledger) -> dict[str, list[tuple[str | None, str, str]]]:
+def _states(desk: Desk) -> dict[str, list[tuple[str | None, str, str]]]:
     return {
-        task_id: [(run.run_id, str(run.status), run.summary) for run in entry.runs]
-        for task_id, entry in ledger.entries.items()
+        task_id: [(run.run_id, str(run.status), run.summary) for run in record.runs]
+        for task_id, record in desk.registry.records.items()
     }
 
 
 def test_parents_and_depths_of_nested_agents() -> None:
-    ledger, _ = fold_recording("tasks/s04_nested_bg")
-    depths = {entry.description: (entry.spawn_depth, entry.parent_id) for entry in ledger.entries.values()}
-    ids = {entry.description: entry.id for entry in ledger.entries.values()}
+    desk = fold_recording("tasks/s04_nested_bg")
+    depths = {record.description: (record.spawn_depth, record.parent_id) for record in desk.registry.records.values()}
+    ids = {record.description: record.id for record in desk.registry.records.values()}
     assert depths == {"depth 1": (1, None), "depth 2": (2, ids["depth 1"]), "depth 3": (3, ids["depth 2"])}
 
 
 def test_a_resumed_agent_has_two_runs() -> None:
-    ledger, events = fold_recording("tasks/s08_agent_teams_try")
-    entry = next(iter(ledger.entries.values()))
-    assert len(entry.runs) == 2
-    assert entry.runs[0].tool_use_id != entry.runs[1].tool_use_id
+    desk = fold_recording("tasks/s08_agent_teams_try")
+    events = desk.events
+    record = next(iter(desk.registry.records.values()))
+    assert len(record.runs) == 2
+    assert record.runs[0].tool_use_id != record.runs[1].tool_use_id
     assert any(isinstance(event, TaskReopened) for event in events)
 
 
 def test_notifications_of_a_previous_process_come_before_the_initialize_reply() -> None:
-    ledger, events = fold_recording("tasks/s10_resume_after_kill2")
-    assert [str(entry.run.status) for entry in ledger.entries.values()] == ["stopped", "stopped"]
+    desk = fold_recording("tasks/s10_resume_after_kill2")
+    events = desk.events
+    assert [str(record.run.status) for record in desk.registry.records.values()] == ["stopped", "stopped"]
     assert kinds(events) == ["output_available", "finished", "finished"]
 
 
 def test_sigint_drops_the_last_frames_of_an_agent() -> None:
-    ledger, _ = fold_recording("tasks/s07_sigint_bg")
-    outcomes = {entry.description: entry.run.outcome for entry in ledger.entries.values()}
+    desk = fold_recording("tasks/s07_sigint_bg")
+    outcomes = {record.description: record.run.outcome for record in desk.registry.records.values()}
     assert outcomes["bgb"] is not None
     assert (outcomes["bgb"].status, outcomes["bgb"].evidence) == ("stopped", Evidence.NOTIFICATION)
     assert outcomes["helper"] is not None
@@ -107,27 +108,27 @@ def test_sigint_drops_the_last_frames_of_an_agent() -> None:
 
 
 def test_shells_report_their_exit_codes_and_output_files() -> None:
-    ledger, _ = fold_recording("tasks/s02_bg_bash_completed_failed_stopped")
-    found = {entry.description: entry.run.outcome for entry in ledger.entries.values()}
+    desk = fold_recording("tasks/s02_bg_bash_completed_failed_stopped")
+    found = {record.description: record.run.outcome for record in desk.registry.records.values()}
     codes = {description: outcome.exit_code for description, outcome in found.items() if outcome}
     assert codes == {"okb": 0, "failing": 3, "longb": None, "bg with timeout": None}
     assert all(outcome and outcome.output_file for outcome in found.values())
 
 
 def test_an_interrupt_kills_background_agents_and_spares_shells() -> None:
-    ledger, _ = fold_recording("tasks/s10_interrupt_with_bg_tasks")
-    by_type = {(entry.type, str(entry.run.status)) for entry in ledger.entries.values()}
+    desk = fold_recording("tasks/s10_interrupt_with_bg_tasks")
+    by_type = {(record.type, str(record.run.status)) for record in desk.registry.records.values()}
     assert by_type == {("local_agent", "stopped"), ("local_bash", "stopped")}  # the shells by `stop_task`, later
 
 
 def test_moving_to_the_background_is_seen_once_each() -> None:
-    _, events = fold_recording("tasks/s05_background_tasks_control")
+    events = fold_recording("tasks/s05_background_tasks_control").events
     assert kinds(events).count("backgrounded") == 3
 
 
 def test_a_task_that_the_model_stopped_says_so() -> None:
-    ledger, _ = fold_recording("tasks/s06_taskstop_by_model")
-    outcomes = [entry.run.outcome for entry in ledger.entries.values()]
+    desk = fold_recording("tasks/s06_taskstop_by_model")
+    outcomes = [record.run.outcome for record in desk.registry.records.values()]
     assert [(outcome.status, outcome.failure_reason) for outcome in outcomes if outcome] == [
         ("stopped", "stopped by the model (TaskStop)")
     ] * 2

@@ -7,14 +7,15 @@ from typing import Any
 
 import anyio
 import pytest
-from folding import child, shell_started, tracking
+from folding import child, intake_of, shell_started, tracking
 
 from claude_agent_py.errors import TaskOutputError
-from claude_agent_py.tasks import TaskManager, reading
+from claude_agent_py.tasks import TaskManager
+from claude_agent_py.tasks.files import reading
+from claude_agent_py.tasks.files.paths import Paths, project_slug
+from claude_agent_py.tasks.files.transcript import look_at_transcript, parse_entry, read_notes, read_transcript
+from claude_agent_py.tasks.ledger.state import Evidence
 from claude_agent_py.tasks.outcome import Finding
-from claude_agent_py.tasks.places import Places, project_slug
-from claude_agent_py.tasks.state import Evidence
-from claude_agent_py.tasks.transcript import look_at_transcript, parse_entry, read_notes, read_transcript
 from claude_agent_py.testing import frames
 from claude_agent_py.wire.messages import AssistantMessage, UserMessage
 from claude_agent_py.wire.tasks import TaskStatus
@@ -253,28 +254,28 @@ async def test_the_output_file_of_a_subagent_is_a_link_to_its_transcript(tmp_pat
     assert await manager[OUTER].read_output() == "outer report"
 
 
-# Places
+# Paths
 
 
 def test_hooks_tell_where_transcripts_are() -> None:
     manager = tracking(TaskManager(), frames.task_started("a1"))
-    places = manager._intake.places
-    entry_of = manager._ledger.entries["a1"]
-    assert places.transcript_of(entry_of) == []
-    manager.track_hook("Stop", {"transcript_path": "/c/projects/p/session.jsonl"})
-    assert places.transcript_of(entry_of) == ["/c/projects/p/session/subagents/agent-a1.jsonl"]
-    manager.track_hook(
+    paths = intake_of(manager).paths
+    entry_of = intake_of(manager).registry.records["a1"]
+    assert paths.of(entry_of) == []
+    intake_of(manager).track_hook("Stop", {"transcript_path": "/c/projects/p/session.jsonl"})
+    assert paths.of(entry_of) == ["/c/projects/p/session/subagents/agent-a1.jsonl"]
+    intake_of(manager).track_hook(
         "SubagentStop",
         {"agent_id": "a1", "agent_type": "x", "agent_transcript_path": "/elsewhere/agent-a1.jsonl"},
     )
-    assert places.transcript_of(entry_of)[0] == "/elsewhere/agent-a1.jsonl"
+    assert paths.of(entry_of)[0] == "/elsewhere/agent-a1.jsonl"
 
 
 def test_without_a_configuration_directory_nothing_is_guessed() -> None:
-    places = Places()
-    places.note_init("/work", "session")
+    paths = Paths()
+    paths.note_init("/work", "session")
     manager = tracking(TaskManager(), frames.task_started("a1"))
-    assert places.transcript_of(manager._ledger.entries["a1"]) == []
+    assert paths.of(intake_of(manager).registry.records["a1"]) == []
 
 
 def test_the_slug_of_a_directory() -> None:

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from folding import Desk, fold_recording, shell_started, tracking
+from folding import Desk, fold_recording, intake_of, shell_started, tracking
 from recordings_loader import lines
 
 from claude_agent_py.tasks import TaskManager
@@ -83,8 +83,8 @@ async def test_who_acted_is_told_again_to_a_listener_that_came_late(manager: Tas
     heard: list[tuple[str, str, str]] = []
     listener = manager.on(lambda event: heard.append((event.task_id, event.kind, event.author)))
     manager.catch_up(listener)
-    manager.process_exited("gone")
-    await manager.deliver_forever()
+    intake_of(manager).process_exited("gone")
+    await intake_of(manager).deliver_forever()
     assert heard[:4] == [
         ("a1", "started", ""),
         ("a1", "finished", "planner"),
@@ -144,5 +144,5 @@ def test_a_recorded_tree() -> None:
         manager.track(decode(line))
     drawn = [line.split(" [")[0] for line in str(manager.tree()).splitlines()]
     assert drawn == ["depth 1", "└── depth 2", "    └── depth 3"]
-    ledger, _ = fold_recording("tasks/s04_nested_bg")
-    assert len(ledger.entries) == len(manager)
+    desk = fold_recording("tasks/s04_nested_bg")
+    assert len(desk.registry.records) == len(manager)

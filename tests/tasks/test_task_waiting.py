@@ -7,7 +7,7 @@ import anyio
 import pytest
 from anyio import wait_all_tasks_blocked
 from anyio.lowlevel import checkpoint
-from folding import HASTY, Clock, child, level, message, text_of, tracking
+from folding import HASTY, Clock, child, intake_of, level, message, text_of, tracking
 
 from claude_agent_py.errors import OptionsError, TaskError, TaskTimeoutError
 from claude_agent_py.tasks import Evidence, Grace, MessageGap, TaskManager, TaskOutcome, TaskStatus
@@ -168,9 +168,9 @@ async def test_a_wait_ends_when_the_process_dies(with_worker: bool) -> None:
     with anyio.fail_after(5):
         async with anyio.create_task_group() as workers:
             if with_worker:
-                workers.start_soon(manager.reconcile_forever)
+                workers.start_soon(intake_of(manager).reconcile_forever)
             await wait_all_tasks_blocked()
-            manager.process_exited("gone")
+            intake_of(manager).process_exited("gone")
             assert (await manager.wait("a1")).failure_reason == "gone"
             assert len(await manager.wait_all()) == 2
             workers.cancel_scope.cancel()
@@ -181,7 +181,7 @@ async def test_waiters_look_after_things_themselves_when_the_worker_ends() -> No
     with anyio.fail_after(5):
         async with anyio.create_task_group() as waiters:
             async with anyio.create_task_group() as worker:
-                worker.start_soon(manager.reconcile_forever)
+                worker.start_soon(intake_of(manager).reconcile_forever)
                 await wait_all_tasks_blocked()
                 waiters.start_soon(manager["a1"].wait)
                 await wait_all_tasks_blocked()

@@ -1,9 +1,7 @@
 """A history of tasks over sessions, in an SQLite file.
 
-Owns the database: its tables, what goes in, and the questions that a service asks ("what ran yesterday?", "what did
-this agent fail at?"). All of it runs in worker threads, one statement at a time, so that the event loop never waits
-for a disk. Several processes may share a file. Writing the same thing twice leaves one row, so that a replay of a
-session does no harm. The values are in `record`.
+All work on the file runs in worker threads, so that the event loop never waits for a disk. Several processes may share
+a file. Writing the same thing twice leaves one row, so that a replay of a session does no harm.
 """
 
 import json
@@ -12,20 +10,21 @@ import os
 import sqlite3
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple, fields, replace
-from typing import Any, Final, Self, TypeVar, get_type_hints
+from typing import Any, Final, Self, TypeVar
 
 import anyio
+from msgspec import convert
 
 from claude_agent_py.errors import OptionsError, SessionError
 from claude_agent_py.event_loop import run_file_work
+from claude_agent_py.history.rebuild import RecordedTree, rebuild
+from claude_agent_py.history.records import FinishedTask, TaskRecord, records_of
 from claude_agent_py.shared_sqlite import open_shared, transact
 from claude_agent_py.tasks.events import TaskEvent, TaskFinished, TaskRevised
 from claude_agent_py.tasks.manager import TaskManager
-from claude_agent_py.tasks.rebuild import RecordedTree, rebuild
-from claude_agent_py.tasks.record import FinishedTask, RecordKind, TaskRecord, records_of
 from claude_agent_py.untrusted import read_json, without_surrogates
 from claude_agent_py.wire.tasks import TaskStatus
 
@@ -69,30 +68,30 @@ _PUT_RECORD: Final = _insert("IGNORE", "records", ("key", *_RECORD))
 class TaskHistory:
     """The tasks of many sessions. Use it as an async context manager, or call `open` and `close`.
 
-    Every method raises SessionError where the file cannot be opened, read or written, or a value cannot be kept. A row
-    that cannot be understood (another program wrote it, or a newer version) is left out, logged and counted in
-    `skipped_rows`. Half characters, which a file cannot hold, become U+FFFD.
+    Every method raises SessionError if the file cannot be opened, read or written, or a value cannot be stored. A row
+    that cannot be read (another program wrote it, or a newer version) is skipped, logged and counted in `skipped_rows`.
+    Lone surrogates, which a file cannot hold, become U+FFFD.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         """Make a history.
 
         Args:
-            path: The SQLite file, made if it is missing; `:memory:` keeps everything in memory.
+            path: The SQLite file, created if missing; `:memory:` keeps everything in memory.
         """
         self._path = os.fspath(path)
         self._connection: sqlite3.Connection | None = None
         self.skipped_rows = 0
-        """How many rows were left out so far, because they cannot be understood."""
+        """How many rows were skipped so far."""
         self._lock = threading.Lock()
 
     async def open(self) -> Self:
-        """Open the file. Idempotent; the other methods do it on first use."""
+        """Open the file. Idempotent; other methods do it on first use."""
         await self._run(lambda cursor: None)
         return self
 
     async def close(self) -> None:
-        """Close the file. Idempotent; afterwards it is opened again on use."""
+        """Close the file. Idempotent; further use opens it again."""
         with anyio.CancelScope(shield=True):
             await run_file_work(self._close)
 
@@ -105,25 +104,25 @@ class TaskHistory:
     # Writing
 
     async def add(self, *tasks: FinishedTask) -> None:
-        """Keep runs of tasks that are over. A run that is known is replaced: what came later is better."""
+        """Store runs of tasks that are over. A run that is stored already is replaced."""
         with _typed_errors(self._path):
             rows = [_as_row(task) for task in tasks]
         await self._run(lambda cursor: cursor.executemany(_PUT_FINISHED, rows))
 
     async def record(self, *records: TaskRecord) -> None:
-        """Keep steps in the lives of tasks. A step that is known is left as it is."""
+        """Store steps in the lives of tasks. A step that is stored already is left as it is."""
         with _typed_errors(self._path):
             rows = [_as_record_row(record) for record in records]
         await self._run(lambda cursor: cursor.executemany(_PUT_RECORD, rows))
 
     def attach(self, manager: TaskManager, session_id: Callable[[], str | None] | str) -> Callable[[TaskEvent], Any]:
-        """Keep everything that happens in a session, what was there before included. Gives the listener, for `off`.
+        """Store everything that happens in a session from now on, and the start and end of each run before.
 
-        Of the past it keeps the start and the end of each run. To be called while the session is open.
+        Returns the listener, for `TaskManager.off`. Call it while the session is open.
 
         Args:
             manager: The tasks of the session, `client.tasks`.
-            session_id: The session's id, or a function that gives it once it is known.
+            session_id: The session's id, or a function that returns it once it is known.
         """
         seen: Counter[str] = Counter()
 
@@ -154,7 +153,7 @@ class TaskHistory:
         until: float | None = None,
         limit: int = 1000,
     ) -> list[FinishedTask]:
-        """Give runs that are over, the latest first.
+        """Return runs that are over, the latest first.
 
         Args:
             session_id: Only of this session.
@@ -184,13 +183,13 @@ class TaskHistory:
         return self._understood("finished", _as_finished, rows)
 
     async def records(self, session_id: str, task_id: str | None = None) -> list[TaskRecord]:
-        """Give the steps in the lives of the tasks of a session (of one task), in the order in which they were kept."""
+        """Return the steps in the lives of a session's tasks (or of one), in the order in which they were stored."""
         where, values = _conditions([("session_id = ?", session_id), ("task_id = ?", task_id)])
         rows = await self._select(_RECORD, f"records WHERE {where} ORDER BY number", *values)
         return self._understood("records", _as_record, rows)
 
     async def tree(self, session_id: str) -> dict[str | None, list[str]]:
-        """Give the tree of a session: the ids of the children by the id of the parent, the roots under None."""
+        """Return the tree of a session: the ids of the children by the id of the parent, the roots under None."""
         rebuilt = await self.rebuild(session_id)
         known = {task.id for task in rebuilt.walk()}
         children: dict[str | None, list[str]] = {}
@@ -199,18 +198,18 @@ class TaskHistory:
         return children
 
     async def rebuild(self, session_id: str) -> RecordedTree:
-        """Give the tasks of a session as a tree, each as it was at its last step: `print()` draws it."""
+        """Return the tasks of a session as a tree, each as it was at its last step. `print()` draws it."""
         records = await self.records(session_id)
         with _typed_errors(self._path):
             return rebuild(records)
 
     async def sessions(self) -> list[str]:
-        """Give the ids of the sessions of which something is kept."""
+        """Return the ids of the stored sessions."""
         both = "(SELECT session_id FROM finished UNION SELECT session_id FROM records) ORDER BY session_id"
         return self._understood("sessions", _as_session_id, await self._select(("session_id",), both))
 
     async def forget(self, *, before: float) -> int:
-        """Drop what ended before a time (seconds since the epoch). Gives the number of runs dropped."""
+        """Delete what ended before a time (seconds since the epoch). Returns the number of runs deleted."""
 
         def drop(cursor: sqlite3.Cursor) -> int:
             dropped = cursor.execute("DELETE FROM finished WHERE ended_at < ?", (before,)).rowcount
@@ -220,14 +219,14 @@ class TaskHistory:
         return await self._run(drop)
 
     def _understood(self, table: str, read: Callable[[Sequence[Any]], T], rows: Sequence[Sequence[Any]]) -> list[T]:
-        """Read rows, and leave out those that cannot be read."""
+        """Read rows, skipping those that cannot be read."""
         found = []
         for row in rows:
             try:
                 found.append(read(row))
             except ValueError as error:
                 self.skipped_rows += 1
-                logger.warning("a row of %s in the history %s is left out: %s", table, self._path, error)
+                logger.warning("a row of %s in the history %s is skipped: %s", table, self._path, error)
         return found
 
     # The database
@@ -283,8 +282,8 @@ def _as_row(task: FinishedTask) -> tuple[Any, ...]:
 
 
 def _as_finished(row: Sequence[Any]) -> FinishedTask:
-    values = _checked(FinishedTask, dict(zip(_FINISHED, row, strict=True)), {"status": TaskStatus})
-    return FinishedTask(**(values | {"run_id": values["run_id"] or None}))
+    values = dict(zip(_FINISHED, row, strict=True))
+    return convert(values | {"run_id": values["run_id"] or None}, FinishedTask)  # SQLite does not check types
 
 
 def _as_record_row(record: TaskRecord) -> tuple[Any, ...]:
@@ -295,34 +294,12 @@ def _as_record_row(record: TaskRecord) -> tuple[Any, ...]:
 
 def _as_record(row: Sequence[Any]) -> TaskRecord:
     values = dict(zip(_RECORD, row, strict=True))
-    return TaskRecord(**_checked(TaskRecord, values, {"kind": RecordKind, "details": _as_details}))
+    return convert(values | {"details": read_json(values["details"])}, TaskRecord)
 
 
 def _as_session_id(row: Sequence[Any]) -> str:
-    return str(_checked(TaskRecord, {"session_id": row[0]}, {})["session_id"])
-
-
-def _as_details(text: str) -> Mapping[str, Any]:
-    details = read_json(text)
-    if not isinstance(details, dict):
-        raise ValueError("it is no object")
-    return details
+    return convert(row[0], str)
 
 
 def _storable(values: Iterable[Any]) -> tuple[Any, ...]:
     return tuple(without_surrogates(value) if isinstance(value, str) else value for value in values)
-
-
-def _checked(kind: type, values: dict[str, Any], readers: Mapping[str, Callable[[str], Any]]) -> dict[str, Any]:
-    """Check the types of a row, of which SQLite promises nothing. Raises ValueError."""
-    hints = get_type_hints(kind)
-    checked: dict[str, Any] = {}
-    for name, value in values.items():
-        wanted = str if name in readers else hints[name]
-        if not isinstance(value, wanted) and not (isinstance(value, int) and isinstance(0.0, wanted)):
-            raise ValueError(f"{name} is {type(value).__name__}")
-        try:
-            checked[name] = readers[name](str(value)) if name in readers else value
-        except ValueError as error:
-            raise ValueError(f"{name}: {error}") from None
-    return checked

@@ -1,14 +1,10 @@
-"""The tree of a session, rebuilt from the records of a history alone.
-
-Owns what the steps of a life amount to. Pure; knows neither the database nor a session. Twin: `tree`, for tasks that
-are at hand.
-"""
+"""The tree of a session, rebuilt from the records of a history. Twin: `tasks.tree`, for live tasks."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from claude_agent_py.tasks.record import RecordKind, TaskRecord
+from claude_agent_py.history.records import RecordKind, TaskRecord
 from claude_agent_py.tasks.tree import draw, label_of
 from claude_agent_py.wire.fitting import fit
 from claude_agent_py.wire.tasks import TaskStatus, TaskUsage
@@ -16,7 +12,7 @@ from claude_agent_py.wire.tasks import TaskStatus, TaskUsage
 
 @dataclass(frozen=True, slots=True)
 class RecordedTask:
-    """A task as its records tell it, with what it launched."""
+    """A task as its records describe it, with what it launched."""
 
     id: str
     parent_id: str | None = None
@@ -35,11 +31,11 @@ class RecordedTask:
 
     @property
     def label(self) -> str:
-        """The line that stands for it in a drawing."""
+        """Its line in a drawing."""
         return label_of(self.description or self.id, self.subagent_type or self.type, self.status, self.usage)
 
     def walk(self) -> "Iterator[RecordedTask]":
-        """Give it and all below it, parents before their children."""
+        """Yield it and all below it, parents before their children."""
         yield self
         for child in self.children:
             yield from child.walk()
@@ -61,7 +57,7 @@ class RecordedTree:
         return draw(self.roots)
 
     def walk(self) -> Iterator[RecordedTask]:
-        """Give all tasks, parents before their children."""
+        """Yield all tasks, parents before their children."""
         for root in self.roots:
             yield from root.walk()
 
@@ -78,7 +74,7 @@ _OF_DETAILS: Final = {"type": "type", "agent": "subagent_type", "description": "
 
 
 def rebuild(records: Iterable[TaskRecord]) -> RecordedTree:
-    """Make the tree of a session from its records, in their order. A parent that no record is about makes a root."""
+    """Build the tree of a session from its records, in their order. A task with an unknown parent is a root."""
     tasks: dict[str, RecordedTask] = {}
     for record in records:
         tasks[record.task_id] = _after(tasks.get(record.task_id) or RecordedTask(record.task_id), record)
@@ -93,7 +89,7 @@ def rebuild(records: Iterable[TaskRecord]) -> RecordedTree:
 
 
 def _after(task: RecordedTask, record: TaskRecord) -> RecordedTask:
-    """Give a task after one more step."""
+    """Return a task after one more step."""
     status = _STATUS.get(record.kind, task.status)
     found = ((name, record.details.get(key)) for key, name in _OF_DETAILS.items())
     named: dict[str, Any] = {name: value for name, value in found if value and isinstance(value, str)}

@@ -1,7 +1,7 @@
 """A file that grows, read piece by piece.
 
-Owns how far a file was read and what to do when it is cut, replaced or not there yet. Blocking calls of bounded size;
-`follow` makes them live. Keeps no file open between two reads, so that there is nothing to close.
+Knows how far it was read, and notices if it is truncated or replaced. Blocking calls of bounded size. No file stays
+open between two reads, so that there is nothing to close.
 """
 
 import os
@@ -15,24 +15,24 @@ CHUNK_BYTES: Final = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """What one read brought."""
+    """The result of one read."""
 
     data: bytes
     is_end: bool
     """Whether the end of the file was reached."""
     restarted: bool = False
-    """Whether the file was cut or replaced, so that this is its beginning again."""
+    """Whether the file was truncated or replaced, so that this is its beginning again."""
 
 
 class Tail:
-    """Reads a file from where it stopped."""
+    """Reads a file from where the last read stopped."""
 
     def __init__(self, *, offset: int = 0) -> None:
         self._offset = offset
         self._identity: tuple[int, int] | None = None
 
     def read(self, path: str, limit: int = CHUNK_BYTES) -> Piece:
-        """Read on, at most `limit` bytes. Raises OSError where there is no regular file to read."""
+        """Read on, at most `limit` bytes. Raises OSError if there is no regular file."""
         descriptor = open_regular(path)
         try:
             facts = os.fstat(descriptor)

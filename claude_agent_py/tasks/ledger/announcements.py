@@ -1,8 +1,7 @@
 """What the results of tools say about tasks.
 
-Owns the reading of `tool_use_result` of the tools that launch, resume, stop or wait for tasks, and the pairing of a
-result with its call (so that no other tool, an MCP server's for instance, can speak of tasks). Pure; gives values and
-decides nothing: `ledger` does.
+Reads `tool_use_result` of the tools that launch, resume, stop or wait for tasks, and pairs each result with its call,
+so that no other tool, an MCP server's for instance, can speak of tasks.
 """
 
 import re
@@ -19,12 +18,12 @@ _WRITING_TO: Final = ". Output is being written to: "
 _OUTPUT_PATH: Final = re.compile(rf"with ID: (?P<id>[\w-]+){re.escape(_WRITING_TO)}(?P<path>\S[^\n]*?\.output)\b")
 
 Word: TypeAlias = Literal["launched", "resumed", "completed", "stopped", "writes"]
-"""`writes` is read out of a text, so it never makes a task known: it only says where a known one writes to."""
+"""`writes` comes from a text, so it creates no task: it only says where a known one writes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Announcement:
-    """A tool's word on a task."""
+    """What the result of a tool says about a task."""
 
     word: Word
     task_id: str
@@ -34,29 +33,29 @@ class Announcement:
     prompt: str | None = None
     output_file: str = ""
     report: str = ""
-    """What a completed agent handed back."""
+    """The report of a completed agent."""
     usage: TaskUsage | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A tool call whose result has not come yet."""
+    """A tool call without a result yet."""
 
     name: str
     agent_id: str | None
-    """The subagent that made it; None for the main agent."""
+    """The subagent that made the call; None for the main agent."""
 
 
 class OpenCalls:
-    """The tool calls without a result, by id. Bounded: the oldest are forgotten."""
+    """The tool calls without a result, by id. Bounded: the oldest are forgotten first."""
 
     def __init__(self) -> None:
         self._calls: dict[str, Call] = {}
         self._stops: dict[str, str] = {}
-        """The tasks that are to be stopped, by the call."""
+        """The task that each call of TaskStop stops."""
 
     def note(self, message: AssistantMessage) -> None:
-        """Note the calls in a message."""
+        """Add the calls in a message."""
         for block in message.tool_uses:
             if block.name == "TaskStop":
                 self._stops[block.id] = _text(block.input, "task_id")
@@ -65,21 +64,21 @@ class OpenCalls:
             self.close(next(iter(self._calls)))
 
     def get(self, tool_use_id: str | None) -> Call | None:
-        """Give an open call."""
+        """Return an open call."""
         return None if tool_use_id is None else self._calls.get(tool_use_id)
 
     def are_stopping(self, task_id: str) -> bool:
-        """Whether one of them is to stop this task."""
+        """Return whether one of them stops this task."""
         return task_id in self._stops.values()
 
     def close(self, tool_use_id: str) -> Call | None:
-        """Give the call of a result that came."""
+        """Remove the call whose result came, and return it."""
         self._stops.pop(tool_use_id, None)
         return self._calls.pop(tool_use_id, None)
 
 
 def announcements(message: UserMessage, calls: OpenCalls) -> Iterable[Announcement]:
-    """Give what the tool results in a message say about tasks. A tool is trusted only with its own."""
+    """Yield what the tool results in a message say about tasks. A tool is trusted only with its own tasks."""
     for block in message.tool_results:
         call = calls.close(block.tool_use_id)
         if call is not None and call.name not in TASK_TOOLS:
@@ -123,7 +122,7 @@ def _agent(result: dict[str, Any], tool_use_id: str) -> Announcement | None:
 
 
 def _launched_by_id(result: dict[str, Any], tool_use_id: str) -> Announcement | None:
-    """Read the results of Monitor, Workflow and agents in the cloud; the to-do list has a `taskId` too."""
+    """Read the results of Monitor, Workflow and cloud agents; the to-do list has a `taskId`, too."""
     if "timeoutMs" in result:
         return Announcement("launched", result["taskId"], tool_use_id, type="local_bash")
     if result.get("status") not in ("async_launched", "remote_launched"):
@@ -160,7 +159,7 @@ _READERS: Final = (
     ("taskId", _launched_by_id),
     ("task_id", _stopped),
 )
-"""By the key that names the task."""
+"""How to read a result, by the key that names the task."""
 
 
 def _text(result: dict[str, Any], key: str) -> str:
@@ -169,7 +168,7 @@ def _text(result: dict[str, Any], key: str) -> str:
 
 
 def _last_text(content: Any) -> str:
-    """Give the last text block: those before it may be notes of the CLI."""
+    """Return the last text block: those before it may be notes of the CLI."""
     blocks = content if isinstance(content, list) else []
     return next((_text(block, "text") for block in reversed(blocks) if isinstance(block, dict) and "text" in block), "")
 

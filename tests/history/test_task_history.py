@@ -8,11 +8,11 @@ from typing import Any
 
 import anyio
 import pytest
-from folding import Clock, shell_started, tracking
+from folding import Clock, intake_of, shell_started, tracking
 
 from claude_agent_py.errors import OptionsError, SessionError
+from claude_agent_py.history.rebuild import rebuild
 from claude_agent_py.tasks import FinishedTask, RecordKind, TaskHistory, TaskManager, TaskRecord, TaskStatus
-from claude_agent_py.tasks.rebuild import rebuild
 from claude_agent_py.testing import frames
 
 pytestmark = pytest.mark.anyio
@@ -75,9 +75,9 @@ async def test_what_was_over_before_is_kept_too(tmp_path: Path) -> None:
         for _ in range(2):  # attached again: nothing is kept twice
             history.attach(manager, "s1")
         tracking(manager, frames.task_notification("a2"))
-        manager.process_exited("over")
+        intake_of(manager).process_exited("over")
         with anyio.fail_after(10):
-            await manager.deliver_forever()
+            await intake_of(manager).deliver_forever()
         kept = await history.finished()
         assert sorted((task.task_id, task.run_id) for task in kept) == [("a1", "0-a1"), ("a1", "1-a1"), ("a2", "0-a2")]
         steps = [(record.task_id, record.kind.value) for record in await history.records("s1")]
@@ -150,8 +150,8 @@ async def session(history: TaskHistory) -> TaskManager:
         shell_started("b1", parent_task_id="a2"),
         frames.task_progress("a2"),
     )
-    manager.track_prompt("r1", "a2")
-    manager.track_prompt_end("r1")
+    intake_of(manager).track_prompt("r1", "a2")
+    intake_of(manager).track_prompt_end("r1")
     tracking(
         manager,
         frames.task_notification("b1", "failed", "failed with exit code 3"),
@@ -160,9 +160,9 @@ async def session(history: TaskHistory) -> TaskManager:
         frames.task_started("a1", run_id="1-a1", subagent_type="planner"),
         frames.task_notification("a1", summary="two", run_id="1-a1"),
     )
-    manager.process_exited("over")
+    intake_of(manager).process_exited("over")
     with anyio.fail_after(10):
-        await manager.deliver_forever()
+        await intake_of(manager).deliver_forever()
     return manager
 
 
@@ -203,13 +203,13 @@ async def test_an_end_of_which_more_became_known_is_rebuilt_as_it_was(history: T
     manager = TaskManager()
     history.attach(manager, "s1")
     tracking(manager, frames.task_started("a1", "one"))
-    manager.process_exited("gone")
+    intake_of(manager).process_exited("gone")
     with anyio.fail_after(10):
-        await manager.deliver_forever()
+        await intake_of(manager).deliver_forever()
     tracking(manager, frames.task_notification("a1", summary="it was done before"))
-    manager.process_exited("over")
+    intake_of(manager).process_exited("over")
     with anyio.fail_after(10):
-        await manager.deliver_forever()
+        await intake_of(manager).deliver_forever()
     assert [record.kind.value for record in await history.records("s1")] == [
         "created",
         "started",

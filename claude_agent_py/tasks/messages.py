@@ -1,13 +1,16 @@
-"""The messages of subagents, kept by task.
+"""The messages of subagents that came so far, by task.
 
-Owns which messages are still there, and the gap that a reader sees where some are not. Bounded by their number over all
-tasks: the oldest go first. What is gone can still be read from the transcript on disk (`Task.transcript`). Where a
-message has a line, that is kept, and decoded for whoever looks: it takes a tenth of the memory.
+Bounded over all tasks: the oldest are forgotten first, and a reader sees a `MessageGap` in their place. The transcript
+on disk still has them (`Task.transcript`). A message that came with its line is kept as that, and decoded when it
+is read: that takes a tenth of the memory.
 """
 
 from collections import deque
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias, cast
+from typing import Final, Self, TypeAlias, cast
+
+from anyio.lowlevel import checkpoint
 
 from claude_agent_py.wire.codec import decode
 from claude_agent_py.wire.messages import AssistantMessage, UserMessage
@@ -16,22 +19,21 @@ from claude_agent_py.wire.system import PermissionDeniedMessage
 MESSAGE_LIMIT: Final = 20_000
 
 SubagentMessage: TypeAlias = AssistantMessage | UserMessage | PermissionDeniedMessage
-"""What is kept of a subagent."""
 
 
 @dataclass(frozen=True, slots=True)
 class MessageGap:
-    """In place of messages that are no longer kept."""
+    """Stands for messages that are no longer kept."""
 
     task_id: str
     missed: int
-    """How many they were."""
+    """How many messages are missing."""
 
 
 @dataclass(slots=True)
 class _Kept:
     first: int = 0
-    """The number of the oldest message that is still there, counted from the task's first."""
+    """The number of the oldest message kept, counted from the task's first."""
     messages: deque[SubagentMessage | bytes] = field(default_factory=deque)
 
 
@@ -44,7 +46,7 @@ class MessageLog:
         self._order: deque[_Kept] = deque()
 
     def add(self, task_id: str, message: SubagentMessage, line: bytes = b"") -> None:
-        """Keep a message, or its line where decoding that gives it again."""
+        """Keep a message, or its line if that decodes to it."""
         if self._limit <= 0:
             return
         kept = self._by_task.get(task_id)
@@ -57,13 +59,13 @@ class MessageLog:
             oldest.messages.popleft()
             oldest.first += 1
 
-    def all_of(self, task_id: str) -> list[SubagentMessage]:
-        """Give the messages of a task that are still there."""
+    def of(self, task_id: str) -> list[SubagentMessage]:
+        """Return the messages of a task that are kept."""
         kept = self._by_task.get(task_id)
         return [_message(each) for each in kept.messages] if kept else []
 
     def read(self, task_id: str, position: int) -> tuple[SubagentMessage | MessageGap | None, int]:
-        """Give the message at a position (a gap where it is gone, None where it has not come yet), and the next one."""
+        """Return the message at a position (a gap if forgotten, None if still to come) and the next position."""
         kept = self._by_task.get(task_id)
         if kept is None:
             return None, position
@@ -75,3 +77,29 @@ class MessageLog:
 
 def _message(kept: SubagentMessage | bytes) -> SubagentMessage:
     return cast(SubagentMessage, decode(kept)) if isinstance(kept, bytes) else kept
+
+
+class Conversation:
+    """The messages of a subagent, those so far and then live: iterate it with `async for`."""
+
+    def __init__(
+        self, task_id: str, log: MessageLog, is_over: Callable[[], bool], wait: Callable[[], Awaitable[None]]
+    ) -> None:
+        self._task_id = task_id
+        self._log = log
+        self._is_over = is_over
+        self._wait = wait
+        self._position = 0
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> SubagentMessage | MessageGap:
+        await checkpoint()
+        while True:
+            message, self._position = self._log.read(self._task_id, self._position)
+            if message is not None:
+                return message
+            if self._is_over():
+                raise StopAsyncIteration
+            await self._wait()

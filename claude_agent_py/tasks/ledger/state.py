@@ -1,12 +1,11 @@
 """The states of a task and the moves between them, as a table.
 
-Owns `TRANSITIONS`, from which the ledger takes every change of a status and the documentation its diagram, and
-`Evidence`, which says how the end of a run is known and how far to trust it. Deliberately knows neither messages nor
-time: `ledger` reads those. The states themselves are words of the wire (`wire.tasks.TaskStatus`).
+`TRANSITIONS` has every change of a status; the documentation draws its diagram from it. `Evidence` says how the end of
+a run is known, and how far to trust that. The states are words of the wire (`wire.tasks.TaskStatus`).
 
-Two rules are why the order of arrival does not matter. Better evidence replaces worse, never the other way round. And
-a run that is over stays over: only a *new run* of the task opens it again, or a sign of life after an end that was
-merely inferred.
+Two rules make the order of arrival irrelevant: better evidence replaces worse, never the other way round; and a run
+that is over stays over, unless the task begins a *new run*, or shows a sign of life after an end that was only
+inferred.
 """
 
 from collections.abc import Mapping
@@ -27,13 +26,13 @@ class Evidence(StrEnum):
     TOOL_RESULT = "tool_result"
     """The result of the tool call that waited for the task, or that stopped it."""
     END_MARKER = "end_marker"
-    """The last line of a shell's output file."""
+    """The end marker in a shell's output file."""
     TRANSCRIPT = "transcript"
     """The transcript of the subagent, or the CLI's notes beside it."""
     HOOK = "hook"
-    """A `SubagentStop` hook, and nothing more after it."""
+    """A `SubagentStop` hook, followed by nothing."""
     LEVEL = "level"
-    """The list of live background tasks no longer has it."""
+    """The list of live background tasks no longer names it."""
     RESULT = "result"
     """The turn that waited for it is over."""
     STOP_REQUEST = "stop_request"
@@ -41,18 +40,18 @@ class Evidence(StrEnum):
     NEXT_RUN = "next_run"
     """The task began another run."""
     PROCESS_EXIT = "process_exit"
-    """The CLI's process ended under it."""
+    """The CLI's process ended while it ran."""
 
-    __hash__ = str.__hash__  # the one of enums is a function in Python
+    __hash__ = str.__hash__  # faster than that of enums
 
     @property
     def rank(self) -> int:
-        """How far to trust it; more is better."""
+        """How far to trust it; higher is better."""
         return _RANKS[self]
 
     @property
     def may_be_wrong(self) -> bool:
-        """Whether a sign of life may still contradict it: nothing said so, and the process lived on."""
+        """Whether a sign of life may still contradict it."""
         return not self.is_certain and self is not Evidence.PROCESS_EXIT
 
     @property
@@ -77,11 +76,11 @@ _RANKS: Final[Mapping[Evidence, int]] = {
 
 
 class Signal(StrEnum):
-    """What may move a task from one state to another."""
+    """What can move a task from one state to another."""
 
     STARTED = "started"
     SIGN_OF_LIFE = "sign of life"
-    """Progress, a message of the subagent, or its place in the list of live tasks."""
+    """Progress, a message of the subagent, or an entry in the list of live tasks."""
     QUEUED = "queued"
     PAUSED = "paused"
     RESUMED = "resumed"
@@ -92,11 +91,11 @@ class Signal(StrEnum):
     STOPPED = "stopped"
     NEW_RUN = "new run"
 
-    __hash__ = str.__hash__  # the one of enums is a function in Python
+    __hash__ = str.__hash__  # faster than that of enums
 
 
 class Guard(StrEnum):
-    """What a move needs beside its signal."""
+    """What a transition requires besides its signal."""
 
     NONE = ""
     BETTER_EVIDENCE = "better evidence"
@@ -143,7 +142,7 @@ TRANSITIONS: Final[tuple[Transition, ...]] = (
     *(Transition(source, Signal.NEW_RUN, TaskStatus.RUNNING) for source in _ENDS.values()),
     *(Transition(source, Signal.SIGN_OF_LIFE, TaskStatus.RUNNING, Guard.INFERRED_END) for source in _ENDS.values()),
 )
-"""Every move there is. A signal that a state has no row for leaves the state as it is."""
+"""Every transition. A signal without a row leaves the state as it is."""
 
 _BY_SOURCE: Final = {(row.source, row.signal): row for row in TRANSITIONS}
 _SIGNAL_OF_END: Final = {status: signal for signal, status in _ENDS.items()}
@@ -157,16 +156,16 @@ _SIGNAL_OF_STATUS: Final[Mapping[TaskStatus, Signal]] = {
 
 
 def signal_of(status: TaskStatus) -> Signal:
-    """Give the signal that an update with this status is."""
+    """Return the signal that an update to this status stands for."""
     return _SIGNAL_OF_STATUS[status]
 
 
 def move(
     status: TaskStatus, signal: Signal, *, known_by: Evidence | None = None, now_by: Evidence | None = None
 ) -> TaskStatus:
-    """Give the state after a signal.
+    """Return the state after a signal.
 
-    `known_by` is how the present end is known (None while there is none), `now_by` how this signal is.
+    `known_by` is the evidence for the current end (None before the end), `now_by` that for the signal.
     """
     row = _BY_SOURCE.get((status, signal))
     return row.target if row is not None and _allows(row.guard, known_by, now_by) else status

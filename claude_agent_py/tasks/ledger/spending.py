@@ -1,8 +1,8 @@
 """What a run of a task used: tokens added up from its messages, and what they cost.
 
-Owns the sums, and the prices. Pure. A message of the API arrives as several frames with the same id, and counts once.
-On the wire its usage is the one with which the answer began: the output tokens are not in it yet. The transcript has
-them, so it is counted when a run is over (`count_transcript`), and until then the sum is a lower bound.
+An API message arrives as several frames with the same id, and counts once. Its usage on the wire is that of the start
+of the answer, without the output tokens. The transcript has them, so it is counted when a run is over
+(`count_transcript`); until then the sum is a lower bound.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,14 +15,14 @@ from claude_agent_py.wire.tasks import TaskUsage
 from claude_agent_py.wire.usage import ModelUsage
 
 Counts: TypeAlias = tuple[float, float, float, float, float]
-"""Tokens: input, output, written to the cache for 5 minutes and for an hour, read from the cache."""
+"""Tokens: input, output, cache writes kept for 5 minutes and for an hour, cache reads."""
 
 _NONE: Final[Counts] = (0, 0, 0, 0, 0)
 _WEIGHTS: Final[Counts] = (1, 5, 1.25, 2, 0.1)
-"""What the five kinds cost, in prices of an input token: the same for all models, as their list prices have it."""
+"""The price of each kind relative to an input token: the same ratios for all models, by their list prices."""
 _WEB_SEARCH_USD: Final = 0.01
 _MOST_MESSAGES: Final = 1024
-"""How many messages of a run are told apart: the frames of one come together."""
+"""How many messages of a run are kept apart; the frames of one message come together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,12 +32,12 @@ class ModelPrice:
     input: float
     output: float
     cache_write: float | None = None
-    """Kept for 5 minutes; None means 1.25 times the input. What is kept for an hour costs twice the input."""
+    """For 5 minutes; None means 1.25 times the input. A write for an hour costs twice the input."""
     cache_read: float | None = None
     """None means a tenth of the input."""
 
     def cost_of(self, counts: Counts) -> float:
-        """Give the cost of tokens, in US dollars."""
+        """Return the cost of tokens, in US dollars."""
         write = self.input * 1.25 if self.cache_write is None else self.cache_write
         read = self.input * 0.1 if self.cache_read is None else self.cache_read
         each = (self.input, self.output, write, self.input * 2, read)
@@ -45,14 +45,14 @@ class ModelPrice:
 
 
 class Prices:
-    """The prices of models: those that a user gave, and those that the CLI's own sums imply."""
+    """The prices of models: those that a user set, and those that the CLI's own sums imply."""
 
     def __init__(self) -> None:
         self.given: dict[str, ModelPrice] = {}
         self._implied: dict[str, ModelPrice] = {}
 
     def learn(self, spent: Mapping[str, ModelUsage]) -> bool:
-        """Learn from the sums of a result; give whether a model has its first price now."""
+        """Derive prices from the sums of a result; return whether a model got its first price."""
         known = len(self._implied)
         for name, usage in spent.items():
             written = usage.cache_creation_input_tokens
@@ -67,7 +67,7 @@ class Prices:
         return len(self._implied) > known
 
     def cost_of(self, spent: Mapping[str, Counts]) -> float | None:
-        """Give the cost of tokens by model, in US dollars; None where the price of one is not known."""
+        """Return the cost of tokens by model, in US dollars, or None if a price is unknown."""
         prices = {model: self.given.get(model) or self._implied.get(model) for model in spent}
         costs = [price.cost_of(spent[model]) for model, price in prices.items() if price is not None]
         return sum(costs) if costs and len(costs) == len(prices) else None
@@ -75,21 +75,21 @@ class Prices:
 
 @dataclass(slots=True)
 class Spending:
-    """What one run used so far. No count in it ever falls."""
+    """What one run used so far. No count ever falls."""
 
     reported: TaskUsage | None = None
-    """As the CLI says it; its tokens are those of the latest request, here the most that it said."""
+    """The most that the CLI reported; its tokens are those of one request."""
     last_tokens: float = 0
-    """The tokens of the latest request, as the CLI said it last."""
+    """The tokens of the latest request, as the CLI reported them."""
     exact: dict[str, Counts] = field(default_factory=dict)
-    """By model, from the transcript."""
+    """Tokens by model, from the transcript."""
     tail: float = 0
-    """The tokens of the latest request, where the transcript does not have it yet."""
+    """The tokens of the latest request, if the transcript lacks it."""
     _messages: dict[str, tuple[str, Counts]] = field(default_factory=dict)
     _older: dict[str, Counts] = field(default_factory=dict)
 
     def note(self, message: AssistantMessage) -> None:
-        """Count a message of the wire, or another frame of one that is counted."""
+        """Count a message, or a further frame of one."""
         usage = message.message.usage
         if usage is None:
             return
@@ -105,19 +105,19 @@ class Spending:
             self._older[old_model] = _sum(self._older.get(old_model, _NONE), old)
 
     def report(self, usage: TaskUsage | None) -> None:
-        """Take what the CLI says."""
+        """Add what the CLI reports."""
         if usage is None:
             return
         self.last_tokens = usage.total_tokens
         old = self.reported
-        if old is not None:
+        if old is not None and not _covers(usage, old):
             names = ("total_tokens", "tool_uses", "duration_ms")
             usage = usage.replace(**{name: max(getattr(old, name), getattr(usage, name)) for name in names})
         self.reported = usage
 
     @property
     def by_model(self) -> dict[str, Counts]:
-        """The tokens by model, each the most that is known."""
+        """Tokens by model: for each kind the most that is known."""
         found = dict(self._older)
         for model, counts in self._messages.values():
             found[model] = _sum(found.get(model, _NONE), counts)
@@ -126,7 +126,7 @@ class Spending:
         return found
 
     def usage(self, prices: Prices | None) -> TaskUsage | None:
-        """Give what was used, with the cost where `prices` are given and the CLI did not say it."""
+        """Return what was used, with a cost derived from `prices` if the CLI reported none."""
         by_model = self.by_model
         if self.reported is None and not by_model:
             return None
@@ -140,19 +140,27 @@ class Spending:
         return usage.replace(**changes) if changes else usage
 
 
+def _covers(usage: TaskUsage, old: TaskUsage) -> bool:
+    return (
+        usage.total_tokens >= old.total_tokens
+        and usage.tool_uses >= old.tool_uses
+        and usage.duration_ms >= old.duration_ms
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What a transcript says was used, over all runs of the task."""
+    """The sums of a transcript, over all runs of the task."""
 
     by_model: Mapping[str, Counts]
     last_tokens: float
-    """Those of the latest request."""
+    """The tokens of the latest request."""
     is_complete: bool = False
-    """Whether the latest answer is one that ends a run: it calls no tool."""
+    """Whether the latest answer ends a run: it calls no tool."""
 
 
 def count_transcript(path: str) -> Counted:
-    """Add up a transcript. Blocks; raises OSError where it cannot be read."""
+    """Add up a transcript. Blocks; raises OSError if it cannot be read."""
     messages: dict[str, tuple[str, Counts]] = {}
     last, stop_reason = "", None
     for line in read_lines(path):
@@ -176,7 +184,7 @@ def count_transcript(path: str) -> Counted:
 
 
 def without(counts: Mapping[str, Counts], others: Iterable[Mapping[str, Counts]]) -> dict[str, Counts]:
-    """Take what others used off a sum."""
+    """Subtract what others used from a sum."""
     left = dict(counts)
     for other in others:
         for model, used in other.items():
@@ -187,7 +195,7 @@ def without(counts: Mapping[str, Counts], others: Iterable[Mapping[str, Counts]]
 
 
 def most(one: Counts, other: Counts) -> Counts:
-    """Give the larger of each count."""
+    """Return the larger of each count."""
     return _five(map(max, one, other))
 
 
@@ -210,6 +218,6 @@ def _counts(usage: Mapping[str, Any]) -> Counts:
 
 
 def _number(values: Mapping[str, Any], name: str) -> float:
-    """Give a count; 0 for what cannot be one: any program may have written the file."""
+    """Return a count, or 0 for anything else: any program may have written the file."""
     value = values.get(name)
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**12 else 0

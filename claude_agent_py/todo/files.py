@@ -1,8 +1,8 @@
 """The files in which the CLI keeps its to-do list: one JSON object an item, `<config dir>/tasks/<list id>/<id>.json`.
 
-Owns the place and the reading; nothing is ever written, because the CLI holds its own lock on the list. Blocking calls.
-Measured with CLI 2.1.328: the list's id is the session's unless `CLAUDE_CODE_TASK_LIST_ID` says otherwise, what cannot
-stand in a file name becomes a hyphen, and a deleted item's file is gone.
+Only read, because the CLI holds its own lock on the list. Blocking calls. Measured with CLI 2.1.328: the list's id is
+the session's unless `CLAUDE_CODE_TASK_LIST_ID` says otherwise, what cannot stand in a file name becomes a hyphen, and a
+deleted item's file is gone.
 """
 
 import os
@@ -23,12 +23,12 @@ ItemT = TypeVar("ItemT", bound=TaskDetails)
 
 
 def directory_of(config_dir: str, list_id: str) -> str:
-    """Give the directory of a list."""
+    """Return the directory of a list."""
     return os.path.join(config_dir, "tasks", _NOT_IN_NAME.sub("-", list_id))
 
 
 def read_items(directory: str, model: type[ItemT]) -> tuple[dict[str, ItemT], set[str]]:
-    """Read all items of a list; gives them by id, and the ids of those whose file cannot be read (just now)."""
+    """Return the items of a list by id, and the ids of those whose file cannot be read just now."""
     items: dict[str, ItemT] = {}
     unreadable: set[str] = set()
     room = _MAX_LIST_BYTES
@@ -48,5 +48,5 @@ def _item_ids(directory: str) -> list[str]:
     try:
         names = os.listdir(directory)
     except (OSError, ValueError):
-        return []  # nothing was ever written down
+        return []  # nothing was written yet
     return [found["id"] for found in map(_ITEM_FILE.fullmatch, sorted(names)) if found][:_MAX_ITEMS]

@@ -1,18 +1,14 @@
-"""Iterating over what comes: tasks as they end, the messages of one task.
-
-Owns two asynchronous iterators. They are objects, not generators, so that leaving a loop early leaves nothing behind.
-"""
+"""Tasks as they end, to be iterated."""
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Self
 
 import anyio
 from anyio.lowlevel import checkpoint
 
 from claude_agent_py.errors import TaskTimeoutError
 from claude_agent_py.tasks.events import TaskFinished
-from claude_agent_py.tasks.message_log import MessageGap, MessageLog, SubagentMessage
 
 if TYPE_CHECKING:
     from claude_agent_py.tasks.manager import TaskManager
@@ -31,7 +27,7 @@ class Completions:
         self._over = deque(sorted(over, key=lambda task: task.ended_at or 0.0))
         self._ends = manager.events(TaskFinished)
 
-    def __aiter__(self) -> "Completions":
+    def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> "Task":
@@ -70,29 +66,3 @@ class Completions:
         if self._chosen is not None:
             return list(self._chosen)
         return [task for task in self._manager if not task.is_ambient]
-
-
-class Conversation:
-    """The messages of a subagent, those seen so far and then live: iterate it with `async for`."""
-
-    def __init__(
-        self, task_id: str, log: MessageLog, is_over: Callable[[], bool], nap: Callable[[], Awaitable[None]]
-    ) -> None:
-        self._task_id = task_id
-        self._log = log
-        self._is_over = is_over
-        self._nap = nap
-        self._position = 0
-
-    def __aiter__(self) -> "Conversation":
-        return self
-
-    async def __anext__(self) -> SubagentMessage | MessageGap:
-        await checkpoint()
-        while True:
-            message, self._position = self._log.read(self._task_id, self._position)
-            if message is not None:
-                return message
-            if self._is_over():
-                raise StopAsyncIteration
-            await self._nap()

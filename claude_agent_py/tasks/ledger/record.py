@@ -1,7 +1,6 @@
-"""What the ledger keeps of a task: one `Entry`, with one `Run` for each time it ran.
+"""What is known of a task: one `Record`, with one `Run` for each time it ran.
 
-Owns these records and the questions that they answer by themselves. They change only in `ledger`; users see them
-through `task.Task`. Times are seconds since the epoch.
+Only `ledger` and `registry` change them; users see them through `Task`. Times are seconds since the epoch.
 """
 
 import re
@@ -10,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from claude_agent_py.tasks.events import TaskEvent, TaskFinished, TaskReopened, TaskStarted
+from claude_agent_py.tasks.ledger.spending import Prices, Spending
+from claude_agent_py.tasks.ledger.state import Evidence, Signal, move
 from claude_agent_py.tasks.outcome import TaskOutcome
-from claude_agent_py.tasks.spending import Prices, Spending
-from claude_agent_py.tasks.state import Evidence, Signal, move
 from claude_agent_py.wire.tasks import CHILD_AGENT, TaskNotificationMessage, TaskStatus, TaskUsage
 
 AGENT_TYPES: Final = frozenset({"local_agent", "remote_agent", "in_process_teammate", CHILD_AGENT})
@@ -28,21 +27,21 @@ class Run:
 
     started_at: float
     run_id: str | None = None
-    """None where the CLI named none (yet)."""
+    """None if the CLI has not named one."""
     is_nameless: bool = False
     """A task message spoke of it without a run id."""
     start_uuid: str = ""
-    """The start message, to know a repeated one."""
+    """The uuid of the start message, to recognise a repetition."""
     tool_use_id: str | None = None
     prompt: str | None = None
     status: TaskStatus = TaskStatus.PENDING
     evidence: Evidence | None = None
-    """How the end is known; None while there is none."""
+    """How the end is known; None before the end."""
     ended_at: float | None = None
     summary: str = ""
     failure_reason: str | None = None
     stop_reason: str | None = None
-    """Who stopped it, or tries to; it counts where the run then ends as stopped."""
+    """Who stopped it, or tries to; counts only if the run ends as stopped."""
     output_file: str | None = None
     spent: Spending = field(default_factory=Spending)
     is_to_count: bool = False
@@ -53,28 +52,28 @@ class Run:
     is_announced: bool = False
     """`TaskStarted` or `TaskReopened` went out."""
     outcome: TaskOutcome | None = None
-    """Set when the end is settled, which is when waiters are woken."""
+    """Set when the end is settled, which wakes waiters."""
     doubt: Evidence | None = None
-    """Why the run may be over although nobody said so; None where nothing speaks for it."""
+    """Why the run may be over although no signal said so."""
     settle_at: float | None = None
-    """When to look again: the grace for a report that should come, or for a doubt that may pass."""
+    """When to decide: after the grace for a late report, or for a doubt that may pass."""
 
     @property
     def is_live(self) -> bool:
-        """Whether the end is still open, or not settled yet."""
+        """Whether the end is open, or not settled yet."""
         return self.outcome is None
 
     @property
     def end_reason(self) -> str | None:
-        """Why it failed or was stopped; None for a run that completed, and where it is not known."""
+        """Why it failed or was stopped; None if it completed or the reason is unknown."""
         if self.status is TaskStatus.COMPLETED:
             return None
         return self.failure_reason or (self.stop_reason if self.status is TaskStatus.STOPPED else None)
 
     def mend_start(self) -> None:
-        """Put right a start that is later than the end: a replay, whose starts are by our clock and ends by the CLI's.
+        """Correct a start that is later than the end: in a replay, starts are by our clock and ends by the CLI's.
 
-        Run ids begin with the time in milliseconds, to the base of 36 (measured; they are promised only to sort).
+        Run ids begin with the time in milliseconds, in base 36 (measured; they are promised only to sort).
         """
         if self.ended_at is None or self.ended_at >= self.started_at:
             return
@@ -84,15 +83,15 @@ class Run:
         self.started_at = begun if 0 < begun <= self.ended_at else self.ended_at - used
 
     def move(self, signal: Signal, by: Evidence | None = None) -> bool:
-        """Take a signal; give whether the status changed."""
+        """Apply a signal; return whether the status changed."""
         old = self.status
         self.status = move(old, signal, known_by=self.evidence, now_by=by)
         return self.status is not old
 
 
 @dataclass(slots=True, eq=False)
-class Entry:
-    """A task."""
+class Record:
+    """Everything known of one task."""
 
     id: str
     type: str | None = None
@@ -102,10 +101,10 @@ class Entry:
     parent_id: str | None = None
     spawn_depth: int | None = None
     is_backgrounded: bool | None = None
-    """None while it is not known."""
+    """None while unknown."""
     is_ambient: bool = False
     is_external: bool = False
-    """Not the CLI's: the end of its process says nothing of it."""
+    """Not run by the CLI, so that the end of its process says nothing of it."""
     is_confirmed: bool = False
     """More than a hook spoke of it."""
     runs: list[Run] = field(default_factory=list)
@@ -116,10 +115,10 @@ class Entry:
     output_file: str | None = None
     transcript_path: str | None = None
     last_text: str = ""
-    """The last words of a subagent in the current run, as far as they came."""
+    """The latest text of a subagent in the current run."""
     last_activity: float = 0.0
     prompts: set[str] = field(default_factory=set)
-    """The permission prompts and questions of it that are open."""
+    """Its open permission prompts and questions."""
     children: list[str] = field(default_factory=list)
 
     @property
@@ -133,6 +132,11 @@ class Entry:
         return self.run.is_live
 
     @property
+    def is_over(self) -> bool:
+        """Whether the status of the current run is final."""
+        return self.run.status.is_terminal
+
+    @property
     def is_agent(self) -> bool:
         """Whether it is a subagent, whose output is a conversation."""
         if self.type is None:
@@ -140,29 +144,29 @@ class Entry:
         return self.type in AGENT_TYPES
 
     @property
+    def is_child_agent(self) -> bool:
+        """Whether it is a process of its own, which reports its usage itself, its subagents included."""
+        return self.type == CHILD_AGENT
+
+    @property
     def is_shell(self) -> bool:
         """Whether it is a shell or a monitor, whose output is text."""
         return _SHELL_ID.fullmatch(self.id) is not None if self.type is None else self.type in SHELL_TYPES
 
     def find_run(self, tool_use_id: str | None) -> Run | None:
-        """Give the run that this tool call launched, the latest first."""
+        """Return the latest run that this tool call launched."""
         if tool_use_id is None:
             return None
         return next((run for run in reversed(self.runs) if run.tool_use_id == tool_use_id), None)
 
-    @property
-    def agent_name(self) -> str:
-        """What a subagent is called."""
-        return self.subagent_type or self.id
-
-    def author(self, launcher: "Entry | None", *, acts: bool) -> str:
-        """Give whose doing an event is: its own agent's where it acts itself, else that of whoever launched it."""
+    def author(self, launcher: "Record | None", *, acts: bool) -> str:
+        """Return who caused an event: the task's own agent if it `acts` itself, otherwise its launcher."""
         if acts and self.is_agent:
-            return self.agent_name
-        return launcher.agent_name if launcher else ""
+            return self.subagent_type or self.id
+        return launcher.subagent_type or launcher.id if launcher else ""
 
-    def retold(self, launcher: "Entry | None" = None) -> Iterator[TaskEvent]:
-        """Give events for what happened so far: the start and the end of each run."""
+    def retold(self, launcher: "Record | None" = None) -> Iterator[TaskEvent]:
+        """Yield the start and the end of each run so far."""
         by = self.author(launcher, acts=False)
         for run in self.runs:
             if not run.is_announced:
@@ -179,17 +183,12 @@ class Entry:
                     self.id, at, run.run_id, outcome=run.outcome, message=run.notification, author=author
                 )
 
-    @property
-    def is_child_agent(self) -> bool:
-        """Whether it is a process of its own, which reports what it used, its subagents included."""
-        return self.type == CHILD_AGENT
-
     def usage_of(self, run: Run, prices: Prices) -> TaskUsage | None:
-        """Give what a run used. A child agent's subagent has no cost: the child's includes it."""
+        """Return what a run used. A child agent's subagent has no cost: the child's own includes it."""
         return run.spent.usage(None if self.is_external else prices)
 
     def outcome_of(self, run: Run, prices: Prices) -> TaskOutcome:
-        """Make the outcome of a run that is over."""
+        """Return the outcome of a run that is over."""
         return TaskOutcome(
             task_id=self.id,
             status=run.status,

@@ -11,8 +11,8 @@ from folding import Frame, message
 from recordings_loader import lines
 
 from claude_agent_py.tasks import TaskList, TaskListItem, TaskManager
-from claude_agent_py.tasks.task_list_files import directory_of
 from claude_agent_py.testing import frames
+from claude_agent_py.todo.files import directory_of
 from claude_agent_py.wire.codec import decode
 
 pytestmark = pytest.mark.anyio

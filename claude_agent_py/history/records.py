@@ -1,7 +1,4 @@
-"""What a history keeps: finished runs of tasks, and the steps of their lives.
-
-Owns the values and how they are made from what a manager says. Knows no database; `history` stores them.
-"""
+"""What a history keeps: finished runs of tasks, and the steps in their lives."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -37,7 +34,7 @@ class RecordKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TaskRecord:
-    """One step in the life of a task. The same step has the same `key`, however often it is recorded."""
+    """One step in the life of a task. A step has the same `key` however often it is recorded."""
 
     session_id: str
     task_id: str
@@ -46,27 +43,25 @@ class TaskRecord:
     """Seconds since the epoch."""
     run_id: str | None = None
     author: str = ""
-    """Who acted, an agent's name; empty for the main agent and the program around it. What a task does, its own agent
-    does; whoever launched it is the author where it is created, begins another run, is moved or cancelled, and of all
-    that a shell does."""
+    """The name of the agent that acted; empty for the main agent and the program around it. A subagent is the author of
+    what it does itself; its launcher is, if it is created, resumed, moved or cancelled, and of what a shell does."""
     parent_task_id: str | None = None
     summary: str = ""
     failure_reason: str | None = None
     step: int = 0
-    """Tells steps of the same kind in one run apart, such as several waits for the user."""
+    """The number of the step among those of its kind in one run, such as several waits for the user."""
     details: Mapping[str, Any] = field(default_factory=dict)
-    """Whatever else is worth keeping, as plain JSON: `type`, `agent` and `description` where it is created, `usage`
-    where it ends."""
+    """More, as plain JSON: `type`, `agent` and `description` when it is created, `usage` when it ends."""
 
     @property
     def key(self) -> str:
-        """What makes it the same step: task, run, kind, number."""
+        """The identity of the step: session, task, run, kind, number."""
         return "\x1f".join((self.session_id, self.task_id, self.run_id or "", self.kind, str(self.step)))
 
 
 @dataclass(frozen=True, slots=True)
 class FinishedTask:
-    """A run of a task that is over, as the history keeps it."""
+    """A run of a task that is over."""
 
     session_id: str
     task_id: str
@@ -92,7 +87,7 @@ class FinishedTask:
 
     @classmethod
     def of(cls, task: Task, outcome: TaskOutcome, session_id: str) -> "FinishedTask":
-        """Make it from a task and the outcome of one of its runs."""
+        """Build it from a task and the outcome of one of its runs."""
         usage = outcome.usage
         return cls(
             session_id=session_id,
@@ -124,11 +119,11 @@ _ENDS: Final = {
 
 
 _BY_ITSELF: Final = frozenset({RecordKind.STARTED, RecordKind.AWAITING_USER, RecordKind.COMPLETED, RecordKind.FAILED})
-"""The steps that a task's own agent takes."""
+"""The steps that a subagent takes itself."""
 
 
 def records_of(event: TaskEvent, task: Task, session_id: str) -> list[TaskRecord]:
-    """Make the records of an event; none for one that is no step (progress, for instance)."""
+    """Return the records of an event: none for progress, for instance."""
     outcome = event.outcome if isinstance(event, TaskFinished | TaskRevised) else None
     return [
         TaskRecord(
@@ -158,7 +153,7 @@ def _kinds_of(event: TaskEvent, task: Task) -> list[RecordKind]:
         case TaskBackgrounded():
             return [RecordKind.BACKGROUNDED]
         case TaskRevised() if not differ(event.old, event.outcome):
-            return []  # only the counts are better known: the run itself is kept anew
+            return []  # only the counts changed, and the run is kept anew
         case TaskFinished() | TaskRevised():
             return [_ENDS[event.outcome.status]]
         case TaskStatusChanged():
@@ -172,13 +167,13 @@ _CHANGES: Final = (
     (None, TaskStatus.AWAITING_USER, RecordKind.AWAITING_USER),
     (TaskStatus.AWAITING_USER, TaskStatus.RUNNING, RecordKind.RESUMED),
 )
-"""The changes of a status that are steps: from (None is any), to, and which step it is."""
+"""The changes of a status that are steps: from (None means any), to, the step."""
 
 
 def _author(event: TaskEvent, kind: RecordKind, task: Task) -> str:
     goes_on = kind is RecordKind.RESUMED and isinstance(event, TaskStatusChanged)
-    launcher = task.parent
-    return task._entry.author(launcher._entry if launcher else None, acts=kind in _BY_ITSELF or goes_on)
+    author = task if task.is_agent and (kind in _BY_ITSELF or goes_on) else task.parent
+    return "" if author is None else author.subagent_type or author.id
 
 
 def _details(kind: RecordKind, task: Task, outcome: TaskOutcome | None) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """The transcript of a subagent: the JSON Lines file that the CLI keeps, and its notes beside it.
 
-Owns the reading of `agent-<id>.jsonl` into messages, and of `agent-<id>.meta.json`, where the CLI notes that the agent
-is finished or was stopped (and takes the note away when it is resumed). Blocking calls; knows no live task. The lines
-of the file are entries of the CLI's own, of which only `user` and `assistant` are messages; all others are skipped.
+`agent-<id>.jsonl` has the CLI's own entries, of which only `user` and `assistant` are messages; others are skipped. In
+`agent-<id>.meta.json` the CLI notes that the agent is finished or was stopped, and removes the note when it is resumed.
+Blocking calls.
 
 Measured with CLI 2.1.328: the final entry of a finished agent has the stop reason `end_turn`, that of a failed one is
 an API error message, and one entry holds one content block.
@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, TypeGuard
 
+from claude_agent_py.tasks.ledger.state import Evidence
 from claude_agent_py.tasks.outcome import Finding
-from claude_agent_py.tasks.state import Evidence
 from claude_agent_py.untrusted import read_bytes, read_json, read_lines
 from claude_agent_py.wire.fitting import Misfit, fit
 from claude_agent_py.wire.messages import AssistantMessage, UserMessage
@@ -57,7 +57,7 @@ class Notes:
 
 
 def read_transcript(path: str, *, parent_tool_use_id: str | None = None) -> Iterator[TranscriptMessage]:
-    """Give the messages of a transcript, in their order. Raises OSError where the file cannot be read."""
+    """Yield the messages of a transcript. Raises OSError if the file cannot be read."""
     for line in read_lines(path):
         message = parse_entry(line, parent_tool_use_id)
         if message is not None:
@@ -65,7 +65,7 @@ def read_transcript(path: str, *, parent_tool_use_id: str | None = None) -> Iter
 
 
 def parse_entry(line: bytes, parent_tool_use_id: str | None = None) -> TranscriptMessage | None:
-    """Read one line; None where it is no message, or not one that this version understands."""
+    """Return the message in a line, or None if this version finds none."""
     if b'"message"' not in line:
         return None
     try:
@@ -85,7 +85,7 @@ def parse_entry(line: bytes, parent_tool_use_id: str | None = None) -> Transcrip
 
 
 def read_notes(transcript_path: str) -> Notes | None:
-    """Read what the CLI noted beside a transcript; None where there is nothing to read."""
+    """Return what the CLI noted beside a transcript, or None if that cannot be read."""
     try:
         path = re.sub(r"\.jsonl\Z", ".meta.json", os.path.realpath(transcript_path))
         notes = read_json(read_bytes(path, most_bytes=_MAX_NOTES_BYTES)[0])
@@ -102,20 +102,20 @@ def read_notes(transcript_path: str) -> Notes | None:
 
 
 def last_messages(path: str) -> list[TranscriptMessage]:
-    """Give the messages at the end of a transcript, without reading all of it."""
+    """Return the messages at the end of a transcript, without reading all of it."""
     data, size = read_bytes(path, tail_bytes=_TAIL_BYTES)
     lines = data.split(b"\n")[0 if size <= _TAIL_BYTES else 1 :]
     return [message for message in map(parse_entry, lines) if message is not None]
 
 
 def last_report(messages: list[TranscriptMessage]) -> str:
-    """Give the last words of the agent."""
+    """Return the last text of the agent."""
     texts = (message.text for message in reversed(messages) if isinstance(message, AssistantMessage))
     return next((text for text in texts if text), "")
 
 
 def look_at_transcript(path: str) -> Finding | None:
-    """Say whether a subagent is over, as far as its files tell. None where they cannot be read."""
+    """Return whether a subagent is over, as far as its files tell, or None if they cannot be read."""
     notes = read_notes(path)
     if notes is not None and not (notes.is_finished or notes.is_stopped):
         return Finding(Evidence.TRANSCRIPT)
@@ -132,7 +132,7 @@ def look_at_transcript(path: str) -> Finding | None:
 
 
 def _status(notes: Notes | None, messages: list[TranscriptMessage]) -> TaskStatus | None:
-    """Say how the agent ended. The notes know whether it did; without them the last message has to do."""
+    """Return how the agent ended, by the notes, or without them by the last message."""
     last = messages[-1] if messages else None
     if notes is not None and notes.is_stopped:
         return TaskStatus.STOPPED

@@ -1,10 +1,7 @@
 """Reading the files that tasks write: their text, its tail, a shell's end marker.
 
-Owns what the bytes mean, in plain blocking calls (the callers move them into a thread). Knows no task; errors are
-`OSError`s, which `reading` turns into `TaskOutputError`.
-
-A path comes from the CLI, but what is there may be the work of any program that the model ran: `untrusted` opens it. A
-symbolic link is followed, because the output of a subagent is one by design: it leads to the transcript.
+Blocking calls, which raise OSError. A path comes from the CLI, but any program that the model ran may have written what
+is there, so `untrusted` opens it. Symbolic links are followed: the output of a subagent is one, to its transcript.
 """
 
 import re
@@ -16,36 +13,31 @@ from claude_agent_py.untrusted import read_bytes
 _MARKER: Final = re.compile(rb"\n\[(?:exited with code (?P<code>-?\d{1,10})|killed)\]\n\Z")
 _PARTIAL_MARKER: Final = re.compile(rb"\n\[[a-z]{0,6}(?: [a-z]{0,4}){0,2}(?: -?\d{0,10})?\]?\Z")
 MARKER_BYTES: Final = 64
-"""More than an end marker has."""
+"""At least the length of an end marker."""
 
 
 @dataclass(frozen=True, slots=True)
 class EndMarker:
-    """What the CLI writes at the end of a shell's output. `exit_code` is None for a shell that was killed."""
+    """What the CLI writes after a shell's output. `exit_code` is None for a shell that was killed."""
 
     exit_code: int | None
-
-    @property
-    def is_killed(self) -> bool:
-        """Whether the shell was stopped."""
-        return self.exit_code is None
 
 
 @dataclass(frozen=True, slots=True)
 class ShellText:
-    """What a shell printed."""
+    """The output of a shell."""
 
     text: str
     marker: EndMarker | None
     """None while the shell runs."""
     total_bytes: int
-    """The size of the whole output, the marker left out."""
+    """The size of the whole output, without the marker."""
     is_truncated: bool
-    """Whether `text` is only the end of it."""
+    """Whether `text` is only the end of the output."""
 
 
 def split_marker(data: bytes) -> tuple[bytes, EndMarker | None]:
-    """Take the end marker off the end of a shell's output."""
+    """Separate a shell's output from its end marker."""
     found = _MARKER.search(data, max(0, len(data) - MARKER_BYTES))
     if found is None:
         return data, None
@@ -54,14 +46,14 @@ def split_marker(data: bytes) -> tuple[bytes, EndMarker | None]:
 
 
 def held_back(data: bytes) -> int:
-    """Give how many bytes at the end may be the beginning of an end marker, so that they cannot be shown yet."""
+    """Return how many bytes at the end may be the start of an end marker, and cannot be shown yet."""
     start = max(0, len(data) - MARKER_BYTES)
     found = _MARKER.search(data, start) or _PARTIAL_MARKER.search(data, start)
     return len(data) - found.start() if found else 0
 
 
 def read_shell(path: str, tail_bytes: int | None = None) -> ShellText:
-    """Read what a shell printed, or the last `tail_bytes` of it."""
+    """Read a shell's output, or the last `tail_bytes` of it."""
     wanted = None if tail_bytes is None else max(0, tail_bytes)
     data, size = read_bytes(path, tail_bytes=None if wanted is None else wanted + MARKER_BYTES)
     text, marker = split_marker(data)
@@ -71,12 +63,12 @@ def read_shell(path: str, tail_bytes: int | None = None) -> ShellText:
 
 
 def read_marker(path: str) -> EndMarker | None:
-    """Read only the end marker of a shell's output."""
+    """Read only the end marker."""
     return split_marker(read_bytes(path, tail_bytes=MARKER_BYTES)[0])[1]
 
 
 def last_bytes(data: bytes, count: int) -> bytes:
-    """Give the last bytes, without the half character that the cut may leave in front."""
+    """Return the last bytes, without the half character that the cut may leave in front."""
     if count >= len(data):
         return data
     tail = data[len(data) - count :] if count else b""
@@ -87,7 +79,7 @@ def last_bytes(data: bytes, count: int) -> bytes:
 
 
 def last_chars(text: str, tail_bytes: int | None) -> str:
-    """Give the end of a text, counted in bytes of UTF-8."""
+    """Return the end of a text; `tail_bytes` counts UTF-8."""
     if tail_bytes is None:
         return text
     return last_bytes(text.encode("utf-8", "replace"), max(0, tail_bytes)).decode("utf-8", "replace")

@@ -1,10 +1,7 @@
-"""The CLI's to-do list: the items that the model writes down for itself. Another thing than tasks.
+"""The CLI's to-do list, as calls of TaskCreate, TaskUpdate, TaskGet, TaskList and TodoWrite show it.
 
-Owns the list as the wire shows it (calls of TaskCreate, TaskUpdate, TaskGet, TaskList and TodoWrite, with their
-results) and the changes that follow. Reading the files that the CLI keeps is in `task_list_files`. The items have ids
-of their own, "1", "2", ..., which have nothing to do with the ids of background tasks.
-
-The CLI offers these tools to newer models only when it is told to: `TASK_LIST_ENVIRONMENT`.
+Its items have ids of their own, "1", "2", ..., which are unrelated to those of background tasks. `files` reads the
+files that the CLI keeps. The CLI offers these tools to newer models only if told to: `TASK_LIST_ENVIRONMENT`.
 """
 
 import os
@@ -17,8 +14,8 @@ from msgspec import field
 from msgspec.structs import fields
 
 from claude_agent_py.event_loop import run_file_work
-from claude_agent_py.tasks.task_list_files import directory_of, read_items
-from claude_agent_py.tasks.waiting import Stream
+from claude_agent_py.streams import Stream
+from claude_agent_py.todo.files import directory_of, read_items
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.fitting import Misfit, fit
 from claude_agent_py.wire.messages import AssistantMessage, UserMessage
@@ -50,15 +47,15 @@ ChangeKind: TypeAlias = Literal["created", "updated", "deleted", "todos"]
 
 
 class TaskListItem(TaskDetails):
-    """An item of the list: what to do, how far it is, whose it is, and what it waits for."""
+    """An item of the list: what to do, its status, its owner, and what it waits for."""
 
     active_form: str | None = None
-    """How to say that it is being done."""
+    """What to show while it is being done."""
     metadata: JSONObject = field(default_factory=dict)
 
     @property
     def is_open(self) -> bool:
-        """Whether it is still to be done, or being done."""
+        """Whether it is not completed."""
         return self.status != "completed"
 
 
@@ -68,15 +65,15 @@ class TaskListChange:
 
     kind: ChangeKind
     item: TaskListItem | None = None
-    """As it is now; as it was, for a deleted one; None for `todos`."""
+    """The item now (before, if it was deleted); None for `todos`."""
     old: TaskListItem | None = None
-    """As it was, where it was known."""
+    """The item before, if known."""
     todos: tuple[TodoItem, ...] = ()
     """The whole older list, for `todos`."""
 
 
 class TaskList:
-    """The to-do list of a session. Iterating gives its items, by their numbers, as far as the wire showed them."""
+    """The to-do list of a session. Iterating yields the items that the wire showed, by their numbers."""
 
     def __init__(self, config_dir: str | os.PathLike[str] | None = None, *, list_id: str | None = None) -> None:
         """Make a list.
@@ -110,11 +107,11 @@ class TaskList:
         return len(self._items)
 
     def __getitem__(self, item_id: str) -> TaskListItem:
-        """Give an item. Raises KeyError."""
+        """Return an item. Raises KeyError."""
         return self._items[item_id]
 
     def get(self, item_id: str) -> TaskListItem | None:
-        """Give an item; None where there is none with that id."""
+        """Return an item, or None if the id is unknown."""
         return self._items.get(item_id)
 
     @property
@@ -124,31 +121,31 @@ class TaskList:
 
     @property
     def todos(self) -> list[TodoItem]:
-        """The items of the older list, which TodoWrite writes."""
+        """The items of the older list, that of TodoWrite."""
         return list(self._todos)
 
     def blockers(self, item: TaskListItem) -> list[TaskListItem]:
-        """Give the open items that an item waits for."""
+        """Return the open items that an item waits for."""
         known = (self._items.get(item_id) for item_id in item.blocked_by)
         return [other for other in known if other is not None and other.is_open]
 
     @property
     def ready(self) -> list[TaskListItem]:
-        """The items that nobody has begun and that wait for nothing."""
+        """The pending items that wait for nothing."""
         return [item for item in self if item.status == "pending" and not self.blockers(item)]
 
     # Files
 
     @property
     def directory(self) -> str | None:
-        """Where the CLI keeps the list; None while that is not known."""
+        """Where the CLI keeps the list; None while unknown."""
         return directory_of(self._config_dir, self._list_id) if self._config_dir and self._list_id else None
 
     async def read(self) -> list[TaskListItem]:
-        """Read the list from the CLI's files, and give its items. What changed is reported like a change on the wire.
+        """Read the list from the CLI's files, and return its items. Changes are reported like those on the wire.
 
-        Where the place is not known, the items are those that the wire showed. A file that cannot be read leaves its
-        item as it was.
+        While the directory is unknown, the items are those that the wire showed. If a file cannot be read, its item
+        stays as it was.
         """
         directory = self.directory
         if directory is not None:
@@ -160,7 +157,7 @@ class TaskList:
     # The wire
 
     def track(self, message: Any, /) -> list[TaskListChange]:
-        """Take in a message of the session, and give the changes that it shows. Quick, never raises for content."""
+        """Take in a message of the session, and return the changes that it shows. Quick; never raises for content."""
         if isinstance(message, AssistantMessage):
             self._note_calls(message)
         elif isinstance(message, UserMessage):
@@ -170,7 +167,7 @@ class TaskList:
         return []
 
     def changes(self) -> Stream[TaskListChange]:
-        """Give the changes from now on, to be iterated with `async for`. Ends with `close`."""
+        """Return the changes from now on, to be iterated with `async for`. Ends with `close`."""
         stream: Stream[TaskListChange] = Stream()
         self._streams.append(stream)
         return stream
@@ -182,7 +179,7 @@ class TaskList:
         self._streams.clear()
 
     def _begin(self, session_id: str) -> list[TaskListChange]:
-        """Take the list of this session. After `/clear` the session has another id, and a list of its own."""
+        """Begin the list of this session. After `/clear` the session has another id and list."""
         gone = list(self._items) if self._list_id not in (None, session_id) else []
         self._list_id = session_id or self._list_id
         return self._tell(map(self._remove, gone))
@@ -199,7 +196,7 @@ class TaskList:
         if not name or block.is_error:
             return []
         structured = message.tool_use_result
-        if not isinstance(structured, dict):  # a subagent's results come as text alone
+        if not isinstance(structured, dict):  # a subagent's results come only as text
             structured = _from_text(name, given, block.text)
         try:
             return self._readers[name](given, structured) if structured else []
@@ -222,7 +219,7 @@ class TaskList:
         return [self._put(_merged(links.pop(item.id, item), asked)), *map(self._put, links.values())]
 
     def _linked(self, item_id: str, blocks: list[str], blocked_by: list[str]) -> dict[str, TaskListItem]:
-        """Give the items as they are after one got these links, which stand on both sides."""
+        """Return the items that change if one gets these links, which are kept on both sides."""
         changed: dict[str, TaskListItem] = {}
         for first, second in [*((item_id, other) for other in blocks), *((other, item_id) for other in blocked_by)]:
             for one, side, other in ((first, "blocks", second), (second, "blocked_by", first)):
@@ -274,7 +271,7 @@ class TaskList:
 
 
 def _merged(item: TaskListItem, asked: TaskUpdateInput) -> TaskListItem:
-    """Give an item with the fields that an update sets. A null in the metadata takes a key away."""
+    """Return an item with the fields that an update sets. A null in the metadata removes a key."""
     names = ("subject", "description", "active_form", "status", "owner")
     fields: dict[str, Any] = {name: getattr(asked, name) for name in names if getattr(asked, name) is not None}
     if asked.metadata is not None:
@@ -285,7 +282,7 @@ def _merged(item: TaskListItem, asked: TaskUpdateInput) -> TaskListItem:
 
 
 def _from_text(name: str, given: JSONObject, text: str) -> JSONObject | None:
-    """Read the result of a call out of its text; None where it says too little."""
+    """Return the result of a call that is in its text, or None if the text says too little."""
     created = _CREATED.match(text)
     if name == "TaskCreate" and created:
         return {"task": {"id": created[1], "subject": given.get("subject", "")}}

@@ -1,6 +1,5 @@
-"""Listeners: told everything, in order, whatever they do; and where the failures of user code go."""
+"""Listeners: told everything, in order, whatever they do."""
 
-import logging
 import sys
 import threading
 from collections.abc import Callable
@@ -11,9 +10,9 @@ from typing import Any
 import anyio
 import pytest
 
+from claude_agent_py import listeners
 from claude_agent_py.errors import HandlerError
-from claude_agent_py.runtime import listeners
-from claude_agent_py.runtime.listeners import FailureLog, ListenerQueue
+from claude_agent_py.listeners import ListenerQueue
 
 pytestmark = pytest.mark.anyio
 
@@ -156,46 +155,3 @@ async def test_an_ended_queue_with_nothing_to_tell_returns_at_once() -> None:
     queue.end()
     with anyio.fail_after(10):
         await queue.deliver()
-
-
-# Failures
-
-
-def failure(cause: Exception | None = None) -> HandlerError:
-    error = HandlerError("my_hook", "ValueError: my mistake")
-    error.__cause__ = cause
-    return error
-
-
-def never_mind(error: HandlerError) -> None:
-    """Do nothing with a failure."""
-
-
-def test_a_failure_is_logged_once_with_its_traceback(caplog: pytest.LogCaptureFixture) -> None:
-    try:
-        raise ValueError("my mistake")
-    except ValueError as caught:
-        cause = caught
-    with caplog.at_level(logging.ERROR, logger="claude_agent_py"):
-        FailureLog(never_mind).report(failure(cause))
-    (record,) = caplog.records
-    assert "my_hook" in record.getMessage()
-    assert record.exc_info is not None
-    assert record.exc_info[1] is cause
-
-
-def test_a_failure_without_a_cause_is_logged_too(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.ERROR, logger="claude_agent_py"):
-        FailureLog(never_mind).report(failure())
-    assert [record.exc_info for record in caplog.records] == [None]
-
-
-def test_failures_are_kept_and_told() -> None:
-    told: list[HandlerError] = []
-    above: list[HandlerError] = []
-    log = FailureLog(told.append, kept=2, above=above.append)
-    errors = [failure() for _ in range(3)]
-    for error in errors:
-        log.report(error)
-    assert list(log.errors) == errors[1:]
-    assert told == above == errors

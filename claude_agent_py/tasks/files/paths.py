@@ -1,0 +1,66 @@
+"""Where the files of tasks are: the paths that the CLI names, and those that follow from its layout. Opens nothing.
+
+The CLI names a shell's output file in the result of the tool, and a subagent's at its end. The output files of a
+session are in one directory, so that one known path tells the others. Transcripts of subagents are in `subagents/`
+beside the session's own.
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from claude_agent_py.tasks.ledger.record import Record
+
+_NOT_IN_SLUG = re.compile(r"[^A-Za-z0-9]")
+_FILE_NAME = re.compile(r"[\w.-]+")
+
+
+def project_slug(cwd: str) -> str:
+    """Return the name of the directory in which the CLI keeps the sessions of a working directory."""
+    return _NOT_IN_SLUG.sub("-", cwd)
+
+
+class Paths:
+    """The directories of the session, as far as they are known."""
+
+    def __init__(self, config_dir: str | os.PathLike[str] | None = None) -> None:
+        self._config_dir = None if config_dir is None else os.fspath(config_dir)
+        self._outputs: str | None = None
+        self._subagents: str | None = None
+
+    def note_init(self, cwd: str | None, session_id: str | None) -> None:
+        """Note what `system/init` says."""
+        if self._subagents is None and self._config_dir and cwd and session_id:
+            self._subagents = os.path.join(self._config_dir, "projects", project_slug(cwd), session_id, "subagents")
+
+    def note_hook(self, data: Mapping[str, Any]) -> None:
+        """Note the paths in the input of a hook."""
+        own, agents = data.get("transcript_path"), data.get("agent_transcript_path")
+        if isinstance(agents, str) and agents:
+            self._subagents = os.path.dirname(agents)
+        elif isinstance(own, str) and own.endswith(".jsonl"):
+            self._subagents = os.path.join(own.removesuffix(".jsonl"), "subagents")
+
+    def note_output(self, task_id: str, path: str) -> None:
+        """Note where one task writes."""
+        if os.path.basename(path) == f"{task_id}.output":
+            self._outputs = os.path.dirname(path)
+
+    def of(self, record: Record) -> list[str]:
+        """Return where a subagent's transcript, or the text of another task, may be, the likeliest place first."""
+        beside = _join(self._outputs, record.id, f"{record.id}.output")
+        outputs = (record.run.output_file, record.output_file, beside)
+        if not record.is_agent:
+            return _distinct(*outputs)
+        transcript = _join(self._subagents, record.id, f"agent-{record.id}.jsonl")
+        return _distinct(record.transcript_path, transcript, *outputs)
+
+
+def _join(directory: str | None, task_id: str, name: str) -> str | None:
+    """Join a path, unless the id could lead out of the directory."""
+    return os.path.join(directory, name) if directory and _FILE_NAME.fullmatch(task_id) else None
+
+
+def _distinct(*paths: str | None) -> list[str]:
+    return list(dict.fromkeys(path for path in paths if path))

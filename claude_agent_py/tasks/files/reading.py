@@ -1,0 +1,236 @@
+"""Reading the output of a task: a shell's text, a subagent's report and its transcript.
+
+`output_file` and `transcript` read one file; here is where to look, in which order. Reads run in worker threads.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias, TypeVar
+
+import anyio
+
+from claude_agent_py.errors import ControlError, TaskOutputError
+from claude_agent_py.event_loop import run_file_work
+from claude_agent_py.protocol.ports import ControlPort
+from claude_agent_py.tasks.files.output_file import ShellText, last_chars, read_shell, split_marker
+from claude_agent_py.tasks.files.paths import Paths
+from claude_agent_py.tasks.files.transcript import TranscriptMessage, last_messages, last_report, read_transcript
+from claude_agent_py.tasks.ledger.record import Record
+from claude_agent_py.tasks.messages import MessageLog
+from claude_agent_py.wire.messages import AssistantMessage, UserMessage
+from claude_agent_py.wire.tasks import TaskStatus
+
+Retrieval: TypeAlias = Literal["success", "timeout", "not_ready"]
+T = TypeVar("T")
+
+UNKNOWN_PLACE: Final = "it is not known where it is written"
+LAST_WORDS: Final = 0.5
+"""How far a file may lag behind the end of its task, in seconds."""
+_LOOK_AGAIN: Final = 0.02
+"""Seconds between two reads of a file that lags."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskOutput:
+    """The output of a task with its state, as the model's `TaskOutput` tool returned it. `str()` is the text."""
+
+    retrieval_status: Retrieval
+    """`success`: the task is over. `timeout`: it was not over in time. `not_ready`: it runs, and was not waited for."""
+    task_id: str
+    status: TaskStatus
+    text: str = ""
+    """The output so far, if the task runs."""
+    type: str | None = None
+    description: str = ""
+    exit_code: int | None = None
+    failure_reason: str | None = None
+    total_bytes: int | None = None
+    """The size of the whole output; None for a subagent's report."""
+    is_truncated: bool = False
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the task is over, so that the output is complete."""
+        return self.retrieval_status == "success"
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class OutputReader:
+    """Reads the output of the tasks of one session."""
+
+    def __init__(self, paths: Paths, messages: MessageLog, control: ControlPort | None) -> None:
+        self._paths = paths
+        self._messages = messages
+        self._control = control
+        self._caught_up: set[tuple[str, int]] = set()
+        """The runs, by task and number, whose transcripts were complete, or awaited in vain."""
+
+    async def output(self, record: Record, retrieval: Retrieval, tail_bytes: int | None) -> TaskOutput:
+        """Return the output with the state of the task. Raises TaskOutputError only if it is over."""
+        try:
+            found = await self.read(record, tail_bytes)
+        except TaskOutputError:
+            if retrieval == "success":
+                raise
+            found = _as_text("", None)  # it may have written nothing yet
+        run = record.run
+        code = found.marker.exit_code if run.exit_code is None and found.marker else run.exit_code
+        return TaskOutput(
+            retrieval_status=retrieval,
+            task_id=record.id,
+            status=run.status,
+            text=found.text,
+            type=record.type,
+            description=record.description,
+            exit_code=code,
+            failure_reason=run.end_reason,
+            total_bytes=None if record.is_agent else found.total_bytes,
+            is_truncated=found.is_truncated,
+        )
+
+    async def read(self, record: Record, tail_bytes: int | None = None) -> ShellText:
+        """Read the output of a task. Raises TaskOutputError."""
+        return await (self._read_report if record.is_agent else self._read_text)(record, tail_bytes)
+
+    # Shells, monitors, workflows
+
+    async def _read_text(self, record: Record, tail_bytes: int | None) -> ShellText:
+        paths = self._paths.of(record)
+        try:
+            return await _first_readable(record.id, paths, lambda path: read_shell(path, tail_bytes))
+        except TaskOutputError:
+            text = await self._ask_cli(record, tail_bytes) if record.is_shell else _summary(record, tail_bytes)
+            if text is None or _is_lost(record, paths, text):
+                raise
+            return text
+
+    async def _ask_cli(self, record: Record, tail_bytes: int | None) -> ShellText | None:
+        """Ask the CLI, which returns the last 8 KiB of a shell, or return None."""
+        if self._control is None:
+            return None
+        try:
+            reply = await self._control.control("get_task_output", task_id=record.id)
+        except ControlError:
+            return None
+        return _reply_text(reply, tail_bytes)
+
+    # Subagents
+
+    async def _read_report(self, record: Record, tail_bytes: int | None) -> ShellText:
+        run = record.run
+        report = run.summary if run.status is TaskStatus.COMPLETED else ""
+        if not report:
+            report = await self._last_words(record)
+        return _as_text(report, tail_bytes)
+
+    async def _last_words(self, record: Record) -> str:
+        """Return the last text of a subagent without a report."""
+        paths = self._paths.of(record)
+        try:
+            messages = await _first_readable(record.id, paths, last_messages)
+        except TaskOutputError:
+            messages = self._seen(record)
+            if not messages and not record.last_text and not record.run.summary:
+                raise
+        return last_report(messages) or record.last_text or record.run.summary
+
+    def _seen(self, record: Record) -> list[TranscriptMessage]:
+        """Return the messages that came, of the kinds that a transcript has."""
+        seen = self._messages.of(record.id)
+        return [message for message in seen if isinstance(message, AssistantMessage | UserMessage)]
+
+    async def transcript(self, record: Record, nested: Iterable[Record] = ()) -> list[TranscriptMessage]:
+        """Read the messages of a subagent and of others, in the order of their times. Raises TaskOutputError."""
+        if record.is_shell:
+            raise TaskOutputError(record.id, "", "a shell has no transcript, read_output() gives its text")
+        messages = await self._own_transcript(record)
+        for other in nested:
+            try:
+                messages += await self._own_transcript(other)
+            except TaskOutputError:
+                continue  # it said nothing yet, or its file is gone
+        return sorted(messages, key=lambda message: message.timestamp or "")
+
+    async def _own_transcript(self, record: Record) -> list[TranscriptMessage]:
+        """Read the messages of one subagent. The CLI writes the last one a moment after the end of the task."""
+        run = (record.id, len(record.runs))
+        deadline = anyio.current_time() + LAST_WORDS
+        messages = await self._written_so_far(record)
+        while run not in self._caught_up and _lacks_report(record, messages) and anyio.current_time() < deadline:
+            await anyio.sleep(_LOOK_AGAIN)
+            messages = await self._written_so_far(record)
+        if not record.is_live:
+            self._caught_up.add(run)
+        return messages
+
+    async def _written_so_far(self, record: Record) -> list[TranscriptMessage]:
+        call = record.runs[0].tool_use_id
+        paths = self._paths.of(record)
+        try:
+            messages = await _first_readable(
+                record.id, paths, lambda path: list(read_transcript(path, parent_tool_use_id=call))
+            )
+        except TaskOutputError:
+            seen = self._seen(record)
+            if not seen:
+                raise
+            return seen
+        return [_signed(message, record.id) for message in messages]
+
+
+def _lacks_report(record: Record, messages: list[TranscriptMessage]) -> bool:
+    """Return whether a run ended with a report that its transcript does not end with (yet)."""
+    report, written = record.run.summary.strip(), last_report(messages).strip()
+    if record.run.status is not TaskStatus.COMPLETED or not report:
+        return False
+    return not written or (written not in report and report not in written)
+
+
+def _signed(message: TranscriptMessage, agent_id: str) -> TranscriptMessage:
+    """Add the agent id, which the transcript of a child agent lacks: it is that of a session."""
+    return message if message.agent_id is not None else message.replace(agent_id=agent_id)
+
+
+async def _first_readable(task_id: str, paths: Sequence[str], read: Callable[[str], T]) -> T:
+    """Read the first file that can be read. The error is that of the first file."""
+    failure: OSError | None = None
+    for path in paths:
+        try:
+            return await run_file_work(read, path, abandon_on_cancel=True)
+        except OSError as error:
+            failure = failure or error
+    raise output_error(task_id, paths[0] if paths else "", failure)
+
+
+def output_error(task_id: str, path: str, error: OSError | None) -> TaskOutputError:
+    """Return the typed error for a failed read."""
+    reason = UNKNOWN_PLACE if error is None else (error.strerror or type(error).__name__)
+    return TaskOutputError(task_id, path, reason)
+
+
+def _is_lost(record: Record, paths: Sequence[str], text: ShellText) -> bool:
+    """Return whether an empty answer of the CLI means that the file is gone."""
+    return record.run.status.is_terminal and bool(paths) and not text.total_bytes and text.marker is None
+
+
+def _summary(record: Record, tail_bytes: int | None) -> ShellText | None:
+    """Return the summary of a task that writes no file."""
+    return _as_text(record.run.summary, tail_bytes) if record.run.summary else None
+
+
+def _as_text(text: str, tail_bytes: int | None) -> ShellText:
+    shown = last_chars(text, tail_bytes)
+    return ShellText(shown, None, len(text.encode("utf-8", "replace")), shown != text)
+
+
+def _reply_text(reply: dict[str, Any], tail_bytes: int | None) -> ShellText | None:
+    output, total = reply.get("output"), reply.get("total_bytes")
+    if not isinstance(output, str):
+        return None
+    raw = output.encode("utf-8", "replace")
+    data, marker = split_marker(raw)
+    text = last_chars(data.decode("utf-8", "replace"), tail_bytes)
+    size = (total if isinstance(total, int) else len(raw)) - (len(raw) - len(data))
+    return ShellText(text, marker, size, len(text.encode("utf-8", "replace")) < size)

@@ -1,0 +1,175 @@
+"""Reconciling: deciding about tasks whose end was not reported.
+
+The registry keeps the doubts (the CLI no longer lists the task, its turn is over, a hook said that it stops) and when
+to decide about each; here that is awaited and the files are read. The files of a task that is merely quiet are read
+from time to time, too, because they may be all that tells of its end.
+"""
+
+import logging
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from claude_agent_py.event_loop import run_file_work
+from claude_agent_py.tasks.files.output_file import read_marker
+from claude_agent_py.tasks.files.paths import Paths
+from claude_agent_py.tasks.files.transcript import look_at_transcript
+from claude_agent_py.tasks.ledger.record import Record, Run
+from claude_agent_py.tasks.ledger.registry import Registry
+from claude_agent_py.tasks.ledger.spending import Counted, count_transcript
+from claude_agent_py.tasks.ledger.state import Evidence
+from claude_agent_py.tasks.outcome import Finding
+from claude_agent_py.wire.tasks import TaskStatus
+
+logger = logging.getLogger(__name__)
+
+_SHORTEST_PAUSE: Final = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """Whether a run is over, to be answered by its files."""
+
+    record: Record
+    run: Run
+    paths: Sequence[str]
+    is_agent: bool
+
+
+class Reconciler:
+    """Decides about the tasks of one registry. `publish` is called after each change."""
+
+    def __init__(
+        self, registry: Registry, paths: Paths, clock: Callable[[], float], publish: Callable[[], object]
+    ) -> None:
+        self._registry = registry
+        self._paths = paths
+        self._clock = clock
+        self._publish = publish
+        self._looked_at = clock()
+        self._is_checking = False
+
+    def pause(self) -> float | None:
+        """Return the seconds until the next check, or None if there is nothing to decide."""
+        registry = self._registry
+        times = [registry.next_due()]
+        if registry.uncounted:
+            times.append(self._clock())
+        if registry.background or registry.foreground:
+            times.append(self._looked_at + registry.grace.quiet)
+        next_time = min((time for time in times if time is not None), default=None)
+        return None if next_time is None else max(_SHORTEST_PAUSE, next_time - self._clock())
+
+    async def check(self) -> None:
+        """Decide what is due. May be called at any time, also from several workers."""
+        if self._is_checking:
+            return
+        self._is_checking = True
+        try:
+            await self._count()
+            await self._decide_all(self._clock())
+        finally:
+            self._is_checking = False
+
+    async def _count(self) -> None:
+        """Count the transcripts of subagents that are over."""
+        registry = self._registry
+        runs = [(registry.records[task_id], run) for task_id, (run, _) in registry.uncounted.items()]
+        if not runs:
+            return
+        paths = [self._paths.of(record) for record, _ in runs]
+        found: list[Counted | None] = [None] * len(runs)
+        if any(paths):
+            found = await run_file_work(_count_all, paths, abandon_on_cancel=True)
+        for (record, run), counted in zip(runs, found, strict=True):
+            registry.count(record, run, counted, self._clock())
+            self._publish()
+
+    async def _decide_all(self, now: float) -> None:
+        records = [*self._registry.due(now), *self._quiet_records(now)]
+        if not records:
+            return
+        questions = [_Question(record, record.run, self._paths.of(record), record.is_agent) for record in records]
+        findings = await run_file_work(_look_at_all, questions, abandon_on_cancel=True)
+        now = self._clock()
+        for question, finding in zip(questions, findings, strict=True):
+            if question.run is question.record.run and question.run.is_live:  # nothing happened meanwhile
+                self._decide(question.record, question.run, finding, now)
+                self._publish()
+
+    def _quiet_records(self, now: float) -> list[Record]:
+        registry, since = self._registry, now - self._registry.grace.quiet
+        if since < self._looked_at:
+            return []
+        self._looked_at = now
+        records = (registry.records[task_id] for task_id in (*registry.background, *registry.foreground))
+        return [
+            record
+            for record in records
+            if record.last_activity <= since and record.run.settle_at is None and not record.is_over
+        ]
+
+    def _decide(self, record: Record, run: Run, finding: Finding | None, now: float) -> None:
+        if run.settle_at is not None and run.settle_at <= now:
+            self._registry.conclude(record, finding, now)
+        elif run.settle_at is None and finding is not None and finding.status is not None:
+            self._registry.doubt(record, finding.evidence, now)
+
+
+# Blocking calls, for a worker thread -----------------------------------------------------------------------------
+
+
+def _count_all(all_paths: Sequence[Sequence[str]]) -> list[Counted | None]:
+    return [_count_first(paths) for paths in all_paths]
+
+
+def _count_first(paths: Sequence[str]) -> Counted | None:
+    """Count the first file that can be read: zero if only its directory exists yet, None without even that."""
+    found = next((found for found in map(_count, paths) if found is not None), None)
+    if found is None and any(os.path.isdir(os.path.dirname(path)) for path in paths if "\0" not in path):
+        return Counted({}, 0)
+    return found
+
+
+def _count(path: str) -> Counted | None:
+    try:
+        return count_transcript(path)
+    except OSError:
+        return None
+    except Exception:
+        logger.exception("The transcript %s could not be counted", path)
+        return None
+
+
+def _look_at_all(questions: Sequence[_Question]) -> list[Finding | None]:
+    return [_look_safely(question) for question in questions]
+
+
+def _look_safely(question: _Question) -> Finding | None:
+    """Look at the files of one task. Whatever is in them, the other tasks are looked at, too."""
+    look = look_at_transcript if question.is_agent else look_at_shell
+    try:
+        return next((finding for finding in map(look, question.paths) if finding is not None), None)
+    except Exception:
+        logger.exception("The files of the task %s could not be looked at", question.record.id)
+        return None
+
+
+def look_at_shell(path: str) -> Finding | None:
+    """Return whether a shell is over, as far as its output file tells, or None if that cannot be read."""
+    try:
+        marker = read_marker(path)
+    except OSError:
+        return None
+    if marker is None:
+        return Finding(Evidence.END_MARKER)
+    if marker.exit_code is None:
+        return Finding(Evidence.END_MARKER, TaskStatus.STOPPED)
+    failed = marker.exit_code != 0
+    return Finding(
+        Evidence.END_MARKER,
+        TaskStatus.FAILED if failed else TaskStatus.COMPLETED,
+        failure_reason=f"exit code {marker.exit_code}" if failed else None,
+        exit_code=marker.exit_code,
+    )
