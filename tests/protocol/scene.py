@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 from claude_agent_py.protocol.turns import RunEnded, RunLimits, TurnRouter, Until
-from claude_agent_py.tasks.ledger.ledger import Ledger
+from claude_agent_py.tasks import TaskIntake
 from claude_agent_py.testing import frames
 from claude_agent_py.wire.codec import decode
 from claude_agent_py.wire.messages import AssistantMessage, ResultMessage
@@ -21,9 +21,9 @@ class Scene:
     """The router with a real ledger of tasks, and a clock that moves when it is told to."""
 
     def __init__(self) -> None:
-        self.ledger = Ledger()
-        self.router = TurnRouter(self.ledger)
         self.now = 100.0
+        self.intake = TaskIntake(clock=lambda: self.now)
+        self.router = TurnRouter(self.intake.registry)
         self.received: dict[int, list[Any]] = {}
         self.ends: dict[int, RunEnded] = {}
         self.ended_at: dict[int, float] = {}
@@ -54,7 +54,7 @@ class Scene:
 
     def hear(self, message: Any) -> None:
         assert not isinstance(message, MalformedFrame), message
-        self.ledger.fold(message, self.now)
+        self.intake.track(message)
         self.last_runs, ended = self.router.route(message, self.now)
         for run_id in self.last_runs:
             assert run_id not in self.ends, "a run that is over received a message"

@@ -22,7 +22,7 @@ from claude_agent_py.protocol.events import (
 )
 from claude_agent_py.protocol.state import State, Step
 from claude_agent_py.protocol.turns import RunEnded, RunLimits, Until
-from claude_agent_py.tasks.ledger.ledger import Ledger
+from claude_agent_py.tasks import TaskIntake
 from claude_agent_py.testing import frames
 from claude_agent_py.wire.asks import CanUseToolRequest
 from claude_agent_py.wire.codec import decode
@@ -36,15 +36,15 @@ class Tasks:
     """The tasks of a session, without a clock."""
 
     def __init__(self) -> None:
-        self.ledger = Ledger()
+        self.intake = TaskIntake(clock=lambda: 0.0)
         self.tracked: list[Any] = []
 
     def track(self, message: Any, line: bytes = b"", /) -> None:
         self.tracked.append(message)
-        self.ledger.fold(message, 0.0)
+        self.intake.track(message)
 
     def live_ids(self) -> frozenset[str]:
-        return self.ledger.live_ids()
+        return self.intake.registry.live_ids()
 
 
 RUN: Final = ()
@@ -523,7 +523,7 @@ def test_tasks_that_ended_without_a_message_are_noticed_by_settling() -> None:
     driver.run("p", until="idle")
     driver.hear(frames.lifecycle("started", "p"), frames.task_started("b1", task_type="local_bash"), result_of("p"))
     assert not driver.engine.settle(0.0)
-    driver.tasks.ledger.book.lose_all("gone", 0.0)
+    driver.tasks.intake.registry.lose_all("gone", 0.0)
     (event,) = driver.engine.settle(0.0)
     assert isinstance(event, RunEnded)
     assert event.reason == "idle"
