@@ -7,6 +7,7 @@ pasted into an issue.
 
 import importlib.metadata
 import json
+import logging
 import os
 import platform
 import shutil
@@ -172,8 +173,14 @@ async def _greeting(program: Path, folder: str) -> "InitializeReply":
         persist_session=False,
         timeouts=Timeouts(connect=START_TIMEOUT, close=5.0),
     )
-    async with Client(options) as client:
-        return client.info
+    logger = logging.getLogger("claude_agent_py")
+    level = logger.level
+    logger.setLevel(logging.ERROR)  # what it would warn of is said by the checks
+    try:
+        async with Client(options) as client:
+            return client.info
+    finally:
+        logger.setLevel(level)
 
 
 def _login(info: "InitializeReply", program: Path) -> Check:

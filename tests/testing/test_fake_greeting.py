@@ -34,7 +34,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 async def greeting(options: ClientOptions, transport: Any = None) -> dict[str, Any]:
     async with Client(options, transport=transport) as client:
-        return client.info.model_dump(mode="json", by_alias=True, exclude_unset=True)
+        return client.info.raw
 
 
 def own_agents(said: dict[str, Any]) -> list[dict[str, Any]]:
@@ -66,6 +66,6 @@ async def test_a_program_answers_like_the_transport(tmp_path: Path) -> None:
 
 
 async def test_the_fake_says_exactly_what_it_is_told_to() -> None:
-    fake = FakeCLI(initialize={"hooks_applied": False, "pid": 7})
+    fake = FakeCLI(initialize={"hooks_applied": True, "pid": 7})
     said = await greeting(ClientOptions(**OPTIONS["hooks"]), fake.transport())
-    assert said == {"hooks_applied": False, "pid": 7}
+    assert said == {"hooks_applied": True, "pid": 7}

@@ -200,9 +200,13 @@ def test_a_function_that_fails_is_seen_in_the_run() -> None:
     def broken(_: RecordedRequest) -> str:
         raise ValueError("my mistake")
 
-    with ScriptedModel(broken) as model:
-        cli = ask(model, "hi")
-    assert "ValueError: my mistake" in cli.results[0]["result"]
+    def run() -> None:
+        with ScriptedModel(broken) as model:
+            cli = ask(model, "hi")
+            assert "ValueError: my mistake" in cli.results[0]["result"]
+
+    with pytest.raises(ValueError, match="my mistake"):
+        run()
 
 
 def test_nothing_outside_the_sandbox_is_written() -> None:
