@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from claude_agent_py.tasks import TaskManager
+from claude_agent_py import TaskManager
 from claude_agent_py.testing import frames
 from claude_agent_py.wire.codec import decode
 

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 import anyio
 
 from claude_agent_py.errors import ConnectionClosedError, HandlerError, LocalProtocolError, OptionsError
-from claude_agent_py.options import ClientOptions, options_or_defaults
+from claude_agent_py.options.client_options import ClientOptions, options_or_defaults
 from claude_agent_py.runtime.controls import SessionControls
 from claude_agent_py.runtime.current import current, running_client
 from claude_agent_py.runtime.launching import launch
 
 if TYPE_CHECKING:
-    from claude_agent_py.hooks import LiveHooks
-    from claude_agent_py.permissions import Inbox
+    from claude_agent_py.hooks.live import LiveHooks
+    from claude_agent_py.permissions.interactions import Inbox
     from claude_agent_py.protocol.turns import Until
     from claude_agent_py.runtime.above import Above
     from claude_agent_py.runtime.message_types import SessionEvent, SessionMessage
@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from claude_agent_py.runtime.run import Run
     from claude_agent_py.runtime.session import Session, TasksAtClose
     from claude_agent_py.runtime.subagents import Subagent
-    from claude_agent_py.tasks import Task, TaskList, TaskManager
+    from claude_agent_py.tasks.manager import TaskManager
+    from claude_agent_py.tasks.task import Task
+    from claude_agent_py.tasks.task_list import TaskList
     from claude_agent_py.tools.host import MCPHost
     from claude_agent_py.transport import Transport
     from claude_agent_py.wire.initialize import InitializeReply
@@ -92,16 +94,6 @@ class Client(SessionControls):
         connection = self._session._connection
         state = "not connected" if connection is None else "open" if connection.is_open else "closed"
         return f"<Client {state}, {len(self.tasks)} tasks>"
-
-    if not TYPE_CHECKING:  # type checkers would take every name for one that exists
-
-        def __getattr__(self, name: str) -> Any:
-            from claude_agent_py.renamed import instead_of_attribute
-
-            hint = None if name.startswith("_") else instead_of_attribute(name, type(self))
-            if hint is None or hasattr(type(self), name):
-                return object.__getattribute__(self, name)  # raises the error that it would without this method
-            raise AttributeError(f"Client has no attribute {name!r}: {hint}", name=name, obj=self)
 
     # Life --------------------------------------------------------------------------------------------------------
 
@@ -379,7 +371,7 @@ class Client(SessionControls):
     @cached_property
     def hooks(self) -> LiveHooks:
         """The hooks of the session: `await client.hooks.add(event, handler)` and `remove` while it runs."""
-        from claude_agent_py.hooks import LiveHooks
+        from claude_agent_py.hooks.live import LiveHooks
 
         return LiveHooks(self._session.features.hooks, self._session)
 

@@ -16,7 +16,7 @@ import anyio
 from claude_agent_py.client import Client
 from claude_agent_py.errors import ConnectionClosedError
 from claude_agent_py.event_loop import in_event_loop
-from claude_agent_py.options import ClientOptions, options_or_defaults
+from claude_agent_py.options.client_options import ClientOptions, options_or_defaults
 from claude_agent_py.runtime.prompts import Prompt, check_prompt, check_run_arguments, is_stream
 from claude_agent_py.runtime.run import InterruptReceipt, Run
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from claude_agent_py.runtime.feed import RunFeed
     from claude_agent_py.runtime.result import RunResult
     from claude_agent_py.runtime.subagents import Subagent
-    from claude_agent_py.tasks import Task
+    from claude_agent_py.tasks.task import Task
     from claude_agent_py.transport import Transport
 
 T = TypeVar("T")

@@ -79,7 +79,7 @@ def members(model: type[BaseModel]) -> Iterator[str]:
 
 
 def row(model: type[BaseModel]) -> str:
-    name = model.__name__ if model.__name__ in claude_agent_py.__all__ else f"wire.{model.__name__}"
+    name = model.__name__
     return f"| `{name}` | {wire_name(model)} | {first_paragraph(model)} | {field_names(model)} |\n"
 
 

@@ -6,7 +6,8 @@ from pathlib import Path
 import anyio
 from offline import offline
 
-from claude_agent_py import AgentDefinition, Answers, Client, ClientOptions, PermissionContext, Question, SQLiteInbox
+from claude_agent_py import AgentDefinition, Client, ClientOptions, PermissionContext
+from claude_agent_py.permissions import Answers, Question, SQLiteInbox
 from claude_agent_py.testing import Reply, text, tool_use
 
 INBOX = Path("approvals.db")

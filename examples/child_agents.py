@@ -3,8 +3,9 @@
 import anyio
 from offline import offline
 
-from claude_agent_py import AgentDefinition, Allow, Client, ClientOptions, PendingInteractions
+from claude_agent_py import AgentDefinition, Allow, Client, ClientOptions
 from claude_agent_py.children import ChildAgent, child_tool
+from claude_agent_py.permissions import PendingInteractions
 from claude_agent_py.tasks import TaskHistory
 from claude_agent_py.testing import Reply, ToolCall, text, tool_use
 

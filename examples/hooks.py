@@ -5,7 +5,6 @@ from offline import offline
 
 from claude_agent_py import (
     AgentDefinition,
-    BashInput,
     Client,
     ClientOptions,
     HookContext,
@@ -13,10 +12,11 @@ from claude_agent_py import (
     PreToolUseInput,
     PreToolUseOutput,
     StopInput,
-    StopOutput,
     SubagentStopInput,
 )
+from claude_agent_py.hooks import StopOutput
 from claude_agent_py.testing import Reply, text, tool_use
+from claude_agent_py.tools import BashInput
 
 hooks = Hooks()
 

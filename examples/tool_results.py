@@ -10,7 +10,8 @@ from typing import Any
 
 import anyio
 
-from claude_agent_py import File, Image, ResourceLink, Tool, ToolResult, mcp_tool_name, run, tool
+from claude_agent_py import Tool, ToolResult, mcp_tool_name, run, tool
+from claude_agent_py.formatting import File, Image, ResourceLink
 from claude_agent_py.testing import Reply, ScriptedModel, tool_use
 
 

@@ -19,7 +19,7 @@ from pydantic import BaseModel
 
 import claude_agent_py
 import claude_agent_py.testing
-from claude_agent_py import wire
+from claude_agent_py import control, messages, wire
 from claude_agent_py.runtime.mcp_control import MCPControl
 
 BLOCK = re.compile(
@@ -206,13 +206,13 @@ def is_module(name: str) -> bool:
 
 CODE = re.compile(r"`([^`\n]+)`")
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
-ATTRIBUTE = re.compile(r"(client\.tasks|client\.mcp|client|task|run|wire|[A-Z]\w+)\.([a-zA-Z]\w*)\b")
+ATTRIBUTE = re.compile(r"(client\.tasks|client\.mcp|client|task|run|wire|messages|control|[A-Z]\w+)\.([a-zA-Z]\w*)\b")
 
 
 def prose_problems(page: Path) -> list[str]:
     """Give the attributes named in the text of a page that do not exist."""
     public = {name: getattr(claude_agent_py, name) for name in claude_agent_py.__all__ if not name.startswith("_")}
-    owners = {**public, **CONVENTIONAL, "wire": wire}
+    owners = {**public, **CONVENTIONAL, "wire": wire, "messages": messages, "control": control}
     text = FENCE.sub("", page.read_text(encoding="utf-8"))
     said = [(found[0], owners.get(found[1]), found[2]) for found in map(ATTRIBUTE.match, CODE.findall(text)) if found]
     return [whole for whole, owner, name in said if owner is not None and name != "py" and not has(owner, name)]

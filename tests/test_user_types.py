@@ -74,11 +74,11 @@ FakeCLI(steps.turn("hello"), played, b"x")
 """
 
 SIGNATURES = """
-from claude_agent_py import (
-    AssistantMessage, Client, Frame, HandlerFailed, HookRun, MalformedFrame, Message, RunMessage, SessionMessage,
-    decode, query,
-)
-from claude_agent_py.wire import ContentBlock
+from claude_agent_py import AssistantMessage, Client, MalformedFrame, Message, query
+from claude_agent_py.hooks import HookRun
+from claude_agent_py.messages import HandlerFailed, RunMessage, SessionMessage
+from claude_agent_py.wire import Frame, decode
+from claude_agent_py.messages import ContentBlock
 
 
 def show_run(message: RunMessage) -> None: ...

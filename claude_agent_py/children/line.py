@@ -19,8 +19,9 @@ from claude_agent_py.client import Client
 from claude_agent_py.errors import ControlError, HandlerError, TaskError
 from claude_agent_py.launch.environment import config_directory, environment
 from claude_agent_py.runtime.answering import PermissionAnswers
-from claude_agent_py.tasks import Evidence, TaskEvent, TaskFinished, TaskRevised
+from claude_agent_py.tasks.events import TaskEvent, TaskFinished, TaskRevised
 from claude_agent_py.tasks.places import project_slug
+from claude_agent_py.tasks.state import Evidence
 from claude_agent_py.wire.messages import AssistantMessage, UserMessage
 from claude_agent_py.wire.system import InitMessage, PermissionDeniedMessage
 from claude_agent_py.wire.tasks import (

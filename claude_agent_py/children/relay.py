@@ -7,7 +7,7 @@ itself passes them on.
 from typing import Any
 
 from claude_agent_py.client import Client
-from claude_agent_py.permissions import PermissionContext
+from claude_agent_py.permissions.requests import PermissionContext
 from claude_agent_py.protocol.handlers import HandlerContext
 from claude_agent_py.runtime.answering import PermissionAnswers
 from claude_agent_py.runtime.current import running_client

@@ -13,7 +13,8 @@ from uuid import UUID
 
 from pydantic import BeforeValidator, Field, PlainValidator, StrictBool
 
-from claude_agent_py.agents import AgentLike, DelegationGuide, validate_agents
+from claude_agent_py.agents.definition import AgentLike, validate_agents
+from claude_agent_py.agents.guide import DelegationGuide
 from claude_agent_py.configuration import ConfigModel
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.options import checks as read

@@ -8,26 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from claude_agent_py import wire  # its models load on first use, which keeps the import of the client quick
+from claude_agent_py import control  # its models load on first use, which keeps the import of the client quick
 from claude_agent_py.runtime.controls_base import ControlsBase, given
 
 
 class ConversationControls(ControlsBase):
     """What can be asked of the running conversation."""
 
-    async def interrupt(self, cancel_queued: bool = False) -> wire.InterruptReply:
+    async def interrupt(self, cancel_queued: bool = False) -> control.InterruptReply:
         """Stop the running turn; its result follows and says that it was stopped. Nothing happens when none runs.
 
         Prompts that wait in the CLI's queue run next and are named in `still_queued` (those sent with a uuid), unless
         `cancel_queued` drops them. `Run.interrupt` stops one run and leaves the others alone.
         """
-        return await self._ask(wire.InterruptRequest, wire.InterruptReply, **given(cancel_queued=cancel_queued))
+        return await self._ask(control.InterruptRequest, control.InterruptReply, **given(cancel_queued=cancel_queued))
 
-    async def cancel_async_message(self, message_uuid: str) -> wire.CancelAsyncMessageReply:
+    async def cancel_async_message(self, message_uuid: str) -> control.CancelAsyncMessageReply:
         """Take a prompt out of the CLI's queue, by the uuid it was sent with; `cancelled` is False when too late."""
-        return await self._ask(wire.CancelAsyncMessageRequest, wire.CancelAsyncMessageReply, message_uuid=message_uuid)
+        return await self._ask(
+            control.CancelAsyncMessageRequest, control.CancelAsyncMessageReply, message_uuid=message_uuid
+        )
 
-    async def rewind_files(self, user_message_id: str, dry_run: bool = False) -> wire.RewindFilesReply:
+    async def rewind_files(self, user_message_id: str, dry_run: bool = False) -> control.RewindFilesReply:
         """Put the files that tools changed back to where they were when a prompt was sent.
 
         Needs the option `enable_file_checkpointing`. The conversation itself is not rewound. What shells changed is
@@ -41,15 +43,15 @@ class ConversationControls(ControlsBase):
             ControlRejectedError: There is no checkpoint for that prompt.
         """
         return await self._ask(
-            wire.RewindFilesRequest,
-            wire.RewindFilesReply,
+            control.RewindFilesRequest,
+            control.RewindFilesReply,
             user_message_id=user_message_id,
             **given(dry_run=dry_run),
         )
 
     async def side_question(
         self, question: str, *, history: Iterable[tuple[str, str]] = (), timeout: float | None = None
-    ) -> wire.SideQuestionReply:
+    ) -> control.SideQuestionReply:
         """Ask the model something that does not become part of the conversation, also while a turn runs.
 
         The model knows the conversation so far and is told to use no tools. It is a call of the API, with its cost.
@@ -61,8 +63,8 @@ class ConversationControls(ControlsBase):
         """
         earlier = [{"question": asked, "response": answer} for asked, answer in history]
         return await self._ask(
-            wire.SideQuestionRequest,
-            wire.SideQuestionReply,
+            control.SideQuestionRequest,
+            control.SideQuestionReply,
             timeout=timeout,
             question=question,
             **given(history=earlier or None),
@@ -70,7 +72,7 @@ class ConversationControls(ControlsBase):
 
     async def generate_session_title(
         self, description: str, *, persist: bool = False, timeout: float | None = None
-    ) -> wire.GenerateSessionTitleReply:
+    ) -> control.GenerateSessionTitleReply:
         """Let a small model find a title for what `description` says.
 
         `title` is None when the CLI did not ask the model, as with `CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC`.
@@ -81,8 +83,8 @@ class ConversationControls(ControlsBase):
             timeout: Seconds to wait; None means `Timeouts.control`.
         """
         return await self._ask(
-            wire.GenerateSessionTitleRequest,
-            wire.GenerateSessionTitleReply,
+            control.GenerateSessionTitleRequest,
+            control.GenerateSessionTitleReply,
             timeout=timeout,
             description=description,
             persist=persist,
@@ -90,22 +92,22 @@ class ConversationControls(ControlsBase):
 
     async def rename_session(self, title: str) -> None:
         """Give the session a title. A `session_title_changed` message follows."""
-        await self._tell(wire.RenameSessionRequest, title=title)
+        await self._tell(control.RenameSessionRequest, title=title)
 
     async def set_color(self, color: str) -> None:
         """Give the session a colour. The CLI refuses it (`unsupported_request`) when it runs without a terminal."""
-        await self._tell(wire.SetColorRequest, color=color)
+        await self._tell(control.SetColorRequest, color=color)
 
-    async def export_conversation(self) -> wire.ExportConversationReply:
+    async def export_conversation(self) -> control.ExportConversationReply:
         """Give the conversation as the text that `/export` writes, and a name for the file."""
-        return await self._ask(wire.ExportConversationRequest, wire.ExportConversationReply)
+        return await self._ask(control.ExportConversationRequest, control.ExportConversationReply)
 
     async def set_has_subscribers(self, has_subscribers: bool | None) -> None:
         """Say whether anybody looks at the stream; None means unknown.
 
         Matters only to a CLI that holds events back (`CLAUDE_CODE_STREAM_EVENT_HOLD_MS`).
         """
-        await self._tell(wire.SetHasSubscribersRequest, has_subscribers=has_subscribers)
+        await self._tell(control.SetHasSubscribersRequest, has_subscribers=has_subscribers)
 
     async def request_exit(self) -> None:
         """Ask the CLI to end by itself (`end_session`); a running turn is interrupted first.
@@ -114,7 +116,7 @@ class ConversationControls(ControlsBase):
         needed: it also waits for the process, ends it by force where that is needed, and frees what belongs to it on
         this side.
         """
-        await self._tell(wire.EndSessionRequest)
+        await self._tell(control.EndSessionRequest)
 
     # Tasks -------------------------------------------------------------------------------------------------------
 
@@ -123,16 +125,18 @@ class ConversationControls(ControlsBase):
 
         Its notification follows. `client.tasks.stop` also waits for the end, and knows unknown ids.
         """
-        await self._tell(wire.StopTaskRequest, task_id=task_id)
+        await self._tell(control.StopTaskRequest, task_id=task_id)
 
-    async def background_tasks(self, tool_use_id: str | None = None) -> wire.BackgroundTasksReply:
+    async def background_tasks(self, tool_use_id: str | None = None) -> control.BackgroundTasksReply:
         """Move foreground work to the background: one tool call, or all that runs.
 
         `backgrounded` says whether the named tool call was moved; it is None where all were asked for.
         """
-        return await self._ask(wire.BackgroundTasksRequest, wire.BackgroundTasksReply, **given(tool_use_id=tool_use_id))
+        return await self._ask(
+            control.BackgroundTasksRequest, control.BackgroundTasksReply, **given(tool_use_id=tool_use_id)
+        )
 
-    async def get_task_output(self, task_id: str) -> wire.GetTaskOutputReply:
+    async def get_task_output(self, task_id: str) -> control.GetTaskOutputReply:
         """Give the last 8 KiB of a shell's or monitor's output, escape sequences included.
 
         `client.tasks.output` has the whole of it, and that of subagents.
@@ -140,4 +144,4 @@ class ConversationControls(ControlsBase):
         Raises:
             ControlRejectedError: There is no shell or monitor with that id in this session.
         """
-        return await self._ask(wire.GetTaskOutputRequest, wire.GetTaskOutputReply, task_id=task_id)
+        return await self._ask(control.GetTaskOutputRequest, control.GetTaskOutputReply, task_id=task_id)

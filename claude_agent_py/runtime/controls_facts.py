@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
-from claude_agent_py import wire  # its models load on first use, which keeps the import of the client quick
+from claude_agent_py import control  # its models load on first use, which keeps the import of the client quick
 from claude_agent_py.runtime.controls_base import ControlsBase, given
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class FactControls(ControlsBase):
 
     async def get_context_usage(
         self, detail: Literal["summary", "full"] | None = None, *, timeout: float | None = None
-    ) -> wire.ContextUsageReply:
+    ) -> control.ContextUsageReply:
         """Say how full the context window is, and what fills it.
 
         Args:
@@ -59,29 +59,29 @@ class FactControls(ControlsBase):
             timeout: Seconds to wait; None means `Timeouts.control`.
         """
         return await self._ask(
-            wire.GetContextUsageRequest, wire.ContextUsageReply, timeout=timeout, **given(detail=detail)
+            control.GetContextUsageRequest, control.ContextUsageReply, timeout=timeout, **given(detail=detail)
         )
 
-    async def get_usage(self, *, skip_behaviors: bool = False) -> wire.GetUsageReply:
+    async def get_usage(self, *, skip_behaviors: bool = False) -> control.GetUsageReply:
         """Say what the session has cost and where a subscription stands with its limits.
 
         Args:
             skip_behaviors: Leave out what the tokens of the last day and week went to: it takes a while to find out.
         """
-        return await self._ask(wire.GetUsageRequest, wire.GetUsageReply, **given(skip_behaviors=skip_behaviors))
+        return await self._ask(control.GetUsageRequest, control.GetUsageReply, **given(skip_behaviors=skip_behaviors))
 
-    async def get_session_cost(self) -> wire.GetSessionCostReply:
+    async def get_session_cost(self) -> control.GetSessionCostReply:
         """Give what `/cost` shows, as text for people. `get_usage` has the numbers."""
-        return await self._ask(wire.GetSessionCostRequest, wire.GetSessionCostReply)
+        return await self._ask(control.GetSessionCostRequest, control.GetSessionCostReply)
 
-    async def get_status(self) -> wire.GetStatusReply:
+    async def get_status(self) -> control.GetStatusReply:
         """Give what `/status` shows, as rows for people: version, account, model, servers, settings."""
-        return await self._ask(wire.GetStatusRequest, wire.GetStatusReply)
+        return await self._ask(control.GetStatusRequest, control.GetStatusReply)
 
-    async def get_binary_version(self) -> wire.GetBinaryVersionReply:
+    async def get_binary_version(self) -> control.GetBinaryVersionReply:
         """Say which version of the CLI this is, and when it was built."""
-        return await self._ask(wire.GetBinaryVersionRequest, wire.GetBinaryVersionReply)
+        return await self._ask(control.GetBinaryVersionRequest, control.GetBinaryVersionReply)
 
-    async def get_plan(self) -> wire.GetPlanReply:
+    async def get_plan(self) -> control.GetPlanReply:
         """Give the plan that the agent wrote in plan mode; `exists` is False while there is none."""
-        return await self._ask(wire.GetPlanRequest, wire.GetPlanReply)
+        return await self._ask(control.GetPlanRequest, control.GetPlanReply)

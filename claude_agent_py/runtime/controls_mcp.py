@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from claude_agent_py import wire  # its models load on first use, which keeps the import of the client quick
+from claude_agent_py import control  # its models load on first use, which keeps the import of the client quick
 from claude_agent_py.errors import ControlRejectedError, OptionsError
 from claude_agent_py.runtime.controls_base import ControlsBase, given
 from claude_agent_py.wire.base import JSONObject
@@ -30,9 +30,9 @@ REPLY_SLACK: Final = 5.0
 class MCPControls(ControlsBase):
     """What can be asked of MCP servers."""
 
-    async def mcp_status(self) -> wire.MCPStatusReply:
+    async def mcp_status(self) -> control.MCPStatusReply:
         """Say how each MCP server is, and which tools those have that are connected."""
-        return await self._ask(wire.MCPStatusRequest, wire.MCPStatusReply)
+        return await self._ask(control.MCPStatusRequest, control.MCPStatusReply)
 
     async def reconnect_mcp_server(self, server_name: str, *, timeout: float | None = None) -> None:
         """Connect a server again; returns when it is connected.
@@ -44,7 +44,7 @@ class MCPControls(ControlsBase):
         Raises:
             ControlRejectedError: It cannot be connected, is switched off, is unknown, or runs in this process.
         """
-        await self._tell(wire.MCPReconnectRequest, timeout=timeout, server_name=server_name)
+        await self._tell(control.MCPReconnectRequest, timeout=timeout, server_name=server_name)
 
     async def toggle_mcp_server(self, server_name: str, enabled: bool, *, timeout: float | None = None) -> None:
         """Switch a server on or off; returns when a server that was switched on is connected, or has failed to.
@@ -57,11 +57,11 @@ class MCPControls(ControlsBase):
         Raises:
             ControlRejectedError: There is no such server.
         """
-        await self._tell(wire.MCPToggleRequest, timeout=timeout, server_name=server_name, enabled=enabled)
+        await self._tell(control.MCPToggleRequest, timeout=timeout, server_name=server_name, enabled=enabled)
 
     async def set_mcp_servers(
         self, servers: Mapping[str, Any], *, timeout: float | None = None
-    ) -> wire.MCPSetServersReply:
+    ) -> control.MCPSetServersReply:
         """Replace the servers that an earlier call set, and all those in this process, by these.
 
         Servers of settings, plugins and the CLI's flags stay. External servers are connected when this returns;
@@ -94,9 +94,11 @@ class MCPControls(ControlsBase):
         self._drop(set(removed) - servers.keys())
         return reply.replace(removed=removed)
 
-    async def _send_servers(self, configs: Mapping[str, JSONObject], timeout: float | None) -> wire.MCPSetServersReply:
+    async def _send_servers(
+        self, configs: Mapping[str, JSONObject], timeout: float | None
+    ) -> control.MCPSetServersReply:
         return await self._ask(
-            wire.MCPSetServersRequest, wire.MCPSetServersReply, timeout=timeout, servers=dict(configs)
+            control.MCPSetServersRequest, control.MCPSetServersReply, timeout=timeout, servers=dict(configs)
         )
 
     async def mcp_call(
@@ -106,7 +108,7 @@ class MCPControls(ControlsBase):
         *,
         timeout: float | None = None,
         check_permissions: bool = False,
-    ) -> wire.MCPCallReply:
+    ) -> control.MCPCallReply:
         """Call a tool of an external server without the model. Nothing of it goes into the conversation.
 
         Args:
@@ -122,8 +124,8 @@ class MCPControls(ControlsBase):
         """
         limit = CALL_TIMEOUT if timeout is None else timeout
         return await self._ask(
-            wire.MCPCallRequest,
-            wire.MCPCallReply,
+            control.MCPCallRequest,
+            control.MCPCallReply,
             timeout=math.inf if check_permissions else limit + REPLY_SLACK,
             tool=tool,
             **given(
@@ -133,9 +135,11 @@ class MCPControls(ControlsBase):
             ),
         )
 
-    async def read_mcp_resource(self, server_name: str, uri: str) -> wire.MCPReadResourceReply:
+    async def read_mcp_resource(self, server_name: str, uri: str) -> control.MCPReadResourceReply:
         """Read a resource of an external server. The CLI gives those whose URI begins with `ui://`, and no others."""
-        return await self._ask(wire.MCPReadResourceRequest, wire.MCPReadResourceReply, server_name=server_name, uri=uri)
+        return await self._ask(
+            control.MCPReadResourceRequest, control.MCPReadResourceReply, server_name=server_name, uri=uri
+        )
 
     async def set_mcp_permission_mode_override(
         self,
@@ -158,7 +162,7 @@ class MCPControls(ControlsBase):
             ControlRejectedError: The mode is another one.
         """
         payload = await self._tell(
-            wire.SetMCPPermissionModeOverrideRequest,
+            control.SetMCPPermissionModeOverrideRequest,
             server_name=server_name,
             mode=mode,
             **given(ask_for_tools=None if ask_for_tools is None else [dict(tool) for tool in ask_for_tools]),
@@ -171,7 +175,7 @@ class MCPControls(ControlsBase):
 
         An answer comes as a message to the server. The CLI ignores messages of servers that it does not know.
         """
-        await self._tell(wire.MCPMessageRequest, server_name=server_name, message=dict(message))
+        await self._tell(control.MCPMessageRequest, server_name=server_name, message=dict(message))
 
     # Servers in this process -------------------------------------------------------------------------------------
 
@@ -182,7 +186,8 @@ class MCPControls(ControlsBase):
 
     def _server_config(self, name: str, server: Any) -> JSONObject:
         """Give what the CLI is told of a server."""
-        from claude_agent_py.tools import ToolServer, is_hosted  # not needed before somebody sets servers
+        from claude_agent_py.tools.host import is_hosted  # not needed before somebody sets servers
+        from claude_agent_py.tools.server import ToolServer  # not needed before somebody sets servers
 
         if is_hosted(server) and self._mcp_host is not None:
             return {"type": "sdk", "name": name, **(server.config() if isinstance(server, ToolServer) else {})}
@@ -205,7 +210,7 @@ class MCPControls(ControlsBase):
 
     def _not_hosted_yet(self, servers: Mapping[str, Any]) -> dict[str, Any]:
         """Give the servers in this process that are new; one that stays keeps its conversation with the CLI."""
-        from claude_agent_py.tools import is_hosted
+        from claude_agent_py.tools.host import is_hosted
 
         hosted = self._hosted
         return {name: s for name, s in servers.items() if is_hosted(s) and hosted.get(name) is not s}

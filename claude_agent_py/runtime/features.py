@@ -16,19 +16,20 @@ from uuid import UUID
 from anyio.abc import TaskGroup
 
 from claude_agent_py.errors import AuthenticationError, HandlerError, OptionsError
-from claude_agent_py.options import ClientOptions
+from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.runtime.above import Above
 from claude_agent_py.runtime.answering import Answering, PermissionAnswers
 from claude_agent_py.runtime.connection import Connection
 from claude_agent_py.runtime.listeners import ListenerQueue
-from claude_agent_py.tasks import TaskList, TaskManager
+from claude_agent_py.tasks.manager import TaskManager
+from claude_agent_py.tasks.task_list import TaskList
 from claude_agent_py.wire.messages import AssistantMessage, UserMessage
 from claude_agent_py.wire.stream import StreamEventMessage
 from claude_agent_py.wire.system import APIRetryMessage, InitMessage, StatusMessage
 
 if TYPE_CHECKING:
-    from claude_agent_py.hooks import HookDispatcher, HookRun
-    from claude_agent_py.permissions import PermissionDispatcher
+    from claude_agent_py.hooks.dispatcher import HookDispatcher, HookRun
+    from claude_agent_py.permissions.dispatcher import PermissionDispatcher
     from claude_agent_py.tools.host import Caller, MCPHost
 
 CUSTOM_TOOLS_SERVER: Final = "tools"
@@ -121,7 +122,7 @@ class Features:
     @cached_property
     def hooks(self) -> "HookDispatcher":
         """What answers hooks."""
-        from claude_agent_py.hooks import HookDispatcher
+        from claude_agent_py.hooks.dispatcher import HookDispatcher
 
         on_run = self._note_hook_run if self._options.include_hook_events else None
         return HookDispatcher(self._options.hooks, report=self._report, on_run=on_run)
@@ -129,7 +130,7 @@ class Features:
     @cached_property
     def permissions(self) -> "PermissionDispatcher":
         """What answers for a person in this session."""
-        from claude_agent_py.permissions import PermissionDispatcher
+        from claude_agent_py.permissions.dispatcher import PermissionDispatcher
 
         options = self._options
         return PermissionDispatcher(

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 import anyio
 from pydantic import TypeAdapter
 
-from claude_agent_py.agents import AgentDefinition
+from claude_agent_py.agents.definition import AgentDefinition
 from claude_agent_py.callbacks import failure_of, is_not_the_functions
 from claude_agent_py.errors import ControlError, InterruptedRunError, OptionsError, StructuredOutputError, TaskError
-from claude_agent_py.options import ClientOptions
+from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.protocol.ports import ControlPort
 from claude_agent_py.protocol.turns import RunLimits, Until
 from claude_agent_py.runtime.connection import Connection
@@ -24,7 +24,8 @@ from claude_agent_py.runtime.feed import RunFeed
 from claude_agent_py.runtime.prompts import Prompt, check_run_arguments, is_stream, prompt_message
 from claude_agent_py.runtime.result import RunResult, structured_output
 from claude_agent_py.runtime.run import InterruptReceipt, Run
-from claude_agent_py.tasks import Task, TaskManager
+from claude_agent_py.tasks.manager import TaskManager
+from claude_agent_py.tasks.task import Task
 
 if TYPE_CHECKING:
     from claude_agent_py.runtime.subagents import Subagent

@@ -13,7 +13,7 @@ from pydantic_core import to_json
 
 from claude_agent_py.errors import InterruptedRunError, PromptCancelledError, RunError, StructuredOutputError
 from claude_agent_py.protocol.verdict import error_of
-from claude_agent_py.tasks import Task
+from claude_agent_py.tasks.task import Task
 from claude_agent_py.tools.traffic import ToolCallRecord, ToolTraffic
 from claude_agent_py.wire.messages import AssistantMessage, ResultMessage
 from claude_agent_py.wire.usage import ModelUsage, PermissionDenial, Usage

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from claude_agent_py.runtime.message_types import RunMessage
     from claude_agent_py.runtime.result import RunResult
     from claude_agent_py.runtime.subagents import Subagent
-    from claude_agent_py.tasks import Task
+    from claude_agent_py.tasks.task import Task
     from claude_agent_py.tools.traffic import ToolCallRecord
 
 

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, TypeAlias
 import anyio
 from anyio.abc import TaskGroup
 
-from claude_agent_py.agents import AgentDefinition, validate_agents
+from claude_agent_py.agents.definition import AgentDefinition, validate_agents
 from claude_agent_py.configuration import Unshown
 from claude_agent_py.errors import (
     LOGIN_HINT,
@@ -35,8 +35,8 @@ from claude_agent_py.event_loop import run_file_work
 from claude_agent_py.launch.environment import config_directory, environment
 from claude_agent_py.launch.locate import read_version, require_version
 from claude_agent_py.launch.plan import LaunchPlan
-from claude_agent_py.options import ClientOptions
 from claude_agent_py.options.checks import HOOKS_OFF, turns_hooks_off
+from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.runtime.above import Above
 from claude_agent_py.runtime.connection import Connection
 from claude_agent_py.runtime.features import Features
@@ -45,7 +45,8 @@ from claude_agent_py.runtime.listeners import FailureLog
 from claude_agent_py.runtime.prompting import Prompting, SessionMessages
 from claude_agent_py.runtime.prompts import prompt_message
 from claude_agent_py.runtime.reply_reading import read_reply
-from claude_agent_py.tasks import TaskList, TaskManager
+from claude_agent_py.tasks.manager import TaskManager
+from claude_agent_py.tasks.task_list import TaskList
 from claude_agent_py.transport import Transport
 from claude_agent_py.wire.codec import encode, prepare
 from claude_agent_py.wire.initialize import InitializeReply

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from claude_agent_py.agents import AgentDefinition, load_agents, read_agent
+from claude_agent_py import AgentDefinition
+from claude_agent_py.agents import load_agents, read_agent
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.wire.mcp import MCPStdioServer
 

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from claude_agent_py.agents import AgentDefinition, DelegationGuide, agent_table, shorten_report
+from claude_agent_py import AgentDefinition
+from claude_agent_py.agents import DelegationGuide, agent_table, shorten_report
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.formatting.truncation import text_length
 

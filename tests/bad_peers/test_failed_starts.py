@@ -19,14 +19,13 @@ from claude_agent_py import (
     CLIExitError,
     CLINotFoundError,
     CLIStartError,
-    CLIVersionError,
     ConnectionClosedError,
     Limits,
-    LocalProtocolError,
     OptionsError,
     Timeouts,
     query,
 )
+from claude_agent_py.errors import CLIVersionError, LocalProtocolError
 from claude_agent_py.testing import FakeCLI, Gate, frames, steps
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]

@@ -20,11 +20,11 @@ from claude_agent_py import (
     ConnectionClosedError,
     MalformedFrame,
     ResultMessage,
-    RunFailed,
-    TaskFinished,
     TaskStatus,
     Timeouts,
 )
+from claude_agent_py.errors import RunFailed
+from claude_agent_py.tasks import TaskFinished
 from claude_agent_py.testing import FakeCLI, Gate, frames, steps
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]

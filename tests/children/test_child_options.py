@@ -6,13 +6,22 @@ from typing import Any
 
 import pytest
 
-from claude_agent_py import AgentDefinition, Client, ClientOptions, HookMatcher, MCPStdioServer, OptionsError, ToolError
+from claude_agent_py import (
+    AgentDefinition,
+    Client,
+    ClientOptions,
+    HookMatcher,
+    MCPStdioServer,
+    OptionsError,
+    SystemPromptPreset,
+    ToolError,
+    ToolServer,
+)
 from claude_agent_py.agents import AgentModel
 from claude_agent_py.children import ChildAgent, child_tool
 from claude_agent_py.children.process_options import process_options
 from claude_agent_py.children.tool import prompt_of
-from claude_agent_py.options import OptionsWarning, SystemPromptPreset
-from claude_agent_py.tools import ToolServer
+from claude_agent_py.options import OptionsWarning
 
 WORKER = AgentDefinition(description="Works", prompt="You work.")
 

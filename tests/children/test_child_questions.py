@@ -13,7 +13,6 @@ from claude_agent_py import (
     ClientOptions,
     HookContext,
     HookMatcher,
-    PendingInteractions,
     PermissionContext,
     PermissionRequest,
     PreToolUseOutput,
@@ -21,6 +20,7 @@ from claude_agent_py import (
     TaskStatus,
     current_client,
 )
+from claude_agent_py.permissions import PendingInteractions
 from claude_agent_py.testing import FakeCLI, frames, steps
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]

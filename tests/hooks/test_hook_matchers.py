@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from claude_agent_py import HookContext, HookMatcher, StopInput
 from claude_agent_py.errors import OptionsError
-from claude_agent_py.hooks import HookContext, HookMatcher
+from claude_agent_py.hooks import HOOK_EVENT_FACTS, HookInput
 from claude_agent_py.hooks.matcher import BLOCKS_BY_DEFAULT, check_event, read_matcher
 from claude_agent_py.hooks.patterns import doubt_about, problem_of
-from claude_agent_py.wire.hooks import HOOK_EVENT_FACTS, HookInput, StopInput
-from claude_agent_py.wire.tools import BUILTIN_TOOL_NAMES
+from claude_agent_py.tools import BUILTIN_TOOL_NAMES
 
 
 def handler(input: HookInput, context: HookContext) -> None: ...

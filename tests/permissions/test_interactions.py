@@ -16,26 +16,22 @@ import anyio.lowlevel
 import pytest
 from anyio import to_thread
 
+from claude_agent_py import Allow, Deny, PermissionContext, PermissionRequest, read_only
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.permissions import (
     Accept,
-    Allow,
     Cancel,
     Completed,
     Decline,
-    Deny,
     Dismissed,
     Inbox,
     Interaction,
     PendingInteractions,
-    PermissionContext,
-    PermissionRequest,
     SQLiteInbox,
     first_of,
-    read_only,
-    read_typed,
 )
 from claude_agent_py.permissions.interactions import TIMED_OUT
+from claude_agent_py.permissions.typed_answers import read_typed
 from claude_agent_py.wire.asks import CanUseToolRequest, ElicitationRequest, UserDialogRequest
 
 pytestmark = pytest.mark.anyio
@@ -273,7 +269,8 @@ async def test_a_watcher_sees_what_waits_already_and_what_comes() -> None:
 
 ANSWER = """
 import sys
-from claude_agent_py.permissions import SQLiteInbox, read_typed
+from claude_agent_py.permissions import SQLiteInbox
+from claude_agent_py.permissions.typed_answers import read_typed
 [interaction] = SQLiteInbox(sys.argv[1])
 print(interaction.summary, interaction.agent_id, interaction.task_description)
 print(interaction.resolve(read_typed(interaction, sys.argv[2:])))

@@ -7,26 +7,14 @@ from typing import Any
 import anyio
 import pytest
 
+from claude_agent_py import Allow, Deny, PermissionContext, PermissionRequest, read_only
 from claude_agent_py.errors import HandlerError, OptionsError
-from claude_agent_py.permissions import (
-    Accept,
-    Allow,
-    Completed,
-    Deny,
-    ElicitationRequest,
-    Inbox,
-    PendingInteractions,
-    PermissionContext,
-    PermissionDispatcher,
-    PermissionRequest,
-    Plan,
-    ask,
-    read_only,
-)
+from claude_agent_py.permissions import Accept, Completed, ElicitationRequest, Inbox, PendingInteractions, Plan, ask
+from claude_agent_py.permissions.dispatcher import PermissionDispatcher
 from claude_agent_py.protocol.handlers import HandlerContext
+from claude_agent_py.tools import BashInput
 from claude_agent_py.wire.asks import CanUseToolRequest, UserDialogRequest
 from claude_agent_py.wire.asks import ElicitationRequest as WireElicitationRequest
-from claude_agent_py.wire.tools import BashInput
 
 pytestmark = pytest.mark.anyio
 

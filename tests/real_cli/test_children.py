@@ -17,14 +17,14 @@ from claude_agent_py import (
     AssistantMessage,
     Client,
     OptionsError,
-    PendingInteractions,
     PermissionContext,
     PermissionRequest,
-    StatusMessage,
-    TaskHistory,
     TaskStatus,
 )
 from claude_agent_py.children import ChildAgent, child_tool
+from claude_agent_py.messages import StatusMessage
+from claude_agent_py.permissions import PendingInteractions
+from claude_agent_py.tasks import TaskHistory
 from claude_agent_py.testing import Failure, Gate, Reply, ScriptedModel, ToolCall, text, tool_use
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]

@@ -9,12 +9,11 @@ from typing import Any, TypeAlias
 import anyio
 import pytest
 
-from claude_agent_py import Client, ControlRejectedError, MCPNotReadyError, OptionsError
-from claude_agent_py.permissions import Allow
+from claude_agent_py import Allow, Client, ControlRejectedError, OptionsError, ToolServer, tool
+from claude_agent_py.errors import MCPNotReadyError
 from claude_agent_py.runtime.controls import SessionControls
 from claude_agent_py.runtime.controls_base import ControlsBase
 from claude_agent_py.testing import Gate, Reply, ScriptedModel, text, tool_use
-from claude_agent_py.tools import ToolServer, tool
 from claude_agent_py.wire.mcp import MCPStdioServer
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]

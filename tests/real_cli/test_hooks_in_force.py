@@ -6,8 +6,18 @@ from typing import Any
 
 import pytest
 
-from claude_agent_py import Client, ClientOptions, HookContext, HookInput, HookMatcher, OptionsError, PreToolUseOutput
-from claude_agent_py.permissions import Deny, PermissionContext, PermissionRequest
+from claude_agent_py import (
+    Client,
+    ClientOptions,
+    Deny,
+    HookContext,
+    HookMatcher,
+    OptionsError,
+    PermissionContext,
+    PermissionRequest,
+    PreToolUseOutput,
+)
+from claude_agent_py.hooks import HookInput
 from claude_agent_py.testing import Reply, ScriptedModel, tool_use
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]

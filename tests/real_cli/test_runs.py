@@ -11,36 +11,37 @@ from pydantic import BaseModel
 import claude_agent_py
 from claude_agent_py import (
     AuthenticationError,
-    BillingError,
     BudgetExceededError,
     Client,
     ConnectionClosedError,
     HookContext,
-    HookStoppedError,
     InterruptedRunError,
-    InvalidRequestError,
     MaxTurnsError,
-    ModelNotFoundError,
     OptionsError,
-    OverloadedError,
     PostToolUseInput,
-    PostToolUseOutput,
-    PromptCancelledError,
     RateLimitedError,
     ResultMessage,
     RunError,
     RunTimeoutError,
-    ServerError,
     StructuredOutputError,
     TextBlock,
-    UserContent,
     UserMessage,
     UserPromptSubmitInput,
-    UserPromptSubmitOutput,
     query,
     run,
     run_sync,
 )
+from claude_agent_py.errors import (
+    BillingError,
+    HookStoppedError,
+    InvalidRequestError,
+    ModelNotFoundError,
+    OverloadedError,
+    PromptCancelledError,
+    ServerError,
+)
+from claude_agent_py.hooks import PostToolUseOutput, UserPromptSubmitOutput
+from claude_agent_py.messages import UserContent
 from claude_agent_py.testing import CutStream, Failure, Gate, RecordedRequest, Reply, ScriptedModel, text, tool_use
 from claude_agent_py.testing.script import LooseAnswer
 

@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 import anyio
 import pytest
 
-from claude_agent_py import AssistantMessage, Client, InterruptedRunError, TaskStatus
-from claude_agent_py.tasks import Evidence, ModelPrice, Task, TaskFinished, TaskHistory, TaskList
+from claude_agent_py import AssistantMessage, Client, InterruptedRunError, Task, TaskStatus
+from claude_agent_py.tasks import Evidence, ModelPrice, TaskFinished, TaskHistory, TaskList
 from claude_agent_py.tasks.task_list import TASK_LIST_ENVIRONMENT
 from claude_agent_py.testing import Failure, Gate, RecordedRequest, Reply, ScriptedModel, Usage, text, tool_use
 

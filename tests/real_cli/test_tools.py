@@ -14,11 +14,7 @@ from anyio import Event
 
 from claude_agent_py import (
     AgentDefinition,
-    Audio,
     Client,
-    File,
-    Image,
-    ResourceLink,
     RunResult,
     Tool,
     ToolContext,
@@ -29,7 +25,7 @@ from claude_agent_py import (
     run,
     tool,
 )
-from claude_agent_py.formatting import Media
+from claude_agent_py.formatting import Audio, File, Image, Media, ResourceLink
 from claude_agent_py.testing import RecordedRequest, Reply, ScriptedModel, text, tool_use
 from claude_agent_py.testing.requests import text_of
 from claude_agent_py.tools import Resource

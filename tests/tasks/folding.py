@@ -7,7 +7,8 @@ from typing import Any, TypeAlias
 from anyio.lowlevel import checkpoint
 from recordings_loader import records
 
-from claude_agent_py.tasks import Grace, TaskEvent, TaskManager
+from claude_agent_py import TaskEvent, TaskManager
+from claude_agent_py.tasks import Grace
 from claude_agent_py.tasks.ledger import Ledger
 from claude_agent_py.testing import frames
 from claude_agent_py.wire.codec import decode

@@ -11,8 +11,8 @@ from folding import HASTY, shell_started, tracking
 from hypothesis import given
 from hypothesis import strategies as st
 
+from claude_agent_py import TaskManager
 from claude_agent_py.errors import TaskOutputError
-from claude_agent_py.tasks import TaskManager
 from claude_agent_py.tasks.follow import AgentDecoder, Follow, ShellDecoder
 from claude_agent_py.tasks.tail import CHUNK_BYTES, Piece, Tail
 from claude_agent_py.testing import frames

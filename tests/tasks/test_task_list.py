@@ -10,7 +10,8 @@ import pytest
 from folding import Frame, message
 from recordings_loader import lines
 
-from claude_agent_py.tasks import TaskList, TaskListItem, TaskManager
+from claude_agent_py import TaskManager
+from claude_agent_py.tasks import TaskList, TaskListItem
 from claude_agent_py.tasks.task_list_files import directory_of
 from claude_agent_py.testing import frames
 from claude_agent_py.wire.codec import decode

@@ -11,8 +11,8 @@ from folding import Port, child, level, shell_started, tracking
 from hypothesis import given
 from hypothesis import strategies as st
 
+from claude_agent_py import TaskManager
 from claude_agent_py.errors import ControlRejectedError, TaskOutputError
-from claude_agent_py.tasks import TaskManager
 from claude_agent_py.tasks.output_file import (
     EndMarker,
     held_back,

@@ -4,7 +4,8 @@ import pytest
 from folding import Clock, fold_recording, kinds, tracking
 from recordings_loader import frames, names, records
 
-from claude_agent_py.tasks import Evidence, TaskFinished, TaskManager, TaskReopened
+from claude_agent_py import TaskManager
+from claude_agent_py.tasks import Evidence, TaskFinished, TaskReopened
 from claude_agent_py.tasks.ledger import Ledger
 
 WITH_TASKS = [

@@ -9,8 +9,9 @@ import anyio
 import pytest
 from folding import child, shell_started, tracking
 
+from claude_agent_py import TaskManager
 from claude_agent_py.errors import TaskOutputError
-from claude_agent_py.tasks import TaskManager, reading
+from claude_agent_py.tasks import reading
 from claude_agent_py.tasks.outcome import Finding
 from claude_agent_py.tasks.places import Places, project_slug
 from claude_agent_py.tasks.state import Evidence

@@ -2,7 +2,8 @@
 
 import pytest
 
-from claude_agent_py.tools import mcp_server_name, mcp_tool_name, split_tool_name
+from claude_agent_py import mcp_tool_name
+from claude_agent_py.tools import mcp_server_name, split_tool_name
 
 
 @pytest.mark.parametrize(
