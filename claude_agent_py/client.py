@@ -11,12 +11,13 @@ import weakref
 from collections.abc import AsyncIterator, Callable, Sequence
 from functools import cached_property
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Generic, Protocol, Self
 
 import anyio
 
 from claude_agent_py.errors import ConnectionClosedError, HandlerError, LocalProtocolError, OptionsError
 from claude_agent_py.options.client_options import ClientOptions, options_or_defaults
+from claude_agent_py.options.output_shape import Output
 from claude_agent_py.runtime.controls import SessionControls
 from claude_agent_py.runtime.current import current, running_client
 from claude_agent_py.runtime.launching import launch
@@ -53,7 +54,7 @@ def current_client() -> Client | None:
     return client
 
 
-class Client(SessionControls):
+class Client(SessionControls, Generic[Output]):
     """A session with the Claude Code CLI.
 
     Use it as `async with Client(options) as client`, or call `connect()` and `close()` yourself, each from any worker.
@@ -73,8 +74,8 @@ class Client(SessionControls):
     _is_unclosed = False
     """Whether there is a session that nobody has closed. An attribute of the class, because `__init__` may fail."""
 
-    def __init__(self, options: ClientOptions | None = None, *, transport: Transport | None = None) -> None:
-        self._options = options_or_defaults(options)
+    def __init__(self, options: ClientOptions[Output] | None = None, *, transport: Transport | None = None) -> None:
+        self._options: ClientOptions[Output] = options_or_defaults(options)
         if transport is not None and not hasattr(transport, "receive"):
             raise OptionsError(f"a Transport is expected, not {transport!r}", option="transport")
         self._transport = transport
@@ -197,7 +198,7 @@ class Client(SessionControls):
 
     # Prompting ---------------------------------------------------------------------------------------------------
 
-    def query(self, prompt: Prompt, *, until: Until = "result", timeout: float | None = None) -> Run:
+    def query(self, prompt: Prompt, *, until: Until = "result", timeout: float | None = None) -> Run[Output]:
         """Send a prompt and give its run: iterate it for messages, await it for the `RunResult`.
 
         The prompt is on its way when this returns, whether or not the run is awaited. Several runs may be open: the
@@ -217,7 +218,7 @@ class Client(SessionControls):
             ConnectionClosedError: The client is not connected.
             CLIExitError: The CLI has ended.
         """
-        run = self._session.prompting.query(prompt, until=until, timeout=timeout)
+        run: Run[Output] = self._session.prompting.query(prompt, until=until, timeout=timeout)
         run._keeps = self
         return run
 
@@ -287,7 +288,7 @@ class Client(SessionControls):
         return await self._session.control(subtype, timeout=timeout, **fields)
 
     @property
-    def options(self) -> ClientOptions:
+    def options(self) -> ClientOptions[Output]:
         """The options that the client was made with."""
         return self._options
 

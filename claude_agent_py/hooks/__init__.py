@@ -12,9 +12,10 @@ with LazyNames(globals()):
     from claude_agent_py.hooks.context import HookContext as HookContext
     from claude_agent_py.hooks.dispatcher import HookRun as HookRun
     from claude_agent_py.hooks.live import LiveHooks as LiveHooks
-    from claude_agent_py.hooks.matcher import (
-        HookHandler as HookHandler, HookMatcher as HookMatcher, OnFailure as OnFailure,
+    from claude_agent_py.hooks.handler_types import (
+        Hook as Hook, HookAnswer as HookAnswer, HookHandler as HookHandler, HooksByEvent as HooksByEvent,
     )
+    from claude_agent_py.hooks.matcher import HookMatcher as HookMatcher, OnFailure as OnFailure
     from claude_agent_py.hooks.registry import HookWarning as HookWarning, Hooks as Hooks
     from claude_agent_py.wire.hooks.events import (
         HOOK_EVENTS as HOOK_EVENTS, HOOK_EVENT_FACTS as HOOK_EVENT_FACTS, HookEvent as HookEvent,

@@ -14,15 +14,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from claude_agent_py.callbacks import Callback
 from claude_agent_py.errors import HandlerError
+from claude_agent_py.handler_context import HandlerContext
 from claude_agent_py.hooks.context import HookContext
-from claude_agent_py.hooks.matcher import WITHHOLDING, HookHandler, HookMatcher
+from claude_agent_py.hooks.matcher import WITHHOLDING, HookMatcher
 from claude_agent_py.hooks.registry import Hooks, check_hook
 from claude_agent_py.hooks.withholding import WrongShapeError, fitting, withheld
-from claude_agent_py.protocol.handlers import Cancellation, HandlerContext
+from claude_agent_py.protocol.handlers import Cancellation
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.hooks import inputs, outputs
 
 if TYPE_CHECKING:
+    from claude_agent_py.hooks.handler_types import Hook
     from claude_agent_py.wire.hooks.inputs import HookInput
     from claude_agent_py.wire.hooks.outputs import HookOutput
 
@@ -92,7 +94,7 @@ class HookDispatcher:
 
     # Registering -------------------------------------------------------------------------------------------------
 
-    def add(self, event: str, matcher: HookMatcher | HookHandler | Mapping[str, Any]) -> HookMatcher:
+    def add(self, event: str, matcher: "Hook") -> HookMatcher:
         """Add a hook, and give its matcher, by which it can be removed.
 
         In a running session the CLI has to be told, which `LiveHooks` does.

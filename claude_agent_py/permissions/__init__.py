@@ -16,6 +16,10 @@ with LazyNames(globals()):
         Accept as Accept, Cancel as Cancel, Decline as Decline, ElicitationRequest as ElicitationRequest,
     )
     from claude_agent_py.permissions.forms import Form as Form, FormError as FormError, FormField as FormField
+    from claude_agent_py.permissions.handlers import (
+        CanUseTool as CanUseTool, DialogHandler as DialogHandler, ElicitationHandler as ElicitationHandler,
+        PlanHandler as PlanHandler, QuestionHandler as QuestionHandler,
+    )
     from claude_agent_py.permissions.inbox_sqlite import SQLiteInbox as SQLiteInbox
     from claude_agent_py.permissions.interactions import (
         Inbox as Inbox, Interaction as Interaction, InteractionOpened as InteractionOpened,

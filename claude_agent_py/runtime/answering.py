@@ -8,8 +8,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 from claude_agent_py.errors import ClaudeAgentError
+from claude_agent_py.handler_context import HandlerContext
 from claude_agent_py.protocol.engine import UNSUPPORTED
-from claude_agent_py.protocol.handlers import Cancellation, HandlerContext
+from claude_agent_py.protocol.handlers import Cancellation
 from claude_agent_py.wire.asks import (
     CanUseToolRequest,
     ElicitationRequest,

@@ -6,12 +6,13 @@ Owns how a result is put together from the messages of a run. Knows nothing of h
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Generic
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
 
 from claude_agent_py.errors import InterruptedRunError, PromptCancelledError, RunError, StructuredOutputError
+from claude_agent_py.options.output_shape import Output
 from claude_agent_py.protocol.verdict import error_of
 from claude_agent_py.tasks.task import Task
 from claude_agent_py.tools.traffic import ToolCallRecord, ToolTraffic
@@ -26,7 +27,7 @@ REPR_CHARS: Final = 80
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class RunResult:
+class RunResult(Generic[Output]):
     """Everything that a run brought. A value: it does not change any more, except for the tasks that still run."""
 
     result: ResultMessage | None
@@ -45,7 +46,7 @@ class RunResult:
     """Whether `Run.interrupt` stopped the CLI's work on it."""
     late_tasks: frozenset[str] = frozenset()
     """The ids of those of `tasks` that still ran when `Timeouts.idle` ran out."""
-    output: Any = None
+    output: Output = None  # type: ignore[assignment]
     """The structured output: an instance of `output_type` where the options name one, else the plain JSON value."""
 
     def __repr__(self) -> str:

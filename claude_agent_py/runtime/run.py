@@ -11,9 +11,10 @@ from collections import deque
 from collections.abc import AsyncIterator, Generator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, Self
 
 from claude_agent_py.errors import RunFailed, StructuredOutputError
+from claude_agent_py.options.output_shape import Output
 
 if TYPE_CHECKING:
     from claude_agent_py.runtime.feed import RunFeed
@@ -66,7 +67,7 @@ class RunSource(Protocol):
         ...
 
 
-class Run:
+class Run(Generic[Output]):
     """One prompt's way through the session, and what came of it.
 
     * `async for message in run` gives its messages as they arrive; an error result is just the last of them.
@@ -87,7 +88,7 @@ class Run:
         """The mailbox, while iteration reads there."""
         self._position = 0
         self._is_exhausted = False
-        self._result: RunResult | None = None
+        self._result: RunResult[Output] | None = None
         self._keeps: object = None
         """What has to live as long as the run: the client."""
 
@@ -169,10 +170,10 @@ class Run:
 
     # Result ------------------------------------------------------------------------------------------------------
 
-    def __await__(self) -> Generator[Any, None, RunResult]:
+    def __await__(self) -> Generator[Any, None, RunResult[Output]]:
         return self._finish().__await__()
 
-    async def result(self) -> RunResult:
+    async def result(self) -> RunResult[Output]:
         """Wait for the end and give the result, without raising for an error result.
 
         Raises:
@@ -193,7 +194,7 @@ class Run:
             self._result = self._source.result(feed)
         return self._result
 
-    async def _finish(self) -> RunResult:
+    async def _finish(self) -> RunResult[Output]:
         result = await self.result()
         error = result.error()
         if error is not None:

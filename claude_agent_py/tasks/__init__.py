@@ -14,6 +14,7 @@ with LazyNames(globals()):
         TaskRevised as TaskRevised, TaskStarted as TaskStarted, TaskStatusChanged as TaskStatusChanged,
     )
     from claude_agent_py.tasks.history import TaskHistory as TaskHistory
+    from claude_agent_py.tasks.listeners import TaskListener as TaskListener
     from claude_agent_py.tasks.manager import TaskManager as TaskManager
     from claude_agent_py.tasks.message_log import MessageGap as MessageGap
     from claude_agent_py.tasks.outcome import TaskOutcome as TaskOutcome

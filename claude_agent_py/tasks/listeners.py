@@ -5,7 +5,7 @@ and what one raises is logged and reported. Nothing here runs in the pump. Knows
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 import anyio
 
@@ -14,7 +14,10 @@ from claude_agent_py.errors import OptionsError
 from claude_agent_py.tasks.events import EVENT_TYPES, TaskEvent, TaskFinished
 from claude_agent_py.tasks.waiting import Bell, EventStream
 
-Listener: TypeAlias = Callable[[Any], Any]
+Told = TypeVar("Told")
+TaskListener: TypeAlias = Callable[[Told], object]
+"""A function that is told of task events. Async or plain; a plain one runs in a worker thread."""
+Listener: TypeAlias = TaskListener[Any]
 What: TypeAlias = str | type[TaskEvent] | None
 """Which events: a class, a `kind`, `"notification"`, or None for all."""
 

@@ -16,7 +16,7 @@ from anyio import CancelScope, Event, from_thread, get_cancelled_exc_class
 
 from claude_agent_py.callbacks import Report, failure_of, log_failure
 from claude_agent_py.errors import ControlRejectedError, ToolInputError
-from claude_agent_py.protocol.handlers import HandlerContext
+from claude_agent_py.handler_context import HandlerContext
 from claude_agent_py.tools import jsonrpc
 from claude_agent_py.tools.context import ToolContext
 from claude_agent_py.tools.failures import failure_text

@@ -11,6 +11,7 @@ from claude_agent_py import (
     Client,
     ClientOptions,
     HookMatcher,
+    Hooks,
     MCPStdioServer,
     OptionsError,
     SystemPromptPreset,
@@ -148,9 +149,9 @@ def test_hooks_about_tool_calls_are_inherited() -> None:
     matcher, at_end = HookMatcher("Bash", guard), HookMatcher(None, guard)
     hooks = [("PreToolUse", matcher), ("Stop", at_end), ("PreToolUse", at_end)]
     inherited = [("PreToolUse", matcher), ("PreToolUse", at_end)]
-    assert list(options_of(hooks=hooks).hooks) == inherited
-    assert list(options_of(own=ClientOptions(model="opus"), hooks=hooks).hooks) == inherited
-    assert list(options_of(own=ClientOptions(hooks={}), hooks=hooks).hooks) == []
+    assert list(Hooks.of(options_of(hooks=hooks).hooks)) == inherited
+    assert list(Hooks.of(options_of(own=ClientOptions(model="opus"), hooks=hooks).hooks)) == inherited
+    assert list(Hooks.of(options_of(own=ClientOptions(hooks={}), hooks=hooks).hooks)) == []
     assert options_of().hooks is None
 
 

@@ -400,7 +400,8 @@ async def test_a_callback_of_the_official_sdk_gets_what_it_gets_there() -> None:
 
     matcher = read_matcher({"hooks": [callback]})
     context = HookContext(request_id="r", event="Stop", tool_use_id="t")
-    assert await matcher.handlers[0](StopInput(session_id="s"), context) == {}
+    handler: Any = matcher.handlers[0]
+    assert await handler(StopInput(session_id="s"), context) == {}
     assert seen == [{"hook_event_name": "Stop", "session_id": "s"}, "t", {"signal": None}]
     assert "callback" in repr(matcher)
 

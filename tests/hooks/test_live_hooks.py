@@ -7,9 +7,9 @@ import pytest
 
 from claude_agent_py import HookContext, HookMatcher
 from claude_agent_py.errors import ControlRejectedError, HandlerError, OptionsError
+from claude_agent_py.handler_context import HandlerContext
 from claude_agent_py.hooks import HookInput, LiveHooks
 from claude_agent_py.hooks.dispatcher import HookDispatcher
-from claude_agent_py.protocol.handlers import HandlerContext
 
 pytestmark = pytest.mark.anyio
 

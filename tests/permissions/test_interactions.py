@@ -9,7 +9,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import anyio.lowlevel
@@ -53,7 +53,7 @@ DIALOG = UserDialogRequest(dialog_kind="refusal_fallback_prompt")
 
 
 def context() -> PermissionContext:
-    return PermissionContext(request_id="r1", agent_id="a1", task=SimpleNamespace(description="count"))
+    return PermissionContext(request_id="r1", agent_id="a1", task=cast(Any, SimpleNamespace(description="count")))
 
 
 @pytest.fixture(params=["memory", "sqlite"])

@@ -1,6 +1,6 @@
 """What a permission handler is asked, and decisions on the wire."""
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -36,14 +36,17 @@ WIRE = {
 
 
 def request() -> PermissionRequest:
-    return PermissionRequest(fit(CanUseToolRequest, WIRE)[0], PermissionContext(request_id="r", task="a task"))
+    return PermissionRequest(
+        fit(CanUseToolRequest, WIRE)[0], PermissionContext(request_id="r", task=cast(Any, "a task"))
+    )
 
 
 def test_a_request_is_typed() -> None:
     asked = request()
     assert asked.input == BashInput(command="touch x", description="d")
     assert asked.raw_input == WIRE["input"]
-    assert (asked.tool_name, asked.tool_use_id, asked.agent_id, asked.task) == ("Bash", "toolu_1", "a1", "a task")
+    assert (asked.tool_name, asked.tool_use_id, asked.agent_id) == ("Bash", "toolu_1", "a1")
+    assert asked.task is asked.context.task
     assert (asked.blocked_path, asked.decision_reason, asked.decision_reason_type) == ("/x", "because", "other")
     assert (asked.display_name, asked.title, asked.description) == ("Bash", None, None)
     assert (asked.mcp_server, asked.matched_ask_rule) == (None, None)
