@@ -297,8 +297,9 @@ class Client(SessionControls, Generic[Output]):
         """The background tasks of the session."""
         return self._session.tasks
 
+    @property
     def agents(self) -> Sequence[Subagent]:
-        """Give the subagents of the session so far, child agents included, each with its definition and its task."""
+        """The subagents of the session so far, child agents included, each with its definition and its task."""
         from claude_agent_py.runtime.subagents import subagents_of
 
         return subagents_of(self.tasks, self._session.agents)
@@ -375,6 +376,10 @@ class Client(SessionControls, Generic[Output]):
         from claude_agent_py.hooks.live import LiveHooks
 
         return LiveHooks(self._session.features.hooks, self._session)
+
+    @property
+    def _port(self) -> Session:
+        return self._session
 
     @property
     def _mcp_host(self) -> MCPHost:

@@ -44,7 +44,7 @@ async def main() -> None:
             audit = await client.spawn(auditor, "Audit the tests as well.")  # from your own code
             print("spawned:", (await audit).summary)
 
-            for agent in client.agents():
+            for agent in client.agents:
                 print(f"{agent.description}: {agent.status}, {agent.usage.tool_uses if agent.usage else 0} tool calls")
             workers.cancel_scope.cancel()
         print(await history.rebuild("session"))

@@ -20,7 +20,11 @@ from pydantic import BaseModel
 import claude_agent_py
 import claude_agent_py.testing
 from claude_agent_py import control, messages, wire
-from claude_agent_py.runtime.mcp_control import MCPControl
+from claude_agent_py.runtime.controls_conversation import ConversationControls
+from claude_agent_py.runtime.controls_files import FileControls
+from claude_agent_py.runtime.controls_mcp import MCPControls
+from claude_agent_py.runtime.controls_settings import SettingsControls
+from claude_agent_py.runtime.controls_usage import UsageControls
 
 BLOCK = re.compile(
     r"(?:^<!-- offline: (?P<script>.*?) -->\n)?^```python\n(?P<code>.*?)^```$(?:\n+^```text\n(?P<printed>.*?)^```$)?",
@@ -30,7 +34,11 @@ BLOCK = re.compile(
 CONVENTIONAL: dict[str, Any] = {
     "client": claude_agent_py.Client,
     "client.tasks": claude_agent_py.TaskManager,
-    "client.mcp": MCPControl,
+    "client.mcp": MCPControls,
+    "client.settings": SettingsControls,
+    "client.files": FileControls,
+    "client.conversation": ConversationControls,
+    "client.usage": UsageControls,
     "task": claude_agent_py.Task,
     "outcome": claude_agent_py.TaskOutcome,
     "run": claude_agent_py.Run,
@@ -206,7 +214,9 @@ def is_module(name: str) -> bool:
 
 CODE = re.compile(r"`([^`\n]+)`")
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
-ATTRIBUTE = re.compile(r"(client\.tasks|client\.mcp|client|task|run|wire|messages|control|[A-Z]\w+)\.([a-zA-Z]\w*)\b")
+ATTRIBUTE = re.compile(
+    r"(client\.(?:tasks|mcp|settings|files|conversation|usage)|client|task|run|wire|messages|control|[A-Z]\w+)\.([a-zA-Z]\w*)\b"
+)
 
 
 def prose_problems(page: Path) -> list[str]:

@@ -131,7 +131,7 @@ def test_a_name_that_does_not_exist_is_found(code: str, problem: str) -> None:
     "code",
     [
         "from claude_agent_py import Client, wire, testing\nfrom claude_agent_py.wire import TextDelta",
-        "result = await client.rewind_files('u')\nresult.can_rewind",
+        "result = await client.files.rewind('u')\nresult.can_rewind",
         "def show(task): task.anything",
         "TextBlock(text='x', whatever=1)",
         "async with Client(ClientOptions(model='opus')) as client:\n    await client.query('x', until='idle')",

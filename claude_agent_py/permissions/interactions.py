@@ -59,7 +59,7 @@ class Interaction(ABC):
         """What is asked: a `PermissionRequest`, the `Question`s, a `Plan`, an `ElicitationRequest`, or a dialog."""
 
     def __repr__(self) -> str:
-        return f"<Interaction {self.id} {self.kind}{'' if self.is_pending else ', over'}>"
+        return f"<Interaction {self.id} {self.kind}{', done' if self.done else ''}>"
 
     @property
     def summary(self) -> str:
@@ -68,8 +68,8 @@ class Interaction(ABC):
 
     @property
     @abstractmethod
-    def is_pending(self) -> bool:
-        """Whether it still waits for an answer."""
+    def done(self) -> bool:
+        """Whether it was answered, refused or withdrawn."""
 
     @abstractmethod
     def _settle(self, reply: JSONObject) -> bool:
@@ -167,7 +167,7 @@ class PendingInteractions(Inbox):
 
     def __iter__(self) -> Iterator[Interaction]:
         with self._lock:
-            return iter([one for one in self._waiting.values() if one.is_pending])
+            return iter([one for one in self._waiting.values() if not one.done])
 
     def __len__(self) -> int:
         return len(list(iter(self)))
@@ -239,9 +239,9 @@ class _Waiting(Interaction):
         self._lock = threading.Lock()
 
     @property
-    def is_pending(self) -> bool:
-        """Whether it still waits for an answer."""
-        return not self.reply
+    def done(self) -> bool:
+        """Whether it was answered, refused or withdrawn."""
+        return bool(self.reply)
 
     def _settle(self, reply: JSONObject) -> bool:
         with self._lock:
@@ -274,7 +274,7 @@ class _Arrivals(AsyncIterator[Interaction]):
             self._wakeup = Wakeup()  # before the look into the queue, so that nothing comes unheard
             while self._queue:
                 interaction = self._queue.popleft()
-                if interaction.is_pending:
+                if not interaction.done:
                     return interaction
             if self._has_ended:
                 raise StopAsyncIteration

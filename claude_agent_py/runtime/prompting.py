@@ -155,7 +155,7 @@ class Prompting:
             StructuredOutputError: An `output_type` was asked for, and no output came or it does not fit.
         """
         result = RunResult(
-            result=feed.own_result,
+            message=feed.own_result,
             results=feed.results,
             messages=feed.messages,
             tasks=self.tasks_of(feed),

@@ -32,7 +32,7 @@ class InterruptReceipt:
 
     outcome: Literal["interrupted", "dequeued", "too_late"]
     """`interrupted`: the CLI stops the turn; its result follows. `dequeued`: the prompt had not started and was taken
-    out of the queue. `too_late`: the run was over."""
+    out of the queue. `too_late`: nothing runs."""
     still_queued: tuple[str, ...] = ()
     """The uuids of the prompts that wait in the CLI's queue and run next."""
     cancelled: tuple[str, ...] = ()
@@ -104,8 +104,9 @@ class Run(Generic[Output]):
         """The background tasks that were started in the run so far: follow them, await them, stop them."""
         return [] if self._feed is None else self._source.tasks(self._feed)
 
+    @property
     def agents(self) -> Sequence[Subagent]:
-        """Give the subagents that were started in the run so far, those of subagents and child agents included.
+        """The subagents that were started in the run so far, those of subagents and child agents included.
 
         Each has its definition, its status, its usage, its messages and its task. A message leads to its subagent by
         its `agent_id`, which is the id of the task: `client.tasks.get(message.agent_id)`.
@@ -113,7 +114,7 @@ class Run(Generic[Output]):
         return [] if self._feed is None else self._source.agents(self._feed)
 
     @property
-    def is_over(self) -> bool:
+    def done(self) -> bool:
         """Whether the run has ended."""
         return self._feed is not None and self._feed.is_over
 
@@ -239,7 +240,7 @@ class Run(Generic[Output]):
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
         try:
-            if not self.is_over:
+            if not self.done:
                 await self.interrupt()
         finally:
             await self._source.release()

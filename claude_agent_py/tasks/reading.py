@@ -50,7 +50,7 @@ class TaskOutput:
     is_truncated: bool = False
 
     @property
-    def is_ready(self) -> bool:
+    def done(self) -> bool:
         """Whether the task is over, so that this is all."""
         return self.retrieval_status == "success"
 

@@ -127,7 +127,7 @@ async def test_an_interaction_says_what_is_asked_and_who_asks(inbox: Inbox) -> N
         assert isinstance(interaction.subject, PermissionRequest)
         assert interaction.subject.raw_input == BASH.input
         assert interaction.summary == "Bash: rm -rf \ufffd[2J/"
-        assert inbox[interaction.id].is_pending
+        assert not inbox[interaction.id].done
         assert interaction.deadline is None
         assert interaction.created_at > 1e9
         assert inbox[interaction.id].id == interaction.id
@@ -135,7 +135,7 @@ async def test_an_interaction_says_what_is_asked_and_who_asks(inbox: Inbox) -> N
         with pytest.raises(KeyError):
             inbox["nothing"]
         assert await interaction.answer(Allow())
-        assert not interaction.is_pending
+        assert interaction.done
         assert "over" in repr(interaction) or isinstance(inbox, SQLiteInbox)
 
     await answered(inbox, "permission", BASH, look)
@@ -145,7 +145,7 @@ async def test_what_is_no_answer_leaves_the_question_open(inbox: Inbox) -> None:
     async def try_twice(interaction: Interaction) -> None:
         with pytest.raises(ValueError, match="type bool"):
             await interaction.answer(True)
-        assert interaction.is_pending
+        assert not interaction.done
         assert await interaction.answer(Allow())
 
     assert await answered(inbox, "permission", BASH, try_twice) == {"behavior": "allow"}
@@ -182,7 +182,7 @@ async def test_an_answer_that_comes_too_late_is_told_so(inbox: Inbox) -> None:
         async with anyio.create_task_group() as group:
             group.start_soon(inbox.ask, "permission", BASH, context())
             group.start_soon(withdraw, group)
-    assert not kept[0].is_pending
+    assert kept[0].done
     assert not await kept[0].answer(Allow())
     assert not await kept[0].deny()
     assert list(inbox) == []
@@ -363,7 +363,7 @@ class Shown(Interaction):
     """A question that is only looked at."""
 
     @property
-    def is_pending(self) -> bool:
+    def done(self) -> bool:
         return True
 
     def _settle(self, reply: Any) -> bool:

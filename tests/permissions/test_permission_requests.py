@@ -46,6 +46,7 @@ def test_a_request_is_typed() -> None:
     assert asked.input == BashInput(command="touch x", description="d")
     assert asked.raw_input == WIRE["input"]
     assert (asked.tool_name, asked.tool_use_id, asked.agent_id) == ("Bash", "toolu_1", "a1")
+    assert asked.context is not None
     assert asked.task is asked.context.task
     assert (asked.blocked_path, asked.decision_reason, asked.decision_reason_type) == ("/x", "because", "other")
     assert (asked.display_name, asked.title, asked.description) == ("Bash", None, None)

@@ -380,7 +380,7 @@ async def test_a_child_with_tasks_of_its_own_in_the_tree_of_its_parent() -> None
             with anyio.fail_after(60):
                 run = client.query("go", until="idle")
                 await run
-                outer, below = run.agents()
+                outer, below = run.agents
                 transcript = await outer.task.transcript()
                 followed = [chunk async for chunk in outer.task.follow()]
     assert (outer.name, outer.definition, outer.is_child) == ("adder", ADDER, True)

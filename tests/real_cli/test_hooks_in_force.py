@@ -112,7 +112,7 @@ async def test_a_running_session_takes_no_setting_that_is_a_switch() -> None:
         options = guarded(scripted, guard)
         async with Client(options) as client:
             with pytest.raises(OptionsError, match="switches every hook off"):
-                await client.apply_flag_settings(SWITCH)
+                await client.settings.apply(SWITCH)
             with pytest.raises(OptionsError, match="switches every hook off"):
                 await client.control("apply_flag_settings", settings=SWITCH)
             await client.query("go")

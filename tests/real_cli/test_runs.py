@@ -136,7 +136,7 @@ async def test_a_prompt_says_how_it_is_queued(priority: str, texts: list[str]) -
                 second = client.query(
                     {"type": "user", "message": {"role": "user", "content": "x"}, "priority": priority}
                 )
-                await client.get_session_cost()  # what was sent before has arrived
+                await client.usage.cost()  # what was sent before has arrived
                 gate.open()
                 assert [(await first).text, (await second).text] == texts
 
