@@ -19,7 +19,7 @@ from pydantic import BaseModel
 
 import claude_agent_py
 import claude_agent_py.testing
-from claude_agent_py import control, messages, wire
+from claude_agent_py import control, hooks, messages, options, permissions, tasks, tools, wire
 from claude_agent_py.runtime.controls_conversation import ConversationControls
 from claude_agent_py.runtime.controls_files import FileControls
 from claude_agent_py.runtime.controls_mcp import MCPControls
@@ -104,8 +104,18 @@ def imported(tree: ast.Module) -> dict[str, Any]:
     made_here = {node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef | ast.FunctionDef)}
     return {
         name: value
-        for module in (claude_agent_py, claude_agent_py.testing)
-        for name in module.__all__
+        for module in (
+            claude_agent_py,
+            claude_agent_py.testing,
+            messages,
+            control,
+            hooks,
+            tools,
+            permissions,
+            tasks,
+            options,
+        )
+        for name in vars(module)["__all__"]
         if name not in made_here and callable(value := getattr(module, name))
     }
 

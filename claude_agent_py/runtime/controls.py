@@ -89,6 +89,8 @@ class SessionControls:
     async def interrupt(self, *, cancel_queued: bool = False) -> InterruptReceipt:
         """Stop the running turn; its result follows and says that it was stopped. Nothing happens when none runs.
 
+        The `outcome` is `too_late` where the CLI says that nothing ran, which not every version does.
+
         Prompts that wait in the CLI's queue run next and are named in `still_queued` (those sent with a uuid), unless
         `cancel_queued` drops them. `Run.interrupt` stops one run and leaves the others alone.
         """

@@ -33,7 +33,7 @@ def refused(words: str) -> tuple[type[Exception], str]:
 
 
 EVERY_METHOD: dict[str, tuple[Ask, Check | tuple[type[Exception], str]]] = {
-    "interrupt": (lambda c: c.interrupt(), lambda r: r.outcome == "too_late"),
+    "interrupt": (lambda c: c.interrupt(), lambda r: (r.still_queued, r.cancelled) == ((), ())),
     "conversation.cancel_prompt": (lambda c: c.conversation.cancel_prompt(NOBODY), lambda r: r.cancelled is False),
     "files.rewind": (lambda c: c.files.rewind(NOBODY), refused("No file checkpoint")),
     "side_question": (lambda c: c.side_question("why?", history=[("who?", "me")]), lambda r: r.response == "Because."),
