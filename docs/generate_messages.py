@@ -12,7 +12,6 @@ from typing import Any, get_args
 
 from pydantic import BaseModel
 
-import claude_agent_py
 from claude_agent_py.wire import content, frames, stream, tasks
 
 PAGE = Path(__file__).with_name("messages.md")

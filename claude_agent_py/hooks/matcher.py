@@ -70,9 +70,9 @@ class HookMatcher(Generic[Input]):
     ) -> None:
         for name in unknown:
             raise OptionsError(f"HookMatcher has no {name}{_INSTEAD.get(name, '')}", option=OPTION)
-        self.pattern = _check_pattern(pattern)
+        self.pattern: str | None = _check_pattern(pattern)
         self.handlers: tuple[HookHandler, ...] = tuple(_check_handler(one) for one in _several(handler))
-        self.timeout = _check_timeout(timeout)
+        self.timeout: float | None = _check_timeout(timeout)
         self.on_failure = _check_on_failure(on_failure)
         if not self.handlers:
             raise OptionsError("a HookMatcher needs a handler", option=OPTION)

@@ -16,7 +16,7 @@ from claude_agent_py.launch.table import ALWAYS_VARIABLES, DEFAULT_CLIENT_APP, T
 from claude_agent_py.options.checks import HOOKS_OFF
 from claude_agent_py.options.client_options import ClientOptions
 
-logger = logging.getLogger("claude_agent_py")
+logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 MARKS: Final = frozenset(
     {

@@ -11,7 +11,7 @@ from claude_agent_py.permissions.questions import AnswerToQuestions, Question
 from claude_agent_py.permissions.requests import PermissionContext, PermissionRequest
 from claude_agent_py.wire.asks import UserDialogRequest
 
-CanUseTool: TypeAlias = Callable[[PermissionRequest, PermissionContext], Decision | None | Awaitable[Decision | None]]
+CanUseTool: TypeAlias = Callable[[PermissionRequest, PermissionContext], Decision | Awaitable[Decision | None] | None]
 """Answers a permission prompt. None denies."""
 
 QuestionHandler: TypeAlias = Callable[
@@ -19,16 +19,16 @@ QuestionHandler: TypeAlias = Callable[
 ]
 """Answers the questions of one call."""
 
-PlanHandler: TypeAlias = Callable[[Plan, PermissionContext], Decision | None | Awaitable[Decision | None]]
+PlanHandler: TypeAlias = Callable[[Plan, PermissionContext], Decision | Awaitable[Decision | None] | None]
 """Approves a plan, or does not. None denies."""
 
 ElicitationHandler: TypeAlias = Callable[
     [ElicitationRequest, PermissionContext],
-    ElicitationAnswer | Mapping[str, Any] | None | Awaitable[ElicitationAnswer | Mapping[str, Any] | None],
+    ElicitationAnswer | Mapping[str, Any] | Awaitable[ElicitationAnswer | Mapping[str, Any] | None | None],
 ]
 """Answers an MCP server that asks for input; a dict is an answer as MCP has it. None cancels."""
 
 DialogHandler: TypeAlias = Callable[
-    [UserDialogRequest, PermissionContext], DialogAnswer | None | Awaitable[DialogAnswer | None]
+    [UserDialogRequest, PermissionContext], DialogAnswer | Awaitable[DialogAnswer | None] | None
 ]
 """Answers a dialog of the CLI. None dismisses it."""

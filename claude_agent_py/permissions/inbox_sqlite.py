@@ -72,7 +72,7 @@ class SQLiteInbox(Inbox):
     """
 
     def __init__(self, path: str | os.PathLike[str], *, timeout: float | None = None, poll: float = 0.2) -> None:
-        self.path = Path(path).expanduser()
+        self.path: Path = Path(path).expanduser()
         self.timeout = timeout
         self._poll = poll
         _make_private(self.path)

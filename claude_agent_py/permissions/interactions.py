@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet
 
 import anyio
@@ -22,6 +22,9 @@ from claude_agent_py.permissions.decisions import Decision
 from claude_agent_py.permissions.prompts import KINDS, Kind
 from claude_agent_py.permissions.requests import PermissionContext, PermissionRequest, displayable
 from claude_agent_py.wire.base import JSONObject
+
+if TYPE_CHECKING:
+    from claude_agent_py.tasks.task import Task
 
 TIMED_OUT: Final = "Nobody answered in time."
 
@@ -52,7 +55,7 @@ class Interaction(ABC):
         """When it is refused by itself; None means never."""
         self.agent_id = agent_id
         """The subagent that asks, which is also the id of its task; None for the main agent."""
-        self.task = None if context is None else context.task
+        self.task: Task | None = None if context is None else context.task
         """The `Task` of that subagent, in the process that runs it."""
         self.task_description = task_description
         self.subject: Any = KINDS[kind].subject(wire, context)

@@ -58,7 +58,7 @@ from claude_agent_py.runtime.wire_log import wire_log
 from claude_agent_py.transport.base import Transport
 from claude_agent_py.wire.unknown import MalformedFrame
 
-logger = logging.getLogger("claude_agent_py")
+logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 END_SESSION: Final = "end_session"
 """The control request after which the CLI ends by itself."""
@@ -145,8 +145,8 @@ class Connection:
         self._group: TaskGroup | None = None
         self._waiters = Waiters()
         self._answers: dict[str, _Answer] = {}
-        self.readers = Readers(mailbox_bytes, unclaimed_messages)
-        self.runs = OpenRuns(self._engine, self, mailbox_bytes)
+        self.readers: Readers = Readers(mailbox_bytes, unclaimed_messages)
+        self.runs: OpenRuns = OpenRuns(self._engine, self, mailbox_bytes)
         self._to_write = anyio.Event()
         self._timer, self._timer_at = anyio.Event(), math.inf
         self._stream_over = anyio.Event()

@@ -80,7 +80,7 @@ class Features:
         self._above = above
         self._task_list = task_list
         self._report = report
-        self.session_id = _given_session_id(options)
+        self.session_id: str | None = _given_session_id(options)
         """The id of the conversation; None before the first turn where the options do not give it."""
         self.permission_mode: str | None = None
         """The permission mode as the CLI said last; None before the first turn."""
@@ -92,12 +92,12 @@ class Features:
         """Shows something to who reads all messages of the session."""
         self._give_up: Callable[[str], None] | None = None
         """Ends the turn under way with an `AuthenticationError`."""
-        self.has_ended = False
+        self.has_ended: bool = False
         """Whether nothing more comes from the CLI."""
         self._options = options
         self._attach_host: Callable[[MCPHost], None] = lambda host: None
         """Brings servers of this process to the running session."""
-        self.answering = Answering(
+        self.answering: Answering = Answering(
             hooks=lambda: self.hooks,
             permissions=lambda: self.answering_permissions,
             mcp=lambda: self.mcp,

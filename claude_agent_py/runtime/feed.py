@@ -26,7 +26,7 @@ class RunFeed:
         self.run_id = run_id
         self.prompts: list[str] = []
         """The uuids of the prompts, in the order in which they were sent."""
-        self.messages = Record(max_bytes)
+        self.messages: Record = Record(max_bytes)
         self.results: list[ResultMessage] = []
         self.tasks: frozenset[str] = frozenset()
         """The ids of the tasks that belong to the run; set when it ends."""
@@ -40,9 +40,9 @@ class RunFeed:
         self.failure: Callable[[], BaseException] | None = None
         """What became of the run, where it is not over by the CLI's word: called for each who is to be told."""
         self.was_interrupted = False
-        self.sending = anyio.CancelScope()
+        self.sending: anyio.CancelScope = anyio.CancelScope()
         """Where the prompts are sent that come one by one; cancelled when the run is over, which wants no more."""
-        self.mailbox = Mailbox(max_bytes)
+        self.mailbox: Mailbox = Mailbox(max_bytes)
         self._over = anyio.Event()
 
     def put(self, message: Any, size: int, line: bytes = b"") -> None:

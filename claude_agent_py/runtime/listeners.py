@@ -18,7 +18,7 @@ from anyio.lowlevel import checkpoint
 from claude_agent_py.callbacks import Callback, Report, log_failure
 from claude_agent_py.errors import HandlerError
 
-logger = logging.getLogger("claude_agent_py")
+logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 WAITING_BYTES: Final = 64 * 1024 * 1024
 """How much memory the lines may take that wait for a listener that does not keep up; then the oldest are dropped."""
@@ -84,7 +84,7 @@ class ListenerQueue:
         """What a plain listener is being told, in its thread."""
         self._wakeup = anyio.Event()
         self._ended = self._is_over = False
-        self.dropped = 0
+        self.dropped: int = 0
         """How many the listener was not told."""
         self._warned_of = 0
 

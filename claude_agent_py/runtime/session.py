@@ -51,7 +51,7 @@ from claude_agent_py.transport import Transport
 from claude_agent_py.wire.codec import encode, prepare
 from claude_agent_py.wire.initialize import InitializeReply
 
-logger = logging.getLogger("claude_agent_py")
+logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 TasksAtClose: TypeAlias = Literal["stop", "wait", "leave"]
 
@@ -88,13 +88,13 @@ class Session:
         above: Above | None = None,
     ) -> None:
         self.options = options
-        self.failures = FailureLog(above=above.note_failure if above is not None else None)
+        self.failures: FailureLog = FailureLog(above=above.note_failure if above is not None else None)
         env = environment(options, os.environ)
         kept_in = config_directory(env)
-        self.tasks = TaskManager(control=self, config_dir=kept_in)
-        self.task_list = TaskList(kept_in, list_id=env.get("CLAUDE_CODE_TASK_LIST_ID"))
-        self.features = Features(options, self.tasks, self.task_list, self.failures.report, above)
-        self.prompting = Prompting(self, options, self.tasks)
+        self.tasks: TaskManager = TaskManager(control=self, config_dir=kept_in)
+        self.task_list: TaskList = TaskList(kept_in, list_id=env.get("CLAUDE_CODE_TASK_LIST_ID"))
+        self.features: Features = Features(options, self.tasks, self.task_list, self.failures.report, above)
+        self.prompting: Prompting = Prompting(self, options, self.tasks)
         self.info: InitializeReply | None = None
         """What the CLI answered to `initialize`."""
         self.agents: dict[str, AgentDefinition] = validate_agents(options.agents or {})

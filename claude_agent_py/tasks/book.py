@@ -41,12 +41,12 @@ class Book:
     def __init__(self, *, report_grace: float, doubt_grace: float) -> None:
         self.entries: dict[str, Entry] = {}
         """Every task ever seen, in the order in which they were."""
-        self.knows_level = False
+        self.knows_level: bool = False
         """Whether the CLI sends the list of live tasks."""
         self.background: set[str] = set()
         """Live tasks of the CLI in the background."""
         self.foreground: set[str] = set()
-        self.prices = Prices()
+        self.prices: Prices = Prices()
         self.uncounted: dict[str, tuple[Run, float]] = {}
         """The runs that are over and whose transcripts are to be counted, by task, with the time to count at last."""
         self._report_grace = report_grace

@@ -45,7 +45,7 @@ class ShellDecoder:
     """The text of a shell. The end marker is recognised, also in two pieces, and left out."""
 
     def __init__(self) -> None:
-        self.is_complete = False
+        self.is_complete: bool = False
         self._held = b""
         self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
 

@@ -28,7 +28,7 @@ from claude_agent_py.wire.messages import AssistantMessage, UserMessage
 from claude_agent_py.wire.system import InitMessage, PermissionDeniedMessage
 from claude_agent_py.wire.tasks import TaskStartedMessage
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 _OF_AGENTS: Final = frozenset({AssistantMessage, UserMessage, PermissionDeniedMessage})
 """The messages that may belong to a subagent's conversation."""
@@ -46,13 +46,13 @@ class Intake:
         self.log = log
         self.clock = clock
         self._kinds = ledger.kinds | _OF_AGENTS | {InitMessage}
-        self.listeners = Listeners()
+        self.listeners: Listeners = Listeners()
         self.observers: list[Observer] = []
-        self.any_bell = Bell()
+        self.any_bell: Bell = Bell()
         """Rung when a task begins or ends."""
-        self.agenda_bell = Bell()
+        self.agenda_bell: Bell = Bell()
         """Rung when there is something to reconcile before `next_look`."""
-        self.next_look = math.inf
+        self.next_look: float = math.inf
         """When the worker that reconciles looks by itself; infinity while it sleeps until it is rung."""
         self.stoppers: dict[str, Callable[[], Awaitable[object]]] = {}
         """How to stop the tasks that are not the CLI's."""

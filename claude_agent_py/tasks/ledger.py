@@ -50,7 +50,7 @@ class Ledger:
     """What is known of all tasks of a session."""
 
     def __init__(self, *, report_grace: float = REPORT_GRACE, doubt_grace: float = DOUBT_GRACE) -> None:
-        self.book = Book(report_grace=report_grace, doubt_grace=doubt_grace)
+        self.book: Book = Book(report_grace=report_grace, doubt_grace=doubt_grace)
         self._calls = OpenCalls()
         self._asked: dict[str, str] = {}
         self._folds: dict[type, Callable[[Any, float], None]] = {

@@ -25,7 +25,7 @@ class Places:
     """The directories of the session, as far as they are known."""
 
     def __init__(self, config_dir: str | os.PathLike[str] | None = None) -> None:
-        self.config_dir = None if config_dir is None else os.fspath(config_dir)
+        self.config_dir: str | None = None if config_dir is None else os.fspath(config_dir)
         self.session_id: str | None = None
         self._outputs: str | None = None
         self._subagents: str | None = None

@@ -24,7 +24,7 @@ from claude_agent_py.tasks.state import Evidence
 from claude_agent_py.tasks.transcript import look_at_transcript
 from claude_agent_py.wire.tasks import TaskStatus
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 _SHORTEST_PAUSE: Final = 0.02
 

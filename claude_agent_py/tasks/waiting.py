@@ -54,7 +54,7 @@ class Stream(Generic[T]):
         may_skip: Callable[[T], bool] | None = None,
         limit: int = QUEUE_LIMIT,
     ) -> None:
-        self.skipped = 0
+        self.skipped: int = 0
         """How much was left out."""
         self._wants = wants
         self._may_skip = may_skip

@@ -24,7 +24,7 @@ from claude_agent_py.tools.server import ToolServer
 from claude_agent_py.tools.session import TOOL_USE_ID
 from claude_agent_py.wire.base import JSONObject
 
-logger = logging.getLogger("claude_agent_py.tools")
+logger: logging.Logger = logging.getLogger("claude_agent_py.tools")
 
 ACK: JSONObject = {"jsonrpc": "2.0", "result": {}}
 """What a message that wants no answer is acknowledged with."""

@@ -28,7 +28,7 @@ from claude_agent_py.wire.base import JSONObject
 if TYPE_CHECKING:
     from claude_agent_py.tools.server import ToolServer
 
-logger = logging.getLogger("claude_agent_py.tools")
+logger: logging.Logger = logging.getLogger("claude_agent_py.tools")
 
 PROTOCOL_VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 """What is spoken, newest first."""

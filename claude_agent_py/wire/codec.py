@@ -22,7 +22,7 @@ from claude_agent_py.wire.fitting import Misfit, Place, fit
 from claude_agent_py.wire.frames import MODELS, SYSTEM_MODELS, Frame, model_of
 from claude_agent_py.wire.unknown import MalformedFrame, UnknownMessage
 
-logger = logging.getLogger("claude_agent_py")
+logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 REPORTED: Final = frozenset({"usage", "context_usage", "usage_report", "tool_use_meta", "tool_result_meta"})
 """Fields that only report. One that does not fit is left out: the frame around it matters more."""

@@ -13,10 +13,25 @@ import pytest
 from claude_agent_py import control, messages, tasks, wire
 from claude_agent_py.wire.base import UnknownModel, WireModel
 
-MODULES = """
-    asks catalog content control initialize messages notices occasional origin replies requests stream system tasks
-    unknown usage usage_reports
-""".split()
+MODULES = [
+    "asks",
+    "catalog",
+    "content",
+    "control",
+    "initialize",
+    "messages",
+    "notices",
+    "occasional",
+    "origin",
+    "replies",
+    "requests",
+    "stream",
+    "system",
+    "tasks",
+    "unknown",
+    "usage",
+    "usage_reports",
+]
 PUBLIC = {*dir(control), *dir(messages), *dir(tasks)}
 
 
