@@ -111,7 +111,7 @@ def test_the_package_has_at_most_100_names() -> None:
 
 
 def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
-    with pytest.raises(AttributeError, match="has no attribute 'Nonsense'$"):
+    with pytest.raises(AttributeError, match=r"has no attribute 'Nonsense'$"):
         _ = claude_agent_py.Nonsense  # type: ignore[attr-defined]
     with pytest.raises(ImportError, match="Nonsense"):
         exec("from claude_agent_py import Nonsense")
