@@ -13,7 +13,7 @@ from claude_agent_py.testing import Reply, text, tool_use
 INBOX = Path("approvals.db")
 
 
-async def on_question(questions: list[Question], context: PermissionContext) -> Answers:
+async def on_question(questions: tuple[Question, ...], context: PermissionContext) -> Answers:
     """Stand for a form: choose the first option of each."""
     for question in questions:
         print(f"asked: {question.question} {[option.label for option in question.options]}")
