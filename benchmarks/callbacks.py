@@ -82,7 +82,7 @@ async def official(kind: str, cli: str) -> str:
         assert data["command"].startswith("echo ")
         return PermissionResultAllow()
 
-    @tool(asking_cli.TOOL, "Check a number.", {"number": int})
+    @tool(asking_cli.TOOL, "Check a number.", {"number": int})  # type: ignore[untyped-decorator, unused-ignore]
     async def check(arguments: dict[str, Any]) -> dict[str, Any]:
         return {"content": [{"type": "text", "text": f"{arguments['number']} is fine"}]}
 

@@ -34,7 +34,7 @@ THREADS: Final = 40
 PATIENCE: Final = 1.0
 """How long a call may wait for a thread before a warning says so, in seconds."""
 
-logger = logging.getLogger("claude_agent_py")
+logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 _threads: "RunVar[WeakKeyDictionary[Callback, CapacityLimiter]]" = RunVar("claude_agent_py_threads")
 """A limiter belongs to the event loop that it was made in; a function may be called in several."""
@@ -55,8 +55,8 @@ class Callback:
     __slots__ = ("__weakref__", "_running", "call", "function", "name")
 
     def __init__(self, function: Callable[..., Any], *, name: str | None = None) -> None:
-        self.function = function
-        self.name = callback_name(function) if name is None else name
+        self.function: Callable[..., Any] = function
+        self.name: str = callback_name(function) if name is None else name
         self.call: Callable[..., Awaitable[Any]] = function if is_async_callable(function) else self._in_thread
         """Calls the function. Raises whatever it raises."""
         self._running: dict[object, float] = {}

@@ -11,20 +11,21 @@ import weakref
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Sequence
 from functools import cached_property
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, Self
 
 import anyio
 
 from claude_agent_py.errors import ConnectionClosedError, HandlerError, LocalProtocolError, OptionsError
-from claude_agent_py.options import ClientOptions, options_or_defaults
+from claude_agent_py.options.client_options import ClientOptions, options_or_defaults
+from claude_agent_py.options.output_shape import Output
 from claude_agent_py.protocol.state import State
 from claude_agent_py.runtime.controls import SessionControls
 from claude_agent_py.runtime.current import current, running_client
 from claude_agent_py.runtime.launching import launch
 
 if TYPE_CHECKING:
-    from claude_agent_py.hooks import LiveHooks
-    from claude_agent_py.permissions import Inbox
+    from claude_agent_py.hooks.live import LiveHooks
+    from claude_agent_py.permissions.interactions import Inbox
     from claude_agent_py.protocol.turns import Until
     from claude_agent_py.runtime.above import Above
     from claude_agent_py.runtime.message_types import SessionEvent, SessionMessage
@@ -32,7 +33,9 @@ if TYPE_CHECKING:
     from claude_agent_py.runtime.run import Run
     from claude_agent_py.runtime.session import Session, TasksAtClose
     from claude_agent_py.runtime.subagents import Subagent
-    from claude_agent_py.tasks import Task, TaskList, TaskManager
+    from claude_agent_py.tasks.manager import TaskManager
+    from claude_agent_py.tasks.task import Task
+    from claude_agent_py.todo import TaskList
     from claude_agent_py.tools.host import MCPHost
     from claude_agent_py.transport import Transport
     from claude_agent_py.wire.initialize import InitializeReply
@@ -57,7 +60,7 @@ def current_client() -> Client | None:
     return client
 
 
-class Client(SessionControls):
+class Client(SessionControls, Generic[Output]):
     """A session with the Claude Code CLI.
 
     Use it as `async with Client(options) as client`, or call `connect()` and `close()` yourself, each from any worker.
@@ -77,8 +80,8 @@ class Client(SessionControls):
     _warns = False
     """Whether there is a session that nobody has closed. An attribute of the class, because `__init__` may fail."""
 
-    def __init__(self, options: ClientOptions | None = None, *, transport: Transport | None = None) -> None:
-        self._options = options_or_defaults(options)
+    def __init__(self, options: ClientOptions[Output] | None = None, *, transport: Transport | None = None) -> None:
+        self._options: ClientOptions[Output] = options_or_defaults(options)
         if transport is not None and not hasattr(transport, "receive"):
             raise OptionsError(f"a Transport is expected, not {transport!r}", option="transport")
         self._transport = transport
@@ -102,16 +105,6 @@ class Client(SessionControls):
         if session is None or session.state is State.NEW:
             return "<Client not connected>"
         return f"<Client {session.state.value}, {len(session.tasks)} tasks>"
-
-    if not TYPE_CHECKING:  # type checkers would take every name for one that exists
-
-        def __getattr__(self, name: str) -> Any:
-            from claude_agent_py.renamed import instead_of_attribute
-
-            hint = None if name.startswith("_") else instead_of_attribute(name, type(self))
-            if hint is None or hasattr(type(self), name):
-                return object.__getattribute__(self, name)  # raises the error that it would without this method
-            raise AttributeError(f"Client has no attribute {name!r}: {hint}", name=name, obj=self)
 
     # Life --------------------------------------------------------------------------------------------------------
 
@@ -224,7 +217,7 @@ class Client(SessionControls):
 
     # Prompting ---------------------------------------------------------------------------------------------------
 
-    def query(self, prompt: Prompt, *, until: Until = "result", timeout: float | None = None) -> Run:
+    def query(self, prompt: Prompt, *, until: Until = "result", timeout: float | None = None) -> Run[Output]:
         """Send a prompt and give its run: iterate it for messages, await it for the `RunResult`.
 
         The prompt is on its way when this returns, whether or not the run is awaited. Several runs may be open: the
@@ -325,7 +318,7 @@ class Client(SessionControls):
         return await self.session.control(subtype, timeout=timeout, **fields)
 
     @property
-    def options(self) -> ClientOptions:
+    def options(self) -> ClientOptions[Output]:
         """The options that the client was made with."""
         return self._options
 
@@ -334,8 +327,9 @@ class Client(SessionControls):
         """The background tasks of the session."""
         return self.session.tasks
 
+    @property
     def agents(self) -> Sequence[Subagent]:
-        """Give the subagents of the session so far, child agents included, each with its definition and its task."""
+        """The subagents of the session so far, child agents included, each with its definition and its task."""
         from claude_agent_py.runtime.subagents import subagents_of
 
         return subagents_of(self.tasks, self.session.agents)
@@ -412,9 +406,13 @@ class Client(SessionControls):
     @cached_property
     def hooks(self) -> LiveHooks:
         """The hooks of the session: `await client.hooks.add(event, handler)` and `remove` while it runs."""
-        from claude_agent_py.hooks import LiveHooks
+        from claude_agent_py.hooks.live import LiveHooks
 
         return LiveHooks(self.session.answers.hooks, self.session)
+
+    @property
+    def _port(self) -> Session:
+        return self.session
 
     @property
     def _mcp_host(self) -> MCPHost:

@@ -56,7 +56,7 @@ class _Signature:
 class ConfigModel(BaseModel):
     """A frozen value made by a user. Unknown names and wrong types raise `OptionsError`."""
 
-    model_config = ConfigDict(
+    model_config: ClassVar[ConfigDict] = ConfigDict(
         frozen=True,
         extra="forbid",
         defer_build=True,

@@ -103,7 +103,7 @@ class CLINotFoundError(CLIError):
     """No usable `claude` program was found."""
 
     def __init__(self, tried: Sequence[str], message: str | None = None, *, hint: str | None = None) -> None:
-        self.tried = list(tried)
+        self.tried: list[str] = list(tried)
         """Every place that was looked at, in order, with what was found there."""
         head = message or "no usable `claude` program was found"
         places = "".join(f"\n  - {place}" for place in self.tried)
@@ -115,7 +115,7 @@ class CLIInstallError(CLIError):
 
     def __init__(self, version: str, tried: Sequence[str]) -> None:
         self.version = version
-        self.tried = list(tried)
+        self.tried: list[str] = list(tried)
         """Every way that was tried, with what went wrong."""
         ways = "".join(f"\n  - {way}" for way in self.tried)
         super().__init__(f"the Claude Code CLI {version} could not be installed; tried:{ways}")
@@ -234,7 +234,7 @@ class MCPNotReadyError(ControlError, TimeoutError):
     """MCP servers were still being connected when the time was up. The CLI goes on connecting them."""
 
     def __init__(self, servers: Sequence[str], timeout: float) -> None:
-        self.servers = list(servers)
+        self.servers: list[str] = list(servers)
         """Those that were not up; empty where the CLI did not say."""
         self.timeout = timeout
         """How long was waited, in seconds."""
@@ -394,7 +394,7 @@ class TaskTimeoutError(TaskError, TimeoutError):
     def __init__(self, task_id: str, timeout: float, task_ids: Sequence[str] = ()) -> None:
         self.timeout = timeout
         """How long was waited, in seconds."""
-        self.task_ids = list(task_ids) or [task_id]
+        self.task_ids: list[str] = list(task_ids) or [task_id]
         """Every task that was not over; `task_id` is the first of them."""
         which = ", ".join(map(repr, self.task_ids))
         what = f"task {which} was" if len(self.task_ids) == 1 else f"tasks {which} were"
@@ -423,7 +423,7 @@ class ToolInputError(ToolError):
 
     def __init__(self, tool: str, problems: Sequence[tuple[str, str]]) -> None:
         self.tool = tool
-        self.problems = list(problems)
+        self.problems: list[tuple[str, str]] = list(problems)
         """Where and what, for each field that is wrong; the empty place stands for all of them together."""
         lines = "".join(f"\n- {place}: {told}" if place else f"\n- {told}" for place, told in self.problems)
         super().__init__(f"the arguments of {tool} do not fit:{lines}\nMend them and call the tool again.")

@@ -18,7 +18,7 @@ import anyio
 from anyio import to_thread
 from anyio.lowlevel import RunVar
 
-logger = logging.getLogger("claude_agent_py")
+logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 T = TypeVar("T")
 Arguments = TypeVarTuple("Arguments")

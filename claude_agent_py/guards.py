@@ -19,7 +19,8 @@ from claude_agent_py.wire.asks import CanUseToolRequest
 from claude_agent_py.wire.fitting import check
 
 if TYPE_CHECKING:
-    from claude_agent_py.wire.hooks import PreToolUseInput, PreToolUseOutput
+    from claude_agent_py.wire.hooks.inputs import PreToolUseInput
+    from claude_agent_py.wire.hooks.outputs import PreToolUseOutput
 
 
 def guard(policy: Policy, *, timeout: float | None = None) -> HookMatcher:
@@ -82,7 +83,7 @@ def _answer(wire: CanUseToolRequest, opinion: Any) -> "PreToolUseOutput | None":
     Raises:
         ValueError: It is none; the call is denied then.
     """
-    from claude_agent_py.wire.hooks import PreToolUseOutput
+    from claude_agent_py.wire.hooks.outputs import PreToolUseOutput
 
     if opinion is None:
         return None

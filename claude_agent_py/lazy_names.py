@@ -1,30 +1,64 @@
-"""Names of a package whose modules are imported when the names are first asked for (PEP 562).
+"""Public names whose modules load on first use (PEP 562), each written down once.
 
-Owns how that is done. Which names there are, and where, each package says itself. The root package does not use this:
-it has errors of its own for names that are missing, and is to load nothing beside itself.
+The `if TYPE_CHECKING:` block of a module is the only list of its names: type checkers read the imports there, and
+`attach` reads the same lines from the source when a name is first asked for.
+
+    if TYPE_CHECKING:
+        from package.module import Name as Name
+    else:
+        __getattr__, __dir__ = attach(__name__)
 """
 
 import importlib
 import sys
-from collections.abc import Callable, Mapping
-from typing import Any
+
+TYPE_CHECKING = False  # `typing` is not imported: the root package needs this module and nothing else
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
 
-def loader(package: str, home: Mapping[str, str]) -> Callable[[str], Any]:
-    """Make the `__getattr__` of a package.
+def attach(module: str) -> "tuple[Callable[[str], Any], Callable[[], list[str]]]":
+    """Return the `__getattr__` and the `__dir__` of a module, made of the imports in its `if TYPE_CHECKING:` block."""
+    homes: dict[str, str] = {}
 
-    Args:
-        package: Its `__name__`.
-        home: The module of each name: its name within the package, or its full name.
-    """
+    def read() -> "dict[str, str]":
+        if not homes:
+            homes.update(_imports_of(module))
+        return homes
 
-    def load(name: str) -> Any:
-        module = home.get(name)
-        if module is None:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        is_full = module.startswith("claude_agent_py.")
-        value = getattr(importlib.import_module(module if is_full else f"{package}.{module}"), name)
-        setattr(sys.modules[package], name, value)  # so that this is asked once for each
+    def load(name: str) -> "Any":
+        if name == "__all__":
+            return [name for name, home in read().items() if home != module]
+        home = None if name.startswith("__") else read().get(name)
+        if home is None:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}{_hint(module, name, homes)}")
+        if home == module:
+            return importlib.import_module(f"{module}.{name}")
+        value = getattr(importlib.import_module(home), name)
+        setattr(sys.modules[module], name, value)  # so that this is asked once for each
         return value
 
-    return load
+    return load, lambda: sorted({*vars(sys.modules[module]), *read()})
+
+
+def _imports_of(module: str) -> "dict[str, str]":
+    """Return the modules that the names in a module's `if TYPE_CHECKING:` block come from."""
+    import ast
+
+    spec = sys.modules[module].__spec__
+    source = spec.loader.get_source(module) if spec is not None else None  # type: ignore[union-attr]
+    for statement in ast.parse(source or "").body:
+        if isinstance(statement, ast.If) and ast.unparse(statement.test) == "TYPE_CHECKING":
+            imports = [one for one in statement.body if isinstance(one, ast.ImportFrom)]
+            return {alias.name: str(one.module) for one in imports for alias in one.names}
+    return {}
+
+
+def _hint(module: str, name: str, homes: "dict[str, str]") -> str:
+    """Say in which of the module's own namespaces a name is, if any."""
+    if name.startswith("_"):
+        return ""
+    namespaces = [f"{module}.{space}" for space, home in homes.items() if home == module]
+    found = [space for space in namespaces if name in dir(importlib.import_module(space))]
+    return f": {name} is in {' and '.join(found)}" if found else ""

@@ -16,7 +16,7 @@ from pydantic import Field
 from claude_agent_py.configuration import ConfigModel
 from claude_agent_py.errors import RateLimitedError, RunFailed
 
-logger = logging.getLogger("claude_agent_py")
+logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 T = TypeVar("T")
 

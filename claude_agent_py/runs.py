@@ -16,7 +16,8 @@ import anyio
 from claude_agent_py.client import Client
 from claude_agent_py.errors import ConnectionClosedError
 from claude_agent_py.event_loop import in_event_loop
-from claude_agent_py.options import ClientOptions, options_or_defaults
+from claude_agent_py.options.client_options import ClientOptions, options_or_defaults
+from claude_agent_py.options.output_shape import Output
 from claude_agent_py.runtime.prompts import Prompt, check_prompt, check_run_arguments, is_stream
 from claude_agent_py.runtime.run import InterruptReceipt, Run
 
@@ -32,12 +33,12 @@ T = TypeVar("T")
 
 def query(
     prompt: Prompt,
-    options: ClientOptions | None = None,
+    options: ClientOptions[Output] | None = None,
     *,
     until: Until = "idle",
     timeout: float | None = None,
     transport: Transport | None = None,
-) -> Run:
+) -> Run[Output]:
     """Give a run that has a CLI process of its own: iterate it for messages, await it for the `RunResult`.
 
     The process starts with the first message or await and is gone when the run is over, or when the run is dropped
@@ -55,21 +56,21 @@ def query(
     Raises:
         OptionsError: The prompt is empty or of a wrong type, or `options` is something else.
     """
-    options = options_or_defaults(options)
+    checked = options_or_defaults(options)
     check_run_arguments(until, timeout)
     if not is_stream(prompt):
         check_prompt(prompt)  # a bad one is an error here and not later
-    return _OneShot(options, prompt, until, timeout, transport)
+    return _OneShot(checked, prompt, until, timeout, transport)
 
 
 async def run(
     prompt: Prompt,
-    options: ClientOptions | None = None,
+    options: ClientOptions[Output] | None = None,
     *,
     until: Until = "idle",
     timeout: float | None = None,
     transport: Transport | None = None,
-) -> RunResult:
+) -> RunResult[Output]:
     """Run one prompt to its end and give the result; the CLI process is gone then.
 
     By default it waits for background tasks, too, also for one that never ends: see `query`.
@@ -84,12 +85,12 @@ async def run(
 
 def run_sync(
     prompt: Prompt,
-    options: ClientOptions | None = None,
+    options: ClientOptions[Output] | None = None,
     *,
     until: Until = "idle",
     timeout: float | None = None,
     transport: Transport | None = None,
-) -> RunResult:
+) -> RunResult[Output]:
     """Do what `run` does, from code that is not async.
 
     Works inside a running event loop, too (a notebook, say): it then runs in a thread with a loop of its own, and

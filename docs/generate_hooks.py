@@ -12,7 +12,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from claude_agent_py.wire.hooks import HOOK_EVENT_FACTS, HOOK_INPUTS, HOOK_OUTPUTS, HookInput, HookOutput
+from claude_agent_py.hooks import HOOK_EVENT_FACTS, HookInput, HookOutput
+from claude_agent_py.wire.hooks.inputs import HOOK_INPUTS
+from claude_agent_py.wire.hooks.outputs import HOOK_OUTPUTS
 
 PAGE = Path(__file__).with_name("hooks.md")
 BEGIN, END = "<!-- generated: {} -->\n", "<!-- end -->\n"

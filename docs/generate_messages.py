@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, get_args
 
-import claude_agent_py
 from claude_agent_py.wire import content, frames, stream, tasks
 from claude_agent_py.wire.base import UnknownModel, WireModel
 
@@ -79,8 +78,7 @@ def members(model: type[WireModel]) -> Iterator[str]:
 
 
 def row(model: type[WireModel]) -> str:
-    name = model.__name__ if model.__name__ in claude_agent_py.__all__ else f"wire.{model.__name__}"
-    return f"| `{name}` | {wire_name(model)} | {first_paragraph(model)} | {field_names(model)} |\n"
+    return f"| `{model.__name__}` | {wire_name(model)} | {first_paragraph(model)} | {field_names(model)} |\n"
 
 
 def table(models: Iterable[type[WireModel]]) -> str:

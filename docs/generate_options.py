@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from claude_agent_py.launch.table import TABLE, Field, Flag, Here, Row, Settings, Variable
-from claude_agent_py.options import client_options as options
-from claude_agent_py.options import values as option_values
+from claude_agent_py.options import client_options as options, values as option_values
 
 PAGE = Path(__file__).with_name("options.md")
 BEGIN, END = "<!-- generated: {} -->\n", "<!-- end -->\n"

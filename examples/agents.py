@@ -46,7 +46,7 @@ async def main() -> None:
             if task is not None and isinstance(message, AssistantMessage) and message.text:
                 print(f"{task.subagent_type}: {message.text}")
 
-        for agent in run.agents():
+        for agent in run.agents:
             origin = "in a file" if agent.definition is None else "in code"
             print(f"{agent.name} ({origin}): {agent.status}, {len(agent.messages)} messages, {agent.report()!r}")
         result = await run

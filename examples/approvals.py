@@ -6,13 +6,14 @@ from pathlib import Path
 import anyio
 from offline import offline
 
-from claude_agent_py import AgentDefinition, Answers, Client, ClientOptions, PermissionContext, Question, SQLiteInbox
+from claude_agent_py import AgentDefinition, Client, ClientOptions, PermissionContext
+from claude_agent_py.permissions import Answers, Question, SQLiteInbox
 from claude_agent_py.testing import Reply, text, tool_use
 
 INBOX = Path("approvals.db")
 
 
-async def on_question(questions: list[Question], context: PermissionContext) -> Answers:
+async def on_question(questions: tuple[Question, ...], context: PermissionContext) -> Answers:
     """Stand for a form: choose the first option of each."""
     for question in questions:
         print(f"asked: {question.question} {[option.label for option in question.options]}")

@@ -3,8 +3,9 @@
 import anyio
 from offline import offline
 
-from claude_agent_py import AgentDefinition, Allow, Client, ClientOptions, PendingInteractions
+from claude_agent_py import AgentDefinition, Allow, Client, ClientOptions
 from claude_agent_py.children import ChildAgent, child_tool
+from claude_agent_py.permissions import PendingInteractions
 from claude_agent_py.tasks import TaskHistory
 from claude_agent_py.testing import Reply, ToolCall, text, tool_use
 
@@ -43,7 +44,7 @@ async def main() -> None:
             audit = await client.spawn(auditor, "Audit the tests as well.")  # from your own code
             print("spawned:", (await audit).summary)
 
-            for agent in client.agents():
+            for agent in client.agents:
                 print(f"{agent.description}: {agent.status}, {agent.usage.tool_uses if agent.usage else 0} tool calls")
             workers.cancel_scope.cancel()
         print(await history.rebuild("session"))

@@ -9,13 +9,13 @@ from claude_agent_py.testing import Reply
 
 async def main() -> None:
     async with Client(ClientOptions(model="sonnet")) as client:
-        print("models:", ", ".join(model.value for model in client.supported_models))
+        print("models:", ", ".join(model.value for model in client.info.models))
 
         run = client.query("Count to a million, one number a line.")
         async for message in run:
             if isinstance(message, InitMessage):  # the turn has begun
                 break  # the run goes on; it can be iterated again, or awaited
-        usage = await client.get_context_usage("summary")  # while the turn runs
+        usage = await client.usage.context("summary")  # while the turn runs
         print(f"context: {usage.percentage} % full")
 
         receipt = await run.interrupt()

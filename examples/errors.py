@@ -10,9 +10,9 @@ from claude_agent_py import (
     MaxTurnsError,
     OptionsError,
     RetryPolicy,
-    RunFailed,
     RunResult,
 )
+from claude_agent_py.errors import RunFailed
 from claude_agent_py.testing import Failure, tool_use
 
 

@@ -5,18 +5,17 @@ from offline import offline
 
 from claude_agent_py import (
     AgentDefinition,
-    BashInput,
     Client,
     ClientOptions,
     HookContext,
     Hooks,
     PreToolUseInput,
     PreToolUseOutput,
-    StopInput,
-    StopOutput,
     SubagentStopInput,
 )
+from claude_agent_py.hooks import StopInput, StopOutput
 from claude_agent_py.testing import Reply, text, tool_use
+from claude_agent_py.tools import BashInput
 
 hooks = Hooks()
 

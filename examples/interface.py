@@ -3,17 +3,9 @@
 import anyio
 from offline import offline
 
-from claude_agent_py import (
-    AgentDefinition,
-    Allow,
-    AssistantMessage,
-    Client,
-    ClientOptions,
-    InteractionOpened,
-    InteractionSettled,
-    TaskFinished,
-    TaskStarted,
-)
+from claude_agent_py import AgentDefinition, Allow, AssistantMessage, Client, ClientOptions
+from claude_agent_py.permissions import InteractionOpened, InteractionSettled
+from claude_agent_py.tasks import TaskFinished, TaskStarted
 from claude_agent_py.testing import Reply, text, tool_use
 
 

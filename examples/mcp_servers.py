@@ -5,9 +5,9 @@ Runs offline: a scripted model uses all three.
 
 import anyio
 
-from claude_agent_py import Client, ToolServer, mcp_tool_name
+from claude_agent_py import Client, ToolServer
 from claude_agent_py.testing import Reply, ScriptedModel, tool_use
-from claude_agent_py.tools import Resource
+from claude_agent_py.tools import Resource, mcp_tool_name
 
 NOTES = ["buy milk"]
 

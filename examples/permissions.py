@@ -5,19 +5,10 @@ from pathlib import Path
 import anyio
 from offline import offline
 
-from claude_agent_py import (
-    AddRules,
-    Allow,
-    BashInput,
-    Client,
-    ClientOptions,
-    Deny,
-    PermissionContext,
-    PermissionRequest,
-    PermissionRuleValue,
-)
-from claude_agent_py.permissions import ask, bash_commands, first_of, read_only, within
+from claude_agent_py import Allow, Client, ClientOptions, Deny, PermissionContext, PermissionRequest, read_only, within
+from claude_agent_py.permissions import AddRules, PermissionRuleValue, ask, bash_commands, first_of
 from claude_agent_py.testing import Reply, text, tool_use
+from claude_agent_py.tools import BashInput
 
 
 def decide(request: PermissionRequest, context: PermissionContext) -> Allow | Deny:

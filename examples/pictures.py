@@ -6,7 +6,8 @@ import zlib
 import anyio
 from offline import offline
 
-from claude_agent_py import ImageBlock, TextBlock, run
+from claude_agent_py import TextBlock, run
+from claude_agent_py.messages import ImageBlock
 from claude_agent_py.testing import RecordedRequest
 
 

@@ -5,7 +5,6 @@ from offline import offline
 
 from claude_agent_py import (
     AssistantMessage,
-    BashInput,
     Client,
     ClientOptions,
     InitMessage,
@@ -18,6 +17,7 @@ from claude_agent_py import (
     UserMessage,
 )
 from claude_agent_py.testing import Reply, text, tool_use
+from claude_agent_py.tools import BashInput
 
 
 def show(message: Message | MalformedFrame) -> None:

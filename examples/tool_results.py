@@ -10,8 +10,10 @@ from typing import Any
 
 import anyio
 
-from claude_agent_py import File, Image, ResourceLink, Tool, ToolResult, mcp_tool_name, run, tool
+from claude_agent_py import Tool, ToolResult, run, tool
+from claude_agent_py.formatting import File, Image, ResourceLink
 from claude_agent_py.testing import Reply, ScriptedModel, tool_use
+from claude_agent_py.tools import mcp_tool_name
 
 
 @dataclass

@@ -5,8 +5,9 @@ Runs offline: a scripted model calls the tool, wrongly at first.
 
 import anyio
 
-from claude_agent_py import Client, ToolContext, ToolError, mcp_tool_name, tool
+from claude_agent_py import Client, ToolContext, ToolError, tool
 from claude_agent_py.testing import Reply, ScriptedModel, tool_use
+from claude_agent_py.tools import mcp_tool_name
 
 PEOPLE = {"Cologne": 1_087_353, "Bonn": 335_975}
 

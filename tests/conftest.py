@@ -6,9 +6,7 @@ from collections.abc import Iterator
 import hypothesis
 import pytest
 from child_clis import agent_of as agent_of
-from peers import nothing_left as nothing_left
-from peers import start as start
-from peers import start_process as start_process
+from peers import nothing_left as nothing_left, start as start, start_process as start_process
 
 hypothesis.settings.register_profile("any machine", deadline=None)  # how long an example takes says nothing of it
 hypothesis.settings.load_profile("any machine")

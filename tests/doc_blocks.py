@@ -19,8 +19,12 @@ from pydantic import BaseModel
 
 import claude_agent_py
 import claude_agent_py.testing
-from claude_agent_py import wire
-from claude_agent_py.runtime.mcp_control import MCPControl
+from claude_agent_py import control, hooks, messages, options, permissions, tasks, tools, wire
+from claude_agent_py.runtime.controls_conversation import ConversationControls
+from claude_agent_py.runtime.controls_files import FileControls
+from claude_agent_py.runtime.controls_mcp import MCPControls
+from claude_agent_py.runtime.controls_settings import SettingsControls
+from claude_agent_py.runtime.controls_usage import UsageControls
 
 BLOCK = re.compile(
     r"(?:^<!-- offline: (?P<script>.*?) -->\n)?^```python\n(?P<code>.*?)^```$(?:\n+^```text\n(?P<printed>.*?)^```$)?",
@@ -30,7 +34,11 @@ BLOCK = re.compile(
 CONVENTIONAL: dict[str, Any] = {
     "client": claude_agent_py.Client,
     "client.tasks": claude_agent_py.TaskManager,
-    "client.mcp": MCPControl,
+    "client.mcp": MCPControls,
+    "client.settings": SettingsControls,
+    "client.files": FileControls,
+    "client.conversation": ConversationControls,
+    "client.usage": UsageControls,
     "task": claude_agent_py.Task,
     "outcome": claude_agent_py.TaskOutcome,
     "run": claude_agent_py.Run,
@@ -96,8 +104,18 @@ def imported(tree: ast.Module) -> dict[str, Any]:
     made_here = {node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef | ast.FunctionDef)}
     return {
         name: value
-        for module in (claude_agent_py, claude_agent_py.testing)
-        for name in module.__all__
+        for module in (
+            claude_agent_py,
+            claude_agent_py.testing,
+            messages,
+            control,
+            hooks,
+            tools,
+            permissions,
+            tasks,
+            options,
+        )
+        for name in vars(module)["__all__"]
         if name not in made_here and callable(value := getattr(module, name))
     }
 
@@ -206,13 +224,19 @@ def is_module(name: str) -> bool:
 
 CODE = re.compile(r"`([^`\n]+)`")
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
-ATTRIBUTE = re.compile(r"(client\.tasks|client\.mcp|client|task|run|wire|[A-Z]\w+)\.([a-zA-Z]\w*)\b")
+ATTRIBUTE = re.compile(
+    r"(client\.(?:tasks|mcp|settings|files|conversation|usage)|client|task|run|wire|messages|control|[A-Z]\w+)\.([a-zA-Z]\w*)\b"
+)
 
 
 def prose_problems(page: Path) -> list[str]:
     """Give the attributes named in the text of a page that do not exist."""
-    public = {name: getattr(claude_agent_py, name) for name in claude_agent_py.__all__ if not name.startswith("_")}
-    owners = {**public, **CONVENTIONAL, "wire": wire}
+    public = {
+        name: getattr(claude_agent_py, name)
+        for name in importlib.import_module("claude_agent_py").__all__
+        if not name.startswith("_")
+    }
+    owners = {**public, **CONVENTIONAL, "wire": wire, "messages": messages, "control": control}
     text = FENCE.sub("", page.read_text(encoding="utf-8"))
     said = [(found[0], owners.get(found[1]), found[2]) for found in map(ATTRIBUTE.match, CODE.findall(text)) if found]
     return [whole for whole, owner, name in said if owner is not None and name != "py" and not has(owner, name)]

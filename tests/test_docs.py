@@ -131,8 +131,8 @@ def test_a_name_that_does_not_exist_is_found(code: str, problem: str) -> None:
 @pytest.mark.parametrize(
     "code",
     [
-        "from claude_agent_py import Client, wire, testing\nfrom claude_agent_py.wire import TextDelta",
-        "result = await client.rewind_files('u')\nresult.can_rewind",
+        "from claude_agent_py import Client, wire, testing\nfrom claude_agent_py.messages import TextDelta",
+        "result = await client.files.rewind('u')\nresult.can_rewind",
         "def show(task): task.anything",
         "async with Client(ClientOptions(model='opus')) as client:\n    await client.query('x', until='idle')",
     ],
@@ -143,7 +143,9 @@ def test_what_exists_or_cannot_be_told_is_let_through(code: str) -> None:
 
 def test_a_name_in_the_text_that_does_not_exist_is_found(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
-    page.write_text("`client.tasks.wait_all()` `client.taks`, `Timeouts.silence`, `Timeouts.noise`, `wire.TextDelta`\n")
+    page.write_text(
+        "`client.tasks.wait_all()` `client.taks`, `Timeouts.silence`, `Timeouts.noise`, `messages.TextDelta`\n"
+    )
     assert prose_problems(page) == ["client.taks", "Timeouts.noise"]
 
 

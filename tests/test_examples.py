@@ -141,7 +141,7 @@ def test_an_example_prints_what_it_shows_without_any_extra(name: str, plain_inst
 
 
 def test_yaml_without_pyyaml_says_what_to_install(plain_install: dict[str, str]) -> None:
-    command = [sys.executable, "-c", "from claude_agent_py import YAMLEncoder; YAMLEncoder()"]
+    command = [sys.executable, "-c", "from claude_agent_py.formatting import YAMLEncoder; YAMLEncoder()"]
     env = {**os.environ, **plain_install}
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
     assert done.stderr.splitlines()[-1] == "ImportError: YAML needs PyYAML: pip install pyyaml"

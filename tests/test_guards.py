@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 
+from claude_agent_py import Allow, Deny, PermissionContext, PermissionRequest, within
 from claude_agent_py.errors import HandlerError, OptionsError
 from claude_agent_py.guards import guard
-from claude_agent_py.hooks import HookDispatcher
-from claude_agent_py.permissions import Allow, Deny, PermissionContext, PermissionRequest, deny_tools, within
-from claude_agent_py.protocol.handlers import HandlerContext
-from claude_agent_py.wire.tools import BashInput
+from claude_agent_py.handler_context import HandlerContext
+from claude_agent_py.hooks.dispatcher import HookDispatcher
+from claude_agent_py.permissions import deny_tools
+from claude_agent_py.tools import BashInput
 
 pytestmark = pytest.mark.anyio
 

@@ -10,15 +10,12 @@ import pytest
 from claude_agent_py import (
     CLIExitError,
     ConnectionClosedError,
-    InvalidRequestError,
     OptionsError,
-    OverloadedError,
     RateLimitedError,
     RetryPolicy,
-    RunFailed,
     RunTimeoutError,
-    ServerError,
 )
+from claude_agent_py.errors import InvalidRequestError, OverloadedError, RunFailed, ServerError
 
 pytestmark = pytest.mark.anyio
 

@@ -1,11 +1,19 @@
-"""What a type checker lets users write: their programs pass mypy strict and pyright, without plugins."""
+"""What a type checker lets users write: their programs pass mypy and pyright, both strict, without plugins.
+
+What they refuse stands under `# type: ignore`, and an ignore that is not needed is an error.
+"""
 
 import json
+import os
+import shutil
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
+
+import claude_agent_py
 
 OPTIONS = """
 from claude_agent_py import AgentDefinition, ClientOptions
@@ -51,11 +59,17 @@ script = [tool_use("Bash", {"command": "ls"}), "There are no files.", Reply(bloc
 agents = {"auth": "fine", "billing": [tool_use("Bash", {"command": "ls"}), "fine"], "docs": ["fine"]}
 sessions = {"hi": "fine"}
 ScriptedModel(script, agents=agents, sessions=sessions)
-ScriptedModel("hi", agents={lambda request: request.agent_type == "Explore": "looked"})
 
 
 def by_request(request: RecordedRequest) -> Answer:
     return Reply(text(request.prompt))
+
+
+def explores(request: RecordedRequest) -> bool:
+    return request.agent_type == "Explore"
+
+
+ScriptedModel("hi", agents={explores: "looked"})
 
 
 def test_script() -> Script:
@@ -74,11 +88,11 @@ FakeCLI(steps.turn("hello"), played, b"x")
 """
 
 SIGNATURES = """
-from claude_agent_py import (
-    AssistantMessage, Client, Frame, HandlerFailed, HookRun, MalformedFrame, Message, RunMessage, SessionMessage,
-    decode, query,
-)
-from claude_agent_py.wire import ContentBlock
+from claude_agent_py import AssistantMessage, Client, MalformedFrame, Message, query
+from claude_agent_py.hooks import HookRun
+from claude_agent_py.messages import HandlerFailed, RunMessage, SessionMessage
+from claude_agent_py.wire import Frame, decode
+from claude_agent_py.messages import ContentBlock
 
 
 def show_run(message: RunMessage) -> None: ...
@@ -105,6 +119,7 @@ async def main(client: Client) -> None:
     async for message in query("hi"):
         show_run(message)
     seen: list[RunMessage] = list((await run).messages)
+    print(seen)
     async for heard in client.messages():
         show_session(heard)
         if isinstance(heard, AssistantMessage):
@@ -115,7 +130,174 @@ async def main(client: Client) -> None:
     show_frame(decode(b"{}"))
 """
 
-PROGRAMS = {"options": OPTIONS, "scripts": SCRIPTS, "signatures": SIGNATURES}
+CALLBACKS = """
+from collections.abc import Sequence
+
+from claude_agent_py import (
+    Allow, ClientOptions, Deny, EffortLevel, HookContext, HookEvent, HookMatcher, Hooks, PermissionContext,
+    PermissionMode, PermissionRequest, PreToolUseInput, PreToolUseOutput, SettingSource, SubagentStopInput,
+    SubagentStopOutput, Task, TaskEvent, TaskNotificationMessage,
+)
+from claude_agent_py.control import UserDialogRequest
+from claude_agent_py.hooks import HookInput, HooksByEvent
+from claude_agent_py.permissions import (
+    Accept, Answers, Completed, Decline, Dismissed, ElicitationRequest, PendingInteractions, Plan, Question,
+)
+from claude_agent_py.tasks import TaskFinished, TaskManager
+from typing_extensions import assert_type
+
+
+async def before(input: PreToolUseInput, context: HookContext) -> PreToolUseOutput | None:
+    assert_type(context.task, Task | None)
+    return None
+
+
+def stopped(input: SubagentStopInput, context: HookContext) -> SubagentStopOutput | None:
+    return None
+
+
+async def any_event(input: HookInput, context: HookContext) -> None: ...
+
+
+def wrong_answer(input: PreToolUseInput, context: HookContext) -> int:
+    return 1
+
+
+ClientOptions(
+    hooks={
+        "PreToolUse": [before, HookMatcher("Bash", before, timeout=30, on_failure="block"), any_event],
+        "SubagentStop": [stopped, HookMatcher(None, [stopped, any_event])],
+        "Stop": [any_event, lambda input, context: None, {"matcher": None, "hooks": [stopped]}],
+    }
+)
+by_event: HooksByEvent = {"SubagentStop": [stopped]}
+ClientOptions(hooks=by_event)
+ClientOptions(hooks=Hooks(by_event))
+assert_type(HookMatcher("Bash", before), HookMatcher[PreToolUseInput])
+
+
+async def ask(request: PermissionRequest, context: PermissionContext) -> Allow | Deny:
+    assert_type(request.task, Task | None)
+    return Allow()
+
+
+def answer(questions: Sequence[Question], context: PermissionContext) -> Answers:
+    return Answers({})
+
+
+async def approve(plan: Plan, context: PermissionContext) -> Deny:
+    return Deny("no")
+
+
+async def elicit(request: ElicitationRequest, context: PermissionContext) -> Accept | Decline:
+    return Decline()
+
+
+def show(request: UserDialogRequest, context: PermissionContext) -> Completed | Dismissed:
+    return Dismissed()
+
+
+def notified(notification: TaskNotificationMessage) -> None: ...
+async def event(event: TaskEvent) -> None: ...
+
+
+ClientOptions(
+    can_use_tool=ask, on_question=answer, on_plan=approve, on_elicitation=elicit, on_user_dialog=show,
+    on_task_notification=notified, on_task_event=event, on_stderr=print, interactions=PendingInteractions(),
+)
+ClientOptions(
+    can_use_tool=lambda request, context: Deny(request.tool_name),
+    on_task_notification=lambda told: print(told.task_id),
+    on_stderr=lambda line: print(line.strip()),
+    interactions=True,
+)
+
+
+async def finished(event: TaskFinished) -> None: ...
+
+
+def listen(tasks: TaskManager) -> None:
+    tasks.on(event)
+    tasks.on(TaskFinished, finished)
+    tasks.on("finished", finished)
+    tasks.on("notification", notified)
+
+    @tasks.on("finished")
+    def told(event: TaskFinished) -> None: ...
+
+    @tasks.on(TaskFinished)
+    async def also(event: TaskFinished) -> None: ...
+
+    @tasks.on()
+    def all_of_them(event: TaskEvent) -> None: ...
+
+    tasks.on(notified)  # type: ignore[arg-type]
+    tasks.on("started", finished)  # type: ignore[call-overload]
+    tasks.on(TaskFinished, notified)  # type: ignore[arg-type]
+
+
+def refused() -> None:
+    ClientOptions(hooks={"PreToolUse": [stopped]})  # type: ignore[arg-type]
+    ClientOptions(hooks={"SubagentStop": [HookMatcher(None, before)]})  # type: ignore[arg-type]
+    ClientOptions(hooks={"PreToolUse": [wrong_answer]})  # type: ignore[arg-type]
+    ClientOptions(hooks={"PreBreakfast": [any_event]})  # type: ignore[arg-type]
+    ClientOptions(can_use_tool=answer)  # type: ignore[arg-type]
+    ClientOptions(on_question=ask)  # type: ignore[arg-type]
+    ClientOptions(on_plan=elicit)  # type: ignore[arg-type]
+    ClientOptions(on_elicitation=approve)  # type: ignore[arg-type]
+    ClientOptions(on_user_dialog=ask)  # type: ignore[arg-type]
+    ClientOptions(on_task_notification=event)  # type: ignore[arg-type]
+    ClientOptions(on_task_event=notified)  # type: ignore[arg-type]
+    ClientOptions(on_stderr=notified)  # type: ignore[arg-type]
+    ClientOptions(interactions=ask)  # type: ignore[arg-type]
+
+
+mode: PermissionMode = "plan"
+effort: EffortLevel = "high"
+sources: list[SettingSource] = ["user"]
+event_name: HookEvent = "PreToolUse"
+"""
+
+OUTPUT = """
+from typing import Any
+
+from pydantic import BaseModel
+from typing_extensions import assert_type
+
+from claude_agent_py import Client, ClientOptions, Run, RunResult, query, run, run_sync
+
+
+class Report(BaseModel):
+    title: str
+
+
+options = ClientOptions(output_type=Report)
+assert_type(options, ClientOptions[Report])
+assert_type(query("hi", options), Run[Report])
+
+
+def show(report: Report) -> None: ...
+
+
+async def main() -> None:
+    assert_type(await query("hi", options), RunResult[Report])
+    assert_type((await run("hi", options)).output, Report)
+    async with Client(options) as client:
+        assert_type(client.query("hi"), Run[Report])
+        assert_type((await client.query("hi")).output, Report)
+        assert_type(await client.query("hi").result(), RunResult[Report])
+    async with Client() as plain:
+        show((await plain.query("hi")).output)
+    assert_type(await run("hi"), RunResult[Any])
+    assert_type((await run("hi", ClientOptions(output_type=list[int]))).output, list[int])
+    wrong: int = (await run("hi", options)).output  # type: ignore[assignment]
+
+
+def sync() -> None:
+    assert_type(run_sync("hi", options).output, Report)
+"""
+
+PROGRAMS = {"options": OPTIONS, "scripts": SCRIPTS, "signatures": SIGNATURES, "callbacks": CALLBACKS, "output": OUTPUT}
 
 
 @pytest.fixture(scope="module")
@@ -135,7 +317,8 @@ def test_mypy_takes_them(folder: Path) -> None:
 
 def test_pyright_takes_them(folder: Path) -> None:
     pytest.importorskip("pyright")
-    (folder / "pyrightconfig.json").write_text(json.dumps({"typeCheckingMode": "standard"}))
+    config = {"typeCheckingMode": "strict", "reportUnnecessaryTypeIgnoreComment": True}
+    (folder / "pyrightconfig.json").write_text(json.dumps(config))
     command = [sys.executable, "-m", "pyright", "--pythonpath", sys.executable]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout
@@ -144,3 +327,22 @@ def test_pyright_takes_them(folder: Path) -> None:
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_they_run(name: str) -> None:
     exec(compile(PROGRAMS[name], f"{name}.py", "exec"), {})
+
+
+def test_every_public_name_has_a_known_type(tmp_path: Path) -> None:
+    pytest.importorskip("pyright")
+    shutil.copytree(Path(claude_agent_py.__file__).parent, tmp_path / "claude_agent_py")
+    command = [sys.executable, "-m", "pyright", "--verifytypes", "claude_agent_py", "--ignoreexternal", "--outputjson"]
+    done = subprocess.run(
+        [*command, "--pythonpath", sys.executable],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sysconfig.get_paths().values()])},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    symbols = json.loads(done.stdout)["typeCompleteness"]["symbols"]
+    exported = {symbol["name"] for symbol in symbols if symbol["isExported"]}
+    assert {"claude_agent_py.client.Client", "claude_agent_py.options.client_options.ClientOptions"} <= exported
+    assert [symbol["name"] for symbol in symbols if symbol["isExported"] and not symbol["isTypeKnown"]] == []

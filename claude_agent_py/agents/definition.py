@@ -7,7 +7,7 @@ that `initialize` takes. Files are in `markdown`, ready-made definitions in `pre
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Self, TypeAlias, get_args
+from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeAlias, get_args
 
 from pydantic import BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
@@ -94,7 +94,7 @@ class AgentDefinition(ConfigModel):
     Only `description` and `prompt` are needed. What is None is left to the CLI.
     """
 
-    model_config = ConfigDict(alias_generator=to_camel)
+    model_config: ClassVar[ConfigDict] = ConfigDict(alias_generator=to_camel)
 
     description: Text
     """When to use the agent. This is all that the model knows of it when it decides to delegate."""

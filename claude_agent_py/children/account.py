@@ -14,9 +14,9 @@ class Account:
     """The account of one child. Its own subagents are tasks with accounts of their own."""
 
     def __init__(self) -> None:
-        self.last_words = ""
+        self.last_words: str = ""
         """The last that it said, also before it failed."""
-        self.tool_uses = 0
+        self.tool_uses: int = 0
         self._of_messages: dict[str, float] = {}
         self._of_results = 0.0
         self._cost_usd = 0.0

@@ -9,14 +9,15 @@ import warnings
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from claude_agent_py.agents import AgentDefinition, DelegationGuide
+from claude_agent_py.agents.definition import AgentDefinition
+from claude_agent_py.agents.guide import DelegationGuide
 from claude_agent_py.children.family import membership_of
 from claude_agent_py.children.process_options import answers_itself, process_options, without_effect
 from claude_agent_py.children.run import Assignment, ChildRun
 from claude_agent_py.client import Client
 from claude_agent_py.errors import OptionsError
-from claude_agent_py.options import ClientOptions, OptionsWarning
-from claude_agent_py.tasks import Task
+from claude_agent_py.options.client_options import ClientOptions, OptionsWarning
+from claude_agent_py.tasks.task import Task
 
 REPORT_CHARS: Final = 4000
 """How long a report is at most that goes to a model, where nothing else is said."""

@@ -9,11 +9,11 @@ from typing import Any
 
 import anyio
 
-from claude_agent_py.agents import AgentDefinition
+from claude_agent_py.agents.definition import AgentDefinition
 from claude_agent_py.client import Client
 from claude_agent_py.errors import OptionsError
-from claude_agent_py.options import Limits
-from claude_agent_py.tasks import Task
+from claude_agent_py.options.values import Limits
+from claude_agent_py.tasks.task import Task
 from claude_agent_py.wire.tasks import TaskStartedMessage
 
 

@@ -31,7 +31,7 @@ from claude_agent_py.wire.tasks import (
     TaskUpdatedMessage,
 )
 
-logger = logging.getLogger("claude_agent_py")
+logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,10 +8,11 @@ import warnings
 from collections.abc import Iterable
 from typing import Any, Final, get_args
 
-from claude_agent_py.agents import AgentDefinition
+from claude_agent_py.agents.definition import AgentDefinition
 from claude_agent_py.errors import OptionsError
-from claude_agent_py.hooks import HookMatcher
-from claude_agent_py.options import ClientOptions, OptionsWarning, SystemPromptPreset
+from claude_agent_py.hooks.matcher import HookMatcher
+from claude_agent_py.options.client_options import ClientOptions, OptionsWarning
+from claude_agent_py.options.values import SystemPromptPreset
 from claude_agent_py.wire.choices import ChosenPermissionMode
 
 INHERITED: Final = (

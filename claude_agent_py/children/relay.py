@@ -7,8 +7,8 @@ itself passes them on.
 from typing import Any
 
 from claude_agent_py.client import Client
-from claude_agent_py.permissions import PermissionContext
-from claude_agent_py.protocol.handlers import HandlerContext
+from claude_agent_py.handler_context import HandlerContext
+from claude_agent_py.permissions.requests import PermissionContext
 from claude_agent_py.runtime.answers import PermissionAnswers
 from claude_agent_py.runtime.current import running_client
 from claude_agent_py.wire.asks import CanUseToolRequest, ElicitationRequest, UserDialogRequest

@@ -6,7 +6,7 @@ Owns the words of the report, and how much of it a model is told. Knows nothing 
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
-from claude_agent_py.agents import shorten_report
+from claude_agent_py.agents.reports import shorten_report
 from claude_agent_py.wire.tasks import TaskStatus, TaskUsage
 
 SubTaskStatus: TypeAlias = Literal["Success", "Error", "Cancel"]

@@ -21,17 +21,18 @@ from claude_agent_py.children.line import Line, Signature
 from claude_agent_py.children.report import TASK_STATUS, ChildReport, SubTaskStatus
 from claude_agent_py.client import Client
 from claude_agent_py.errors import ClaudeAgentError
-from claude_agent_py.options import ClientOptions
-from claude_agent_py.tasks import Task, TaskStatus
+from claude_agent_py.options.client_options import ClientOptions
+from claude_agent_py.tasks.task import Task
 from claude_agent_py.wire.tasks import (
     CHILD_AGENT,
     TaskNotificationMessage,
     TaskPatch,
     TaskStartedMessage,
+    TaskStatus,
     TaskUpdatedMessage,
 )
 
-logger = logging.getLogger("claude_agent_py")
+logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 
 @dataclass(frozen=True, kw_only=True)

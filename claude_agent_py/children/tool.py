@@ -10,7 +10,8 @@ from claude_agent_py.children.agent import ChildAgent
 from claude_agent_py.children.report import ChildReport
 from claude_agent_py.client import current_client
 from claude_agent_py.errors import ClaudeAgentError, OptionsError, ToolError
-from claude_agent_py.tools import Tool, ToolContext, tool
+from claude_agent_py.tools.context import ToolContext
+from claude_agent_py.tools.definition import Tool, tool
 
 Priority: TypeAlias = Literal["low", "normal", "high"] | str | int
 """Any word or number will do: it is told to the child as it is."""

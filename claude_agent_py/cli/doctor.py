@@ -35,7 +35,8 @@ from claude_agent_py.launch.locate import (
     require_version,
     search,
 )
-from claude_agent_py.options import ClientOptions, Timeouts
+from claude_agent_py.options.client_options import ClientOptions
+from claude_agent_py.options.values import Timeouts
 
 if TYPE_CHECKING:
     from claude_agent_py.wire.initialize import InitializeReply

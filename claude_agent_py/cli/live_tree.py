@@ -12,7 +12,8 @@ from typing import Any, Final, Protocol, TextIO
 
 import anyio
 
-from claude_agent_py.tasks import Task, TaskManager
+from claude_agent_py.tasks.manager import TaskManager
+from claude_agent_py.tasks.task import Task
 from claude_agent_py.wire.tasks import TaskStatus
 
 MARKS: Final = {

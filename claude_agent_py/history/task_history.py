@@ -30,7 +30,7 @@ from claude_agent_py.wire.tasks import TaskStatus
 
 T = TypeVar("T")
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 _SCHEMA: Final = (
     """
@@ -81,7 +81,7 @@ class TaskHistory:
         """
         self._path = os.fspath(path)
         self._connection: sqlite3.Connection | None = None
-        self.skipped_rows = 0
+        self.skipped_rows: int = 0
         """How many rows were skipped so far."""
         self._lock = threading.Lock()
 

@@ -14,16 +14,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 from claude_agent_py.callbacks import Callback
 from claude_agent_py.errors import HandlerError
+from claude_agent_py.handler_context import HandlerContext
 from claude_agent_py.hooks.context import HookContext
-from claude_agent_py.hooks.matcher import WITHHOLDING, HookHandler, HookMatcher
+from claude_agent_py.hooks.matcher import WITHHOLDING, HookMatcher
 from claude_agent_py.hooks.registry import Hooks, check_hook
 from claude_agent_py.hooks.withholding import WrongShapeError, fitting, withheld
-from claude_agent_py.protocol.handlers import Cancellation, HandlerContext
-from claude_agent_py.wire import hooks as wire  # loads the inputs and outputs when they are first needed
+from claude_agent_py.protocol.handlers import Cancellation
 from claude_agent_py.wire.base import JSONObject
+from claude_agent_py.wire.hooks import inputs, outputs
 
 if TYPE_CHECKING:
-    from claude_agent_py.wire.hooks import HookInput, HookOutput
+    from claude_agent_py.hooks.handler_types import Hook
+    from claude_agent_py.wire.hooks.inputs import HookInput
+    from claude_agent_py.wire.hooks.outputs import HookOutput
 
 GRACE: Final = 5.0
 """How much longer than we the CLI waits for a hook, in seconds, so that our answer to a slow handler comes first."""
@@ -91,7 +94,7 @@ class HookDispatcher:
 
     # Registering -------------------------------------------------------------------------------------------------
 
-    def add(self, event: str, matcher: HookMatcher | HookHandler | Mapping[str, Any]) -> HookMatcher:
+    def add(self, event: str, matcher: "Hook") -> HookMatcher:
         """Add a hook, and give its matcher, by which it can be removed.
 
         In a running session the CLI has to be told, which `LiveHooks` does.
@@ -140,7 +143,7 @@ class HookDispatcher:
     def prepare(self) -> None:
         """Load and build what the hooks need; the first of each would have to wait for it."""
         for event in {entry.event for entry in self._registered.values()}:
-            wire.HOOK_OUTPUTS.get(event, wire.HookOutput).model_rebuild()
+            outputs.HOOK_OUTPUTS.get(event, outputs.HookOutput).model_rebuild()
 
     # Answering ---------------------------------------------------------------------------------------------------
 
@@ -154,7 +157,7 @@ class HookDispatcher:
         entry = self._registered.get(callback_id)
         if entry is None:
             return self._answer_unknown(callback_id, str(data.get("hook_event_name")))
-        hook_input = wire.parse_hook_input(dict(data))
+        hook_input = inputs.parse_hook_input(dict(data))
         hook_context = _context(entry.event, tool_use_id, context)
         started = time.monotonic()
         output, error = await self._run(entry, data, hook_input, hook_context)
@@ -193,7 +196,7 @@ class HookDispatcher:
         if callback_id in self._removed:
             return {}
         self._report(HandlerError(callback_id, f"the CLI asked for a {event} hook that was never registered"))
-        blocked = wire.blocking_output(event, "Blocked: the hook for this is not there.")
+        blocked = outputs.blocking_output(event, "Blocked: the hook for this is not there.")
         return {} if blocked is None else blocked.to_wire()
 
 
@@ -222,8 +225,8 @@ def _context(event: str, tool_use_id: str | None, context: HandlerContext) -> Ho
 
 
 def _read(event: str, data: Mapping[str, Any], value: Any) -> JSONObject:
-    output = wire.parse_hook_output(event, value)
-    return (fitting(data, output) if isinstance(output, wire.PostToolUseOutput) else output).to_wire()
+    output = outputs.parse_hook_output(event, value)
+    return (fitting(data, output) if isinstance(output, outputs.PostToolUseOutput) else output).to_wire()
 
 
 def _after_failure(entry: _Registered, data: Mapping[str, Any], error: HandlerError) -> "HookOutput":
@@ -231,9 +234,9 @@ def _after_failure(entry: _Registered, data: Mapping[str, Any], error: HandlerEr
     if _withholds(entry, error):
         return withheld(data, f"Output withheld: the hook {error.handler} failed: {error.reason}.")
     if not entry.matcher.blocks(entry.event):
-        return wire.HookOutput()
-    blocked = wire.blocking_output(entry.event, f"Blocked: the hook {error.handler} failed: {error.reason}.")
-    return blocked if blocked is not None else wire.HookOutput()
+        return outputs.HookOutput()
+    blocked = outputs.blocking_output(entry.event, f"Blocked: the hook {error.handler} failed: {error.reason}.")
+    return blocked if blocked is not None else outputs.HookOutput()
 
 
 def _withholds(entry: _Registered, error: HandlerError) -> bool:

@@ -7,14 +7,17 @@ prompts; for other events a withdrawn hook had no opinion.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
 from claude_agent_py.errors import ControlRejectedError, OptionsError
 from claude_agent_py.hooks.dispatcher import HookDispatcher
-from claude_agent_py.hooks.matcher import HookHandler, HookMatcher
+from claude_agent_py.hooks.matcher import HookMatcher
 from claude_agent_py.protocol.ports import ControlPort
+
+if TYPE_CHECKING:
+    from claude_agent_py.hooks.handler_types import Hook
 
 
 async def check_in_force(port: ControlPort, *, timeout: float | None = None) -> None:
@@ -50,7 +53,7 @@ class LiveHooks:
         self._port = port
         self._one_at_a_time = anyio.Lock()
 
-    async def add(self, event: str, matcher: HookMatcher | HookHandler | Mapping[str, Any]) -> HookMatcher:
+    async def add(self, event: str, matcher: "Hook") -> HookMatcher:
         """Add a hook, and give its matcher, by which it can be removed. It is in force when this returns.
 
         Raises:

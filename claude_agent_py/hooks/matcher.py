@@ -7,7 +7,9 @@ arguments). Does not run anything.
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal, Never, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, Literal, Never, TypeAlias, cast
+
+from typing_extensions import TypeVar
 
 from claude_agent_py.callbacks import Callback, callback_name, takes_arguments
 from claude_agent_py.errors import OptionsError
@@ -15,9 +17,11 @@ from claude_agent_py.hooks.context import HookContext
 from claude_agent_py.hooks.patterns import problem_for, problem_of
 from claude_agent_py.wire.hooks.events import HOOK_EVENT_FACTS
 
+if TYPE_CHECKING:
+    from claude_agent_py.hooks.handler_types import HookHandler
+
+Input = TypeVar("Input", contravariant=True, default=Any)
 OnFailure: TypeAlias = Literal["block", "continue"]
-HookHandler: TypeAlias = Callable[..., Any]
-"""`(input, context) -> output | dict | None`, async or plain; a plain function runs in a worker thread."""
 
 BLOCKS_BY_DEFAULT = frozenset({"PreToolUse", "PermissionRequest", "UserPromptSubmit"})
 """The guards: where their handler fails, what they guard does not happen, unless the matcher says otherwise."""
@@ -33,8 +37,8 @@ _INSTEAD = {
 _OFFICIAL_KEYS = frozenset({"matcher", "hooks", "timeout", "on_failure", "onFailure"})
 
 
-class HookMatcher:
-    """Handlers for the events that a pattern matches.
+class HookMatcher(Generic[Input]):
+    """Handlers for the events that a pattern matches. `Input` is what they take.
 
     Args:
         pattern: Compared by the CLI with the tool's name, or with another field (the table in `docs/hooks.md` says
@@ -58,7 +62,7 @@ class HookMatcher:
     def __init__(
         self,
         pattern: str | None = None,
-        handler: HookHandler | Iterable[HookHandler] = (),
+        handler: "HookHandler[Input] | Iterable[HookHandler[Input]]" = (),
         *,
         timeout: float | None = None,
         on_failure: OnFailure | None = None,
@@ -66,9 +70,9 @@ class HookMatcher:
     ) -> None:
         for name in unknown:
             raise OptionsError(f"HookMatcher has no {name}{_INSTEAD.get(name, '')}", option=OPTION)
-        self.pattern = _check_pattern(pattern)
-        self.handlers = tuple(_check_handler(one) for one in _several(handler))
-        self.timeout = _check_timeout(timeout)
+        self.pattern: str | None = _check_pattern(pattern)
+        self.handlers: tuple[HookHandler, ...] = tuple(_check_handler(one) for one in _several(handler))
+        self.timeout: float | None = _check_timeout(timeout)
         self.on_failure = _check_on_failure(on_failure)
         if not self.handlers:
             raise OptionsError("a HookMatcher needs a handler", option=OPTION)
@@ -97,7 +101,7 @@ def read_matcher(value: Any) -> HookMatcher:
     if hasattr(value, "matcher") and hasattr(value, "hooks"):
         return _from_official({key: getattr(value, key) for key in _OFFICIAL_KEYS if hasattr(value, key)})
     if callable(value):
-        return HookMatcher(None, value)
+        return HookMatcher(None, _check_handler(value))
     raise OptionsError(f"expected a handler or a HookMatcher, not {type(value).__name__}", option=OPTION)
 
 
@@ -143,7 +147,7 @@ def _refuse(pattern: str | None, problem: str | None) -> None:
         raise OptionsError(f"the pattern {pattern!r} would match nothing: {problem}", option=OPTION)
 
 
-def _check_handler(handler: Any) -> HookHandler:
+def _check_handler(handler: Any) -> "HookHandler":
     if not callable(handler):
         raise OptionsError(f"a hook handler is a function, not {type(handler).__name__}", option=OPTION)
     if not takes_arguments(handler, 2):
@@ -151,8 +155,7 @@ def _check_handler(handler: Any) -> HookHandler:
             f"the hook handler {callback_name(handler)} must take two arguments: the input and the context",
             option=OPTION,
         )
-    checked: HookHandler = handler
-    return checked
+    return cast("HookHandler", handler)
 
 
 def _check_timeout(timeout: Any) -> float | None:
@@ -190,7 +193,7 @@ def _from_official(value: Mapping[Any, Any]) -> HookMatcher:
     )
 
 
-def adapt_official(handler: Any) -> HookHandler:
+def adapt_official(handler: Any) -> "HookHandler":
     """Wrap a callback of the official SDK, `(input dict, tool_use_id, context)`; leave one of ours as it is."""
     if callable(handler) and takes_arguments(handler, 3):
         return _OfficialCallback(handler)

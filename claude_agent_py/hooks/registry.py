@@ -7,16 +7,19 @@ is a plain value to share: each session takes its own copy when it starts.
 import difflib
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from claude_agent_py.errors import OptionsError
-from claude_agent_py.hooks.matcher import OPTION, HookHandler, HookMatcher, OnFailure, check_event, read_matcher
+from claude_agent_py.hooks.matcher import OPTION, HookMatcher, OnFailure, check_event, read_matcher
 from claude_agent_py.hooks.patterns import doubt_about
 from claude_agent_py.hooks.shorthands import EventDecorators
 from claude_agent_py.wire.hooks.events import HOOK_EVENT_FACTS, HOOK_EVENTS
 
-Function = TypeVar("Function", bound=HookHandler)
+if TYPE_CHECKING:
+    from claude_agent_py.hooks.handler_types import Hook, HooksByEvent
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 _OURS = frozenset({"claude_agent_py", "pydantic"})
@@ -44,7 +47,7 @@ class Hooks(EventDecorators):
     warns (`HookWarning`), since `client.hooks.add` is what reaches a running session.
     """
 
-    def __init__(self, hooks: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, hooks: "HooksByEvent | Mapping[str, Sequence[Hook]] | None" = None) -> None:
         self._entries: list[tuple[str, HookMatcher]] = []
         self._was_taken = False
         for event, matchers in (hooks or {}).items():
@@ -74,7 +77,7 @@ class Hooks(EventDecorators):
     def __repr__(self) -> str:
         return f"<Hooks for {', '.join(dict.fromkeys(event for event, _ in self._entries)) or 'no event'}>"
 
-    def add(self, event: str, matcher: HookMatcher | HookHandler | Mapping[str, Any]) -> HookMatcher:
+    def add(self, event: str, matcher: "Hook") -> HookMatcher:
         """Add a hook, and give its matcher.
 
         Raises:

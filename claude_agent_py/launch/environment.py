@@ -13,10 +13,10 @@ from typing import Final
 
 from claude_agent_py.configuration import Unshown
 from claude_agent_py.launch.table import ALWAYS_VARIABLES, DEFAULT_CLIENT_APP, TABLE, Variable
-from claude_agent_py.options import ClientOptions
 from claude_agent_py.options.checks import HOOKS_OFF
+from claude_agent_py.options.client_options import ClientOptions
 
-logger = logging.getLogger("claude_agent_py")
+logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 MARKS: Final = frozenset(
     {

@@ -26,7 +26,8 @@ from claude_agent_py.errors import OptionsError
 from claude_agent_py.launch.environment import environment
 from claude_agent_py.launch.settings import joined_settings
 from claude_agent_py.launch.table import ALWAYS_FLAGS, AWAITED, TABLE, Field, Flag
-from claude_agent_py.options import ClientOptions, PluginConfig, SystemPromptFile
+from claude_agent_py.options.client_options import ClientOptions
+from claude_agent_py.options.values import PluginConfig, SystemPromptFile
 from claude_agent_py.wire.rule_lists import split_rules
 
 LONG_LIST_CHARS: Final = 8 * 1024

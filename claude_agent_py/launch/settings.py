@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from claude_agent_py.errors import OptionsError
-from claude_agent_py.options import ClientOptions
+from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.untrusted import read_bytes, read_json
 from claude_agent_py.wire.base import JSONObject
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from claude_agent_py._version import __version__
-from claude_agent_py.agents import DelegationGuide
-from claude_agent_py.options import DIALOG_KINDS, ClientOptions, is_any_given
+from claude_agent_py.agents.guide import DelegationGuide
+from claude_agent_py.options.client_options import DIALOG_KINDS, ClientOptions, is_any_given
 from claude_agent_py.options.output_shape import OutputShape
 from claude_agent_py.options.values import (
     SystemPrompt,

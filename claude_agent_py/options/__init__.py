@@ -5,46 +5,38 @@ together, `output_shape` how a type becomes a JSON Schema and back. What an opti
 `launch/table.py`.
 """
 
-from claude_agent_py.options.client_options import (
-    DIALOG_KINDS,
-    ClientOptions,
-    OptionsWarning,
-    is_any_given,
-    options_or_defaults,
-)
-from claude_agent_py.options.values import (
-    SYSTEM_PROMPT_DYNAMIC_BOUNDARY,
-    Limits,
-    PluginConfig,
-    SystemPrompt,
-    SystemPromptFile,
-    SystemPromptPreset,
-    SystemPromptText,
-    ThinkingAdaptive,
-    ThinkingConfig,
-    ThinkingDisabled,
-    ThinkingEnabled,
-    Timeouts,
-)
-from claude_agent_py.wire.sandbox import SandboxSettings
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "DIALOG_KINDS",
-    "SYSTEM_PROMPT_DYNAMIC_BOUNDARY",
-    "ClientOptions",
-    "Limits",
-    "OptionsWarning",
-    "PluginConfig",
-    "SandboxSettings",
-    "SystemPrompt",
-    "SystemPromptFile",
-    "SystemPromptPreset",
-    "SystemPromptText",
-    "ThinkingAdaptive",
-    "ThinkingConfig",
-    "ThinkingDisabled",
-    "ThinkingEnabled",
-    "Timeouts",
-    "is_any_given",
-    "options_or_defaults",
-]
+from claude_agent_py.lazy_names import attach
+
+if TYPE_CHECKING:
+    from claude_agent_py.options.client_options import (
+        DIALOG_KINDS as DIALOG_KINDS,
+        ClientOptions as ClientOptions,
+        OptionsWarning as OptionsWarning,
+    )
+    from claude_agent_py.options.values import (
+        SYSTEM_PROMPT_DYNAMIC_BOUNDARY as SYSTEM_PROMPT_DYNAMIC_BOUNDARY,
+        Limits as Limits,
+        PluginConfig as PluginConfig,
+        SystemPrompt as SystemPrompt,
+        SystemPromptFile as SystemPromptFile,
+        SystemPromptPreset as SystemPromptPreset,
+        SystemPromptText as SystemPromptText,
+        ThinkingAdaptive as ThinkingAdaptive,
+        ThinkingConfig as ThinkingConfig,
+        ThinkingDisabled as ThinkingDisabled,
+        ThinkingEnabled as ThinkingEnabled,
+        Timeouts as Timeouts,
+    )
+    from claude_agent_py.wire.catalog import EffortLevel as EffortLevel
+    from claude_agent_py.wire.choices import SettingSource as SettingSource
+    from claude_agent_py.wire.mcp import (
+        MCPHTTPServer as MCPHTTPServer,
+        MCPSSEServer as MCPSSEServer,
+        MCPStdioServer as MCPStdioServer,
+        MCPToolPolicy as MCPToolPolicy,
+    )
+    from claude_agent_py.wire.sandbox import SandboxSettings as SandboxSettings
+else:
+    __getattr__, __dir__ = attach(__name__)

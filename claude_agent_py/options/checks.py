@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import UUID
 
-from claude_agent_py.agents import DelegationGuide
+from claude_agent_py.agents.guide import DelegationGuide
 from claude_agent_py.callbacks import callback_name, takes_arguments
 from claude_agent_py.configuration import MAX_REPR_CHARS, inner_text
 from claude_agent_py.errors import OptionsError
@@ -25,7 +25,7 @@ from claude_agent_py.wire.mcp import MCPHTTPServer, MCPSSEServer, MCPStdioServer
 from claude_agent_py.wire.rule_lists import survives_splitting, tool_of
 
 if TYPE_CHECKING:
-    from claude_agent_py.options import ClientOptions
+    from claude_agent_py.options.client_options import ClientOptions
 
 # Reading single options -----------------------------------------------------------------------------------------------
 

@@ -8,16 +8,17 @@ and what an option becomes for the CLI (a flag, a variable, a field of `initiali
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, TypeAlias
 from uuid import UUID
 
 from pydantic import BeforeValidator, Field, PlainValidator, StrictBool
 
-from claude_agent_py.agents import AgentLike, DelegationGuide, validate_agents
+from claude_agent_py.agents.definition import AgentLike, validate_agents
+from claude_agent_py.agents.guide import DelegationGuide
 from claude_agent_py.configuration import ConfigModel
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.options import checks as read
-from claude_agent_py.options.output_shape import OutputShape, check_output_format
+from claude_agent_py.options.output_shape import Output, OutputShape, check_output_format
 from claude_agent_py.options.values import (
     SYSTEM_PROMPT_DYNAMIC_BOUNDARY,
     Limits,
@@ -38,6 +39,26 @@ from claude_agent_py.options.values import (
 from claude_agent_py.wire.choices import ChosenEffort, ChosenPermissionMode, SettingSource
 from claude_agent_py.wire.sandbox import SandboxSettings
 
+if TYPE_CHECKING:
+    from claude_agent_py.hooks.handler_types import HooksByEvent
+    from claude_agent_py.hooks.registry import Hooks
+    from claude_agent_py.permissions.handlers import (
+        CanUseTool,
+        DialogHandler,
+        ElicitationHandler,
+        PlanHandler,
+        QuestionHandler,
+    )
+    from claude_agent_py.permissions.interactions import Inbox
+    from claude_agent_py.tasks.events import TaskEvent
+    from claude_agent_py.tasks.listeners import TaskListener
+    from claude_agent_py.wire.tasks import TaskNotificationMessage
+else:  # at run time the readers check what an option is given; loading these would cost every program
+    CanUseTool = DialogHandler = ElicitationHandler = PlanHandler = QuestionHandler = Any
+    Hooks = HooksByEvent = Inbox = Any
+    TaskListener = list
+    TaskEvent = TaskNotificationMessage = Any
+
 
 def _reads(reader: Callable[[Any], Any]) -> PlainValidator:
     """Say how an option is read. What it holds then is narrower than what may be given."""
@@ -49,8 +70,7 @@ def _needs(reader: Callable[[Any], Any]) -> PlainValidator:
     return PlainValidator(read.part_of_an_option(reader))
 
 
-Function: TypeAlias = Callable[..., Any] | None
-Handler: TypeAlias = Annotated[Function, _reads(read.function_of("request", "context"))]
+_handler = _reads(read.function_of("request", "context"))
 AnyPath: TypeAlias = Annotated[str | Path | None, _reads(read.path)]
 Text: TypeAlias = Annotated[str, _needs(read.text)]
 Names: TypeAlias = Annotated[Sequence[str], _needs(read.names)]
@@ -69,7 +89,7 @@ class OptionsWarning(UserWarning):
     """Options that are valid, but will not do what they seem to."""
 
 
-class ClientOptions(ConfigModel):
+class ClientOptions(ConfigModel, Generic[Output]):
     """What a session is told before it starts. Everything has a default; unknown names are refused.
 
     A value: change some with `options.replace(model="opus")`, which checks like making new ones. Where an official SDK
@@ -191,21 +211,21 @@ class ClientOptions(ConfigModel):
     """What happens to calls that no rule decides. `default` asks; `acceptEdits` allows edits of files; `plan` changes
     nothing; `dontAsk` denies; `auto` lets a classifier decide; `bypassPermissions` allows everything. None is what
     settings say, which may be `auto`: give `default` to be sure that `can_use_tool` is asked."""
-    can_use_tool: Handler = None
+    can_use_tool: Annotated[CanUseTool | None, _handler] = None
     """Handler that is asked for permission: `(request, context) -> Allow | Deny`. Not called for what a rule, the
     permission mode or `allowed_tools` decides."""
-    on_question: Handler = None
+    on_question: Annotated[QuestionHandler | None, _handler] = None
     """Handler for questions of the model: `(questions, context) -> answers`. Without it, the model cannot ask."""
-    on_plan: Handler = None
+    on_plan: Annotated[PlanHandler | None, _handler] = None
     """Handler for plans that want approval: `(plan, context) -> ...`. Without it, `can_use_tool` is asked; without
     both, there are no plans to approve."""
-    on_elicitation: Handler = None
+    on_elicitation: Annotated[ElicitationHandler | None, _handler] = None
     """Handler for MCP servers that ask for input. Without it and without an inbox, they are told `cancel`."""
-    on_user_dialog: Handler = None
+    on_user_dialog: Annotated[DialogHandler | None, _handler] = None
     """Handler for dialogs that the CLI wants shown."""
     supported_dialog_kinds: Annotated[Sequence[str] | None, _reads(read.names)] = None
     """The dialogs that `on_user_dialog` can show; the CLI asks for no other. None is all that are known."""
-    interactions: Annotated[Any, _reads(read.interactions)] = None
+    interactions: Annotated[Inbox | bool | None, _reads(read.interactions)] = None
     """True, or an inbox: prompts, questions and plans that no handler answers wait there for a person."""
     permission_prompts: Literal["host", "none"] | None = None
     """`none`: what would be asked is denied at once, and `can_use_tool` is never called."""
@@ -213,7 +233,7 @@ class ClientOptions(ConfigModel):
     """A tool of an MCP server that answers permission prompts, instead of a handler."""
     allow_dangerously_skip_permissions: StrictBool = False
     """Allow to *switch* to `bypassPermissions` later. It does not switch by itself."""
-    hooks: Annotated[Any, _reads(read.hooks)] = None
+    hooks: Annotated[Hooks | HooksByEvent | None, _reads(read.hooks)] = None
     """Handlers for events, by event: `{"PreToolUse": [HookMatcher("Bash", handler)]}`, or a `Hooks`."""
     additional_directories: Annotated[Sequence[str | Path], _needs(read.paths)] = ()
     """More directories that tools may use. Relative ones are seen from `cwd`."""
@@ -247,19 +267,21 @@ class ClientOptions(ConfigModel):
 
     # Listeners
 
-    on_task_notification: Annotated[Function, _reads(read.function_of("notification"))] = None
+    on_task_notification: Annotated[
+        TaskListener[TaskNotificationMessage] | None, _reads(read.function_of("notification"))
+    ] = None
     """Told when a background task has ended: `(notification)`."""
-    on_task_event: Annotated[Function, _reads(read.function_of("event"))] = None
+    on_task_event: Annotated[TaskListener[TaskEvent] | None, _reads(read.function_of("event"))] = None
     """Told about everything that happens to background tasks: `(event)`."""
-    on_stderr: Annotated[Function, _reads(read.function_of("line"))] = None
+    on_stderr: Annotated[Callable[[str], object] | None, _reads(read.function_of("line"))] = None
     """Told every line that the CLI writes to stderr: `(line)`. Up to 64 MiB of lines wait for it; others are dropped
     and counted by `Client.stderr_lines_dropped`."""
 
     # What comes back
 
-    output_type: Annotated[Any, _reads(read.output_type)] = None
-    """The type that answers have: a pydantic model, dataclass, TypedDict, `list[int]`, ... `RunResult.output` has
-    it."""
+    output_type: Annotated[type[Output] | None, _reads(read.output_type)] = None
+    """The type that answers have: a pydantic model, dataclass, TypedDict, `list[int]`, ... `RunResult.output` has it,
+    also for type checkers. They do not take a union or a `Literal` for a type: `cast(type[int | str], int | str)`."""
     output_format: Annotated[Mapping[str, Any] | None, _reads(check_output_format)] = None
     """A JSON Schema that answers have. `RunResult.output` is plain JSON then."""
     include_partial_messages: StrictBool = False

@@ -10,8 +10,12 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, PydanticUserError, TypeAdapter, create_model
 from pydantic.errors import PydanticSchemaGenerationError
+from typing_extensions import TypeVar
 
 from claude_agent_py.wire.base import JSONObject
+
+Output = TypeVar("Output", default=Any)
+"""What `RunResult.output` is: the options' `output_type`."""
 
 
 class OutputShape:

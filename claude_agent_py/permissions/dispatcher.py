@@ -16,11 +16,12 @@ from anyio import from_thread
 
 from claude_agent_py.callbacks import Callback, callback_name, failure_of, takes_arguments
 from claude_agent_py.errors import HandlerError, OptionsError
+from claude_agent_py.handler_context import HandlerContext
 from claude_agent_py.permissions.interactions import Inbox, PendingInteractions
 from claude_agent_py.permissions.prompts import KINDS, Kind, kind_of
 from claude_agent_py.permissions.questions import ASK_USER_QUESTION
 from claude_agent_py.permissions.requests import PermissionContext
-from claude_agent_py.protocol.handlers import Cancellation, HandlerContext
+from claude_agent_py.protocol.handlers import Cancellation
 from claude_agent_py.wire.asks import CanUseToolRequest, ElicitationRequest, UserDialogRequest
 from claude_agent_py.wire.base import JSONObject
 

@@ -25,7 +25,7 @@ class FormError(ValueError):
     """What was filled in does not fit the form."""
 
     def __init__(self, problems: Mapping[str, str]) -> None:
-        self.problems = dict(problems)
+        self.problems: dict[str, str] = dict(problems)
         """What is wrong, by the name of the field."""
         super().__init__("; ".join(f"{name}: {problem}" for name, problem in self.problems.items()))
 

@@ -72,7 +72,7 @@ class SQLiteInbox(Inbox):
     """
 
     def __init__(self, path: str | os.PathLike[str], *, timeout: float | None = None, poll: float = 0.2) -> None:
-        self.path = Path(path).expanduser()
+        self.path: Path = Path(path).expanduser()
         self.timeout = timeout
         self._poll = poll
         _make_private(self.path)
@@ -233,9 +233,9 @@ class StoredInteraction(Interaction):
         self._inbox = inbox
 
     @property
-    def is_pending(self) -> bool:
-        """Whether it still waits for an answer. Reads the file."""
-        return self._inbox._state(self.id) == "pending"
+    def done(self) -> bool:
+        """Whether it was answered, refused or withdrawn. Reads the file."""
+        return self._inbox._state(self.id) != "pending"
 
     def _settle(self, reply: JSONObject) -> bool:
         return self._inbox._settle(self.id, reply)

@@ -11,17 +11,20 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet
 
 import anyio
 
 from claude_agent_py.event_loop import Wakeup, run_file_work
+from claude_agent_py.handler_context import HandlerContext
 from claude_agent_py.permissions.decisions import Decision
 from claude_agent_py.permissions.prompts import KINDS, Kind
 from claude_agent_py.permissions.requests import PermissionContext, PermissionRequest, displayable
-from claude_agent_py.protocol.handlers import HandlerContext
 from claude_agent_py.wire.base import JSONObject
+
+if TYPE_CHECKING:
+    from claude_agent_py.tasks.task import Task
 
 TIMED_OUT: Final = "Nobody answered in time."
 
@@ -52,14 +55,14 @@ class Interaction(ABC):
         """When it is refused by itself; None means never."""
         self.agent_id = agent_id
         """The subagent that asks, which is also the id of its task; None for the main agent."""
-        self.task = None if context is None else context.task
+        self.task: Task | None = None if context is None else context.task
         """The `Task` of that subagent, in the process that runs it."""
         self.task_description = task_description
         self.subject: Any = KINDS[kind].subject(wire, context)
         """What is asked: a `PermissionRequest`, the `Question`s, a `Plan`, an `ElicitationRequest`, or a dialog."""
 
     def __repr__(self) -> str:
-        return f"<Interaction {self.id} {self.kind}{'' if self.is_pending else ', over'}>"
+        return f"<Interaction {self.id} {self.kind}{', done' if self.done else ''}>"
 
     @property
     def summary(self) -> str:
@@ -68,8 +71,8 @@ class Interaction(ABC):
 
     @property
     @abstractmethod
-    def is_pending(self) -> bool:
-        """Whether it still waits for an answer."""
+    def done(self) -> bool:
+        """Whether it was answered, refused or withdrawn."""
 
     @abstractmethod
     def _settle(self, reply: JSONObject) -> bool:
@@ -167,7 +170,7 @@ class PendingInteractions(Inbox):
 
     def __iter__(self) -> Iterator[Interaction]:
         with self._lock:
-            return iter([one for one in self._waiting.values() if one.is_pending])
+            return iter([one for one in self._waiting.values() if not one.done])
 
     def __len__(self) -> int:
         return len(list(iter(self)))
@@ -239,9 +242,9 @@ class _Waiting(Interaction):
         self._lock = threading.Lock()
 
     @property
-    def is_pending(self) -> bool:
-        """Whether it still waits for an answer."""
-        return not self.reply
+    def done(self) -> bool:
+        """Whether it was answered, refused or withdrawn."""
+        return bool(self.reply)
 
     def _settle(self, reply: JSONObject) -> bool:
         with self._lock:
@@ -274,7 +277,7 @@ class _Arrivals(AsyncIterator[Interaction]):
             self._wakeup = Wakeup()  # before the look into the queue, so that nothing comes unheard
             while self._queue:
                 interaction = self._queue.popleft()
-                if interaction.is_pending:
+                if not interaction.done:
                     return interaction
             if self._has_ended:
                 raise StopAsyncIteration

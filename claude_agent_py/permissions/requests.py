@@ -8,13 +8,16 @@ import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from claude_agent_py.protocol.handlers import HandlerContext
+from claude_agent_py.handler_context import HandlerContext
 from claude_agent_py.wire.asks import CanUseToolRequest, MatchedAskRule, MCPServerProvenance
 from claude_agent_py.wire.base import WireModel
 from claude_agent_py.wire.permissions import PermissionUpdate, read_update
 from claude_agent_py.wire.tools.registry import typed_input
+
+if TYPE_CHECKING:
+    from claude_agent_py.tasks.task import Task
 
 
 def _nobody(told: Any) -> None:
@@ -130,7 +133,7 @@ class PermissionRequest:
         return self.wire.agent_id or (None if self.context is None else self.context.agent_id)
 
     @property
-    def task(self) -> Any:
+    def task(self) -> "Task | None":
         """The `Task` of that subagent; None for the main agent, or where it is not known."""
         return self.context.task if self.context is not None else None
 

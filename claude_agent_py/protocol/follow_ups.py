@@ -20,7 +20,7 @@ class FollowUps:
 
     def __init__(self) -> None:
         self._runs: set[str] = set()
-        self.until = 0.0
+        self.until: float = 0.0
         """When they are given up, unless a turn is under way: it may delay them, or make them superfluous."""
 
     def __bool__(self) -> bool:

@@ -1,12 +1,10 @@
-"""What every handler is told beside its input: who asks, and whether the question still stands.
+"""Whether a question of the CLI still stands.
 
 Pure: the flag is set by whoever runs the handler, and may be read from any thread.
 """
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
 
 _making_event = threading.Lock()
 
@@ -48,22 +46,3 @@ class Cancellation:
         self._callbacks.append(callback)
         if self:
             callback()
-
-
-@dataclass(frozen=True, kw_only=True)
-class HandlerContext:
-    """What a handler is told about the question it answers."""
-
-    request_id: str
-    """The control request that asks."""
-    agent_id: str | None = None
-    """The subagent that asks; None for the main agent."""
-    task: Any = None
-    """The `Task` of that subagent; None for the main agent, or where it is not known."""
-    cancellation: Cancellation = field(default_factory=Cancellation)
-    """Set when the CLI withdraws the question (an interrupt, a timeout of its own)."""
-
-    @property
-    def cancelled(self) -> bool:
-        """Whether the CLI no longer wants an answer."""
-        return bool(self.cancellation)

@@ -15,10 +15,11 @@ from uuid import UUID
 from anyio.abc import TaskGroup
 
 from claude_agent_py.errors import AuthenticationError, OptionsError
+from claude_agent_py.handler_context import HandlerContext
 from claude_agent_py.listeners import ListenerQueue
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.protocol.events import RequestReceived
-from claude_agent_py.protocol.handlers import Cancellation, HandlerContext
+from claude_agent_py.protocol.handlers import Cancellation
 from claude_agent_py.wire.asks import (
     CanUseToolRequest,
     ElicitationRequest,
@@ -30,8 +31,9 @@ from claude_agent_py.wire.messages import AssistantMessage, UserMessage
 from claude_agent_py.wire.system import APIRetryMessage, InitMessage, StatusMessage
 
 if TYPE_CHECKING:
-    from claude_agent_py.hooks import HookDispatcher, HookRun
-    from claude_agent_py.permissions import PermissionDispatcher
+    from claude_agent_py.hooks import HookRun
+    from claude_agent_py.hooks.dispatcher import HookDispatcher
+    from claude_agent_py.permissions.dispatcher import PermissionDispatcher
     from claude_agent_py.runtime.above import Above
     from claude_agent_py.runtime.session import Session
     from claude_agent_py.tools.host import Caller, MCPHost
@@ -149,7 +151,7 @@ class Answers:
     @cached_property
     def hooks(self) -> "HookDispatcher":
         """What answers hooks."""
-        from claude_agent_py.hooks import HookDispatcher
+        from claude_agent_py.hooks.dispatcher import HookDispatcher
 
         on_run = self._note_hook_run if self._options.include_hook_events else None
         return HookDispatcher(self._options.hooks, report=self._report, on_run=on_run)
@@ -157,7 +159,7 @@ class Answers:
     @cached_property
     def permissions(self) -> "PermissionDispatcher":
         """What answers for a person in this session."""
-        from claude_agent_py.permissions import PermissionDispatcher
+        from claude_agent_py.permissions.dispatcher import PermissionDispatcher
 
         options = self._options
         return PermissionDispatcher(

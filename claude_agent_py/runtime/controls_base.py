@@ -1,7 +1,7 @@
 """What all typed control requests are made of: ask by a request model, read the answer by a reply model.
 
 Owns the step from a method's arguments to the request's body and from the payload to the reply. Knows no single
-request (the `controls_*` modules do) and not how a request travels: whoever inherits provides `control`.
+request (the `controls_*` modules do) and not how a request travels: a `ControlPort` does.
 """
 
 from __future__ import annotations
@@ -14,33 +14,45 @@ from claude_agent_py.wire.base import JSONObject, WireModel, dump
 from claude_agent_py.wire.fitting import Misfit, check
 
 if TYPE_CHECKING:
-    from claude_agent_py.wire.initialize import InitializeReply
+    from claude_agent_py.protocol.ports import ControlPort
 
 
-class ControlsBase:
-    """Asks typed requests through a `ControlPort`, which the inheriting class is."""
+class Controls:
+    """Control requests that are sent through a `ControlPort`."""
 
-    async def control(self, subtype: str, /, *, timeout: float | None = None, **fields: Any) -> JSONObject:
-        """Send a control request and give the payload of its reply. See `ControlPort.control`."""
-        raise NotImplementedError
-
-    @property
-    def info(self) -> InitializeReply:
-        """What the CLI said of itself when the session began. Raises ConnectionClosedError before that."""
-        raise NotImplementedError
+    def __init__(self, port: ControlPort) -> None:
+        self._port = port
 
     async def _ask(
         self, request: type[WireModel], reply: type[Reply], /, *, timeout: float | None = None, **fields: Any
     ) -> Reply:
-        """Send a request and read its reply. Fields go in by their Python names."""
-        body = _body(request, fields)
-        subtype = body.pop("subtype")
-        return read_reply(reply, subtype, await self.control(subtype, timeout=timeout, **body))
+        return await ask(self._port, request, reply, timeout=timeout, **fields)
 
     async def _tell(self, request: type[WireModel], /, *, timeout: float | None = None, **fields: Any) -> JSONObject:
-        """Send a request whose reply says nothing, or has no model; give the payload."""
-        body = _body(request, fields)
-        return await self.control(body.pop("subtype"), timeout=timeout, **body)
+        return await tell(self._port, request, timeout=timeout, **fields)
+
+
+async def ask(
+    port: ControlPort,
+    request: type[WireModel],
+    reply: type[Reply],
+    /,
+    *,
+    timeout: float | None = None,
+    **fields: Any,
+) -> Reply:
+    """Send a request and read its reply. Fields go in by their Python names."""
+    body = _body(request, fields)
+    subtype = body.pop("subtype")
+    return read_reply(reply, subtype, await port.control(subtype, timeout=timeout, **body))
+
+
+async def tell(
+    port: ControlPort, request: type[WireModel], /, *, timeout: float | None = None, **fields: Any
+) -> JSONObject:
+    """Send a request whose reply says nothing, or has no model; give the payload."""
+    body = _body(request, fields)
+    return await port.control(body.pop("subtype"), timeout=timeout, **body)
 
 
 def given(**fields: Any) -> dict[str, Any]:

@@ -1,76 +1,17 @@
-"""Control requests about the conversation: stop it, take back, ask beside it, name it, and its tasks.
-
-Owns one method for each request; how they are sent is in `controls_base`. Not here: prompts (`Client.query`), and what
-is known about tasks (`client.tasks`, which waits for effects; these methods only ask).
-"""
+"""`client.conversation`: its title, its text, its plan, and prompts that wait in the CLI's queue."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from claude_agent_py import wire  # its models load on first use, which keeps the import of the client quick
-from claude_agent_py.runtime.controls_base import ControlsBase, given
+from claude_agent_py import control  # its models load on first use, which keeps the import of the client quick
+from claude_agent_py.runtime.controls_base import Controls
 
 
-class ConversationControls(ControlsBase):
-    """What can be asked of the running conversation."""
+class ConversationControls(Controls):
+    """The conversation of a running session. The methods raise what those of `Client` raise."""
 
-    async def interrupt(self, cancel_queued: bool = False) -> wire.InterruptReply:
-        """Stop the running turn; its result follows and says that it was stopped. Nothing happens when none runs.
-
-        Prompts that wait in the CLI's queue run next and are named in `still_queued` (those sent with a uuid), unless
-        `cancel_queued` drops them. `Run.interrupt` stops one run and leaves the others alone.
-        """
-        return await self._ask(wire.InterruptRequest, wire.InterruptReply, **given(cancel_queued=cancel_queued))
-
-    async def cancel_async_message(self, message_uuid: str) -> wire.CancelAsyncMessageReply:
-        """Take a prompt out of the CLI's queue, by the uuid it was sent with; `cancelled` is False when too late."""
-        return await self._ask(wire.CancelAsyncMessageRequest, wire.CancelAsyncMessageReply, message_uuid=message_uuid)
-
-    async def rewind_files(self, user_message_id: str, dry_run: bool = False) -> wire.RewindFilesReply:
-        """Put the files that tools changed back to where they were when a prompt was sent.
-
-        Needs the option `enable_file_checkpointing`. The conversation itself is not rewound. What shells changed is
-        not tracked.
-
-        Args:
-            user_message_id: The uuid of the prompt.
-            dry_run: Only say what would change (`files_changed`, `insertions`, `deletions`).
-
-        Raises:
-            ControlRejectedError: There is no checkpoint for that prompt.
-        """
-        return await self._ask(
-            wire.RewindFilesRequest,
-            wire.RewindFilesReply,
-            user_message_id=user_message_id,
-            **given(dry_run=dry_run),
-        )
-
-    async def side_question(
-        self, question: str, *, history: Iterable[tuple[str, str]] = (), timeout: float | None = None
-    ) -> wire.SideQuestionReply:
-        """Ask the model something that does not become part of the conversation, also while a turn runs.
-
-        The model knows the conversation so far and is told to use no tools. It is a call of the API, with its cost.
-
-        Args:
-            question: The text.
-            history: Side questions before this one, each with its answer; the model does not remember them.
-            timeout: Seconds to wait for the answer; None means `Timeouts.control`.
-        """
-        earlier = [{"question": asked, "response": answer} for asked, answer in history]
-        return await self._ask(
-            wire.SideQuestionRequest,
-            wire.SideQuestionReply,
-            timeout=timeout,
-            question=question,
-            **given(history=earlier or None),
-        )
-
-    async def generate_session_title(
+    async def generate_title(
         self, description: str, *, persist: bool = False, timeout: float | None = None
-    ) -> wire.GenerateSessionTitleReply:
+    ) -> control.GenerateSessionTitleReply:
         """Let a small model find a title for what `description` says.
 
         `title` is None when the CLI did not ask the model, as with `CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC`.
@@ -81,63 +22,38 @@ class ConversationControls(ControlsBase):
             timeout: Seconds to wait; None means `Timeouts.control`.
         """
         return await self._ask(
-            wire.GenerateSessionTitleRequest,
-            wire.GenerateSessionTitleReply,
+            control.GenerateSessionTitleRequest,
+            control.GenerateSessionTitleReply,
             timeout=timeout,
             description=description,
             persist=persist,
         )
 
-    async def rename_session(self, title: str) -> None:
+    async def rename(self, title: str) -> None:
         """Give the session a title. A `session_title_changed` message follows."""
-        await self._tell(wire.RenameSessionRequest, title=title)
+        await self._tell(control.RenameSessionRequest, title=title)
 
     async def set_color(self, color: str) -> None:
         """Give the session a colour. The CLI refuses it (`unsupported_request`) when it runs without a terminal."""
-        await self._tell(wire.SetColorRequest, color=color)
+        await self._tell(control.SetColorRequest, color=color)
 
-    async def export_conversation(self) -> wire.ExportConversationReply:
+    async def export(self) -> control.ExportConversationReply:
         """Give the conversation as the text that `/export` writes, and a name for the file."""
-        return await self._ask(wire.ExportConversationRequest, wire.ExportConversationReply)
+        return await self._ask(control.ExportConversationRequest, control.ExportConversationReply)
+
+    async def cancel_prompt(self, message_uuid: str) -> control.CancelAsyncMessageReply:
+        """Take a prompt out of the CLI's queue, by the uuid it was sent with; `cancelled` is False when too late."""
+        return await self._ask(
+            control.CancelAsyncMessageRequest, control.CancelAsyncMessageReply, message_uuid=message_uuid
+        )
 
     async def set_has_subscribers(self, has_subscribers: bool | None) -> None:
         """Say whether anybody looks at the stream; None means unknown.
 
         Matters only to a CLI that holds events back (`CLAUDE_CODE_STREAM_EVENT_HOLD_MS`).
         """
-        await self._tell(wire.SetHasSubscribersRequest, has_subscribers=has_subscribers)
+        await self._tell(control.SetHasSubscribersRequest, has_subscribers=has_subscribers)
 
-    async def request_exit(self) -> None:
-        """Ask the CLI to end by itself (`end_session`); a running turn is interrupted first.
-
-        The end of the process follows: `messages()` ends, and open runs fail. This is not `close()`, which is still
-        needed: it also waits for the process, ends it by force where that is needed, and frees what belongs to it on
-        this side.
-        """
-        await self._tell(wire.EndSessionRequest)
-
-    # Tasks -------------------------------------------------------------------------------------------------------
-
-    async def stop_task(self, task_id: str) -> None:
-        """Ask for the end of a task. One that is over, or unknown, is no error.
-
-        Its notification follows. `client.tasks.stop` also waits for the end, and knows unknown ids.
-        """
-        await self._tell(wire.StopTaskRequest, task_id=task_id)
-
-    async def background_tasks(self, tool_use_id: str | None = None) -> wire.BackgroundTasksReply:
-        """Move foreground work to the background: one tool call, or all that runs.
-
-        `backgrounded` says whether the named tool call was moved; it is None where all were asked for.
-        """
-        return await self._ask(wire.BackgroundTasksRequest, wire.BackgroundTasksReply, **given(tool_use_id=tool_use_id))
-
-    async def get_task_output(self, task_id: str) -> wire.GetTaskOutputReply:
-        """Give the last 8 KiB of a shell's or monitor's output, escape sequences included.
-
-        `client.tasks.output` has the whole of it, and that of subagents.
-
-        Raises:
-            ControlRejectedError: There is no shell or monitor with that id in this session.
-        """
-        return await self._ask(wire.GetTaskOutputRequest, wire.GetTaskOutputReply, task_id=task_id)
+    async def plan(self) -> control.GetPlanReply:
+        """Give the plan that the agent wrote in plan mode; `exists` is False while there is none."""
+        return await self._ask(control.GetPlanRequest, control.GetPlanReply)

@@ -1,25 +1,35 @@
-"""Control requests about MCP servers, those that the CLI runs or reaches and those in this process.
+"""`client.mcp`: the MCP servers of a session, those that the CLI runs or reaches and those in this process.
 
-Owns one method for each request, and what the CLI is told of servers that are set while the session runs; how requests
-are sent is in `controls_base`. Shorter names, and waiting for servers, are in `mcp_control` (`client.mcp`). The
-`MCPHost` of whoever inherits answers for the servers in this process.
+Owns one method for each request, what the CLI is told of servers that are set while the session runs, and waiting until
+servers are up.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from claude_agent_py import wire  # its models load on first use, which keeps the import of the client quick
-from claude_agent_py.errors import ControlRejectedError, OptionsError
-from claude_agent_py.runtime.controls_base import ControlsBase, given
+import anyio
+
+from claude_agent_py import control  # its models load on first use, which keeps the import of the client quick
+from claude_agent_py.errors import ControlRejectedError, MCPNotReadyError, OptionsError
+from claude_agent_py.runtime.controls_base import Controls, given
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.mcp import MCPHTTPServer, MCPSSEServer, MCPStdioServer, mcp_server_from_wire
 
 if TYPE_CHECKING:
+    from claude_agent_py.protocol.ports import ControlPort
     from claude_agent_py.tools.host import MCPHost
+    from claude_agent_py.wire.catalog import MCPServerStatus
 
+FIRST_PAUSE: Final = 0.05
+LONGEST_PAUSE: Final = 0.5
+"""Between two looks at the servers, in seconds: the CLI does not tell when one is up."""
+
+LISTED_WITHIN: Final = 5.0
+"""How long a server of this process may be missing in the list, in seconds; then the CLI does not want it."""
 MILLISECONDS: Final = 1000
 CALL_TIMEOUT: Final = 120.0
 """How long a call may take in the CLI where nobody says, in seconds."""
@@ -27,41 +37,72 @@ REPLY_SLACK: Final = 5.0
 """How much longer than the call itself its reply is waited for, in seconds."""
 
 
-class MCPControls(ControlsBase):
-    """What can be asked of MCP servers."""
+class MCPControls(Controls):
+    """The MCP servers of a running session. The methods raise what those of `Client` raise."""
 
-    async def mcp_status(self) -> wire.MCPStatusReply:
-        """Say how each MCP server is, and which tools those have that are connected."""
-        return await self._ask(wire.MCPStatusRequest, wire.MCPStatusReply)
+    def __init__(self, port: ControlPort, host: MCPHost | None = None) -> None:
+        super().__init__(port)
+        self._mcp_host = host
+        """What answers for the servers in this process; None where there can be none."""
 
-    async def reconnect_mcp_server(self, server_name: str, *, timeout: float | None = None) -> None:
+    async def status(self) -> list[MCPServerStatus]:
+        """Give every server: whether it is connected, why not, and its tools."""
+        return (await self._ask(control.MCPStatusRequest, control.MCPStatusReply)).mcp_servers
+
+    async def ready(self, timeout: float | None = None) -> list[MCPServerStatus]:
+        """Wait until no server is being connected any more, and give them all.
+
+        A server that failed, is switched off or wants a login counts as settled: look at `status` and `error`. Without
+        this, a turn begins without the tools of servers that are not up yet.
+
+        Args:
+            timeout: Seconds; None waits as long as the CLI tries (`MCP_TIMEOUT`, 30 s for each server).
+
+        Raises:
+            MCPNotReadyError: Some are still being connected; `servers` names them. They go on.
+        """
+        pending: list[str] = []
+        pause, listed_by = FIRST_PAUSE, monotonic() + LISTED_WITHIN
+        with anyio.move_on_after(timeout):
+            while True:
+                servers = await self.status()
+                pending = [server.name for server in servers if server.status == "pending"]
+                if monotonic() < listed_by:  # at first the CLI does not list those in this process
+                    pending += sorted(set(self._hosted) - {server.name for server in servers})
+                if not pending:
+                    return servers
+                await anyio.sleep(pause)
+                pause = min(2 * pause, LONGEST_PAUSE)
+        raise MCPNotReadyError(pending, timeout or 0.0)
+
+    async def reconnect(self, name: str, *, timeout: float | None = None) -> None:
         """Connect a server again; returns when it is connected.
 
         Args:
-            server_name: Its name in the configuration.
+            name: Its name in the configuration.
             timeout: Seconds to wait; None means `Timeouts.control`. The CLI gives a server `MCP_TIMEOUT`, 30 s.
 
         Raises:
             ControlRejectedError: It cannot be connected, is switched off, is unknown, or runs in this process.
         """
-        await self._tell(wire.MCPReconnectRequest, timeout=timeout, server_name=server_name)
+        await self._tell(control.MCPReconnectRequest, timeout=timeout, server_name=name)
 
-    async def toggle_mcp_server(self, server_name: str, enabled: bool, *, timeout: float | None = None) -> None:
+    async def toggle(self, name: str, enabled: bool, *, timeout: float | None = None) -> None:
         """Switch a server on or off; returns when a server that was switched on is connected, or has failed to.
 
         Args:
-            server_name: Its name in the configuration.
+            name: Its name in the configuration.
             enabled: On or off.
             timeout: Seconds to wait; None means `Timeouts.control`.
 
         Raises:
             ControlRejectedError: There is no such server.
         """
-        await self._tell(wire.MCPToggleRequest, timeout=timeout, server_name=server_name, enabled=enabled)
+        await self._tell(control.MCPToggleRequest, timeout=timeout, server_name=name, enabled=enabled)
 
-    async def set_mcp_servers(
+    async def set_servers(
         self, servers: Mapping[str, Any], *, timeout: float | None = None
-    ) -> wire.MCPSetServersReply:
+    ) -> control.MCPSetServersReply:
         """Replace the servers that an earlier call set, and all those in this process, by these.
 
         Servers of settings, plugins and the CLI's flags stay. External servers are connected when this returns;
@@ -94,19 +135,21 @@ class MCPControls(ControlsBase):
         self._drop(set(removed) - servers.keys())
         return reply.replace(removed=removed)
 
-    async def _send_servers(self, configs: Mapping[str, JSONObject], timeout: float | None) -> wire.MCPSetServersReply:
+    async def _send_servers(
+        self, configs: Mapping[str, JSONObject], timeout: float | None
+    ) -> control.MCPSetServersReply:
         return await self._ask(
-            wire.MCPSetServersRequest, wire.MCPSetServersReply, timeout=timeout, servers=dict(configs)
+            control.MCPSetServersRequest, control.MCPSetServersReply, timeout=timeout, servers=dict(configs)
         )
 
-    async def mcp_call(
+    async def call(
         self,
         tool: str,
         arguments: Mapping[str, Any] | None = None,
         *,
         timeout: float | None = None,
         check_permissions: bool = False,
-    ) -> wire.MCPCallReply:
+    ) -> control.MCPCallReply:
         """Call a tool of an external server without the model. Nothing of it goes into the conversation.
 
         Args:
@@ -122,8 +165,8 @@ class MCPControls(ControlsBase):
         """
         limit = CALL_TIMEOUT if timeout is None else timeout
         return await self._ask(
-            wire.MCPCallRequest,
-            wire.MCPCallReply,
+            control.MCPCallRequest,
+            control.MCPCallReply,
             timeout=math.inf if check_permissions else limit + REPLY_SLACK,
             tool=tool,
             **given(
@@ -133,13 +176,13 @@ class MCPControls(ControlsBase):
             ),
         )
 
-    async def read_mcp_resource(self, server_name: str, uri: str) -> wire.MCPReadResourceReply:
+    async def read_resource(self, name: str, uri: str) -> control.MCPReadResourceReply:
         """Read a resource of an external server. The CLI gives those whose URI begins with `ui://`, and no others."""
-        return await self._ask(wire.MCPReadResourceRequest, wire.MCPReadResourceReply, server_name=server_name, uri=uri)
+        return await self._ask(control.MCPReadResourceRequest, control.MCPReadResourceReply, server_name=name, uri=uri)
 
-    async def set_mcp_permission_mode_override(
+    async def set_permission_mode(
         self,
-        server_name: str,
+        name: str,
         mode: Literal["default", "auto"] | None,
         *,
         ask_for_tools: Sequence[Mapping[str, Any]] | None = None,
@@ -147,7 +190,7 @@ class MCPControls(ControlsBase):
         """Use a stricter permission mode for the tools of one server; None takes that back.
 
         Args:
-            server_name: Its name in the configuration.
+            name: Its name in the configuration.
             mode: What applies to the server where the session's own mode would allow more.
             ask_for_tools: As the CLI takes it.
 
@@ -158,31 +201,27 @@ class MCPControls(ControlsBase):
             ControlRejectedError: The mode is another one.
         """
         payload = await self._tell(
-            wire.SetMCPPermissionModeOverrideRequest,
-            server_name=server_name,
+            control.SetMCPPermissionModeOverrideRequest,
+            server_name=name,
             mode=mode,
             **given(ask_for_tools=None if ask_for_tools is None else [dict(tool) for tool in ask_for_tools]),
         )
         warning = payload.get("warning")
         return warning if isinstance(warning, str) else None
 
-    async def send_mcp_message(self, server_name: str, message: Mapping[str, Any]) -> None:
+    async def send_message(self, name: str, message: Mapping[str, Any]) -> None:
         """Send a JSON-RPC message to the CLI as a server in this process, such as a progress notification.
 
         An answer comes as a message to the server. The CLI ignores messages of servers that it does not know.
         """
-        await self._tell(wire.MCPMessageRequest, server_name=server_name, message=dict(message))
+        await self._tell(control.MCPMessageRequest, server_name=name, message=dict(message))
 
     # Servers in this process -------------------------------------------------------------------------------------
 
-    @property
-    def _mcp_host(self) -> MCPHost | None:
-        """What answers for the servers in this process; None where there can be none."""
-        return None
-
     def _server_config(self, name: str, server: Any) -> JSONObject:
         """Give what the CLI is told of a server."""
-        from claude_agent_py.tools import ToolServer, is_hosted  # not needed before somebody sets servers
+        from claude_agent_py.tools.host import is_hosted  # not needed before somebody sets servers
+        from claude_agent_py.tools.server import ToolServer  # not needed before somebody sets servers
 
         if is_hosted(server) and self._mcp_host is not None:
             return {"type": "sdk", "name": name, **(server.config() if isinstance(server, ToolServer) else {})}
@@ -195,17 +234,12 @@ class MCPControls(ControlsBase):
         raise OptionsError(f"server {name!r}: {type(server).__name__} is no MCP server", option="mcp_servers")
 
     @property
-    def hosted_names(self) -> set[str]:
-        """The names of the servers in this process."""
-        return set(self._hosted)
-
-    @property
     def _hosted(self) -> Mapping[str, Any]:
         return {} if self._mcp_host is None else self._mcp_host.servers
 
     def _not_hosted_yet(self, servers: Mapping[str, Any]) -> dict[str, Any]:
         """Give the servers in this process that are new; one that stays keeps its conversation with the CLI."""
-        from claude_agent_py.tools import is_hosted
+        from claude_agent_py.tools.host import is_hosted
 
         hosted = self._hosted
         return {name: s for name, s in servers.items() if is_hosted(s) and hosted.get(name) is not s}

@@ -1,72 +1,27 @@
-"""Control requests about how the session works: model, permissions, settings, and what the CLI reads from disk.
+"""`client.settings`: the settings that apply to a session, and what the CLI reads from disk.
 
-Owns one method for each request; how they are sent is in `controls_base`. The permission mode of a single MCP server is
-in `controls_mcp`.
+The settings that a user changes often (`set_model`, `set_permission_mode`) are on `Client`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
-from claude_agent_py import wire  # its models load on first use, which keeps the import of the client quick
-from claude_agent_py.runtime.controls_base import ControlsBase, given
+from claude_agent_py import control  # its models load on first use, which keeps the import of the client quick
+from claude_agent_py.runtime.controls_base import Controls, given
 
-if TYPE_CHECKING:
-    from claude_agent_py.wire.permissions import PermissionMode
-
-ThinkingDisplay: TypeAlias = Literal["summarized", "omitted", "highlights"]
 EditableSettings: TypeAlias = Literal["localSettings", "userSettings"]
 
 
-class SettingsControls(ControlsBase):
-    """What can be changed while a session runs."""
+class SettingsControls(Controls):
+    """The settings of a running session. The methods raise what those of `Client` raise."""
 
-    async def set_model(self, model: str | None = None) -> wire.SetModelReply:
-        """Use another model from the next call of the API on; None for the session's default.
-
-        The CLI takes any name. One that does not exist fails at the next turn (`ModelNotFoundError`). `list_models`
-        tells the names; the reply has the model that the name stands for.
-        """
-        return await self._ask(wire.SetModelRequest, wire.SetModelReply, model=model)
-
-    async def list_models(self) -> wire.ListModelsReply:
-        """Give the models that can be chosen, as of now."""
-        return await self._ask(wire.ListModelsRequest, wire.ListModelsReply)
-
-    async def set_permission_mode(self, mode: PermissionMode) -> wire.SetPermissionModeReply:
-        """Change the permission mode. A `status` message follows. `manual` is another word for `default`.
-
-        Raises:
-            ControlRejectedError: There is no such mode; or it is `bypassPermissions` and the session was not started
-                with the option that allows it.
-        """
-        return await self._ask(wire.SetPermissionModeRequest, wire.SetPermissionModeReply, mode=mode)
-
-    async def set_max_thinking_tokens(
-        self,
-        max_thinking_tokens: int | None,
-        thinking_display: ThinkingDisplay | Literal["unchanged"] | None = "unchanged",
-    ) -> None:
-        """Change how much the model may think, and what is shown of it.
-
-        Only models that take a budget heed the number; those that decide by themselves how much to think (adaptive
-        thinking) do not: use the setting `effortLevel` there (`apply_flag_settings`).
-
-        Args:
-            max_thinking_tokens: The budget; 0 switches thinking off; None goes back to the default.
-            thinking_display: What the API gives of it; None goes back to the default.
-        """
-        display: dict[str, Any] = {} if thinking_display == "unchanged" else {"thinking_display": thinking_display}
-        await self._tell(wire.SetMaxThinkingTokensRequest, max_thinking_tokens=max_thinking_tokens, **display)
-
-    # Settings ----------------------------------------------------------------------------------------------------
-
-    async def get_settings(self) -> wire.GetSettingsReply:
+    async def get(self) -> control.GetSettingsReply:
         """Give the settings that apply, those of each source, and what became of them."""
-        return await self._ask(wire.GetSettingsRequest, wire.GetSettingsReply)
+        return await self._ask(control.GetSettingsRequest, control.GetSettingsReply)
 
-    async def apply_flag_settings(self, settings: Mapping[str, Any]) -> None:
+    async def apply(self, settings: Mapping[str, Any]) -> None:
         """Change settings for this session only; they win over those of files.
 
         Args:
@@ -76,9 +31,9 @@ class SettingsControls(ControlsBase):
         Raises:
             ControlRejectedError: One of them is invalid; none was applied.
         """
-        await self._tell(wire.ApplyFlagSettingsRequest, settings=dict(settings))
+        await self._tell(control.ApplyFlagSettingsRequest, settings=dict(settings))
 
-    async def update_settings(self, source: EditableSettings, settings: Mapping[str, Any]) -> None:
+    async def update(self, source: EditableSettings, settings: Mapping[str, Any]) -> None:
         """Write settings into a settings FILE, where they outlive the session.
 
         The CLI allows `outputStyle` in `localSettings` and `effortLevel` in `userSettings`.
@@ -86,17 +41,15 @@ class SettingsControls(ControlsBase):
         Raises:
             ControlRejectedError: The CLI does not allow one of the names.
         """
-        await self._tell(wire.UpdateSettingsRequest, source=source, settings=dict(settings))
+        await self._tell(control.UpdateSettingsRequest, source=source, settings=dict(settings))
 
-    async def list_permission_rules(self) -> wire.ListPermissionRulesReply:
+    async def permission_rules(self) -> control.ListPermissionRulesReply:
         """Give all permission rules that are in force, with where each comes from."""
-        return await self._ask(wire.ListPermissionRulesRequest, wire.ListPermissionRulesReply)
+        return await self._ask(control.ListPermissionRulesRequest, control.ListPermissionRulesReply)
 
-    async def get_hooks_listing(self) -> wire.GetHooksListingReply:
+    async def hooks(self) -> control.GetHooksListingReply:
         """Give the hooks of the settings and all events that hooks can have. Hooks of the options are not listed."""
-        return await self._ask(wire.GetHooksListingRequest, wire.GetHooksListingReply)
-
-    # What is read from disk --------------------------------------------------------------------------------------
+        return await self._ask(control.GetHooksListingRequest, control.GetHooksListingReply)
 
     async def reload_plugins(
         self,
@@ -105,7 +58,7 @@ class SettingsControls(ControlsBase):
         hold_on_cache_impact: bool = False,
         refuse_if_busy: bool = False,
         timeout: float | None = None,
-    ) -> wire.ReloadPluginsReply:
+    ) -> control.ReloadPluginsReply:
         """Read the plugins again, and give the commands, agents, plugins and MCP servers that are there now.
 
         Args:
@@ -118,8 +71,8 @@ class SettingsControls(ControlsBase):
             ControlRejectedError: `error_code` is `reload_plugins_busy` where a turn runs and `refuse_if_busy` is true.
         """
         return await self._ask(
-            wire.ReloadPluginsRequest,
-            wire.ReloadPluginsReply,
+            control.ReloadPluginsRequest,
+            control.ReloadPluginsReply,
             timeout=timeout,
             **given(
                 add_plugins=None if add_plugins is None else [dict(plugin) for plugin in add_plugins],
@@ -128,10 +81,10 @@ class SettingsControls(ControlsBase):
             ),
         )
 
-    async def reload_skills(self) -> wire.ReloadSkillsReply:
+    async def reload_skills(self) -> control.ReloadSkillsReply:
         """Read the skills again, and give them."""
-        return await self._ask(wire.ReloadSkillsRequest, wire.ReloadSkillsReply)
+        return await self._ask(control.ReloadSkillsRequest, control.ReloadSkillsReply)
 
-    async def reload_output_styles(self) -> wire.ReloadOutputStylesReply:
+    async def reload_output_styles(self) -> control.ReloadOutputStylesReply:
         """Read the output styles again, and give their names."""
-        return await self._ask(wire.ReloadOutputStylesRequest, wire.ReloadOutputStylesReply)
+        return await self._ask(control.ReloadOutputStylesRequest, control.ReloadOutputStylesReply)

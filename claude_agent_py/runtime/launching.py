@@ -14,7 +14,7 @@ import anyio
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.launch.locate import find_cli
 from claude_agent_py.launch.plan import LaunchPlan, plan_launch
-from claude_agent_py.options import ClientOptions
+from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.transport import SubprocessTransport, Transport
 from claude_agent_py.transport.subprocess import FORCE
 

@@ -5,10 +5,10 @@ Owns the two unions. Imported by type checkers, and by users' programs through t
 
 from typing import TypeAlias
 
-from claude_agent_py.hooks import HookRun
-from claude_agent_py.permissions import InteractionOpened, InteractionSettled
+from claude_agent_py.hooks.dispatcher import HookRun
+from claude_agent_py.permissions.interactions import InteractionOpened, InteractionSettled
 from claude_agent_py.runtime.listeners import HandlerFailed
-from claude_agent_py.tasks import TaskEvent
+from claude_agent_py.tasks.events import TaskEvent
 from claude_agent_py.wire.frames import Message
 from claude_agent_py.wire.unknown import MalformedFrame
 

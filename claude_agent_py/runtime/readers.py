@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from claude_agent_py.runtime.session import Session
 
 if TYPE_CHECKING:  # they are loaded where a session can ask somebody
-    from claude_agent_py.permissions import Interaction, InteractionOpened, InteractionSettled
+    from claude_agent_py.permissions.interactions import Interaction, InteractionOpened, InteractionSettled
 
 
 class Readers:
@@ -79,7 +79,7 @@ class Readers:
 
     def announce_interaction(self, event: "InteractionOpened | InteractionSettled") -> None:
         """Give what happened to a question that waits for a person."""
-        from claude_agent_py.permissions import InteractionOpened
+        from claude_agent_py.permissions.interactions import InteractionOpened
 
         if isinstance(event, InteractionOpened):
             self._open[event.interaction.id] = event.interaction
@@ -139,7 +139,7 @@ class Readers:
             self._put_events(events)
         self._caused.clear()
         if self._open:
-            from claude_agent_py.permissions import InteractionSettled
+            from claude_agent_py.permissions.interactions import InteractionSettled
 
             self._put_events([InteractionSettled(each, was_answered=False) for each in self._open.values()])
             self._open.clear()

@@ -6,7 +6,7 @@ garbage collector's time. What was decoded is equal to what came, but not the sa
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any, overload
+from typing import Any, ClassVar, overload
 
 from claude_agent_py.errors import BacklogError
 from claude_agent_py.runtime.spill import Spill
@@ -79,7 +79,7 @@ class Record(Sequence[Any]):
     def __reduce__(self) -> tuple[Any, ...]:
         return list, (self[:],)  # a file cannot travel
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]
 
     def _get(self, position: int) -> Any:
         if position < len(self._held):

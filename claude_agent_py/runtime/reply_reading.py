@@ -11,7 +11,7 @@ from claude_agent_py.errors import RemoteProtocolError
 from claude_agent_py.wire.base import FrameModel, JSONObject, keep_source
 from claude_agent_py.wire.fitting import Misfit, fit
 
-logger = logging.getLogger("claude_agent_py")
+logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 Reply = TypeVar("Reply", bound=FrameModel)
 

@@ -6,16 +6,17 @@ Owns how a result is put together from the messages of a run. Knows nothing of h
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Generic
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
 
 from claude_agent_py.errors import InterruptedRunError, PromptCancelledError, RunError, StructuredOutputError
-from claude_agent_py.options import ClientOptions
+from claude_agent_py.options.client_options import ClientOptions
+from claude_agent_py.options.output_shape import Output
 from claude_agent_py.protocol.verdict import error_of
 from claude_agent_py.runtime.run_mailbox import RunMailbox
-from claude_agent_py.tasks import Task
+from claude_agent_py.tasks.task import Task
 from claude_agent_py.tools.traffic import ToolCallRecord, ToolTraffic
 from claude_agent_py.wire.messages import AssistantMessage, ResultMessage
 from claude_agent_py.wire.usage import ModelUsage, PermissionDenial, Usage
@@ -28,10 +29,10 @@ REPR_CHARS: Final = 80
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class RunResult:
+class RunResult(Generic[Output]):
     """Everything that a run brought. A value: it does not change any more, except for the tasks that still run."""
 
-    result: ResultMessage | None
+    message: ResultMessage | None
     """The result of the prompt itself; of the last one where the run had several. None if none came."""
     results: Sequence[ResultMessage]
     """All results of the run, in order: with `until="idle"` also those of the turns that finished tasks caused."""
@@ -47,7 +48,7 @@ class RunResult:
     """Whether `Run.interrupt` stopped the CLI's work on it."""
     late_tasks: frozenset[str] = frozenset()
     """The ids of those of `tasks` that still ran when `Timeouts.idle` ran out."""
-    output: Any = None
+    output: Output = None  # type: ignore[assignment]
     """The structured output: an instance of `output_type` where the options name one, else the plain JSON value."""
 
     def __repr__(self) -> str:
@@ -79,12 +80,12 @@ class RunResult:
     @property
     def is_shared(self) -> bool:
         """Whether the CLI answered prompts of other runs with the same result (it folds what is sent during a turn)."""
-        return self.result is not None and not set(self.result.prompt_uuids) <= set(self.prompts)
+        return self.message is not None and not set(self.message.prompt_uuids) <= set(self.prompts)
 
     @property
     def terminal_reason(self) -> str | None:
         """Why the turn ended, more exactly than `stop_reason`: `completed`, `api_error`, `max_turns`, ..."""
-        return self.result.terminal_reason if self.result else None
+        return self.message.terminal_reason if self.message else None
 
     @property
     def duration(self) -> float:
@@ -94,14 +95,14 @@ class RunResult:
     @property
     def stop_reason(self) -> str | None:
         """Why the model stopped."""
-        return self.result.stop_reason if self.result else None
+        return self.message.stop_reason if self.message else None
 
     @property
     def session_id(self) -> str:
         """The session that the run belongs to; pass it as `resume` to go on later."""
         own = (m for m in reversed(self.messages) if getattr(m, "agent_id", None) is None)  # not of child agents
         named = (getattr(m, "session_id", "") for m in own)
-        return self.result.session_id if self.result else next(filter(None, named), "")
+        return self.message.session_id if self.message else next(filter(None, named), "")
 
     @property
     def num_turns(self) -> int:
@@ -125,7 +126,7 @@ class RunResult:
     @property
     def usage(self) -> Usage | None:
         """The tokens of the prompt's own turn (the main agent's only)."""
-        return self.result.usage if self.result else None
+        return self.message.usage if self.message else None
 
     @property
     def model_usage(self) -> Mapping[str, ModelUsage]:
@@ -162,11 +163,11 @@ class RunResult:
 
     def error(self) -> RunError | None:
         """Give the error that this result stands for, with the result attached; None for a good one."""
-        if self.result is None and self.was_interrupted:
+        if self.message is None and self.was_interrupted:
             return InterruptedRunError("the run was interrupted", result=self)
-        if self.result is None:
+        if self.message is None:
             return PromptCancelledError("the prompt was taken back before it was answered", result=self)
-        for result in (self.result, self.results[-1]):
+        for result in (self.message, self.results[-1]):
             error = error_of(result, self.messages[:])  # those that were kept, where the disk was full
             if error is not None:
                 error.result = self
@@ -183,7 +184,7 @@ def make_result(
         StructuredOutputError: An `output_type` was asked for, and no output came or it does not fit.
     """
     result = RunResult(
-        result=mailbox.own_result,
+        message=mailbox.own_result,
         results=mailbox.results,
         messages=mailbox.messages,
         tasks=tuple(tasks),

@@ -11,9 +11,10 @@ from collections import deque
 from collections.abc import AsyncIterator, Generator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self
 
 from claude_agent_py.errors import InterruptedRunError, RunFailed, StructuredOutputError
+from claude_agent_py.options.output_shape import Output
 
 if TYPE_CHECKING:
     from claude_agent_py.client import Client
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from claude_agent_py.runtime.run_mailbox import RunMailbox
     from claude_agent_py.runtime.session import Session
     from claude_agent_py.runtime.subagents import Subagent
-    from claude_agent_py.tasks import Task
+    from claude_agent_py.tasks.task import Task
     from claude_agent_py.tools.traffic import ToolCallRecord
 
 logger = logging.getLogger("claude_agent_py")
@@ -34,14 +35,14 @@ class InterruptReceipt:
 
     outcome: Literal["interrupted", "dequeued", "too_late"]
     """`interrupted`: the CLI stops the turn; its result follows. `dequeued`: the prompt had not started and was taken
-    out of the queue. `too_late`: the run was over."""
+    out of the queue. `too_late`: nothing runs."""
     still_queued: tuple[str, ...] = ()
     """The uuids of the prompts that wait in the CLI's queue and run next."""
     cancelled: tuple[str, ...] = ()
     """The uuids of the prompts that were taken out of the queue."""
 
 
-class Run:
+class Run(Generic[Output]):
     """One prompt's way through the session, and what came of it.
 
     * `async for message in run` gives its messages as they arrive; an error result is just the last of them.
@@ -62,7 +63,7 @@ class Run:
         """Where iteration reads: the mailbox, or what it recorded, once the run was awaited first."""
         self._position = 0
         self._is_exhausted = False
-        self._result: RunResult | None = None
+        self._result: RunResult[Output] | None = None
 
     def __repr__(self) -> str:
         mailbox = self._mailbox
@@ -79,8 +80,9 @@ class Run:
         ids = self._session.task_ids_of(self._mailbox)
         return [task for task in self._session.tasks if task.id in ids]
 
+    @property
     def agents(self) -> Sequence[Subagent]:
-        """Give the subagents that were started in the run so far, those of subagents and child agents included.
+        """The subagents that were started in the run so far, those of subagents and child agents included.
 
         Each has its definition, its status, its usage, its messages and its task. A message leads to its subagent by
         its `agent_id`, which is the id of the task: `client.tasks.get(message.agent_id)`.
@@ -90,7 +92,7 @@ class Run:
         return [] if self._session is None else subagents_of(self.tasks, self._session.agents)
 
     @property
-    def is_over(self) -> bool:
+    def done(self) -> bool:
         """Whether the run has ended."""
         return self._mailbox is not None and self._mailbox.is_over
 
@@ -154,10 +156,10 @@ class Run:
 
     # Result ------------------------------------------------------------------------------------------------------
 
-    def __await__(self) -> Generator[Any, None, RunResult]:
+    def __await__(self) -> Generator[Any, None, RunResult[Output]]:
         return self._finish().__await__()
 
-    async def result(self) -> RunResult:
+    async def result(self) -> RunResult[Output]:
         """Wait for the end and give the result, without raising for an error result.
 
         Raises:
@@ -178,7 +180,7 @@ class Run:
             self._result = self._make_result()
         return self._result
 
-    async def _finish(self) -> RunResult:
+    async def _finish(self) -> RunResult[Output]:
         result = await self.result()
         error = result.error()
         if error is not None:
@@ -200,7 +202,7 @@ class Run:
 
         assert self._session is not None  # noqa: S101 - it was started
         assert self._mailbox is not None  # noqa: S101
-        result = make_result(self._mailbox, self.tasks, self.agents(), self._session.options)
+        result = make_result(self._mailbox, self.tasks, self.agents, self._session.options)
         if result.unfinished_tasks:
             names = ", ".join(repr(task.description) for task in result.unfinished_tasks)
             logger.info("a run ended while background tasks of it go on: %s", names)
@@ -259,7 +261,7 @@ class Run:
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
         try:
-            if not self.is_over:
+            if not self.done:
                 await self.interrupt()
         finally:
             await self._release()

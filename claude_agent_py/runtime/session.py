@@ -22,7 +22,7 @@ import anyio
 from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint
 
-from claude_agent_py.agents import AgentDefinition, validate_agents
+from claude_agent_py.agents.definition import AgentDefinition, validate_agents
 from claude_agent_py.callbacks import callback_name
 from claude_agent_py.errors import (
     ClaudeAgentError,
@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     from claude_agent_py.transport.base import Transport
     from claude_agent_py.wire.initialize import InitializeReply
 
-logger = logging.getLogger("claude_agent_py")
+logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 TasksAtClose: TypeAlias = Literal["stop", "wait", "leave"]
 

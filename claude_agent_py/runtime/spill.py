@@ -18,7 +18,7 @@ from claude_agent_py.errors import BacklogError
 from claude_agent_py.wire.codec import decode, encode, encode_json
 from claude_agent_py.wire.unknown import MalformedFrame
 
-logger = logging.getLogger("claude_agent_py")
+logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 BUFFER_BYTES: Final = 1024 * 1024
 """How much is written at once."""
@@ -41,7 +41,7 @@ class Spill:
         self._pending = bytearray()
         self._write_at = BUFFER_BYTES
         """How much is pending when it is time to write."""
-        self.close = weakref.finalize(self, _close, self._file)
+        self.close: Any = weakref.finalize(self, _close, self._file)
 
     def __len__(self) -> int:
         return len(self._starts)

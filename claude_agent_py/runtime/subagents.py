@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from claude_agent_py.agents import AgentDefinition
+from claude_agent_py.agents.definition import AgentDefinition
 from claude_agent_py.agents.reports import shorten_report
-from claude_agent_py.tasks import Task, TaskStatus
+from claude_agent_py.tasks.task import Task
 from claude_agent_py.tools.traffic import ToolCallRecord
-from claude_agent_py.wire.tasks import CHILD_AGENT, TaskUsage
+from claude_agent_py.wire.tasks import CHILD_AGENT, TaskStatus, TaskUsage
 
 LAUNCHING_TOOLS: Final = frozenset({"Agent", "Task"})
 """The names of the tool that starts subagents; the second is the older one."""

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-logger = logging.getLogger("claude_agent_py.wire")
+logger: logging.Logger = logging.getLogger("claude_agent_py.wire")
 
 BODIES: Final = 5
 """The level at which bodies are logged, too: `logging.getLogger("claude_agent_py.wire").setLevel(5)`."""

@@ -37,7 +37,7 @@ from claude_agent_py.wire.messages import AssistantMessage, UserMessage
 from claude_agent_py.wire.system import InitMessage, PermissionDeniedMessage
 from claude_agent_py.wire.tasks import TaskProgressMessage, TaskStartedMessage
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 _TURNING_POINTS: Final = frozenset({TaskStarted, TaskReopened, TaskFinished, TaskRevised})
 _EPOCH: Final = time.time() - time.monotonic()
@@ -71,12 +71,12 @@ class TaskIntake:
             clock: Returns the time, in seconds since the epoch.
         """
         self.clock = clock
-        self.registry = Registry(grace)
+        self.registry: Registry = Registry(grace)
         self.registry.wants_progress = self._wants_progress
-        self.paths = Paths(config_dir)
-        self.messages = MessageLog(message_limit)
-        self.listeners = Listeners()
-        self.changed = RepeatingEvent()
+        self.paths: Paths = Paths(config_dir)
+        self.messages: MessageLog = MessageLog(message_limit)
+        self.listeners: Listeners = Listeners()
+        self.changed: RepeatingEvent = RepeatingEvent()
         """Set when any task begins or ends."""
         self.stoppers: dict[str, Callable[[], Awaitable[object]]] = {}
         """How to stop the tasks that are not the CLI's."""

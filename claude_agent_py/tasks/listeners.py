@@ -12,7 +12,10 @@ from claude_agent_py.listeners import ListenerQueue
 from claude_agent_py.streams import QUEUE_LIMIT, RepeatingEvent, Stream
 from claude_agent_py.tasks.events import EVENT_TYPES, TaskEvent, TaskFinished, TaskProgressed
 
-Listener: TypeAlias = Callable[[Any], Any]
+Told = TypeVar("Told")
+TaskListener: TypeAlias = Callable[[Told], object]
+"""A function that is told of task events. Async or plain; a plain one runs in a worker thread."""
+Listener: TypeAlias = TaskListener[Any]
 What: TypeAlias = str | type[TaskEvent] | None
 """Which events: a class, a `kind`, `"notification"`, or None for all."""
 

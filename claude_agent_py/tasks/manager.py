@@ -28,12 +28,13 @@ from claude_agent_py.tasks.intake import TaskIntake, steady_time
 from claude_agent_py.tasks.ledger.record import Record
 from claude_agent_py.tasks.ledger.registry import Grace
 from claude_agent_py.tasks.ledger.spending import ModelPrice
-from claude_agent_py.tasks.listeners import EventStream, EventT, Listener, What
+from claude_agent_py.tasks.listeners import EventStream, EventT, Listener, TaskListener, What
 from claude_agent_py.tasks.messages import MESSAGE_LIMIT
 from claude_agent_py.tasks.outcome import TaskOutcome
 from claude_agent_py.tasks.task import Task, check_timeout
 from claude_agent_py.tasks.tree import TaskTree, build_tree
 from claude_agent_py.tasks.waiting.completions import Completions
+from claude_agent_py.wire.tasks import TaskNotificationMessage
 
 ListenerT = TypeVar("ListenerT", bound=Listener)
 TaskOrId: TypeAlias = Task | str
@@ -202,13 +203,105 @@ class TaskManager:
         return self._intake.stream(what)
 
     @overload
-    def on(self, what: What = None, listener: None = None) -> Callable[[ListenerT], ListenerT]: ...
+    def on(  # type: ignore[overload-overlap]  # a class is a function, too; it is taken for its events
+        self, what: type[EventT], listener: None = None
+    ) -> Callable[[TaskListener[EventT]], TaskListener[EventT]]: ...
 
     @overload
-    def on(self, what: ListenerT) -> ListenerT: ...
+    def on(self, what: type[EventT], listener: TaskListener[EventT]) -> TaskListener[EventT]: ...
 
     @overload
-    def on(self, what: What, listener: ListenerT) -> ListenerT: ...
+    def on(
+        self, what: None = None, listener: None = None
+    ) -> Callable[[TaskListener[TaskEvent]], TaskListener[TaskEvent]]: ...
+
+    @overload
+    def on(self, what: None, listener: TaskListener[TaskEvent]) -> TaskListener[TaskEvent]: ...
+
+    @overload
+    def on(
+        self, what: Literal["started"], listener: None = None
+    ) -> Callable[[TaskListener[TaskStarted]], TaskListener[TaskStarted]]: ...
+
+    @overload
+    def on(self, what: Literal["started"], listener: TaskListener[TaskStarted]) -> TaskListener[TaskStarted]: ...
+
+    @overload
+    def on(
+        self, what: Literal["reopened"], listener: None = None
+    ) -> Callable[[TaskListener[TaskReopened]], TaskListener[TaskReopened]]: ...
+
+    @overload
+    def on(self, what: Literal["reopened"], listener: TaskListener[TaskReopened]) -> TaskListener[TaskReopened]: ...
+
+    @overload
+    def on(
+        self, what: Literal["progressed"], listener: None = None
+    ) -> Callable[[TaskListener[TaskProgressed]], TaskListener[TaskProgressed]]: ...
+
+    @overload
+    def on(
+        self, what: Literal["progressed"], listener: TaskListener[TaskProgressed]
+    ) -> TaskListener[TaskProgressed]: ...
+
+    @overload
+    def on(
+        self, what: Literal["backgrounded"], listener: None = None
+    ) -> Callable[[TaskListener[TaskBackgrounded]], TaskListener[TaskBackgrounded]]: ...
+
+    @overload
+    def on(
+        self, what: Literal["backgrounded"], listener: TaskListener[TaskBackgrounded]
+    ) -> TaskListener[TaskBackgrounded]: ...
+
+    @overload
+    def on(
+        self, what: Literal["status_changed"], listener: None = None
+    ) -> Callable[[TaskListener[TaskStatusChanged]], TaskListener[TaskStatusChanged]]: ...
+
+    @overload
+    def on(
+        self, what: Literal["status_changed"], listener: TaskListener[TaskStatusChanged]
+    ) -> TaskListener[TaskStatusChanged]: ...
+
+    @overload
+    def on(
+        self, what: Literal["output_available"], listener: None = None
+    ) -> Callable[[TaskListener[TaskOutputAvailable]], TaskListener[TaskOutputAvailable]]: ...
+
+    @overload
+    def on(
+        self, what: Literal["output_available"], listener: TaskListener[TaskOutputAvailable]
+    ) -> TaskListener[TaskOutputAvailable]: ...
+
+    @overload
+    def on(
+        self, what: Literal["finished"], listener: None = None
+    ) -> Callable[[TaskListener[TaskFinished]], TaskListener[TaskFinished]]: ...
+
+    @overload
+    def on(self, what: Literal["finished"], listener: TaskListener[TaskFinished]) -> TaskListener[TaskFinished]: ...
+
+    @overload
+    def on(
+        self, what: Literal["revised"], listener: None = None
+    ) -> Callable[[TaskListener[TaskRevised]], TaskListener[TaskRevised]]: ...
+
+    @overload
+    def on(self, what: Literal["revised"], listener: TaskListener[TaskRevised]) -> TaskListener[TaskRevised]: ...
+
+    @overload
+    def on(
+        self, what: Literal["notification"], listener: None = None
+    ) -> Callable[[TaskListener[TaskNotificationMessage]], TaskListener[TaskNotificationMessage]]: ...
+
+    @overload
+    def on(
+        self, what: Literal["notification"], listener: TaskListener[TaskNotificationMessage]
+    ) -> TaskListener[TaskNotificationMessage]: ...
+
+    @overload
+    def on(self, what: TaskListener[TaskEvent]) -> TaskListener[TaskEvent]: ...
 
     def on(self, what: What | Listener = None, listener: Listener | None = None) -> Any:
         """Call a function for each event: `on(f)` for all, `on(TaskFinished, f)` or `on("finished", f)` for some.
@@ -219,11 +312,14 @@ class TaskManager:
         For a slow listener, progress is left out.
         """
         if listener is not None:
-            self._intake.listeners.add(listener, what)
-            return listener
+            return self._listen(what, listener)
         if what is None or isinstance(what, str | type):
-            return lambda function: self.on(what, function)
-        return self.on(None, what)
+            return lambda function: self._listen(what, function)
+        return self._listen(None, what)
+
+    def _listen(self, what: What | Listener, listener: Listener) -> Listener:
+        self._intake.listeners.add(listener, what)
+        return listener
 
     def catch_up(self, listener: Listener) -> None:
         """Tell a listener that `on` added what it missed: the start and the end of each run so far."""

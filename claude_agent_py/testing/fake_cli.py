@@ -71,7 +71,7 @@ class FakeCLI:
         greeting: JSONObject = {"response": frames.initialize_response(claude_code_version=version), "echo": True}
         if initialize is not None:
             greeting = {"response": dict(initialize)}
-        self.scenario = {
+        self.scenario: JSONObject = {
             "steps": [self._as_json(step) for step in self._steps],
             "answers": {"initialize": greeting, "*": EMPTY_ANSWER} | dict(answers or {}),
             "version": version,

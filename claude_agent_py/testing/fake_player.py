@@ -42,8 +42,8 @@ class Player:
     """A scenario being played. Feed it input, and perform the actions that `advance` gives."""
 
     def __init__(self, scenario: Mapping[str, Any], gate_is_open: Callable[[int], bool]) -> None:
-        self.ended = False
-        self.polls = False
+        self.ended: bool = False
+        self.polls: bool = False
         """Whether it waits for a gate or for time, and not (only) for input."""
         self.received: list[dict[str, Any]] = []
         """Every frame that came, in order."""

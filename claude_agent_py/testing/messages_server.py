@@ -53,7 +53,7 @@ class MessagesServer(ThreadingHTTPServer):
     def __init__(self, backend: Backend) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.backend = backend
-        self.stopping = threading.Event()
+        self.stopping: threading.Event = threading.Event()
         self._connections: set[socket.socket] = set()
         self._to_reset: set[socket.socket] = set()
         self._workers: set[threading.Thread] = set()

@@ -30,11 +30,11 @@ class Sandbox:
     """Temporary directories for one or more CLIs. Remove it when their processes are gone."""
 
     def __init__(self) -> None:
-        self.root = Path(tempfile.mkdtemp(prefix="claude-agent-py-")).resolve()
-        self.home = self.root / "home"
-        self.cwd = self.root / "work"
-        self.config_dir = self.home / ".claude"
-        self.temp = self.root / "tmp"
+        self.root: Path = Path(tempfile.mkdtemp(prefix="claude-agent-py-")).resolve()
+        self.home: Path = self.root / "home"
+        self.cwd: Path = self.root / "work"
+        self.config_dir: Path = self.home / ".claude"
+        self.temp: Path = self.root / "tmp"
         for directory in (self.home, self.cwd, self.config_dir, self.temp):
             directory.mkdir()
 

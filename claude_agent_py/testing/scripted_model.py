@@ -26,7 +26,7 @@ from claude_agent_py.testing.script import Answer, AnyScript, Failure, LooseAnsw
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from claude_agent_py.options import ClientOptions
+    from claude_agent_py.options.client_options import ClientOptions
 
 Match: TypeAlias = str | re.Pattern[str] | Callable[[RecordedRequest], bool]
 """Which conversation: a text that its opening prompt contains, a pattern found there, or a function."""
@@ -152,7 +152,7 @@ class ScriptedModel:
         Permissions are bypassed unless `permission_mode` says otherwise. `env` is added to the environment. Every
         other keyword is an option of `ClientOptions`.
         """
-        from claude_agent_py.options import ClientOptions
+        from claude_agent_py.options.client_options import ClientOptions
 
         env = self.environment(**overrides.pop("env", {}))
         defaults = {

@@ -24,14 +24,12 @@ from claude_agent_py.wire.tools.task_list import (
     TaskCreateOutput,
     TaskDetails,
     TaskGetOutput,
+    TaskListItem as ListedItem,
     TaskListOutput,
     TaskUpdateInput,
     TaskUpdateOutput,
     TodoItem,
     TodoWriteOutput,
-)
-from claude_agent_py.wire.tools.task_list import (
-    TaskListItem as ListedItem,
 )
 
 TASK_LIST_ENVIRONMENT: Final[Mapping[str, str]] = {"CLAUDE_CODE_ENABLE_TODO_TOOLS": "1"}

@@ -8,45 +8,224 @@ messages. Every name that users need is available here; its module is imported w
 
 from typing import TYPE_CHECKING
 
-from claude_agent_py.lazy_names import loader
+from claude_agent_py.lazy_names import attach
 
 if TYPE_CHECKING:
     from claude_agent_py.tools.calls import ToolCall as ToolCall
-    from claude_agent_py.tools.chain import RawResults as RawResults
-    from claude_agent_py.tools.chain import ToolChain as ToolChain
-    from claude_agent_py.tools.chain import ToolChainResult as ToolChainResult
+    from claude_agent_py.tools.chain import (
+        RawResults as RawResults,
+        ToolChain as ToolChain,
+        ToolChainResult as ToolChainResult,
+    )
     from claude_agent_py.tools.context import ToolContext as ToolContext
-    from claude_agent_py.tools.definition import Tool as Tool
-    from claude_agent_py.tools.definition import ToolAnnotations as ToolAnnotations
-    from claude_agent_py.tools.definition import tool as tool
-    from claude_agent_py.tools.host import Caller as Caller
-    from claude_agent_py.tools.host import MCPHost as MCPHost
-    from claude_agent_py.tools.host import is_hosted as is_hosted
-    from claude_agent_py.tools.names import mcp_server_name as mcp_server_name
-    from claude_agent_py.tools.names import mcp_tool_name as mcp_tool_name
-    from claude_agent_py.tools.names import split_tool_name as split_tool_name
-    from claude_agent_py.tools.resources import Prompt as Prompt
-    from claude_agent_py.tools.resources import Resource as Resource
+    from claude_agent_py.tools.definition import Tool as Tool, ToolAnnotations as ToolAnnotations, tool as tool
+    from claude_agent_py.tools.names import (
+        mcp_server_name as mcp_server_name,
+        mcp_tool_name as mcp_tool_name,
+        split_tool_name as split_tool_name,
+    )
+    from claude_agent_py.tools.resources import Prompt as Prompt, Resource as Resource
     from claude_agent_py.tools.results import ToolResult as ToolResult
     from claude_agent_py.tools.server import ToolServer as ToolServer
-    from claude_agent_py.tools.traffic import ToolCallRecord as ToolCallRecord
-    from claude_agent_py.tools.traffic import ToolTraffic as ToolTraffic
-
-_NAMES = {
-    "calls": "ToolCall",
-    "chain": "RawResults ToolChain ToolChainResult",
-    "context": "ToolContext",
-    "definition": "Tool ToolAnnotations tool",
-    "host": "Caller MCPHost is_hosted",
-    "names": "mcp_server_name mcp_tool_name split_tool_name",
-    "resources": "Prompt Resource",
-    "results": "ToolResult",
-    "server": "ToolServer",
-    "traffic": "ToolCallRecord ToolTraffic",
-}
-_HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
-__getattr__ = loader(__name__, _HOME)
-
-
-def __dir__() -> list[str]:
-    return sorted(_HOME)
+    from claude_agent_py.tools.traffic import ToolCallRecord as ToolCallRecord, ToolTraffic as ToolTraffic
+    from claude_agent_py.wire.tools.agent import (
+        AgentAsyncLaunchedOutput as AgentAsyncLaunchedOutput,
+        AgentCompletedOutput as AgentCompletedOutput,
+        AgentContentBlock as AgentContentBlock,
+        AgentInput as AgentInput,
+        AgentOutput as AgentOutput,
+        AgentPin as AgentPin,
+        AgentRemoteLaunchedOutput as AgentRemoteLaunchedOutput,
+        AgentToolStats as AgentToolStats,
+        AgentUsage as AgentUsage,
+        Effort as Effort,
+        ListAgentsInput as ListAgentsInput,
+        ListAgentsOutput as ListAgentsOutput,
+        SendMessageInput as SendMessageInput,
+        SendMessageOutput as SendMessageOutput,
+        SkillInput as SkillInput,
+        SubagentHandbackInput as SubagentHandbackInput,
+        TaskInput as TaskInput,
+        WorkflowInput as WorkflowInput,
+        WorkflowOutput as WorkflowOutput,
+    )
+    from claude_agent_py.wire.tools.artifacts import (
+        ArtifactAssetDeleteOutput as ArtifactAssetDeleteOutput,
+        ArtifactAssetListOutput as ArtifactAssetListOutput,
+        ArtifactAssetReadOutput as ArtifactAssetReadOutput,
+        ArtifactAssetUploadOutput as ArtifactAssetUploadOutput,
+        ArtifactAssetUploadsOutput as ArtifactAssetUploadsOutput,
+        ArtifactInput as ArtifactInput,
+        ArtifactListOutput as ArtifactListOutput,
+        ArtifactOutput as ArtifactOutput,
+        ArtifactPinOutput as ArtifactPinOutput,
+        ArtifactPublishOutput as ArtifactPublishOutput,
+        ArtifactReadOutput as ArtifactReadOutput,
+        ArtifactStatusOutput as ArtifactStatusOutput,
+        ArtifactUnwatchOutput as ArtifactUnwatchOutput,
+        ArtifactWatchOutput as ArtifactWatchOutput,
+    )
+    from claude_agent_py.wire.tools.background import (
+        MonitorInput as MonitorInput,
+        MonitorOutput as MonitorOutput,
+        TaskOutputInput as TaskOutputInput,
+        TaskOutputOutput as TaskOutputOutput,
+        TaskStopInput as TaskStopInput,
+        TaskStopOutput as TaskStopOutput,
+        WebSocketSource as WebSocketSource,
+    )
+    from claude_agent_py.wire.tools.bash import (
+        BashInput as BashInput,
+        BashOutput as BashOutput,
+        GitBranchChange as GitBranchChange,
+        GitCommit as GitCommit,
+        GitOperation as GitOperation,
+        GitPullRequest as GitPullRequest,
+        GitPush as GitPush,
+        PowerShellInput as PowerShellInput,
+        PowerShellOutput as PowerShellOutput,
+    )
+    from claude_agent_py.wire.tools.feedback import (
+        EndConversationInput as EndConversationInput,
+        Finding as Finding,
+        OfferChromeSetupInput as OfferChromeSetupInput,
+        OfferChromeSetupOutput as OfferChromeSetupOutput,
+        ProposeSkillsInput as ProposeSkillsInput,
+        ProposeSkillsOutput as ProposeSkillsOutput,
+        ReportFindingsInput as ReportFindingsInput,
+        ReportFindingsOutput as ReportFindingsOutput,
+        SendFeedbackInput as SendFeedbackInput,
+        SendFeedbackOutput as SendFeedbackOutput,
+        ShareOnboardingGuideInput as ShareOnboardingGuideInput,
+        ShowOnboardingRolePickerInput as ShowOnboardingRolePickerInput,
+        ShowOnboardingRolePickerOutput as ShowOnboardingRolePickerOutput,
+        SkillProposal as SkillProposal,
+    )
+    from claude_agent_py.wire.tools.files import (
+        ArtifactRead as ArtifactRead,
+        FileEditInput as FileEditInput,
+        FileEditOutput as FileEditOutput,
+        FileReadImageOutput as FileReadImageOutput,
+        FileReadInput as FileReadInput,
+        FileReadNotebookOutput as FileReadNotebookOutput,
+        FileReadOutput as FileReadOutput,
+        FileReadPartsOutput as FileReadPartsOutput,
+        FileReadPDFOutput as FileReadPDFOutput,
+        FileReadTextOutput as FileReadTextOutput,
+        FileWriteInput as FileWriteInput,
+        FileWriteOutput as FileWriteOutput,
+        GitDiff as GitDiff,
+        ImageDimensions as ImageDimensions,
+        ImageFile as ImageFile,
+        NotebookEditInput as NotebookEditInput,
+        NotebookEditOutput as NotebookEditOutput,
+        NotebookFile as NotebookFile,
+        PatchHunk as PatchHunk,
+        PDFFile as PDFFile,
+        PDFParts as PDFParts,
+        TextFile as TextFile,
+    )
+    from claude_agent_py.wire.tools.mcp import (
+        ListMCPResourcesInput as ListMCPResourcesInput,
+        ListMCPResourcesOutput as ListMCPResourcesOutput,
+        MCPInput as MCPInput,
+        MCPOutput as MCPOutput,
+        MCPResource as MCPResource,
+        MCPResourceContent as MCPResourceContent,
+        ReadMCPResourceDirInput as ReadMCPResourceDirInput,
+        ReadMCPResourceDirOutput as ReadMCPResourceDirOutput,
+        ReadMCPResourceInput as ReadMCPResourceInput,
+        ReadMCPResourceOutput as ReadMCPResourceOutput,
+        RefreshedServer as RefreshedServer,
+        RefreshMCPToolsInput as RefreshMCPToolsInput,
+        RefreshMCPToolsOutput as RefreshMCPToolsOutput,
+        WaitForMCPServersInput as WaitForMCPServersInput,
+    )
+    from claude_agent_py.wire.tools.planning import (
+        EnterPlanModeInput as EnterPlanModeInput,
+        EnterPlanModeOutput as EnterPlanModeOutput,
+        EnterWorktreeInput as EnterWorktreeInput,
+        EnterWorktreeOutput as EnterWorktreeOutput,
+        ExitPlanModeInput as ExitPlanModeInput,
+        ExitPlanModeOutput as ExitPlanModeOutput,
+        ExitWorktreeInput as ExitWorktreeInput,
+        ExitWorktreeOutput as ExitWorktreeOutput,
+        ProposeGoalInput as ProposeGoalInput,
+        ProposeGoalOutput as ProposeGoalOutput,
+    )
+    from claude_agent_py.wire.tools.projects import (
+        ClaudeDesignInput as ClaudeDesignInput,
+        ClaudeDesignOutput as ClaudeDesignOutput,
+        ProjectsInput as ProjectsInput,
+        ProjectsOutput as ProjectsOutput,
+    )
+    from claude_agent_py.wire.tools.questions import (
+        AskUserQuestionInput as AskUserQuestionInput,
+        AskUserQuestionOutput as AskUserQuestionOutput,
+        Question as Question,
+        QuestionAnnotation as QuestionAnnotation,
+        QuestionOption as QuestionOption,
+    )
+    from claude_agent_py.wire.tools.registry import (
+        BUILTIN_TOOL_NAMES as BUILTIN_TOOL_NAMES,
+        typed_input as typed_input,
+        typed_output as typed_output,
+    )
+    from claude_agent_py.wire.tools.scheduling import (
+        CronCreateInput as CronCreateInput,
+        CronCreateOutput as CronCreateOutput,
+        CronDeleteInput as CronDeleteInput,
+        CronDeleteOutput as CronDeleteOutput,
+        CronJob as CronJob,
+        CronListInput as CronListInput,
+        CronListOutput as CronListOutput,
+        PushNotificationInput as PushNotificationInput,
+        PushNotificationOutput as PushNotificationOutput,
+        ReadNotificationsInput as ReadNotificationsInput,
+        ReadNotificationsOutput as ReadNotificationsOutput,
+        ReceivedNotification as ReceivedNotification,
+        RemoteTriggerInput as RemoteTriggerInput,
+        RemoteTriggerOutput as RemoteTriggerOutput,
+        ScheduleWakeupInput as ScheduleWakeupInput,
+        ScheduleWakeupOutput as ScheduleWakeupOutput,
+        SendUserFileInput as SendUserFileInput,
+        SendUserMessageInput as SendUserMessageInput,
+        SendUserMessageOutput as SendUserMessageOutput,
+    )
+    from claude_agent_py.wire.tools.search import (
+        GlobInput as GlobInput,
+        GlobOutput as GlobOutput,
+        GrepInput as GrepInput,
+        GrepOutput as GrepOutput,
+        LSPInput as LSPInput,
+        ToolSearchInput as ToolSearchInput,
+        ToolSearchOutput as ToolSearchOutput,
+    )
+    from claude_agent_py.wire.tools.task_list import (
+        CreatedItem as CreatedItem,
+        ItemStatus as ItemStatus,
+        StatusChange as StatusChange,
+        TaskCreateInput as TaskCreateInput,
+        TaskCreateOutput as TaskCreateOutput,
+        TaskDetails as TaskDetails,
+        TaskGetInput as TaskGetInput,
+        TaskGetOutput as TaskGetOutput,
+        TaskListInput as TaskListInput,
+        TaskListItem as TaskListItem,
+        TaskListOutput as TaskListOutput,
+        TaskUpdateInput as TaskUpdateInput,
+        TaskUpdateOutput as TaskUpdateOutput,
+        TodoItem as TodoItem,
+        TodoWriteInput as TodoWriteInput,
+        TodoWriteOutput as TodoWriteOutput,
+    )
+    from claude_agent_py.wire.tools.web import (
+        WebFetchInput as WebFetchInput,
+        WebFetchOutput as WebFetchOutput,
+        WebSearchHit as WebSearchHit,
+        WebSearchInput as WebSearchInput,
+        WebSearchOutput as WebSearchOutput,
+        WebSearchResult as WebSearchResult,
+    )
+else:
+    __getattr__, __dir__ = attach(__name__)

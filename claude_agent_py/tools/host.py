@@ -16,7 +16,7 @@ from anyio.abc import TaskGroup
 
 from claude_agent_py.callbacks import Report
 from claude_agent_py.errors import OptionsError
-from claude_agent_py.protocol.handlers import HandlerContext
+from claude_agent_py.handler_context import HandlerContext
 from claude_agent_py.tools import jsonrpc
 from claude_agent_py.tools.failures import failure_text
 from claude_agent_py.tools.mcp_package import PackageSession, check_server, low_level
@@ -24,7 +24,7 @@ from claude_agent_py.tools.server import ToolServer
 from claude_agent_py.tools.session import TOOL_USE_ID
 from claude_agent_py.wire.base import JSONObject
 
-logger = logging.getLogger("claude_agent_py.tools")
+logger: logging.Logger = logging.getLogger("claude_agent_py.tools")
 
 ACK: JSONObject = {"jsonrpc": "2.0", "result": {}}
 """What a message that wants no answer is acknowledged with."""

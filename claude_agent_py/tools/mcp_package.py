@@ -14,7 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from claude_agent_py.callbacks import failure_of, log_failure
 from claude_agent_py.errors import OptionsError
-from claude_agent_py.protocol.handlers import HandlerContext
+from claude_agent_py.handler_context import HandlerContext
 from claude_agent_py.tools import jsonrpc
 from claude_agent_py.tools.failures import failure_text
 from claude_agent_py.tools.jsonrpc import RequestID

@@ -86,7 +86,7 @@ class Parameters:
         specs = _signature(function, tool)
         known = {**(namespace or {}), **_closure(_target(function))}
         hints = _hints(function, specs, known, tool)
-        self.context_name = next((name for name, hint in hints.items() if _is_context(hint)), None)
+        self.context_name: str | None = next((name for name, hint in hints.items() if _is_context(hint)), None)
         further = [spec.name for spec in specs if spec.kind is spec.VAR_KEYWORD]
         self._open = bool(further)
         self._further: Any = hints.get(further[0], Any) if further else Any

@@ -74,7 +74,7 @@ class ToolServer:
         self._sessions: weakref.WeakSet[ServerSession] = weakref.WeakSet()
         for function in tools:
             self._put(as_tool(function))
-        self.policies = dict(policies or {})
+        self.policies: dict[str, str] = dict(policies or {})
         self._check_policies()
 
     def __repr__(self) -> str:

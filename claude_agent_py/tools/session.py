@@ -16,7 +16,7 @@ from anyio import CancelScope, Event, from_thread, get_cancelled_exc_class
 
 from claude_agent_py.callbacks import Report, failure_of, log_failure
 from claude_agent_py.errors import ControlRejectedError, ToolInputError
-from claude_agent_py.protocol.handlers import HandlerContext
+from claude_agent_py.handler_context import HandlerContext
 from claude_agent_py.tools import jsonrpc
 from claude_agent_py.tools.context import ToolContext
 from claude_agent_py.tools.failures import failure_text
@@ -28,7 +28,7 @@ from claude_agent_py.wire.base import JSONObject
 if TYPE_CHECKING:
     from claude_agent_py.tools.server import ToolServer
 
-logger = logging.getLogger("claude_agent_py.tools")
+logger: logging.Logger = logging.getLogger("claude_agent_py.tools")
 
 PROTOCOL_VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 """What is spoken, newest first."""

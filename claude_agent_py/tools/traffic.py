@@ -65,7 +65,7 @@ class ToolCallRecord:
         return self.call.typed_input()
 
     @property
-    def is_done(self) -> bool:
+    def done(self) -> bool:
         """Whether there is a result."""
         return self.result is not None
 
@@ -130,7 +130,7 @@ class ToolTraffic:
     @property
     def pending(self) -> Sequence[ToolCallRecord]:
         """The calls without a result, in order."""
-        return [record for record in self._records.values() if not record.is_done]
+        return [record for record in self._records.values() if not record.done]
 
     def get(self, tool_use_id: str) -> ToolCallRecord | None:
         """Give a call by its id."""
@@ -167,7 +167,7 @@ class ToolTraffic:
         metas = {meta.id: meta for meta in message.tool_result_meta or ()}
         for block in results:
             record = self._records.get(block.tool_use_id)
-            if record is None or record.is_done:
+            if record is None or record.done:
                 continue
             done = self._with_result(record, block, metas.get(block.tool_use_id), _seconds(message.timestamp), now)
             if len(results) == 1:  # else nothing says whose it is

@@ -14,7 +14,7 @@ Numbers are typed `Number` where the wire may send either kind: a plain `float` 
 """
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Self, TypeAlias, TypeVar, get_origin
 
 import msgspec
@@ -187,7 +187,7 @@ def _unwrap(value: Any) -> Any:
     return {key: _unwrap(item) for key, item in value.items()}
 
 
-keep_source = msgspec.structs.force_setattr
+keep_source: Final[Callable[[Any, str, Any], None]] = msgspec.structs.force_setattr
 """`keep_source(model, "_source", data)`: store what a model was just read from."""
 
 

@@ -19,12 +19,10 @@ import msgspec
 
 from claude_agent_py.wire.base import FrameModel, WireModel, dump, keep_source
 from claude_agent_py.wire.fitting import Misfit, Place, fit
-from claude_agent_py.wire.frames import MODELS as _MODELS
-from claude_agent_py.wire.frames import SYSTEM_MODELS as _SYSTEM_MODELS
-from claude_agent_py.wire.frames import Frame, model_of
+from claude_agent_py.wire.frames import MODELS as _MODELS, SYSTEM_MODELS as _SYSTEM_MODELS, Frame, model_of
 from claude_agent_py.wire.unknown import MalformedFrame, UnknownMessage
 
-logger = logging.getLogger("claude_agent_py")
+logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 REPORTED: Final = frozenset({"usage", "context_usage", "usage_report", "tool_use_meta", "tool_result_meta"})
 """Fields that only report. One that does not fit is left out: the frame around it matters more."""

@@ -42,7 +42,7 @@ class Misfit(ValueError):
         self.place = place
         self.what = what
         missing = _MISSING.fullmatch(what)
-        self.location = (*place, missing["field"]) if missing else place
+        self.location: Place = (*place, missing["field"]) if missing else place
         super().__init__(f"{'.'.join(map(str, place))}: {what}" if place else what)
 
 

@@ -12,8 +12,7 @@ import msgspec
 
 from claude_agent_py.wire.base import CamelModel, FrameModel, Open, UnknownModel, WireModel, keep_source
 from claude_agent_py.wire.fitting import Misfit, fit
-from claude_agent_py.wire.modes import KnownPermissionMode as KnownPermissionMode
-from claude_agent_py.wire.modes import PermissionMode as PermissionMode
+from claude_agent_py.wire.modes import KnownPermissionMode as KnownPermissionMode, PermissionMode as PermissionMode
 
 PermissionBehavior: TypeAlias = Literal["allow", "deny", "ask"]
 KnownUpdateDestination: TypeAlias = Literal["userSettings", "projectSettings", "localSettings", "session", "cliArg"]

@@ -5,7 +5,7 @@ lost to the other. Knows nothing of settings files.
 """
 
 from collections.abc import Mapping
-from typing import Any, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
 from pydantic import ConfigDict
 from pydantic.alias_generators import to_camel
@@ -15,7 +15,7 @@ from claude_agent_py.wire.base import JSONObject
 
 
 class _SandboxModel(ConfigModel):
-    model_config = ConfigDict(alias_generator=to_camel)
+    model_config: ClassVar[ConfigDict] = ConfigDict(alias_generator=to_camel)
 
 
 class SandboxTLS(_SandboxModel):
@@ -161,7 +161,7 @@ RESTRICTIONS: Final = {
 }
 """Lists that only ever take away."""
 
-REPLACED_WHOLE: Final = {("ripgrep",), ("network", "tlsTerminate")}
+REPLACED_WHOLE: Final[set[tuple[str, ...]]] = {("ripgrep",), ("network", "tlsTerminate")}
 """Objects whose parts mean nothing alone."""
 
 PROXY_PORTS: Final = ("httpProxyPort", "socksProxyPort")

@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
-from claude_agent_py.agents import PRESETS, AgentDefinition, AgentModel, Explore, validate_agents
+from claude_agent_py import AgentDefinition
+from claude_agent_py.agents import PRESETS, AgentModel, Explore
+from claude_agent_py.agents.definition import validate_agents
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.wire.mcp import MCPHTTPServer, MCPStdioServer
 

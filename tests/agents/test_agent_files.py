@@ -5,10 +5,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from claude_agent_py.agents import AgentDefinition, load_agents, read_agent
+from claude_agent_py import AgentDefinition
+from claude_agent_py.agents import load_agents, read_agent
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.wire.mcp import MCPStdioServer
 

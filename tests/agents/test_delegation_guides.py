@@ -1,10 +1,10 @@
 """Guides: they speak of the agents that are there, and reports are cut where a sentence ends."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from claude_agent_py.agents import AgentDefinition, DelegationGuide, agent_table, shorten_report
+from claude_agent_py import AgentDefinition
+from claude_agent_py.agents import DelegationGuide, agent_table, shorten_report
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.formatting.truncation import text_length
 

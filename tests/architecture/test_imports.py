@@ -7,6 +7,8 @@ import os
 import subprocess
 import sys
 from importlib.metadata import packages_distributions
+from pathlib import Path
+from types import ModuleType
 
 import pytest
 from package_source import PACKAGE
@@ -46,6 +48,7 @@ def test_importing_the_package_loads_next_to_nothing() -> None:
     assert {name for name in loaded if name.startswith("claude_agent_py")} == {
         "claude_agent_py",
         "claude_agent_py._version",
+        "claude_agent_py.lazy_names",
     }
     assert "asyncio" not in loaded
 
@@ -69,44 +72,55 @@ def test_what_a_name_loads_is_its_own() -> None:
     assert {name for name in loaded if name.startswith("claude_agent_py.")} <= {
         "claude_agent_py._version",
         "claude_agent_py.errors",
+        "claude_agent_py.lazy_names",
     }
 
 
 # Public names ----------------------------------------------------------------------------------------------------
 
-
-def declared() -> dict[str, str]:
-    """Give the names that the root module imports for type checkers, with their modules."""
-    tree = ast.parse((PACKAGE / "__init__.py").read_text(encoding="utf-8"))
-    found = {}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
-            for line in node.body:
-                if isinstance(line, ast.ImportFrom) and line.module:
-                    found.update({alias.asname or alias.name: line.module for alias in line.names})
-    return found
+NAMESPACES = ["messages", "control", "tools", "hooks", "permissions", "tasks", "agents", "options", "wire"]
+MODULES = [importlib.import_module(f"claude_agent_py{name}") for name in ("", *(f".{name}" for name in NAMESPACES))]
 
 
-def test_the_names_for_type_checkers_are_those_that_are_there() -> None:
-    assert {name: f"claude_agent_py.{home}" for name, home in claude_agent_py._HOME.items()} == declared()
-    assert set(claude_agent_py.__all__) == {"__version__", *declared()}
+def imported(module: ModuleType) -> dict[str, str]:
+    """The names that type checkers see a module import, with their modules."""
+    tree = ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8"))
+    [block] = [node for node in tree.body if isinstance(node, ast.If)]
+    lines = [line for line in block.body if isinstance(line, ast.ImportFrom)]
+    assert len(lines) == len(block.body)
+    assert all(alias.name == alias.asname for line in lines for alias in line.names)
+    return {str(alias.asname): str(line.module) for line in lines for alias in line.names}
 
 
-@pytest.mark.parametrize("name", sorted(declared()))
-def test_a_public_name_resolves_to_what_its_module_has(name: str) -> None:
-    module = importlib.import_module(declared()[name])
-    assert getattr(claude_agent_py, name) is getattr(module, name)
-    assert name in dir(claude_agent_py)
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: str(module.__name__))
+def test_every_public_name_is_what_its_module_has(module: ModuleType) -> None:
+    for name, home in imported(module).items():
+        there = importlib.import_module(f"{home}.{name}") if home == module.__name__ else None
+        assert getattr(module, name) is (there or getattr(importlib.import_module(home), name))
+        assert name in dir(module)
+        assert (name in module.__all__) == (there is None)
 
 
-def test_no_name_is_listed_twice() -> None:
-    names = [name for listed in claude_agent_py._NAMES.values() for name in listed.split()]
-    assert len(names) == len(set(names))
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: str(module.__name__))
+def test_no_public_name_is_listed_twice(module: ModuleType) -> None:
+    assert len(module.__all__) == len(set(module.__all__))
+
+
+def test_the_package_has_at_most_100_names() -> None:
+    assert len(MODULES[0].__all__) <= 100
 
 
 def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
-    with pytest.raises(AttributeError, match="Nonsense"):
+    with pytest.raises(AttributeError, match=r"has no attribute 'Nonsense'$"):
         _ = claude_agent_py.Nonsense  # type: ignore[attr-defined]
+    with pytest.raises(ImportError, match="Nonsense"):
+        exec("from claude_agent_py import Nonsense")
+    assert not hasattr(claude_agent_py.hooks, "Nonsense")
+
+
+def test_a_name_of_a_namespace_says_where_it_is() -> None:
+    with pytest.raises(AttributeError, match=r"ToolProgressMessage is in claude_agent_py\.messages$"):
+        _ = claude_agent_py.ToolProgressMessage  # type: ignore[attr-defined]
 
 
 def test_the_contract_names_are_public() -> None:
@@ -114,12 +128,12 @@ def test_the_contract_names_are_public() -> None:
     promised = """
         Client ClientOptions query run run_sync Run RunResult AgentDefinition TaskManager Task TaskStatus TaskOutcome
         TaskNotificationMessage HookMatcher Allow Deny PermissionRequest tool ToolServer ToolResult ToolChain
-        ToolChainResult TextFormat MarkdownFormat XMLFormat UnknownMessage UnknownBlock MalformedFrame Timeouts Limits
-        Transport ClaudeAgentError OptionsError CLIError CLINotFoundError CLIVersionError CLIStartError CLIExitError
-        ProtocolError LocalProtocolError RemoteProtocolError ControlError ControlTimeoutError ControlRejectedError
-        ConnectionClosedError RunError AuthenticationError RateLimitedError OverloadedError MaxTurnsError
-        BudgetExceededError InvalidRequestError TaskError TaskNotFoundError TaskTimeoutError SessionError
-        TaskInput TaskOutputInput TaskStopInput AgentOutput BashOutput SubagentStopInput SubagentStopOutput
-        PermissionUpdate
+        ToolChainResult TextFormat MarkdownFormat XMLFormat UnknownMessage MalformedFrame Timeouts Limits
+        Transport ClaudeAgentError OptionsError CLIError CLINotFoundError CLIStartError CLIExitError
+        ProtocolError ControlError ControlTimeoutError ControlRejectedError
+        ConnectionClosedError RunError AuthenticationError RateLimitedError MaxTurnsError
+        BudgetExceededError TaskError TaskNotFoundError TaskTimeoutError SessionError
+        TaskInput TaskOutputInput SubagentStopInput SubagentStopOutput
+        PermissionMode EffortLevel SettingSource HookEvent
     """
     assert [name for name in promised.split() if not hasattr(claude_agent_py, name)] == []

@@ -15,14 +15,14 @@ from claude_agent_py import (
     Allow,
     Client,
     ClientOptions,
-    HandlerError,
-    HandlerFailed,
     HookMatcher,
     PermissionRequest,
     TaskNotificationMessage,
     ToolServer,
     tool,
 )
+from claude_agent_py.errors import HandlerError
+from claude_agent_py.messages import HandlerFailed
 from claude_agent_py.testing import FakeCLI, frames, steps
 from claude_agent_py.tools import Resource
 

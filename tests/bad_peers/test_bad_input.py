@@ -13,12 +13,12 @@ from claude_agent_py import (
     AuthenticationError,
     Client,
     ClientOptions,
-    LocalProtocolError,
     OptionsError,
     TextBlock,
     query,
     run,
 )
+from claude_agent_py.errors import LocalProtocolError
 from claude_agent_py.testing import Failure, FakeCLI, ScriptedModel, steps
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]

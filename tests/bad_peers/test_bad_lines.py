@@ -7,7 +7,8 @@ import anyio
 import pytest
 from peers import MakeClient, read_into
 
-from claude_agent_py import AssistantMessage, CLIExitError, Limits, MalformedFrame, UnknownBlock, UnknownMessage
+from claude_agent_py import AssistantMessage, CLIExitError, Limits, MalformedFrame, UnknownMessage
+from claude_agent_py.messages import UnknownBlock
 from claude_agent_py.testing import FakeCLI, frames, steps
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]

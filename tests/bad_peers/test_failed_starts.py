@@ -19,13 +19,13 @@ from claude_agent_py import (
     CLIExitError,
     CLINotFoundError,
     CLIStartError,
-    CLIVersionError,
     ConnectionClosedError,
     LocalProtocolError,
     OptionsError,
     Timeouts,
     query,
 )
+from claude_agent_py.errors import CLIVersionError
 from claude_agent_py.testing import FakeCLI, Gate, frames, steps
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
@@ -289,7 +289,7 @@ async def test_a_run_whose_start_failed_stays_failed(tmp_path: Path) -> None:
     assert len(errors) == 5
     assert all(error is errors[0] for error in errors)
     assert len(fake.starts) == 1
-    assert not run.is_over
+    assert not run.done
 
 
 async def test_a_run_whose_start_was_cancelled_starts_afresh(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ def flood(number: int = MANY, text: str = "x") -> list[Any]:
 
 async def until_over(run: Run) -> None:
     """Wait without reading."""
-    while not run.is_over:
+    while not run.done:
         await anyio.sleep(0.005)
 
 

@@ -14,7 +14,8 @@ import anyio
 import pytest
 from peers import read_into, start_in_memory
 
-from claude_agent_py import BacklogError, Limits, UnknownMessage
+from claude_agent_py import Limits, UnknownMessage
+from claude_agent_py.errors import BacklogError
 from claude_agent_py.testing import FakeCLI, frames, steps
 
 pytestmark = pytest.mark.anyio

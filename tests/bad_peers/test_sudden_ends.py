@@ -20,11 +20,11 @@ from claude_agent_py import (
     ConnectionClosedError,
     MalformedFrame,
     ResultMessage,
-    RunFailed,
-    TaskFinished,
     TaskStatus,
     Timeouts,
 )
+from claude_agent_py.errors import RunFailed
+from claude_agent_py.tasks import TaskFinished
 from claude_agent_py.testing import FakeCLI, Gate, frames, steps
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
@@ -40,7 +40,7 @@ async def test_a_run_under_which_the_program_ends_raises_with_the_evidence(start
             run = client.query("hi")
             with pytest.raises(CLIExitError) as caught:
                 await run
-            assert run.is_over
+            assert run.done
             assert not client.is_open
     error = caught.value
     assert (error.exit_code, error.stderr_tail.strip()) == (139, "Segmentation fault")

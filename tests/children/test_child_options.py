@@ -6,13 +6,22 @@ from typing import Any
 
 import pytest
 
-from claude_agent_py import AgentDefinition, Client, ClientOptions, HookMatcher, MCPStdioServer, OptionsError, ToolError
+from claude_agent_py import (
+    AgentDefinition,
+    Client,
+    ClientOptions,
+    HookMatcher,
+    Hooks,
+    MCPStdioServer,
+    OptionsError,
+    ToolError,
+    ToolServer,
+)
 from claude_agent_py.agents import AgentModel
 from claude_agent_py.children import ChildAgent, child_tool
 from claude_agent_py.children.process_options import process_options
 from claude_agent_py.children.tool import prompt_of
 from claude_agent_py.options import OptionsWarning, SystemPromptPreset
-from claude_agent_py.tools import ToolServer
 
 WORKER = AgentDefinition(description="Works", prompt="You work.")
 
@@ -139,9 +148,9 @@ def test_hooks_about_tool_calls_are_inherited() -> None:
     matcher, at_end = HookMatcher("Bash", guard), HookMatcher(None, guard)
     hooks = [("PreToolUse", matcher), ("Stop", at_end), ("PreToolUse", at_end)]
     inherited = [("PreToolUse", matcher), ("PreToolUse", at_end)]
-    assert list(options_of(hooks=hooks).hooks) == inherited
-    assert list(options_of(own=ClientOptions(model="opus"), hooks=hooks).hooks) == inherited
-    assert list(options_of(own=ClientOptions(hooks={}), hooks=hooks).hooks) == []
+    assert list(Hooks.of(options_of(hooks=hooks).hooks)) == inherited
+    assert list(Hooks.of(options_of(own=ClientOptions(model="opus"), hooks=hooks).hooks)) == inherited
+    assert list(Hooks.of(options_of(own=ClientOptions(hooks={}), hooks=hooks).hooks)) == []
     assert options_of().hooks is None
 
 

@@ -13,7 +13,6 @@ from claude_agent_py import (
     ClientOptions,
     HookContext,
     HookMatcher,
-    PendingInteractions,
     PermissionContext,
     PermissionRequest,
     PreToolUseOutput,
@@ -21,6 +20,7 @@ from claude_agent_py import (
     TaskStatus,
     current_client,
 )
+from claude_agent_py.permissions import PendingInteractions
 from claude_agent_py.testing import FakeCLI, frames, steps
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
@@ -86,6 +86,7 @@ async def test_a_child_with_handlers_of_its_own_asks_them_and_shows_that_it_wait
     seen: list[TaskStatus] = []
 
     async def decide(request: PermissionRequest, context: PermissionContext) -> Allow:
+        assert context.task is not None
         with context.awaiting_user():
             seen.append(context.task.status)
         seen.append(context.task.status)
@@ -152,6 +153,7 @@ async def test_a_handler_may_close_the_client_that_asks_it(agent_of: MakeAgent) 
 
 async def test_a_handler_may_stop_the_child_that_asks_it(agent_of: MakeAgent) -> None:
     async def decide(request: PermissionRequest, context: PermissionContext) -> Allow:
+        assert context.task is not None
         await context.task.stop()
         return Allow()
 

@@ -7,8 +7,9 @@ import anyio
 import pytest
 from anyio import to_thread
 
+from claude_agent_py import PermissionContext
 from claude_agent_py.cli.main import main
-from claude_agent_py.permissions import PermissionContext, SQLiteInbox
+from claude_agent_py.permissions import SQLiteInbox
 from claude_agent_py.wire.asks import CanUseToolRequest, ElicitationRequest, UserDialogRequest
 
 BASH = CanUseToolRequest(

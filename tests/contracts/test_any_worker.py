@@ -182,7 +182,7 @@ async def test_tasks_are_awaited_in_one_worker_and_followed_in_another(start: Ma
 
 
 async def test_a_second_reader_of_the_same_messages_is_told_so(start: MakeClient) -> None:
-    from claude_agent_py import LocalProtocolError
+    from claude_agent_py.errors import LocalProtocolError
 
     with anyio.fail_after(10):
         async with start(FakeCLI()) as client:
@@ -200,7 +200,7 @@ async def test_a_second_reader_of_the_same_messages_is_told_so(start: MakeClient
 
 
 async def test_a_client_is_used_once(start: MakeClient) -> None:
-    from claude_agent_py import LocalProtocolError
+    from claude_agent_py.errors import LocalProtocolError
 
     client: Client = start(FakeCLI())
     with anyio.fail_after(10):

@@ -31,6 +31,7 @@ SLEEP = [sys.executable, "-IS", "-c", "import time; time.sleep(60)"]
 
 
 def exit_code(client: Client) -> int | None:
+    assert client.session.transport is not None
     return client.session.transport.exit_code
 
 

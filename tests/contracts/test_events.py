@@ -14,17 +14,12 @@ from claude_agent_py import (
     Client,
     ClientOptions,
     CLIExitError,
-    InteractionOpened,
-    InteractionSettled,
     Limits,
-    PendingInteractions,
-    SQLiteInbox,
-    TaskFinished,
-    TaskProgressed,
-    TaskStarted,
     Timeouts,
     UnknownMessage,
 )
+from claude_agent_py.permissions import InteractionOpened, InteractionSettled, PendingInteractions, SQLiteInbox
+from claude_agent_py.tasks import TaskFinished, TaskProgressed, TaskStarted
 from claude_agent_py.testing import FakeCLI, Gate, frames, steps
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]

@@ -324,7 +324,7 @@ async def test_opened_prompted_read_and_closed_in_four_workers() -> None:
         await in_a_worker(client.connect)
         one = await in_a_worker(ask)
         await in_a_worker(read)
-        await in_a_worker(client.get_settings)
+        await in_a_worker(client.settings.get)
         await in_a_worker(client.close)
     assert answers == ["one"]
 

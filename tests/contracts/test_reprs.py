@@ -7,7 +7,8 @@ import anyio
 import pytest
 from peers import start_in_memory
 
-from claude_agent_py import ClientOptions, TaskFinished, query
+from claude_agent_py import ClientOptions, query
+from claude_agent_py.tasks import TaskFinished
 from claude_agent_py.testing import FakeCLI, frames, steps
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]

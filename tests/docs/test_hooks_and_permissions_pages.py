@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from claude_agent_py.wire.hooks import HOOK_EVENTS
+from claude_agent_py.hooks import HOOK_EVENTS
 
 DOCS = Path(__file__).parents[2] / "docs"
 

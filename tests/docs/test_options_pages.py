@@ -22,7 +22,7 @@ def test_the_page_of_options_is_up_to_date() -> None:
 
 
 def test_every_option_is_on_the_page() -> None:
-    from claude_agent_py.options import ClientOptions
+    from claude_agent_py import ClientOptions
 
     rows = re.findall(r"^\| `(\w+)` \|.*\| ([^|]+) \|$", (DOCS / "options.md").read_text(), re.MULTILINE)
     assert {name for name, goes_to in rows if goes_to.strip()} >= ClientOptions.model_fields.keys()

@@ -1,8 +1,7 @@
 """Measuring and cutting text."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from claude_agent_py.formatting import text_length, truncate
 from claude_agent_py.formatting.truncation import take

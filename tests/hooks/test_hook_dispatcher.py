@@ -2,27 +2,20 @@
 
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import pytest
 
+from claude_agent_py import HookContext, HookMatcher, Hooks, PreToolUseInput, PreToolUseOutput
 from claude_agent_py.errors import HandlerError, OptionsError
-from claude_agent_py.hooks import HookContext, HookDispatcher, HookMatcher, HookRun, Hooks
-from claude_agent_py.protocol.handlers import HandlerContext
-from claude_agent_py.wire.hooks import (
-    AsyncHookOutput,
-    HookInput,
-    HookOutput,
-    PreToolUseInput,
-    PreToolUseOutput,
-    StopOutput,
-    UnknownHookInput,
-)
-from claude_agent_py.wire.tools import BashInput
+from claude_agent_py.handler_context import HandlerContext
+from claude_agent_py.hooks import AsyncHookOutput, HookInput, HookOutput, HookRun, StopOutput, UnknownHookInput
+from claude_agent_py.hooks.dispatcher import HookDispatcher
+from claude_agent_py.tools import BashInput
 
 PRE = {"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {"command": "rm -rf /"}, "tool_use_id": "t1"}
-CONTEXT = HandlerContext(request_id="r1", agent_id="a1", task="a task")
+CONTEXT = HandlerContext(request_id="r1", agent_id="a1", task=cast(Any, "a task"))
 
 
 class Session:

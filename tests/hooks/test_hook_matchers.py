@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from claude_agent_py import HookContext, HookMatcher
 from claude_agent_py.errors import OptionsError
-from claude_agent_py.hooks import HookContext, HookMatcher
+from claude_agent_py.hooks import HOOK_EVENT_FACTS, HookInput, StopInput
 from claude_agent_py.hooks.matcher import BLOCKS_BY_DEFAULT, check_event, read_matcher
 from claude_agent_py.hooks.patterns import doubt_about, problem_of
-from claude_agent_py.wire.hooks import HOOK_EVENT_FACTS, HookInput, StopInput
-from claude_agent_py.wire.tools import BUILTIN_TOOL_NAMES
+from claude_agent_py.tools import BUILTIN_TOOL_NAMES
 
 
 def handler(input: HookInput, context: HookContext) -> None: ...
@@ -400,7 +400,8 @@ async def test_a_callback_of_the_official_sdk_gets_what_it_gets_there() -> None:
 
     matcher = read_matcher({"hooks": [callback]})
     context = HookContext(request_id="r", event="Stop", tool_use_id="t")
-    assert await matcher.handlers[0](StopInput(session_id="s"), context) == {}
+    handler: Any = matcher.handlers[0]
+    assert await handler(StopInput(session_id="s"), context) == {}
     assert seen == [{"hook_event_name": "Stop", "session_id": "s"}, "t", {"signal": None}]
     assert "callback" in repr(matcher)
 

@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
+from claude_agent_py import HookContext, HookMatcher, Hooks, PreToolUseInput
 from claude_agent_py.errors import OptionsError
-from claude_agent_py.hooks import HookContext, HookDispatcher, HookMatcher, Hooks, HookWarning
+from claude_agent_py.hooks import HOOK_EVENT_FACTS, HOOK_EVENTS, HookInput, HookWarning, StopInput
+from claude_agent_py.hooks.dispatcher import HookDispatcher
 from claude_agent_py.hooks.registry import known_event
 from claude_agent_py.hooks.shorthands import EventDecorators, Shorthand
-from claude_agent_py.wire.hooks import HOOK_EVENT_FACTS, HOOK_EVENTS, HookInput, PreToolUseInput, StopInput
 
 
 def handler(input: HookInput, context: HookContext) -> None: ...

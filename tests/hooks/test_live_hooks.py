@@ -5,10 +5,11 @@ from typing import Any
 import anyio
 import pytest
 
+from claude_agent_py import HookContext, HookMatcher
 from claude_agent_py.errors import ControlRejectedError, HandlerError, OptionsError
-from claude_agent_py.hooks import HookContext, HookDispatcher, HookMatcher, LiveHooks
-from claude_agent_py.protocol.handlers import HandlerContext
-from claude_agent_py.wire.hooks import HookInput
+from claude_agent_py.handler_context import HandlerContext
+from claude_agent_py.hooks import HookInput, LiveHooks
+from claude_agent_py.hooks.dispatcher import HookDispatcher
 
 pytestmark = pytest.mark.anyio
 

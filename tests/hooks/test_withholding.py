@@ -5,11 +5,12 @@ from typing import Any
 import anyio
 import pytest
 
+from claude_agent_py import HookMatcher
 from claude_agent_py.errors import HandlerError
-from claude_agent_py.hooks import HookDispatcher, HookMatcher
-from claude_agent_py.protocol.handlers import HandlerContext
-from claude_agent_py.wire.hooks import PostToolUseOutput
-from claude_agent_py.wire.tools import BashOutput
+from claude_agent_py.handler_context import HandlerContext
+from claude_agent_py.hooks import PostToolUseOutput
+from claude_agent_py.hooks.dispatcher import HookDispatcher
+from claude_agent_py.tools import BashOutput
 
 pytestmark = pytest.mark.anyio
 

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from claude_agent_py import ClientOptions
 from claude_agent_py.launch.locate import find_cli
 from claude_agent_py.launch.plan import LaunchPlan, plan_launch
-from claude_agent_py.options import ClientOptions
 
 Frame = dict[str, Any]
 

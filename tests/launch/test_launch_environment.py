@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from claude_agent_py import ClientOptions
 from claude_agent_py.launch.environment import MARKS, environment
-from claude_agent_py.options import ClientOptions
 
 OWN = {"CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS", "CLAUDE_AGENT_SDK_CLIENT_APP"}
 

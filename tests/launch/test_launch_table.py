@@ -2,8 +2,8 @@
 
 import pytest
 
+from claude_agent_py import ClientOptions
 from claude_agent_py.launch.table import AWAITED, TABLE, Field, Flag, Here, Row, Settings, Variable
-from claude_agent_py.options import ClientOptions
 from claude_agent_py.wire.requests import InitializeRequest
 
 

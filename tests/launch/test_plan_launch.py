@@ -8,13 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from claude_agent_py.agents import AgentDefinition
+from claude_agent_py import AgentDefinition, ClientOptions
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.launch.plan import LONG_LIST_CHARS, MAX_ARGUMENT_BYTES, LaunchPlan, plan_launch
-from claude_agent_py.options import ClientOptions
 from claude_agent_py.options.values import SystemPromptFile, ThinkingEnabled
 from claude_agent_py.tools.server import ToolServer
 from claude_agent_py.wire.mcp import MCPHTTPServer, MCPStdioServer

@@ -9,11 +9,11 @@ import pytest
 from launched_cli import launched
 from pydantic import BaseModel
 
-from claude_agent_py.agents import PRESETS, AgentDefinition, DelegationGuide
+from claude_agent_py import AgentDefinition, ClientOptions
+from claude_agent_py.agents import PRESETS, DelegationGuide
 from claude_agent_py.launch.plan import LONG_LIST_CHARS
 from claude_agent_py.launch.table import TABLE, Flag
 from claude_agent_py.options import (
-    ClientOptions,
     PluginConfig,
     SystemPromptFile,
     SystemPromptPreset,

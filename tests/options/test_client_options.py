@@ -11,13 +11,11 @@ from typing import Any, TypedDict
 import pytest
 from pydantic import BaseModel
 
-from claude_agent_py import Client, query, run_sync
-from claude_agent_py.agents import AgentDefinition, DelegationGuide
+from claude_agent_py import AgentDefinition, Client, ClientOptions, Limits, Timeouts, query, run_sync
+from claude_agent_py.agents import DelegationGuide
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.options import (
     SYSTEM_PROMPT_DYNAMIC_BOUNDARY,
-    ClientOptions,
-    Limits,
     OptionsWarning,
     PluginConfig,
     SandboxSettings,
@@ -27,7 +25,6 @@ from claude_agent_py.options import (
     ThinkingAdaptive,
     ThinkingDisabled,
     ThinkingEnabled,
-    Timeouts,
 )
 from claude_agent_py.options.checks import RENAMED
 from claude_agent_py.permissions import PendingInteractions

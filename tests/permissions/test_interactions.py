@@ -9,33 +9,29 @@ import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import anyio.lowlevel
 import pytest
 from anyio import to_thread
 
+from claude_agent_py import Allow, Deny, PermissionContext, PermissionRequest, read_only
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.permissions import (
     Accept,
-    Allow,
     Cancel,
     Completed,
     Decline,
-    Deny,
     Dismissed,
     Inbox,
     Interaction,
     PendingInteractions,
-    PermissionContext,
-    PermissionRequest,
     SQLiteInbox,
     first_of,
-    read_only,
-    read_typed,
 )
 from claude_agent_py.permissions.interactions import TIMED_OUT
+from claude_agent_py.permissions.typed_answers import read_typed
 from claude_agent_py.wire.asks import CanUseToolRequest, ElicitationRequest, UserDialogRequest
 
 pytestmark = pytest.mark.anyio
@@ -57,7 +53,7 @@ DIALOG = UserDialogRequest(dialog_kind="refusal_fallback_prompt")
 
 
 def context() -> PermissionContext:
-    return PermissionContext(request_id="r1", agent_id="a1", task=SimpleNamespace(description="count"))
+    return PermissionContext(request_id="r1", agent_id="a1", task=cast(Any, SimpleNamespace(description="count")))
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -131,7 +127,7 @@ async def test_an_interaction_says_what_is_asked_and_who_asks(inbox: Inbox) -> N
         assert isinstance(interaction.subject, PermissionRequest)
         assert interaction.subject.raw_input == BASH.input
         assert interaction.summary == "Bash: rm -rf \ufffd[2J/"
-        assert inbox[interaction.id].is_pending
+        assert not inbox[interaction.id].done
         assert interaction.deadline is None
         assert interaction.created_at > 1e9
         assert inbox[interaction.id].id == interaction.id
@@ -139,7 +135,7 @@ async def test_an_interaction_says_what_is_asked_and_who_asks(inbox: Inbox) -> N
         with pytest.raises(KeyError):
             inbox["nothing"]
         assert await interaction.answer(Allow())
-        assert not interaction.is_pending
+        assert interaction.done
         assert "over" in repr(interaction) or isinstance(inbox, SQLiteInbox)
 
     await answered(inbox, "permission", BASH, look)
@@ -149,7 +145,7 @@ async def test_what_is_no_answer_leaves_the_question_open(inbox: Inbox) -> None:
     async def try_twice(interaction: Interaction) -> None:
         with pytest.raises(ValueError, match="type bool"):
             await interaction.answer(True)
-        assert interaction.is_pending
+        assert not interaction.done
         assert await interaction.answer(Allow())
 
     assert await answered(inbox, "permission", BASH, try_twice) == {"behavior": "allow"}
@@ -186,7 +182,7 @@ async def test_an_answer_that_comes_too_late_is_told_so(inbox: Inbox) -> None:
         async with anyio.create_task_group() as group:
             group.start_soon(inbox.ask, "permission", BASH, context())
             group.start_soon(withdraw, group)
-    assert not kept[0].is_pending
+    assert kept[0].done
     assert not await kept[0].answer(Allow())
     assert not await kept[0].deny()
     assert list(inbox) == []
@@ -273,7 +269,8 @@ async def test_a_watcher_sees_what_waits_already_and_what_comes() -> None:
 
 ANSWER = """
 import sys
-from claude_agent_py.permissions import SQLiteInbox, read_typed
+from claude_agent_py.permissions import SQLiteInbox
+from claude_agent_py.permissions.typed_answers import read_typed
 [interaction] = SQLiteInbox(sys.argv[1])
 print(interaction.summary, interaction.agent_id, interaction.task_description)
 print(interaction.resolve(read_typed(interaction, sys.argv[2:])))
@@ -366,7 +363,7 @@ class Shown(Interaction):
     """A question that is only looked at."""
 
     @property
-    def is_pending(self) -> bool:
+    def done(self) -> bool:
         return True
 
     def _settle(self, reply: Any) -> bool:

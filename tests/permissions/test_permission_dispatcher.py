@@ -2,31 +2,18 @@
 
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import pytest
 
+from claude_agent_py import Allow, Deny, PermissionContext, PermissionRequest, read_only
 from claude_agent_py.errors import HandlerError, OptionsError
-from claude_agent_py.permissions import (
-    Accept,
-    Allow,
-    Completed,
-    Deny,
-    ElicitationRequest,
-    Inbox,
-    PendingInteractions,
-    PermissionContext,
-    PermissionDispatcher,
-    PermissionRequest,
-    Plan,
-    ask,
-    read_only,
-)
-from claude_agent_py.protocol.handlers import HandlerContext
-from claude_agent_py.wire.asks import CanUseToolRequest, UserDialogRequest
-from claude_agent_py.wire.asks import ElicitationRequest as WireElicitationRequest
-from claude_agent_py.wire.tools import BashInput
+from claude_agent_py.handler_context import HandlerContext
+from claude_agent_py.permissions import Accept, Completed, ElicitationRequest, Inbox, PendingInteractions, Plan, ask
+from claude_agent_py.permissions.dispatcher import PermissionDispatcher
+from claude_agent_py.tools import BashInput
+from claude_agent_py.wire.asks import CanUseToolRequest, ElicitationRequest as WireElicitationRequest, UserDialogRequest
 
 pytestmark = pytest.mark.anyio
 
@@ -41,7 +28,7 @@ FORM = WireElicitationRequest(
     mcp_server_name="e", message="?", requested_schema={"properties": {"n": {"type": "integer"}}}
 )
 DIALOG = UserDialogRequest(dialog_kind="refusal_fallback_prompt", payload={"a": 1}, tool_use_id="t4")
-CONTEXT = HandlerContext(request_id="r1", agent_id="a1", task="a task")
+CONTEXT = HandlerContext(request_id="r1", agent_id="a1", task=cast(Any, "a task"))
 
 
 class Session:

@@ -8,27 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
+from claude_agent_py import Allow, Deny, PermissionContext, PermissionRequest, read_only, within
 from claude_agent_py.errors import OptionsError
-from claude_agent_py.permissions import (
-    Allow,
-    Deny,
-    PermissionContext,
-    PermissionRequest,
-    allow_tools,
-    ask,
-    bash_commands,
-    deny_tools,
-    first_of,
-    read_only,
-    within,
-)
+from claude_agent_py.permissions import allow_tools, ask, bash_commands, deny_tools, first_of
 from claude_agent_py.permissions.commands import plain_words
+from claude_agent_py.tools import BUILTIN_TOOL_NAMES
 from claude_agent_py.wire.asks import CanUseToolRequest
 from claude_agent_py.wire.fitting import fit
-from claude_agent_py.wire.tools import BUILTIN_TOOL_NAMES
 
 pytestmark = pytest.mark.anyio
 BASH = shutil.which("bash")

@@ -1,15 +1,16 @@
 """What a permission handler is asked, and decisions on the wire."""
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from claude_agent_py.permissions import Allow, Deny, PermissionContext, PermissionRequest, displayable
+from claude_agent_py import Allow, Deny, PermissionContext, PermissionRequest
 from claude_agent_py.permissions.decisions import NO_REASON, reply_of
+from claude_agent_py.permissions.requests import displayable
+from claude_agent_py.tools import BashInput
 from claude_agent_py.wire.asks import CanUseToolRequest
 from claude_agent_py.wire.fitting import fit
 from claude_agent_py.wire.permissions import AddRules, PermissionRuleValue, SetMode, UnknownPermissionUpdate
-from claude_agent_py.wire.tools import BashInput
 
 WIRE = {
     "subtype": "can_use_tool",
@@ -35,14 +36,18 @@ WIRE = {
 
 
 def request() -> PermissionRequest:
-    return PermissionRequest(fit(CanUseToolRequest, WIRE)[0], PermissionContext(request_id="r", task="a task"))
+    return PermissionRequest(
+        fit(CanUseToolRequest, WIRE)[0], PermissionContext(request_id="r", task=cast(Any, "a task"))
+    )
 
 
 def test_a_request_is_typed() -> None:
     asked = request()
     assert asked.input == BashInput(command="touch x", description="d")
     assert asked.raw_input == WIRE["input"]
-    assert (asked.tool_name, asked.tool_use_id, asked.agent_id, asked.task) == ("Bash", "toolu_1", "a1", "a task")
+    assert (asked.tool_name, asked.tool_use_id, asked.agent_id) == ("Bash", "toolu_1", "a1")
+    assert asked.context is not None
+    assert asked.task is asked.context.task
     assert (asked.blocked_path, asked.decision_reason, asked.decision_reason_type) == ("/x", "because", "other")
     assert (asked.display_name, asked.title, asked.description) == ("Bash", None, None)
     assert (asked.mcp_server, asked.matched_ask_rule) == (None, None)

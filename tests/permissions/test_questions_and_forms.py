@@ -5,14 +5,13 @@ from typing import Any, cast
 
 import pytest
 
+from claude_agent_py import Allow, Deny
 from claude_agent_py.permissions import (
     Accept,
-    Allow,
     Answers,
     Cancel,
     Completed,
     Decline,
-    Deny,
     Dismissed,
     ElicitationRequest,
     Form,

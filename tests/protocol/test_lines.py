@@ -3,8 +3,7 @@
 import itertools
 import tracemalloc
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from claude_agent_py.protocol.lines import EVIDENCE_BYTES, LineBuffer, OversizeLine
 

@@ -1,7 +1,6 @@
 """Requests and their replies: whose a reply is, and what is late, double or unknown."""
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from claude_agent_py.protocol.requests import REMEMBERED, IncomingRequests, OutgoingRequests, PendingRequest
 

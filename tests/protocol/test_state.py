@@ -1,8 +1,7 @@
 """The states of a connection: what can happen in which, and what can be sent in it."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from claude_agent_py.errors import LocalProtocolError
 from claude_agent_py.protocol.state import CAN_SEND, CLI_READS, TRANSITIONS, State, Step, advance

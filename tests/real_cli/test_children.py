@@ -17,14 +17,14 @@ from claude_agent_py import (
     AssistantMessage,
     Client,
     OptionsError,
-    PendingInteractions,
     PermissionContext,
     PermissionRequest,
-    StatusMessage,
-    TaskHistory,
     TaskStatus,
 )
 from claude_agent_py.children import ChildAgent, child_tool
+from claude_agent_py.messages import StatusMessage
+from claude_agent_py.permissions import PendingInteractions
+from claude_agent_py.tasks import TaskHistory
 from claude_agent_py.testing import Failure, Gate, Reply, ScriptedModel, ToolCall, text, tool_use
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
@@ -380,7 +380,7 @@ async def test_a_child_with_tasks_of_its_own_in_the_tree_of_its_parent() -> None
             with anyio.fail_after(60):
                 run = client.query("go", until="idle")
                 await run
-                outer, below = run.agents()
+                outer, below = run.agents
                 transcript = await outer.task.transcript()
                 followed = [chunk async for chunk in outer.task.follow()]
     assert (outer.name, outer.definition, outer.is_child) == ("adder", ADDER, True)

@@ -9,12 +9,15 @@ from typing import Any, TypeAlias
 import anyio
 import pytest
 
-from claude_agent_py import Client, ControlRejectedError, MCPNotReadyError, OptionsError
-from claude_agent_py.permissions import Allow
+from claude_agent_py import Allow, Client, ControlRejectedError, OptionsError, ToolServer, tool
+from claude_agent_py.errors import MCPNotReadyError
 from claude_agent_py.runtime.controls import SessionControls
-from claude_agent_py.runtime.controls_base import ControlsBase
+from claude_agent_py.runtime.controls_conversation import ConversationControls
+from claude_agent_py.runtime.controls_files import FileControls
+from claude_agent_py.runtime.controls_mcp import MCPControls
+from claude_agent_py.runtime.controls_settings import SettingsControls
+from claude_agent_py.runtime.controls_usage import UsageControls
 from claude_agent_py.testing import Gate, Reply, ScriptedModel, text, tool_use
-from claude_agent_py.tools import ToolServer, tool
 from claude_agent_py.wire.mcp import MCPStdioServer
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
@@ -30,63 +33,73 @@ def refused(words: str) -> tuple[type[Exception], str]:
 
 
 EVERY_METHOD: dict[str, tuple[Ask, Check | tuple[type[Exception], str]]] = {
-    "interrupt": (lambda c: c.interrupt(), lambda r: r.still_queued == []),
-    "cancel_async_message": (lambda c: c.cancel_async_message(NOBODY), lambda r: r.cancelled is False),
-    "rewind_files": (lambda c: c.rewind_files(NOBODY), refused("No file checkpoint")),
+    "interrupt": (lambda c: c.interrupt(), lambda r: (r.still_queued, r.cancelled) == ((), ())),
+    "conversation.cancel_prompt": (lambda c: c.conversation.cancel_prompt(NOBODY), lambda r: r.cancelled is False),
+    "files.rewind": (lambda c: c.files.rewind(NOBODY), refused("No file checkpoint")),
     "side_question": (lambda c: c.side_question("why?", history=[("who?", "me")]), lambda r: r.response == "Because."),
-    "generate_session_title": (lambda c: c.generate_session_title("a test"), lambda r: r.title is None),
-    "rename_session": (lambda c: c.rename_session("A test"), lambda r: r is None),
-    "set_color": (lambda c: c.set_color("blue"), refused("unsupported_request")),
-    "export_conversation": (lambda c: c.export_conversation(), lambda r: "Hello there." in r.text),
-    "set_has_subscribers": (lambda c: c.set_has_subscribers(None), lambda r: r is None),
-    "stop_task": (lambda c: c.stop_task("nobody"), lambda r: r is None),
-    "background_tasks": (lambda c: c.background_tasks("toolu_nobody"), lambda r: r.backgrounded is False),
-    "get_task_output": (lambda c: c.get_task_output("nobody"), refused("no shell or Monitor task")),
+    "conversation.generate_title": (lambda c: c.conversation.generate_title("a test"), lambda r: r.title is None),
+    "conversation.rename": (lambda c: c.conversation.rename("A test"), lambda r: r is None),
+    "conversation.set_color": (lambda c: c.conversation.set_color("blue"), refused("unsupported_request")),
+    "conversation.export": (lambda c: c.conversation.export(), lambda r: "Hello there." in r.text),
+    "conversation.set_has_subscribers": (lambda c: c.conversation.set_has_subscribers(None), lambda r: r is None),
     "set_model": (lambda c: c.set_model("sonnet"), lambda r: "sonnet" in r.model),
     "list_models": (lambda c: c.list_models(), lambda r: "default" in [model.value for model in r.models]),
     "set_permission_mode": (lambda c: c.set_permission_mode("plan"), lambda r: r.mode == "plan"),
     "set_max_thinking_tokens": (lambda c: c.set_max_thinking_tokens(2000, None), lambda r: r is None),
-    "get_settings": (lambda c: c.get_settings(), lambda r: r.applied is not None),
-    "apply_flag_settings": (lambda c: c.apply_flag_settings({"outputStyle": "Concise"}), lambda r: r is None),
-    "update_settings": (lambda c: c.update_settings("userSettings", {"effortLevel": "low"}), lambda r: r is None),
-    "list_permission_rules": (lambda c: c.list_permission_rules(), lambda r: r.state.original_cwd != ""),
-    "get_hooks_listing": (lambda c: c.get_hooks_listing(), lambda r: r.event_catalog[0].name == "PreToolUse"),
-    "reload_plugins": (lambda c: c.reload_plugins(), lambda r: r.error_count == 0 and r.agents != []),
-    "reload_skills": (lambda c: c.reload_skills(), lambda r: r.skills != []),
-    "reload_output_styles": (lambda c: c.reload_output_styles(), lambda r: "default" in r.available_output_styles),
-    "get_context_usage": (lambda c: c.get_context_usage("full"), lambda r: 0 < r.total_tokens < r.max_tokens),
-    "get_usage": (lambda c: c.get_usage(), lambda r: r.session.total_cost_usd > 0),
-    "get_session_cost": (lambda c: c.get_session_cost(), lambda r: "cost" in r.text),
-    "get_status": (lambda c: c.get_status(), lambda r: any(row.label == "Version" for row in r.sections[0].rows)),
-    "get_binary_version": (lambda c: c.get_binary_version(), lambda r: r.version.startswith("2.")),
-    "get_plan": (lambda c: c.get_plan(), lambda r: r.exists is False),
-    "get_workspace_diff": (lambda c: c.get_workspace_diff(), lambda r: r["diff"] is None),
-    "read_file": (lambda c: c.read_file("a.txt", max_bytes=3), lambda r: (r.contents, r.truncated) == ("ori", True)),
-    "file_suggestions": (lambda c: c.file_suggestions("a"), lambda r: isinstance(r.suggestions, list)),
-    "seed_read_state": (lambda c: c.seed_read_state("a.txt", 0.0), lambda r: r is None),
-    "register_repo_root": (lambda c: c.register_repo_root(_folder(c)), lambda r: r.directory.endswith("sub")),
-    "set_cwd": (lambda c: c.set_cwd(_folder(c)), lambda r: r.status == "needs_trust" and r.directory),
-    "mcp_status": (lambda c: c.mcp_status(), lambda r: [server.name for server in r.mcp_servers] == ["small"]),
-    "mcp_call": (lambda c: c.mcp_call("mcp__small__add", {"a": 1}), lambda r: r.structured_content == {"total": 2}),
-    "read_mcp_resource": (
-        lambda c: c.read_mcp_resource("small", "ui://page"),
+    "settings.get": (lambda c: c.settings.get(), lambda r: r.applied is not None),
+    "settings.apply": (lambda c: c.settings.apply({"outputStyle": "Concise"}), lambda r: r is None),
+    "settings.update": (lambda c: c.settings.update("userSettings", {"effortLevel": "low"}), lambda r: r is None),
+    "settings.permission_rules": (lambda c: c.settings.permission_rules(), lambda r: r.state.original_cwd != ""),
+    "settings.hooks": (lambda c: c.settings.hooks(), lambda r: r.event_catalog[0].name == "PreToolUse"),
+    "settings.reload_plugins": (lambda c: c.settings.reload_plugins(), lambda r: r.error_count == 0 and r.agents != []),
+    "settings.reload_skills": (lambda c: c.settings.reload_skills(), lambda r: r.skills != []),
+    "settings.reload_output_styles": (
+        lambda c: c.settings.reload_output_styles(),
+        lambda r: "default" in r.available_output_styles,
+    ),
+    "usage.context": (lambda c: c.usage.context("full"), lambda r: 0 < r.total_tokens < r.max_tokens),
+    "usage.session": (lambda c: c.usage.session(), lambda r: r.session.total_cost_usd > 0),
+    "usage.cost": (lambda c: c.usage.cost(), lambda r: "cost" in r.text),
+    "status": (lambda c: c.status(), lambda r: any(row.label == "Version" for row in r.sections[0].rows)),
+    "version": (lambda c: c.version(), lambda r: r.version.startswith("2.")),
+    "conversation.plan": (lambda c: c.conversation.plan(), lambda r: r.exists is False),
+    "files.diff": (lambda c: c.files.diff(), lambda r: r["diff"] is None),
+    "files.read": (lambda c: c.files.read("a.txt", max_bytes=3), lambda r: (r.contents, r.truncated) == ("ori", True)),
+    "files.suggest": (lambda c: c.files.suggest("a"), lambda r: isinstance(r.suggestions, list)),
+    "files.seed_read_state": (lambda c: c.files.seed_read_state("a.txt", 0.0), lambda r: r is None),
+    "files.add_root": (lambda c: c.files.add_root(_folder(c)), lambda r: r.directory.endswith("sub")),
+    "files.set_cwd": (lambda c: c.files.set_cwd(_folder(c)), lambda r: r.status == "needs_trust" and r.directory),
+    "mcp.status": (lambda c: c.mcp.status(), lambda r: [server.name for server in r] == ["small"]),
+    "mcp.call": (lambda c: c.mcp.call("mcp__small__add", {"a": 1}), lambda r: r.structured_content == {"total": 2}),
+    "mcp.read_resource": (
+        lambda c: c.mcp.read_resource("small", "ui://page"),
         lambda r: r.contents[0].text == "<p>hi</p>",
     ),
-    "set_mcp_permission_mode_override": (
-        lambda c: c.set_mcp_permission_mode_override("nobody", "default"),
+    "mcp.set_permission_mode": (
+        lambda c: c.mcp.set_permission_mode("nobody", "default"),
         lambda warning: "not yet known" in warning,
     ),
-    "send_mcp_message": (
-        lambda c: c.send_mcp_message("nobody", {"jsonrpc": "2.0", "method": "x"}),
+    "mcp.send_message": (
+        lambda c: c.mcp.send_message("nobody", {"jsonrpc": "2.0", "method": "x"}),
         lambda r: r is None,
     ),
-    "reconnect_mcp_server": (lambda c: c.reconnect_mcp_server("nobody"), refused("Server not found: nobody")),
-    "toggle_mcp_server": (lambda c: c.toggle_mcp_server("small", False), lambda r: r is None),
-    "set_mcp_servers": (
-        lambda c: c.set_mcp_servers({"other": SERVER}),
+    "mcp.reconnect": (lambda c: c.mcp.reconnect("nobody"), refused("Server not found: nobody")),
+    "mcp.toggle": (lambda c: c.mcp.toggle("small", False), lambda r: r is None),
+    "mcp.set_servers": (
+        lambda c: c.mcp.set_servers({"other": SERVER}),
         lambda r: (r.added, r.errors) == (["other"], {}),
     ),
+    "mcp.ready": (lambda c: c.mcp.ready(), lambda r: r[-1].name == "other"),
     "request_exit": (lambda c: c.request_exit(), lambda r: r is None),
+}
+
+
+GROUPS = {
+    "mcp": MCPControls,
+    "settings": SettingsControls,
+    "files": FileControls,
+    "conversation": ConversationControls,
+    "usage": UsageControls,
 }
 
 
@@ -99,8 +112,9 @@ def public_methods(cls: type) -> set[str]:
 
 
 async def test_every_method_is_answered_as_its_documentation_says() -> None:
-    parts = {cls for cls in SessionControls.__mro__ if issubclass(cls, ControlsBase)} - {ControlsBase}
-    assert set(EVERY_METHOD) == set().union(*map(public_methods, parts))
+    assert set(EVERY_METHOD) == public_methods(SessionControls).union(
+        *({f"{name}.{method}" for method in public_methods(group)} for name, group in GROUPS.items())
+    )
     with ScriptedModel([text("Hello there.")], side=text("Because.")) as model:
         (model.sandbox.cwd / "a.txt").write_text("original\n")
         (model.sandbox.cwd / "sub").mkdir()
@@ -143,11 +157,11 @@ async def test_files_are_rewound_to_a_prompt() -> None:
             with anyio.fail_after(30):
                 async with Client(options) as client:
                     result = await client.query("write")
-                    assert result.result is not None
-                    prompt = (result.result.user_message_uuids or [""])[0]
-                    preview = await client.rewind_files(prompt, dry_run=True)
+                    assert result.message is not None
+                    prompt = (result.message.user_message_uuids or [""])[0]
+                    preview = await client.files.rewind(prompt, dry_run=True)
                     there = (old.read_text(), new.exists())
-                    rewound = await client.rewind_files(prompt)
+                    rewound = await client.files.rewind(prompt)
                     later = (old.read_text(), new.exists())
     assert there == ("after\n", True)
     assert sorted(Path(name).name for name in preview.files_changed or ()) == ["new.txt", "old.txt"]
@@ -166,8 +180,9 @@ async def test_an_interrupt_can_drop_the_prompts_that_wait() -> None:
             await running.result()
             await waiting.result()
             gate.open()
-    assert len(reply.cancelled or ()) == 1
-    assert reply.still_queued == []
+    assert reply.outcome == "interrupted"
+    assert len(reply.cancelled) == 1
+    assert reply.still_queued == ()
 
 
 async def test_a_side_question_is_answered_while_a_turn_runs() -> None:
@@ -227,13 +242,13 @@ async def test_thinking_is_switched_off_and_back_to_the_default() -> None:
 async def test_settings_of_the_session_are_applied_as_a_whole_and_taken_back() -> None:
     with ScriptedModel([]) as model, anyio.fail_after(30):
         async with Client(model.options()) as client:
-            await client.apply_flag_settings({"model": "claude-haiku-4-5", "permissions": {"deny": ["WebFetch"]}})
-            applied = await client.get_settings()
-            rules = await client.list_permission_rules()
+            await client.settings.apply({"model": "claude-haiku-4-5", "permissions": {"deny": ["WebFetch"]}})
+            applied = await client.settings.get()
+            rules = await client.settings.permission_rules()
             with pytest.raises(ControlRejectedError, match="nothing in this request was applied"):
-                await client.apply_flag_settings({"model": "other", "permissions": "bad"})
-            await client.apply_flag_settings({"permissions": None})
-            left = await client.get_settings()
+                await client.settings.apply({"model": "other", "permissions": "bad"})
+            await client.settings.apply({"permissions": None})
+            left = await client.settings.get()
     assert applied.applied is not None
     assert applied.applied.model == "claude-haiku-4-5"
     assert "WebFetch" in [rule.rule for rule in rules.state.rules if rule.behavior == "deny"]
@@ -249,8 +264,8 @@ async def test_the_working_folder_is_changed_only_with_trust() -> None:
         folder = model.sandbox.cwd / "sub"
         folder.mkdir()
         async with Client(model.options()) as client:
-            asked = await client.set_cwd(folder)
-            agreed = await client.set_cwd(folder, trusted_directory=asked.directory)
+            asked = await client.files.set_cwd(folder)
+            agreed = await client.files.set_cwd(folder, trusted_directory=asked.directory)
     assert asked.status == "needs_trust"
     assert (agreed.status, agreed.changed) == ("ok", True)
     assert Path(agreed.cwd or "") == folder
@@ -265,7 +280,7 @@ async def test_the_diff_of_a_repository() -> None:
             subprocess.run(["git", *arguments], cwd=cwd, check=True)
         (cwd / "a.txt").write_text("two\n")
         async with Client(model.options()) as client:
-            diff = (await client.get_workspace_diff())["diff"]
+            diff = (await client.files.diff())["diff"]
     assert diff["stats"] == {"filesCount": 1, "linesAdded": 1, "linesRemoved": 1}
 
 
@@ -278,12 +293,12 @@ async def test_a_shell_in_the_background_is_read_and_stopped() -> None:
         async with Client(model.options()) as client:
             await client.query("go")
             (task,) = client.tasks
-            while "one" not in (reply := await client.get_task_output(task.id)).output:
+            while "one" not in (reply := await client.control("get_task_output", task_id=task.id))["output"]:
                 await anyio.lowlevel.checkpoint()
-            await client.stop_task(task.id)
+            await client.control("stop_task", task_id=task.id)
             outcome = await task.wait(timeout=10)
-    assert reply.total_bytes == 4
-    assert reply.truncated is False
+    assert reply["total_bytes"] == 4
+    assert reply["truncated"] is False
     assert outcome.status == "stopped"
 
 

@@ -12,14 +12,12 @@ from claude_agent_py import (
     AuthenticationError,
     Client,
     MaxTurnsError,
-    OverloadedError,
     RateLimitedError,
     ResultMessage,
     RetryPolicy,
-    RunFailed,
-    ServerError,
     run,
 )
+from claude_agent_py.errors import OverloadedError, RunFailed, ServerError
 from claude_agent_py.testing import Failure, RecordedRequest, Reply, ScriptedModel, text, tool_use
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]

@@ -6,8 +6,18 @@ from typing import Any
 
 import pytest
 
-from claude_agent_py import Client, ClientOptions, HookContext, HookInput, HookMatcher, OptionsError, PreToolUseOutput
-from claude_agent_py.permissions import Deny, PermissionContext, PermissionRequest
+from claude_agent_py import (
+    Client,
+    ClientOptions,
+    Deny,
+    HookContext,
+    HookMatcher,
+    OptionsError,
+    PermissionContext,
+    PermissionRequest,
+    PreToolUseOutput,
+)
+from claude_agent_py.hooks import HookInput
 from claude_agent_py.testing import Reply, ScriptedModel, tool_use
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
@@ -102,7 +112,7 @@ async def test_a_running_session_takes_no_setting_that_is_a_switch() -> None:
         options = guarded(scripted, guard)
         async with Client(options) as client:
             with pytest.raises(OptionsError, match="switches every hook off"):
-                await client.apply_flag_settings(SWITCH)
+                await client.settings.apply(SWITCH)
             with pytest.raises(OptionsError, match="switches every hook off"):
                 await client.control("apply_flag_settings", settings=SWITCH)
             await client.query("go")

@@ -10,36 +10,40 @@ import pytest
 
 from claude_agent_py import (
     AgentDefinition,
+    Allow,
     Client,
     ClientOptions,
+    Deny,
     HookContext,
-    HookInput,
     HookMatcher,
-    HookOutput,
-    HookRun,
     Hooks,
-    HookStoppedError,
-    PermissionRequestOutput,
-    PostToolBatchOutput,
+    PermissionRequest,
     PostToolUseInput,
-    PostToolUseOutput,
     PreToolUseInput,
     PreToolUseOutput,
     RunResult,
+    SubagentStopInput,
+    SubagentStopOutput,
+)
+from claude_agent_py.errors import HookStoppedError
+from claude_agent_py.hooks import (
+    HOOK_EVENT_FACTS,
+    HookInput,
+    HookOutput,
+    HookRun,
+    PermissionRequestOutput,
+    PostToolBatchOutput,
+    PostToolUseOutput,
     StopInput,
     StopOutput,
     SubagentStartInput,
     SubagentStartOutput,
-    SubagentStopInput,
-    SubagentStopOutput,
     UnknownHookInput,
     UserPromptSubmitOutput,
     WorktreeCreateOutput,
 )
-from claude_agent_py.permissions import Allow, Deny, PermissionRequest
 from claude_agent_py.testing import RecordedRequest, Reply, ScriptedModel, text, tool_use
-from claude_agent_py.wire.hooks import HOOK_EVENT_FACTS
-from claude_agent_py.wire.tools import BashInput, BashOutput
+from claude_agent_py.tools import BashInput, BashOutput
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
 

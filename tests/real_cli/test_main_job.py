@@ -67,8 +67,8 @@ async def test_the_main_job_shows_every_task_from_start_to_output() -> None:
     assert {n.summary for n in told} >= {"auth is fine", "billing is broken"}
     assert all(n.is_success for n in told)
     assert not result.is_error
-    assert result.result is not None
-    assert result.result.result == "Started three."
+    assert result.message is not None
+    assert result.message.result == "Started three."
     assert len(result.tasks) == 3
     assert result.unfinished_tasks == []
     assert not [m for m in result.messages if isinstance(m, UnknownMessage | MalformedFrame)]

@@ -9,10 +9,9 @@ from typing import Any
 import anyio
 import pytest
 
-from claude_agent_py import Client, PreToolUseOutput, ToolServer, tool
+from claude_agent_py import Client, HookContext, HookMatcher, PreToolUseOutput, ToolServer, tool, within
 from claude_agent_py.guards import guard
-from claude_agent_py.hooks import HookContext, HookMatcher
-from claude_agent_py.permissions import allow_tools, deny_tools, first_of, within
+from claude_agent_py.permissions import allow_tools, deny_tools, first_of
 from claude_agent_py.testing import RecordedRequest, Reply, ScriptedModel, text, tool_use
 
 pytestmark = [

@@ -9,39 +9,39 @@ import anyio
 import pytest
 
 from claude_agent_py import (
-    AddDirectories,
-    AddRules,
     AgentDefinition,
-    BashInput,
+    Allow,
     Client,
     ClientOptions,
+    Deny,
     MCPStdioServer,
-    PermissionRuleValue,
+    PermissionContext,
+    PermissionRequest,
     RunResult,
-    SetMode,
     TaskStatus,
+    within,
 )
 from claude_agent_py.guards import guard
 from claude_agent_py.permissions import (
     Accept,
-    Allow,
+    AddDirectories,
+    AddRules,
     Answers,
     Cancel,
     Decline,
-    Deny,
     ElicitationRequest,
     Interaction,
-    PermissionContext,
-    PermissionRequest,
+    PermissionRuleValue,
     Plan,
+    SetMode,
     SQLiteInbox,
     allow_tools,
     bash_commands,
     deny_tools,
     first_of,
-    within,
 )
 from claude_agent_py.testing import Reply, ScriptedModel, text, tool_use
+from claude_agent_py.tools import BashInput
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
 
@@ -393,7 +393,8 @@ async def test_a_prompt_waits_for_a_person_while_its_task_says_so(tmp_path: Path
 
 OTHER_PROCESS = """
 import sys
-from claude_agent_py.permissions import SQLiteInbox, read_typed
+from claude_agent_py.permissions import SQLiteInbox
+from claude_agent_py.permissions.typed_answers import read_typed
 [interaction] = SQLiteInbox(sys.argv[1])
 print(interaction.summary, "|", interaction.task_description)
 assert interaction.resolve(read_typed(interaction, sys.argv[2:]))

@@ -11,36 +11,37 @@ from pydantic import BaseModel
 import claude_agent_py
 from claude_agent_py import (
     AuthenticationError,
-    BillingError,
     BudgetExceededError,
     Client,
     ConnectionClosedError,
     HookContext,
-    HookStoppedError,
     InterruptedRunError,
-    InvalidRequestError,
     MaxTurnsError,
-    ModelNotFoundError,
     OptionsError,
-    OverloadedError,
     PostToolUseInput,
-    PostToolUseOutput,
-    PromptCancelledError,
     RateLimitedError,
     ResultMessage,
     RunError,
     RunTimeoutError,
-    ServerError,
     StructuredOutputError,
     TextBlock,
-    UserContent,
     UserMessage,
     UserPromptSubmitInput,
-    UserPromptSubmitOutput,
     query,
     run,
     run_sync,
 )
+from claude_agent_py.errors import (
+    BillingError,
+    HookStoppedError,
+    InvalidRequestError,
+    ModelNotFoundError,
+    OverloadedError,
+    PromptCancelledError,
+    ServerError,
+)
+from claude_agent_py.hooks import PostToolUseOutput, UserPromptSubmitOutput
+from claude_agent_py.messages import UserContent
 from claude_agent_py.testing import CutStream, Failure, Gate, RecordedRequest, Reply, ScriptedModel, text, tool_use
 from claude_agent_py.testing.script import LooseAnswer
 
@@ -135,7 +136,7 @@ async def test_a_prompt_says_how_it_is_queued(priority: str, texts: list[str]) -
                 second = client.query(
                     {"type": "user", "message": {"role": "user", "content": "x"}, "priority": priority}
                 )
-                await client.get_session_cost()  # what was sent before has arrived
+                await client.usage.cost()  # what was sent before has arrived
                 gate.open()
                 assert [(await first).text, (await second).text] == texts
 

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from claude_agent_py import Client, CLIStartError, SessionError, SessionInUseError, SessionNotFoundError
+from claude_agent_py import Client, CLIStartError, SessionError
+from claude_agent_py.errors import SessionInUseError, SessionNotFoundError
 from claude_agent_py.testing import ScriptedModel
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]

@@ -40,7 +40,7 @@ async def test_agents_from_code_and_from_files_are_offered_and_used() -> None:
                 offered = {agent.name: agent.description for agent in client.info.agents or ()}
                 run = client.query("go", until="idle")
                 result = await run
-                known = {agent.name: (agent.definition, agent.report()) for agent in run.agents()}
+                known = {agent.name: (agent.definition, agent.report()) for agent in run.agents}
         main, write, review = (model.requests_of(name)[0] for name in ("main", "WRITE", "REVIEW"))
     assert (offered["coder"], offered["reviewer"]) == ("Writes code", "Reviews code")
     assert "coder: Writes code" in told(main)
@@ -49,7 +49,7 @@ async def test_agents_from_code_and_from_files_are_offered_and_used() -> None:
     assert "You review code." in review.system
     assert {tool["name"] for tool in review.body["tools"]} & {"Read", "Write", "Bash"} == {"Read"}
     assert known == {"coder": (CODER, "written"), "reviewer": (None, "reviewed")}
-    assert result.agents == run.agents()
+    assert result.agents == run.agents
     assert found == {"reviewer": REVIEWER}
 
 
@@ -88,7 +88,7 @@ async def test_what_a_subagent_reads_does_not_reach_the_main_conversation() -> N
             with anyio.fail_after(60):
                 run = client.query("go", until="idle")
                 await run
-                read = [str(message.message.content) for agent in run.agents() for message in agent.messages]
+                read = [str(message.message.content) for agent in run.agents for message in agent.messages]
         main = [told(request) for request in model.requests_of("main")]
     assert "lapwing" in str(model.requests_of("LOOK")[-1].tool_results)
     assert any("lapwing" in content for content in read)
@@ -120,11 +120,11 @@ async def test_the_agents_of_a_run(options: dict[str, Any], said: dict[str, list
         async with Client(model.options(**options)) as client:
             with anyio.fail_after(60):
                 run = client.query("go", until="idle")
-                assert run.agents() == []
+                assert run.agents == []
                 messages = [message async for message in run]
-                outer, inner = run.agents()
+                outer, inner = run.agents
                 calls = [call.name for call in (await run).tool_calls if call.agent_id == inner.id]
-                assert client.agents() == run.agents()
+                assert client.agents == run.agents
     assert (outer.name, outer.description, outer.prompt) == ("general-purpose", "outer", "OUTER")
     assert (outer.parent, inner.parent) == (None, outer.task)
     assert [agent.status for agent in (outer, inner)] == [TaskStatus.COMPLETED] * 2
@@ -153,7 +153,7 @@ async def test_subagent_hooks_are_about_the_same_task() -> None:
         async with Client(model.options(hooks=hooks)) as client:
             with anyio.fail_after(60):
                 await client.query("go", until="idle")
-                outer, inner = client.agents()
+                outer, inner = client.agents
     assert seen == [
         ("SubagentStart", outer.task, outer.id),
         ("SubagentStart", inner.task, inner.id),
@@ -193,18 +193,18 @@ async def test_one_subagent_too_many_at_a_time_is_refused_and_seen() -> None:
     (refused,) = result.refused_agents
     assert refused.input["prompt"] == "SECOND"
     assert "Concurrent subagent limit reached" in refused.text
-    assert result.result is not None
-    assert result.result.subagent_stats is not None
-    assert result.result.subagent_stats.refused is not None
-    assert result.result.subagent_stats.refused.concurrency_limit == 1
+    assert result.message is not None
+    assert result.message.subagent_stats is not None
+    assert result.message.subagent_stats.refused is not None
+    assert result.message.subagent_stats.refused.concurrency_limit == 1
 
 
 async def test_the_agents_of_a_run_with_a_process_of_its_own() -> None:
     with ScriptedModel([launch("coder", "WRITE"), text("ok")], agents={"WRITE": text("written")}) as model:
         run = query("go", model.options(agents={"coder": CODER}))
-        assert run.agents() == []
+        assert run.agents == []
         with anyio.fail_after(60):
             result = await run
-    assert [(agent.name, agent.definition, agent.report()) for agent in run.agents()] == [("coder", CODER, "written")]
-    assert result.agents == run.agents()
+    assert [(agent.name, agent.definition, agent.report()) for agent in run.agents] == [("coder", CODER, "written")]
+    assert result.agents == run.agents
     assert result.agents[0].report(4) == "writ"

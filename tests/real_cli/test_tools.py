@@ -14,25 +14,20 @@ from anyio import Event
 
 from claude_agent_py import (
     AgentDefinition,
-    Audio,
     Client,
-    File,
-    Image,
-    ResourceLink,
     RunResult,
     Tool,
     ToolContext,
     ToolError,
     ToolResult,
     ToolServer,
-    mcp_tool_name,
     run,
     tool,
 )
-from claude_agent_py.formatting import Media
+from claude_agent_py.formatting import Audio, File, Image, Media, ResourceLink
 from claude_agent_py.testing import RecordedRequest, Reply, ScriptedModel, text, tool_use
 from claude_agent_py.testing.requests import text_of
-from claude_agent_py.tools import Resource
+from claude_agent_py.tools import Resource, mcp_tool_name
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
 
@@ -141,7 +136,7 @@ async def test_every_kind_of_result_reaches_the_model_and_the_answer_is_the_mode
     check_kinds(model.requests_of("main")[-1])
     calls = {record.tool_name: record for record in result.tool_calls}
     assert list(calls) == [item.name for item in KINDS]
-    assert all(record.is_done and not record.is_error and record.duration is not None for record in calls.values())
+    assert all(record.done and not record.is_error and record.duration is not None for record in calls.values())
     assert calls["structured"].structured == {"b": 2}
     assert calls["data"].agent_id is None
     assert calls["data"].permission is not None

@@ -5,9 +5,7 @@ from typing import Any, TypeAlias
 
 import anyio
 
-from claude_agent_py.errors import ConnectionClosedError
 from claude_agent_py.runtime.controls import SessionControls
-from claude_agent_py.wire.initialize import InitializeReply
 
 Body: TypeAlias = dict[str, Any]
 Answer: TypeAlias = Body | BaseException | Callable[[Body], Body]
@@ -16,17 +14,14 @@ Answer: TypeAlias = Body | BaseException | Callable[[Body], Body]
 class FakeSession(SessionControls):
     """Answers with `answer`: a payload, an error to raise, or a function of the request's body."""
 
-    def __init__(self, answer: Answer | None = None, *, info: InitializeReply | None = None) -> None:
+    def __init__(self, answer: Answer | None = None) -> None:
         self.sent: list[Body] = []
         self.timeouts: list[float | None] = []
         self._answer: Answer = {} if answer is None else answer
-        self._info = info
 
     @property
-    def info(self) -> InitializeReply:
-        if self._info is None:
-            raise ConnectionClosedError("the client is not connected; call connect() first")
-        return self._info
+    def _port(self) -> "FakeSession":
+        return self
 
     async def control(self, subtype: str, /, *, timeout: float | None = None, **fields: Any) -> Body:
         await anyio.lowlevel.checkpoint()

@@ -10,14 +10,12 @@ import pytest
 from fake_session import Answer, Body, FakeSession
 from recordings_loader import frames
 
-from claude_agent_py.errors import ConnectionClosedError, ControlRejectedError, OptionsError
+from claude_agent_py.errors import ControlRejectedError, OptionsError
 from claude_agent_py.runtime.controls import SessionControls
 from claude_agent_py.tools.host import MCPHost
 from claude_agent_py.tools.server import ToolServer
 from claude_agent_py.wire import requests
 from claude_agent_py.wire.base import WireModel
-from claude_agent_py.wire.fitting import fit
-from claude_agent_py.wire.initialize import InitializeReply
 from claude_agent_py.wire.mcp import MCPHTTPServer, MCPStdioServer
 
 pytestmark = pytest.mark.anyio
@@ -49,21 +47,21 @@ def payload_of(body: Body) -> Body:
 # Asked of the real CLI with the same body -----------------------------------------------------------------------------
 
 ASKED: list[tuple[Call, Body, Callable[[Any], Any], Any]] = [
-    (lambda s: s.interrupt(), {"subtype": "interrupt"}, lambda r: r.still_queued, []),
+    (lambda s: s.interrupt(), {"subtype": "interrupt"}, lambda r: r.still_queued, ()),
     (
-        lambda s: s.cancel_async_message(QUEUED),
+        lambda s: s.conversation.cancel_prompt(QUEUED),
         {"subtype": "cancel_async_message", "message_uuid": QUEUED},
         lambda r: r.cancelled,
         False,
     ),
     (
-        lambda s: s.rewind_files(PROMPT, dry_run=True),
+        lambda s: s.files.rewind(PROMPT, dry_run=True),
         {"subtype": "rewind_files", "user_message_id": PROMPT, "dry_run": True},
         lambda r: (r.can_rewind, len(r.files_changed), r.insertions, r.deletions),
         (True, 2, 1, 2),
     ),
     (
-        lambda s: s.rewind_files(PROMPT),
+        lambda s: s.files.rewind(PROMPT),
         {"subtype": "rewind_files", "user_message_id": PROMPT},
         lambda r: (r.can_rewind, r.skipped_links, r.files_changed),
         (True, 0, None),
@@ -75,20 +73,18 @@ ASKED: list[tuple[Call, Body, Callable[[Any], Any], Any]] = [
         ("done", False),
     ),
     (
-        lambda s: s.generate_session_title("hello world", persist=True),
+        lambda s: s.conversation.generate_title("hello world", persist=True),
         {"subtype": "generate_session_title", "description": "hello world", "persist": True},
         lambda r: r.title,
         None,
     ),
-    (lambda s: s.rename_session("T1"), {"subtype": "rename_session", "title": "T1"}, lambda r: r, None),
+    (lambda s: s.conversation.rename("T1"), {"subtype": "rename_session", "title": "T1"}, lambda r: r, None),
     (
-        lambda s: s.set_has_subscribers(False),
+        lambda s: s.conversation.set_has_subscribers(False),
         {"subtype": "set_has_subscribers", "has_subscribers": False},
         lambda r: r,
         None,
     ),
-    (lambda s: s.stop_task("nope"), {"subtype": "stop_task", "task_id": "nope"}, lambda r: r, None),
-    (lambda s: s.background_tasks(), {"subtype": "background_tasks"}, lambda r: r.backgrounded, None),
     (
         lambda s: s.set_model("claude-haiku-4-5"),
         {"subtype": "set_model", "model": "claude-haiku-4-5"},
@@ -121,13 +117,13 @@ ASKED: list[tuple[Call, Body, Callable[[Any], Any], Any]] = [
         None,
     ),
     (
-        lambda s: s.get_settings(),
+        lambda s: s.settings.get(),
         {"subtype": "get_settings"},
         lambda r: (r.sources, r.applied.model, r.applied.effort),
         ([], "claude-opus-5-5", "medium"),
     ),
     (
-        lambda s: s.apply_flag_settings({"model": "claude-haiku-4-5", "permissions": {"deny": ["WebFetch"]}}),
+        lambda s: s.settings.apply({"model": "claude-haiku-4-5", "permissions": {"deny": ["WebFetch"]}}),
         {
             "subtype": "apply_flag_settings",
             "settings": {"model": "claude-haiku-4-5", "permissions": {"deny": ["WebFetch"]}},
@@ -136,87 +132,87 @@ ASKED: list[tuple[Call, Body, Callable[[Any], Any], Any]] = [
         None,
     ),
     (
-        lambda s: s.update_settings("localSettings", {"outputStyle": "default"}),
+        lambda s: s.settings.update("localSettings", {"outputStyle": "default"}),
         {"subtype": "update_settings", "source": "localSettings", "settings": {"outputStyle": "default"}},
         lambda r: r,
         None,
     ),
     (
-        lambda s: s.list_permission_rules(),
+        lambda s: s.settings.permission_rules(),
         {"subtype": "list_permission_rules"},
         lambda r: [(rule.behavior, rule.rule) for rule in r.state.rules],
         [("deny", "WebFetch")],
     ),
     (
-        lambda s: s.get_hooks_listing(),
+        lambda s: s.settings.hooks(),
         {"subtype": "get_hooks_listing"},
         lambda r: (r.hooks, r.event_catalog[0].name, r.event_catalog[0].supports_matcher),
         ([], "PreToolUse", True),
     ),
     (
-        lambda s: s.reload_plugins(),
+        lambda s: s.settings.reload_plugins(),
         {"subtype": "reload_plugins"},
         lambda r: (r.error_count, r.held, r.agents[0].name),
         (0, None, "claude"),
     ),
-    (lambda s: s.reload_skills(), {"subtype": "reload_skills"}, lambda r: r.skills[0].name, "dataviz"),
+    (lambda s: s.settings.reload_skills(), {"subtype": "reload_skills"}, lambda r: r.skills[0].name, "dataviz"),
     (
-        lambda s: s.reload_output_styles(),
+        lambda s: s.settings.reload_output_styles(),
         {"subtype": "reload_output_styles"},
         lambda r: r.available_output_styles[0],
         "default",
     ),
     (
-        lambda s: s.get_context_usage(),
+        lambda s: s.usage.context(),
         {"subtype": "get_context_usage"},
         lambda r: (r.total_tokens, r.max_tokens, r.categories[0].id),
         (2607, 1000000, "system_prompt"),
     ),
     (
-        lambda s: s.get_usage(skip_behaviors=True),
+        lambda s: s.usage.session(skip_behaviors=True),
         {"subtype": "get_usage", "skip_behaviors": True},
         lambda r: (r.session.total_cost_usd, r.rate_limits_available, r.behaviors),
         (0.0032, False, None),
     ),
     (
-        lambda s: s.get_session_cost(),
+        lambda s: s.usage.cost(),
         {"subtype": "get_session_cost"},
         lambda r: r.text.split()[:3],
         ["Estimated", "cost:", "$0.0032"],
     ),
-    (lambda s: s.get_binary_version(), {"subtype": "get_binary_version"}, lambda r: r.version, "2.1.328"),
+    (lambda s: s.version(), {"subtype": "get_binary_version"}, lambda r: r.version, "2.1.328"),
     (
-        lambda s: s.read_file(Path(FILE)),
+        lambda s: s.files.read(Path(FILE)),
         {"subtype": "read_file", "path": FILE},
         lambda r: (r.contents, r.abs_path, r.lossy),
         ("orig\n", FILE, False),
     ),
     (
-        lambda s: s.file_suggestions("a"),
+        lambda s: s.files.suggest("a"),
         {"subtype": "file_suggestions", "query": "a"},
         lambda r: (r.suggestions, r.cwd),
         ([], "/home/user/project"),
     ),
     (
-        lambda s: s.seed_read_state(FILE, 1795146673.881),
+        lambda s: s.files.seed_read_state(FILE, 1795146673.881),
         {"subtype": "seed_read_state", "path": FILE, "mtime": 1795146673881},
         lambda r: r,
         None,
     ),
     (
-        lambda s: s.mcp_status(),
+        lambda s: s.mcp.status(),
         {"subtype": "mcp_status"},
-        lambda r: [(server.name, server.status, len(server.tools)) for server in r.mcp_servers],
+        lambda r: [(server.name, server.status, len(server.tools)) for server in r],
         [("calc", "connected", 2)],
     ),
     (
-        lambda s: s.toggle_mcp_server("calc", False),
+        lambda s: s.mcp.toggle("calc", False),
         {"subtype": "mcp_toggle", "serverName": "calc", "enabled": False},
         lambda r: r,
         None,
     ),
     (
-        lambda s: s.set_mcp_servers({}),
+        lambda s: s.mcp.set_servers({}),
         {"subtype": "mcp_set_servers", "servers": {}},
         lambda r: (r.added, r.removed, r.errors),
         ([], ["dyn", "bad"], {}),
@@ -249,7 +245,7 @@ MORE: list[tuple[Call, Body, Body, Callable[[Any], Any], Any]] = [
         {"subtype": "interrupt", "cancel_queued": True},
         {"still_queued": [], "cancelled": ["u1"]},
         lambda r: r.cancelled,
-        ["u1"],
+        ("u1",),
     ),
     (
         lambda s: s.side_question("q2?", history=[("q1?", "a1")]),
@@ -258,36 +254,22 @@ MORE: list[tuple[Call, Body, Body, Callable[[Any], Any], Any]] = [
         lambda r: r.response,
         "a2",
     ),
-    (lambda s: s.set_color("blue"), {"subtype": "set_color", "color": "blue"}, {}, lambda r: r, None),
+    (lambda s: s.conversation.set_color("blue"), {"subtype": "set_color", "color": "blue"}, {}, lambda r: r, None),
     (
-        lambda s: s.export_conversation(),
+        lambda s: s.conversation.export(),
         {"subtype": "export_conversation"},
         {"text": "\n> hi\n\n● Hello.", "default_filename": "2026-11-20-045012-hi.txt"},
         lambda r: (r.text[-6:], r.default_filename[-6:]),
         ("Hello.", "hi.txt"),
     ),
     (
-        lambda s: s.set_has_subscribers(None),
+        lambda s: s.conversation.set_has_subscribers(None),
         {"subtype": "set_has_subscribers", "has_subscribers": None},
         {},
         lambda r: r,
         None,
     ),
     (lambda s: s.request_exit(), {"subtype": "end_session"}, {}, lambda r: r, None),
-    (
-        lambda s: s.background_tasks("toolu_1"),
-        {"subtype": "background_tasks", "tool_use_id": "toolu_1"},
-        {"backgrounded": False},
-        lambda r: r.backgrounded,
-        False,
-    ),
-    (
-        lambda s: s.get_task_output("b1"),
-        {"subtype": "get_task_output", "task_id": "b1"},
-        {"output": "one\n", "total_bytes": 4, "truncated": False},
-        lambda r: (r.output, r.total_bytes, r.truncated),
-        ("one\n", 4, False),
-    ),
     (
         lambda s: s.set_max_thinking_tokens(None, None),
         {"subtype": "set_max_thinking_tokens", "max_thinking_tokens": None, "thinking_display": None},
@@ -303,14 +285,14 @@ MORE: list[tuple[Call, Body, Body, Callable[[Any], Any], Any]] = [
         None,
     ),
     (
-        lambda s: s.apply_flag_settings({"model": None}),
+        lambda s: s.settings.apply({"model": None}),
         {"subtype": "apply_flag_settings", "settings": {"model": None}},
         {},
         lambda r: r,
         None,
     ),
     (
-        lambda s: s.reload_plugins(
+        lambda s: s.settings.reload_plugins(
             add_plugins=[{"type": "local", "path": "/p"}], hold_on_cache_impact=True, refuse_if_busy=True
         ),
         {
@@ -324,42 +306,42 @@ MORE: list[tuple[Call, Body, Body, Callable[[Any], Any], Any]] = [
         (True, ["x"], "adds"),
     ),
     (
-        lambda s: s.get_context_usage("summary"),
+        lambda s: s.usage.context("summary"),
         {"subtype": "get_context_usage", "detail": "summary"},
         {"totalTokens": 5},
         lambda r: r.total_tokens,
         5,
     ),
     (
-        lambda s: s.get_status(),
+        lambda s: s.status(),
         {"subtype": "get_status"},
         {"sections": [{"title": "Session", "rows": [{"label": "Version", "value": "2.1.328"}]}]},
         lambda r: [(row.label, row.value) for section in r.sections for row in section.rows],
         [("Version", "2.1.328")],
     ),
     (
-        lambda s: s.get_plan(),
+        lambda s: s.conversation.plan(),
         {"subtype": "get_plan"},
         {"exists": False},
         lambda r: (r.exists, r.content),
         (False, None),
     ),
     (
-        lambda s: s.get_workspace_diff(),
+        lambda s: s.files.diff(),
         {"subtype": "get_workspace_diff"},
         {"diff": None, "noDiffReason": "no-repository"},
         lambda r: r["noDiffReason"],
         "no-repository",
     ),
     (
-        lambda s: s.read_file("a.txt", max_bytes=2, encoding="base64"),
+        lambda s: s.files.read("a.txt", max_bytes=2, encoding="base64"),
         {"subtype": "read_file", "path": "a.txt", "max_bytes": 2, "encoding": "base64"},
         {"contents": "b3I=", "absPath": "/w/a.txt", "truncated": True, "encoding": "base64"},
         lambda r: (r.contents, r.truncated, r.encoding),
         ("b3I=", True, "base64"),
     ),
     (
-        lambda s: s.register_repo_root(Path("/w/sub"), reload_claude_md=True, reload_plugins=True, reload_skills=True),
+        lambda s: s.files.add_root(Path("/w/sub"), reload_claude_md=True, reload_plugins=True, reload_skills=True),
         {
             "subtype": "register_repo_root",
             "directory": "/w/sub",
@@ -372,28 +354,28 @@ MORE: list[tuple[Call, Body, Body, Callable[[Any], Any], Any]] = [
         "/w/sub",
     ),
     (
-        lambda s: s.set_cwd("/w/sub"),
+        lambda s: s.files.set_cwd("/w/sub"),
         {"subtype": "set_cwd", "path": "/w/sub"},
         {"status": "needs_trust", "directory": "/w/sub"},
         lambda r: (r.status, r.directory),
         ("needs_trust", "/w/sub"),
     ),
     (
-        lambda s: s.set_cwd("/w/sub", trusted_directory="/w/sub"),
+        lambda s: s.files.set_cwd("/w/sub", trusted_directory="/w/sub"),
         {"subtype": "set_cwd", "path": "/w/sub", "trust_accepted": True, "trusted_directory": "/w/sub"},
         {"status": "ok", "cwd": "/w/sub", "changed": True, "transcript_relocated": True},
         lambda r: (r.status, r.cwd, r.changed),
         ("ok", "/w/sub", True),
     ),
     (
-        lambda s: s.reconnect_mcp_server("ext"),
+        lambda s: s.mcp.reconnect("ext"),
         {"subtype": "mcp_reconnect", "serverName": "ext"},
         {},
         lambda r: r,
         None,
     ),
     (
-        lambda s: s.set_mcp_servers(
+        lambda s: s.mcp.set_servers(
             {
                 "bare": SERVER,
                 "file": EXT,
@@ -413,35 +395,35 @@ MORE: list[tuple[Call, Body, Body, Callable[[Any], Any], Any]] = [
         {"web": "ECONNREFUSED"},
     ),
     (
-        lambda s: s.mcp_call("mcp__ext__add", {"a": 1}),
+        lambda s: s.mcp.call("mcp__ext__add", {"a": 1}),
         {"subtype": "mcp_call", "tool": "mcp__ext__add", "arguments": {"a": 1}},
         {"content": '{"sum":1}', "structuredContent": {"sum": 1}, "_meta": {"k": 1}},
         lambda r: (r.content, r.structured_content, r.meta),
         ('{"sum":1}', {"sum": 1}, {"k": 1}),
     ),
     (
-        lambda s: s.mcp_call("mcp__ext__now", timeout=1.5, check_permissions=True),
+        lambda s: s.mcp.call("mcp__ext__now", timeout=1.5, check_permissions=True),
         {"subtype": "mcp_call", "tool": "mcp__ext__now", "timeout_ms": 1500, "check_permissions": True},
         {"content": "12:00"},
         lambda r: r.content,
         "12:00",
     ),
     (
-        lambda s: s.read_mcp_resource("ext", "ui://x"),
+        lambda s: s.mcp.read_resource("ext", "ui://x"),
         {"subtype": "mcp_read_resource", "serverName": "ext", "uri": "ui://x"},
         {"contents": [{"uri": "ui://x", "mimeType": "text/html", "text": "<p>hi</p>"}]},
         lambda r: (r.contents[0].mime_type, r.contents[0].text),
         ("text/html", "<p>hi</p>"),
     ),
     (
-        lambda s: s.set_mcp_permission_mode_override("ext", "default"),
+        lambda s: s.mcp.set_permission_mode("ext", "default"),
         {"subtype": "set_mcp_permission_mode_override", "serverName": "ext", "mode": "default"},
         {"warning": "MCP server 'ext' is not yet known"},
         lambda r: r,
         "MCP server 'ext' is not yet known",
     ),
     (
-        lambda s: s.set_mcp_permission_mode_override("ext", None, ask_for_tools=[{"name": "add"}]),
+        lambda s: s.mcp.set_permission_mode("ext", None, ask_for_tools=[{"name": "add"}]),
         {
             "subtype": "set_mcp_permission_mode_override",
             "serverName": "ext",
@@ -453,7 +435,7 @@ MORE: list[tuple[Call, Body, Body, Callable[[Any], Any], Any]] = [
         None,
     ),
     (
-        lambda s: s.send_mcp_message("calc", {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}),
+        lambda s: s.mcp.send_message("calc", {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}),
         {
             "subtype": "mcp_message",
             "server_name": "calc",
@@ -488,6 +470,9 @@ NOT_OFFERED = {
     "list_directory": "refused by a CLI without a terminal",
     "reload_connectors": "connectors of claude.ai",
     "mcp_authenticate": "a login with a browser",
+    "stop_task": "client.tasks.stop sends it",
+    "background_tasks": "client.tasks.move_all_to_background and move_to_background send it",
+    "get_task_output": "client.tasks.output reads all of it",
 }
 
 
@@ -500,9 +485,9 @@ def test_every_request_of_the_wire_has_a_method_or_a_reason_why_not() -> None:
 
 
 async def test_a_refusal_reaches_the_caller_as_it_is() -> None:
-    refusal = ControlRejectedError("get_task_output", "no shell or Monitor task with that task_id", None, "req_1")
+    refusal = ControlRejectedError("read_file", "not allowed", None, "req_1")
     with pytest.raises(ControlRejectedError) as caught:
-        await FakeSession(refusal).get_task_output("nope")
+        await FakeSession(refusal).files.read("nope")
     assert caught.value is refusal
 
 
@@ -511,8 +496,8 @@ async def test_a_refusal_reaches_the_caller_as_it_is() -> None:
     [
         (lambda s: s.set_model(5), "model"),
         (lambda s: s.set_permission_mode(None), "mode"),
-        (lambda s: s.stop_task(7), "task_id"),
-        (lambda s: s.read_file("a", max_bytes="many"), "max_bytes"),
+        (lambda s: s.conversation.rename(7), "title"),
+        (lambda s: s.files.read("a", max_bytes="many"), "max_bytes"),
     ],
 )
 async def test_a_wrong_argument_is_told_by_name_and_never_sent(call: Any, option: str) -> None:
@@ -530,7 +515,7 @@ async def test_arguments_that_are_no_json_are_refused_and_not_shown() -> None:
 
     session = FakeSession()
     with pytest.raises(OptionsError, match="not JSON") as caught:
-        await session.apply_flag_settings({"env": {"TOKEN": Secret()}})
+        await session.settings.apply({"env": {"TOKEN": Secret()}})
     assert "hunter2" not in str(caught.value)
     assert caught.value.__context__ is None
     assert session.sent == []
@@ -542,37 +527,18 @@ async def test_arguments_that_are_no_json_are_refused_and_not_shown() -> None:
 @pytest.mark.parametrize(
     ("call", "limit"),
     [
-        (lambda s: s.get_settings(), None),
+        (lambda s: s.settings.get(), None),
         (lambda s: s.side_question("q", timeout=90), 90),
-        (lambda s: s.mcp_call("mcp__a__b"), 125.0),
-        (lambda s: s.mcp_call("mcp__a__b", timeout=10), 15.0),
-        (lambda s: s.mcp_call("mcp__a__b", timeout=10, check_permissions=True), math.inf),
-        (lambda s: s.reconnect_mcp_server("a", timeout=40), 40),
+        (lambda s: s.mcp.call("mcp__a__b"), 125.0),
+        (lambda s: s.mcp.call("mcp__a__b", timeout=10), 15.0),
+        (lambda s: s.mcp.call("mcp__a__b", timeout=10, check_permissions=True), math.inf),
+        (lambda s: s.mcp.reconnect("a", timeout=40), 40),
     ],
 )
 async def test_the_reply_is_waited_for_as_long_as_the_request_may_take(call: Call, limit: float | None) -> None:
     session = FakeSession(lambda body: {"content": ""} if body["subtype"] == "mcp_call" else {})
     await call(session)
     assert session.timeouts == [limit]
-
-
-# Said at the start ----------------------------------------------------------------------------------------------------
-
-
-def test_what_the_cli_said_at_the_start_is_at_hand() -> None:
-    body = {"subtype": "initialize", "sdkMcpServers": ["calc"]}
-    session = FakeSession(info=fit(InitializeReply, payload_of(body))[0])
-    assert session.supported_commands[0].name == "deep-research"
-    assert session.supported_models[0].value == "default"
-    assert [agent.name for agent in session.supported_agents][:2] == ["claude", "Explore"]
-    assert session.account_info is not None
-    assert session.account_info.api_key_source == "ANTHROPIC_API_KEY"
-
-
-@pytest.mark.parametrize("name", ["supported_commands", "supported_models", "supported_agents", "account_info"])
-def test_nothing_is_at_hand_before_the_start(name: str) -> None:
-    with pytest.raises(ConnectionClosedError, match="connect"):
-        getattr(FakeSession(), name)
 
 
 # Servers --------------------------------------------------------------------------------------------------------------
@@ -586,7 +552,7 @@ def test_nothing_is_at_hand_before_the_start(name: str) -> None:
 async def test_a_wrong_server_is_named_and_nothing_is_sent(servers: dict[str, Any]) -> None:
     session = FakeSession()
     with pytest.raises(OptionsError, match="'calc'"):
-        await session.set_mcp_servers(servers)
+        await session.mcp.set_servers(servers)
     assert session.sent == []
 
 
@@ -611,7 +577,7 @@ async def test_a_server_in_this_process_is_hosted_before_the_cli_is_told() -> No
     old, kept = ToolServer("old"), ToolServer("kept")
     new = ToolServer("new", policies={}, tools=[])
     session = Hosting({"added": ["new"], "removed": ["old"]}, old=old, kept=kept)
-    await session.set_mcp_servers({"new": new, "kept": kept, "out": SERVER})
+    await session.mcp.set_servers({"new": new, "kept": kept, "out": SERVER})
     assert session.sent[0]["servers"] == {
         "new": {"type": "sdk", "name": "new"},
         "kept": {"type": "sdk", "name": "kept"},
@@ -625,7 +591,7 @@ async def test_a_server_that_stays_keeps_its_conversation() -> None:
     kept = ToolServer("kept")
     session = Hosting({}, kept=kept)
     before = session.host._session("kept")
-    await session.set_mcp_servers({"kept": kept})
+    await session.mcp.set_servers({"kept": kept})
     assert session.host._session("kept") is before
 
 
@@ -635,7 +601,7 @@ async def test_another_server_under_the_same_name_is_told_as_one_gone_and_one_co
 
     one, other, new = ToolServer("one"), ToolServer("one"), ToolServer("new")
     session = Hosting(answer, one=one, tools=ToolServer("tools"))
-    reply = await session.set_mcp_servers({"one": other, "new": new})
+    reply = await session.mcp.set_servers({"one": other, "new": new})
     both = {name: {"type": "sdk", "name": name} for name in ("one", "new")}
     assert [body["servers"] for body in session.sent] == [{}, both]
     assert (reply.added, reply.removed) == (["one"], ["one", "tools"])
@@ -651,7 +617,7 @@ async def test_after_a_refusal_the_same_servers_are_hosted_as_before() -> None:
     one, other = ToolServer("one"), ToolServer("one")
     session = Hosting(answer, one=one)
     with pytest.raises(ControlRejectedError):
-        await session.set_mcp_servers({"one": other, "two": ToolServer("two")})
+        await session.mcp.set_servers({"one": other, "two": ToolServer("two")})
     assert session.hosted_when_asked == ["one", "two"]
     assert session.host.servers == {"one": one}
 
@@ -659,5 +625,5 @@ async def test_after_a_refusal_the_same_servers_are_hosted_as_before() -> None:
 async def test_where_nothing_is_hosted_a_server_in_this_process_is_refused() -> None:
     session = FakeSession()
     with pytest.raises(OptionsError, match="'calc'"):
-        await session.set_mcp_servers({"calc": ToolServer("calc")})
+        await session.mcp.set_servers({"calc": ToolServer("calc")})
     assert session.sent == []

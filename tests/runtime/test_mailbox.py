@@ -6,8 +6,7 @@ from typing import Any
 
 import anyio
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from recordings_loader import lines
 
 from claude_agent_py.errors import LocalProtocolError

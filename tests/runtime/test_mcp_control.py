@@ -1,4 +1,4 @@
-"""`client.mcp`: short names for the requests, and waiting until servers are up."""
+"""`client.mcp`: waiting until servers are up, and the limits of its requests."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -8,7 +8,7 @@ import pytest
 from fake_session import Body, FakeSession
 
 from claude_agent_py.errors import ControlRejectedError, MCPNotReadyError
-from claude_agent_py.runtime.mcp_control import MCPControl
+from claude_agent_py.runtime.controls_mcp import MCPControls
 
 pytestmark = pytest.mark.anyio
 
@@ -92,8 +92,8 @@ async def test_ready_raises_what_the_session_raises() -> None:
         ),
     ],
 )
-async def test_a_short_name_asks_the_same(
-    call: Callable[[MCPControl], Awaitable[Any]], body: Body, limit: float | None
+async def test_a_request_of_mcp_has_its_own_limit(
+    call: Callable[[MCPControls], Awaitable[Any]], body: Body, limit: float | None
 ) -> None:
     session = FakeSession({"contents": [], "content": "ok"})
     await call(session.mcp)

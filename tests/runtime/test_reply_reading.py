@@ -4,8 +4,7 @@ import copy
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from claude_agent_py.errors import RemoteProtocolError
 from claude_agent_py.runtime.reply_reading import read_reply

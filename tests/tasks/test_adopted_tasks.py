@@ -8,7 +8,8 @@ import pytest
 from anyio.lowlevel import checkpoint
 from folding import intake_of, message, text_of
 
-from claude_agent_py.tasks import Task, TaskEvent, TaskFinished, TaskManager, TaskOutputAvailable, TaskStatus
+from claude_agent_py import Task, TaskEvent, TaskManager, TaskStatus
+from claude_agent_py.tasks import TaskFinished, TaskOutputAvailable
 from claude_agent_py.testing import frames
 from claude_agent_py.wire.tasks import CHILD_AGENT
 

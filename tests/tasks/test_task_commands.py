@@ -7,8 +7,9 @@ import anyio
 import pytest
 from folding import HASTY, Port, level, shell_started, tracking
 
+from claude_agent_py import TaskManager, TaskStatus
 from claude_agent_py.errors import ControlRejectedError, TaskTimeoutError
-from claude_agent_py.tasks import Evidence, Grace, TaskManager, TaskStatus
+from claude_agent_py.tasks import Evidence, Grace
 from claude_agent_py.testing import frames
 
 pytestmark = pytest.mark.anyio

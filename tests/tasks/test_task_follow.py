@@ -8,11 +8,10 @@ from pathlib import Path
 import anyio
 import pytest
 from folding import HASTY, intake_of, shell_started, tracking
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
+from claude_agent_py import TaskManager
 from claude_agent_py.errors import TaskOutputError
-from claude_agent_py.tasks import TaskManager
 from claude_agent_py.tasks.files.follow import AgentDecoder, Follow, ShellDecoder
 from claude_agent_py.tasks.files.tail import CHUNK_BYTES, Piece, Tail
 from claude_agent_py.testing import frames

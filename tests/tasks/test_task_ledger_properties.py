@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 
 from folding import Desk, Frame, child, level
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from claude_agent_py.tasks import TaskFinished
 from claude_agent_py.testing import frames

@@ -8,8 +8,9 @@ import pytest
 from anyio import wait_all_tasks_blocked
 from folding import HASTY, intake_of, kinds, level, message, tracking
 
+from claude_agent_py import TaskEvent, TaskManager
 from claude_agent_py.errors import HandlerError, OptionsError
-from claude_agent_py.tasks import TaskEvent, TaskFinished, TaskManager, TaskProgressed, TaskStarted
+from claude_agent_py.tasks import TaskFinished, TaskProgressed, TaskStarted
 from claude_agent_py.tasks.events import EVENT_TYPES
 from claude_agent_py.tasks.listeners import EventStream
 from claude_agent_py.testing import frames

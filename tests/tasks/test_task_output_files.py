@@ -8,11 +8,10 @@ from typing import Any
 import anyio
 import pytest
 from folding import Port, child, intake_of, level, shell_started, tracking
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
+from claude_agent_py import TaskManager
 from claude_agent_py.errors import ControlRejectedError, TaskOutputError
-from claude_agent_py.tasks import TaskManager
 from claude_agent_py.tasks.files.output_file import (
     EndMarker,
     held_back,
@@ -282,7 +281,7 @@ async def test_output_of_a_task_that_is_over(tmp_path: Path) -> None:
     found = await manager.output("b1")
     assert (found.retrieval_status, found.status.value, found.text, found.exit_code) == ("success", "failed", "x\n", 3)
     assert found.failure_reason == "failed with exit code 3"
-    assert found.is_ready
+    assert found.done
     assert str(found) == "x\n"
 
 
@@ -290,7 +289,7 @@ async def test_output_does_not_raise_when_time_runs_out(tmp_path: Path) -> None:
     manager = shell(tmp_path, "so far\n")
     found = await manager.output("b1", timeout=0.01)
     assert (found.retrieval_status, found.status.value, found.text) == ("timeout", "running", "so far\n")
-    assert not found.is_ready
+    assert not found.done
 
 
 async def test_output_without_waiting(tmp_path: Path) -> None:

@@ -7,7 +7,8 @@ import anyio
 import pytest
 from folding import HASTY, intake_of, level, shell_started, tracking
 
-from claude_agent_py.tasks import Evidence, TaskManager, TaskStatus
+from claude_agent_py import TaskManager, TaskStatus
+from claude_agent_py.tasks import Evidence
 from claude_agent_py.testing import frames
 
 pytestmark = pytest.mark.anyio

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from folding import tracking
 
-from claude_agent_py.tasks import TaskManager
+from claude_agent_py import TaskManager
 from claude_agent_py.testing import frames
 
 MODEL = "claude-x"

@@ -9,8 +9,8 @@ import anyio
 import pytest
 from folding import child, intake_of, shell_started, tracking
 
+from claude_agent_py import TaskManager
 from claude_agent_py.errors import TaskOutputError
-from claude_agent_py.tasks import TaskManager
 from claude_agent_py.tasks.files import reading
 from claude_agent_py.tasks.files.paths import Paths, project_slug
 from claude_agent_py.tasks.files.transcript import look_at_transcript, parse_entry, read_notes, read_transcript

@@ -6,7 +6,7 @@ import pytest
 from folding import Desk, fold_recording, intake_of, shell_started, tracking
 from recordings_loader import lines
 
-from claude_agent_py.tasks import TaskManager
+from claude_agent_py import TaskManager
 from claude_agent_py.testing import frames
 from claude_agent_py.wire.codec import decode
 

@@ -9,8 +9,9 @@ from anyio import wait_all_tasks_blocked
 from anyio.lowlevel import checkpoint
 from folding import HASTY, Clock, child, intake_of, level, message, text_of, tracking
 
+from claude_agent_py import TaskManager, TaskOutcome, TaskStatus
 from claude_agent_py.errors import OptionsError, TaskError, TaskTimeoutError
-from claude_agent_py.tasks import Evidence, Grace, MessageGap, TaskManager, TaskOutcome, TaskStatus
+from claude_agent_py.tasks import Evidence, Grace, MessageGap
 from claude_agent_py.testing import frames
 
 pytestmark = pytest.mark.anyio

@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from claude_agent_py import AgentDefinition, Client, ClientOptions, HookMatcher, tool
+from claude_agent_py import AgentDefinition, Client, ClientOptions, HookMatcher, ToolServer, tool
 from claude_agent_py.testing import FakeCLI, ScriptedModel, steps
-from claude_agent_py.tools import ToolServer
 
 pytestmark = pytest.mark.anyio
 

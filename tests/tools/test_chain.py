@@ -7,9 +7,10 @@ import anyio
 import pytest
 from anyio import Event
 
+from claude_agent_py import ToolChain, ToolContext, ToolResult, tool
 from claude_agent_py.errors import OptionsError, ToolError, ToolInputError
 from claude_agent_py.formatting import Image, JSONEncoder, MarkdownFormat, Media, TextFormat, XMLFormat, YAMLEncoder
-from claude_agent_py.tools import ToolCall, ToolChain, ToolContext, ToolResult, tool
+from claude_agent_py.tools import ToolCall
 from claude_agent_py.wire.base import dump
 from claude_agent_py.wire.content import ToolUseBlock
 

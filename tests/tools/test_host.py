@@ -6,9 +6,10 @@ import anyio
 import pytest
 from anyio import Event
 
+from claude_agent_py import ToolContext, ToolServer, tool
 from claude_agent_py.errors import HandlerError, OptionsError
-from claude_agent_py.protocol.handlers import HandlerContext
-from claude_agent_py.tools import Caller, MCPHost, ToolContext, ToolServer, is_hosted, tool
+from claude_agent_py.handler_context import HandlerContext
+from claude_agent_py.tools.host import Caller, MCPHost, is_hosted
 
 pytestmark = pytest.mark.anyio
 

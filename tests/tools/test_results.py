@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
+from claude_agent_py import ToolResult
 from claude_agent_py.errors import ToolError
 from claude_agent_py.formatting import Audio, File, Image, JSONEncoder, Media, ResourceLink, YAMLEncoder
-from claude_agent_py.tools import ToolResult
 from claude_agent_py.tools.results import SizeLimit, as_result, call_tool_result, written
 
 pytestmark = pytest.mark.anyio

@@ -11,8 +11,8 @@ import anyio
 import pytest
 from anyio import Event, from_thread
 
+from claude_agent_py import ToolContext, ToolResult, tool
 from claude_agent_py.errors import HandlerError, OptionsError, ToolError, ToolInputError, ToolTimeoutError
-from claude_agent_py.tools import ToolContext, ToolResult, tool
 from claude_agent_py.tools.running import outcome_of
 
 pytestmark = pytest.mark.anyio

@@ -15,8 +15,8 @@ import pytest
 import typing_extensions
 from pydantic import BaseModel, ConfigDict, Field
 
+from claude_agent_py import Tool, ToolContext, tool
 from claude_agent_py.errors import OptionsError, ToolInputError
-from claude_agent_py.tools import Tool, ToolContext, tool
 
 
 class Colour(Enum):

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from claude_agent_py import ToolServer, tool
 from claude_agent_py.errors import OptionsError
-from claude_agent_py.tools import ToolServer, tool
 
 
 @tool(timeout=10)

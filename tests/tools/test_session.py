@@ -9,10 +9,11 @@ import pytest
 from anyio import Event
 from pydantic import Field
 
+from claude_agent_py import ToolContext, ToolResult, ToolServer, tool
 from claude_agent_py.errors import ControlRejectedError, ToolError
 from claude_agent_py.formatting import File, Image
-from claude_agent_py.protocol.handlers import HandlerContext
-from claude_agent_py.tools import Prompt, Resource, ToolContext, ToolResult, ToolServer, tool
+from claude_agent_py.handler_context import HandlerContext
+from claude_agent_py.tools import Prompt, Resource
 from claude_agent_py.tools.session import PROTOCOL_VERSIONS, ServerSession
 
 pytestmark = pytest.mark.anyio

@@ -36,7 +36,7 @@ def test_every_kind_of_mcp_result() -> None:
     calls = {record.tool_name: record for record in traffic.calls}
     assert done == traffic.calls
     assert {record.server_name for record in done} == {"calc"}
-    assert all(record.is_done for record in done)
+    assert all(record.done for record in done)
     assert calls["text"].text == "plain:{'x': '1'}"
     assert calls["text"].input == {"x": "1"}
     assert calls["text"].display_name == "Text"

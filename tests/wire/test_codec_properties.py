@@ -3,16 +3,11 @@
 import json
 from typing import Any
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from recordings_loader import all_frames, as_line
 
-from claude_agent_py.wire import (
-    MalformedFrame,
-    UnknownMessage,
-    decode,
-    encode,
-)
+from claude_agent_py import MalformedFrame, UnknownMessage
+from claude_agent_py.wire import decode, encode
 from claude_agent_py.wire.frames import MODELS, SYSTEM_MODELS
 
 text = st.text(max_size=20)

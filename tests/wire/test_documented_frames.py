@@ -5,12 +5,8 @@ from typing import Any, get_args
 
 from recordings_loader import all_frames
 
-from claude_agent_py.wire import (
-    MalformedFrame,
-    UnknownMessage,
-    decode,
-    encode,
-)
+from claude_agent_py import MalformedFrame, UnknownMessage
+from claude_agent_py.wire import decode, encode
 from claude_agent_py.wire.control import RequestFromCLI
 from claude_agent_py.wire.frames import MODELS, SYSTEM_MODELS
 from claude_agent_py.wire.requests import RequestToCLI

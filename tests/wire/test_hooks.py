@@ -9,11 +9,10 @@ from typing import Any, get_args
 import pytest
 from pydantic import ValidationError
 
-from claude_agent_py.wire import hooks
+from claude_agent_py.tools import BashInput, BashOutput
 from claude_agent_py.wire.base import dump
-from claude_agent_py.wire.hooks import inputs, outputs
+from claude_agent_py.wire.hooks import events, inputs, outputs
 from claude_agent_py.wire.permissions import AddRules, PermissionRuleValue
-from claude_agent_py.wire.tools import BashInput, BashOutput
 
 RECORDED: list[dict[str, Any]] = [
     json.loads(line) for line in Path(__file__).with_name("hook_inputs.jsonl").read_text().splitlines()
@@ -21,42 +20,42 @@ RECORDED: list[dict[str, Any]] = [
 
 
 def test_there_are_33_events_and_all_tables_agree() -> None:
-    assert len(hooks.HOOK_EVENTS) == 33
-    assert get_args(hooks.HookEvent) == hooks.HOOK_EVENTS
-    assert set(inputs.HOOK_INPUTS) == set(hooks.HOOK_EVENTS)
-    assert set(outputs.HOOK_OUTPUTS) <= set(hooks.HOOK_EVENTS)
+    assert len(events.HOOK_EVENTS) == 33
+    assert get_args(events.HookEvent) == events.HOOK_EVENTS
+    assert set(inputs.HOOK_INPUTS) == set(events.HOOK_EVENTS)
+    assert set(outputs.HOOK_OUTPUTS) <= set(events.HOOK_EVENTS)
 
 
 def test_models_are_named_after_their_event() -> None:
-    for event in hooks.HOOK_EVENTS:
-        model = hooks.HOOK_INPUTS[event]
+    for event in events.HOOK_EVENTS:
+        model = inputs.HOOK_INPUTS[event]
         assert (model.__name__, model.hook_event_name) == (f"{event}Input", event)
-        output = hooks.HOOK_OUTPUTS.get(event)
+        output = outputs.HOOK_OUTPUTS.get(event)
         assert output is None or (output.__name__ == f"{event}Output" and event == output.EVENT)
 
 
 def test_the_field_that_a_matcher_compares_exists() -> None:
-    for event in hooks.HOOK_EVENTS:
-        matches = hooks.HOOK_EVENT_FACTS[event].matches
-        assert matches in (None, "file name") or matches in hooks.HOOK_INPUTS[event].__struct_fields__
+    for event in events.HOOK_EVENTS:
+        matches = events.HOOK_EVENT_FACTS[event].matches
+        assert matches in (None, "file name") or matches in inputs.HOOK_INPUTS[event].__struct_fields__
 
 
 def test_an_event_that_is_not_always_sent_says_why() -> None:
-    assert all(facts.note for facts in hooks.HOOK_EVENT_FACTS.values() if facts.delivery != "always")
+    assert all(facts.note for facts in events.HOOK_EVENT_FACTS.values() if facts.delivery != "always")
 
 
 @pytest.mark.parametrize("data", RECORDED, ids=lambda data: data["hook_event_name"])
 def test_what_was_recorded_is_typed_and_loses_nothing(data: dict[str, Any]) -> None:
-    value = hooks.parse_hook_input(data)
-    assert type(value) is hooks.HOOK_INPUTS[data["hook_event_name"]]
+    value = inputs.parse_hook_input(data)
+    assert type(value) is inputs.HOOK_INPUTS[data["hook_event_name"]]
     assert dump(value) == data
     assert data.keys() - {"hook_event_name"} <= set(value.__struct_encode_fields__)
 
 
 def test_an_unknown_event_keeps_everything() -> None:
     data = {"hook_event_name": "PreBreakfast", "session_id": "s", "eggs": 2}
-    value = hooks.parse_hook_input(data)
-    assert isinstance(value, hooks.UnknownHookInput)
+    value = inputs.parse_hook_input(data)
+    assert isinstance(value, inputs.UnknownHookInput)
     assert value.hook_event_name == "PreBreakfast"
     assert value.raw == data
     assert dump(value) == data
@@ -72,18 +71,18 @@ def test_an_unknown_event_keeps_everything() -> None:
     ],
 )
 def test_a_known_event_of_another_shape_is_unknown_and_keeps_everything(data: dict[str, Any]) -> None:
-    value = hooks.parse_hook_input(data)
-    assert isinstance(value, hooks.UnknownHookInput)
+    value = inputs.parse_hook_input(data)
+    assert isinstance(value, inputs.UnknownHookInput)
     assert value.raw == dump(value) == data
     assert isinstance(value.hook_event_name, str)
     assert repr(value)
 
 
 def test_tool_input_and_output_are_available_typed() -> None:
-    before = hooks.PreToolUseInput(tool_name="Bash", tool_input={"command": "ls"})
+    before = inputs.PreToolUseInput(tool_name="Bash", tool_input={"command": "ls"})
     assert before.typed_input() == BashInput(command="ls")
-    assert hooks.PreToolUseInput(tool_name="Bash", tool_input={"cmd": "ls"}).typed_input() == {"cmd": "ls"}
-    after = hooks.PostToolUseInput(
+    assert inputs.PreToolUseInput(tool_name="Bash", tool_input={"cmd": "ls"}).typed_input() == {"cmd": "ls"}
+    after = inputs.PostToolUseInput(
         tool_name="Bash",
         tool_input={"command": "ls"},
         tool_response={"stdout": "a", "stderr": "", "interrupted": False},
@@ -93,17 +92,17 @@ def test_tool_input_and_output_are_available_typed() -> None:
 
 
 def test_a_batch_has_typed_inputs() -> None:
-    call = hooks.PostToolBatchToolCall(tool_name="Bash", tool_input={"command": "ls"}, tool_response="a")
+    call = inputs.PostToolBatchToolCall(tool_name="Bash", tool_input={"command": "ls"}, tool_response="a")
     assert call.typed_input() == BashInput(command="ls")
 
 
 # Outputs ---------------------------------------------------------------------------------------------------------
 
 WIRE: list[tuple[Any, dict[str, Any]]] = [
-    (hooks.HookOutput(), {}),
-    (hooks.HookOutput(continue_=False, stop_reason="r"), {"continue": False, "stopReason": "r"}),
+    (outputs.HookOutput(), {}),
+    (outputs.HookOutput(continue_=False, stop_reason="r"), {"continue": False, "stopReason": "r"}),
     (
-        hooks.PreToolUseOutput(permission_decision="deny", permission_decision_reason="no", system_message="s"),
+        outputs.PreToolUseOutput(permission_decision="deny", permission_decision_reason="no", system_message="s"),
         {
             "systemMessage": "s",
             "hookSpecificOutput": {
@@ -114,7 +113,7 @@ WIRE: list[tuple[Any, dict[str, Any]]] = [
         },
     ),
     (
-        hooks.PreToolUseOutput(updated_input=BashInput(command="ls", run_in_background=False)),
+        outputs.PreToolUseOutput(updated_input=BashInput(command="ls", run_in_background=False)),
         {
             "hookSpecificOutput": {
                 "hookEventName": "PreToolUse",
@@ -123,7 +122,7 @@ WIRE: list[tuple[Any, dict[str, Any]]] = [
         },
     ),
     (
-        hooks.PreToolUseOutput(permission_decision="allow", updated_input={"command": "ls"}, additional_context="c"),
+        outputs.PreToolUseOutput(permission_decision="allow", updated_input={"command": "ls"}, additional_context="c"),
         {
             "hookSpecificOutput": {
                 "hookEventName": "PreToolUse",
@@ -134,7 +133,7 @@ WIRE: list[tuple[Any, dict[str, Any]]] = [
         },
     ),
     (
-        hooks.PermissionRequestOutput(
+        outputs.PermissionRequestOutput(
             behavior="allow",
             updated_permissions=[
                 AddRules(rules=[PermissionRuleValue(tool_name="Bash")], behavior="allow", destination="session")
@@ -157,10 +156,10 @@ WIRE: list[tuple[Any, dict[str, Any]]] = [
             }
         },
     ),
-    (hooks.PermissionRequestOutput(), {}),
-    (hooks.SubagentStopOutput(decision="block", reason="go on"), {"decision": "block", "reason": "go on"}),
+    (outputs.PermissionRequestOutput(), {}),
+    (outputs.SubagentStopOutput(decision="block", reason="go on"), {"decision": "block", "reason": "go on"}),
     (
-        hooks.PostToolUseOutput(updated_tool_output={"stdout": ""}, updated_mcp_tool_output="x"),
+        outputs.PostToolUseOutput(updated_tool_output={"stdout": ""}, updated_mcp_tool_output="x"),
         {
             "hookSpecificOutput": {
                 "hookEventName": "PostToolUse",
@@ -170,30 +169,30 @@ WIRE: list[tuple[Any, dict[str, Any]]] = [
         },
     ),
     (
-        hooks.WorktreeCreateOutput(worktree_path="/w"),
+        outputs.WorktreeCreateOutput(worktree_path="/w"),
         {"hookSpecificOutput": {"hookEventName": "WorktreeCreate", "worktreePath": "/w"}},
     ),
-    (hooks.AsyncHookOutput(), {"async": True}),
-    (hooks.AsyncHookOutput(async_timeout=5), {"async": True, "asyncTimeout": 5}),
+    (outputs.AsyncHookOutput(), {"async": True}),
+    (outputs.AsyncHookOutput(async_timeout=5), {"async": True, "asyncTimeout": 5}),
 ]
 
 
 @pytest.mark.parametrize(("output", "wire"), WIRE)
-def test_an_output_becomes_two_levels(output: hooks.HookOutput, wire: dict[str, Any]) -> None:
+def test_an_output_becomes_two_levels(output: outputs.HookOutput, wire: dict[str, Any]) -> None:
     assert output.to_wire() == wire
 
 
 @pytest.mark.parametrize(("output", "wire"), [(output, wire) for output, wire in WIRE if wire])
 def test_a_dict_in_the_shape_of_the_wire_reads_as_the_same_output(
-    output: hooks.HookOutput, wire: dict[str, Any]
+    output: outputs.HookOutput, wire: dict[str, Any]
 ) -> None:
     event = getattr(output, "EVENT", None) or "Stop"
-    assert hooks.parse_hook_output(event, wire).to_wire() == wire
+    assert outputs.parse_hook_output(event, wire).to_wire() == wire
 
 
 def test_an_update_of_rules_keeps_what_its_model_does_not_know() -> None:
     update = {"type": "addRules", "rules": [], "behavior": "allow", "destination": "session", "new": 1}
-    output = hooks.parse_hook_output("PermissionRequest", {"behavior": "allow", "updatedPermissions": [update]})
+    output = outputs.parse_hook_output("PermissionRequest", {"behavior": "allow", "updatedPermissions": [update]})
     assert output.to_wire()["hookSpecificOutput"]["decision"]["updatedPermissions"] == [update]
 
 
@@ -215,11 +214,11 @@ def test_an_update_of_rules_keeps_what_its_model_does_not_know() -> None:
             {"hookSpecificOutput": {"permissionDecision": "deny"}},
             {"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "deny"}},
         ),
-        ("PreToolUse", hooks.HookOutput(decision="block"), {"decision": "block"}),
+        ("PreToolUse", outputs.HookOutput(decision="block"), {"decision": "block"}),
     ],
 )
 def test_what_a_handler_may_return(event: str, value: Any, wire: dict[str, Any]) -> None:
-    assert hooks.parse_hook_output(event, value).to_wire() == wire
+    assert outputs.parse_hook_output(event, value).to_wire() == wire
 
 
 @pytest.mark.parametrize(
@@ -231,41 +230,41 @@ def test_what_a_handler_may_return(event: str, value: Any, wire: dict[str, Any])
         ("PreToolUse", {"permissionDecision": "refuse"}, "permissionDecision"),
         ("PreToolUse", {"hookSpecificOutput": {"hookEventName": "Stop"}}, "'Stop'"),
         ("PreToolUse", {"hookSpecificOutput": "deny"}, "is a dict"),
-        ("PreToolUse", hooks.StopOutput(), "StopOutput answers Stop"),
+        ("PreToolUse", outputs.StopOutput(), "StopOutput answers Stop"),
         ("SessionEnd", {"additionalContext": "x"}, "additionalContext"),
         ("WorktreeCreate", {}, "worktreePath"),
     ],
 )
 def test_what_a_handler_may_not_return(event: str, value: Any, says: str) -> None:
     with pytest.raises(ValueError, match=says):
-        hooks.parse_hook_output(event, value)
+        outputs.parse_hook_output(event, value)
 
 
 def test_the_explanation_does_not_show_the_value() -> None:
     with pytest.raises(ValueError, match="does not fit") as caught:
-        hooks.parse_hook_output("PreToolUse", {"permissionDecision": "sk-secret"})
+        outputs.parse_hook_output("PreToolUse", {"permissionDecision": "sk-secret"})
     assert "sk-secret" not in str(caught.value)
 
 
 def test_a_misspelt_field_is_refused_at_construction() -> None:
     with pytest.raises(ValidationError):
-        hooks.PreToolUseOutput.model_validate({"permission_decison": "deny"})
+        outputs.PreToolUseOutput.model_validate({"permission_decison": "deny"})
 
 
-@pytest.mark.parametrize("event", [name for name, facts in hooks.HOOK_EVENT_FACTS.items() if facts.block])
+@pytest.mark.parametrize("event", [name for name, facts in events.HOOK_EVENT_FACTS.items() if facts.block])
 def test_what_can_be_blocked_has_a_blocking_answer_that_says_why(event: str) -> None:
-    answer = hooks.blocking_output(event, "because")
+    answer = outputs.blocking_output(event, "because")
     assert answer is not None
     wire = answer.to_wire()
     assert "because" in json.dumps(wire)
-    assert hooks.parse_hook_output(event, wire).to_wire() == wire
+    assert outputs.parse_hook_output(event, wire).to_wire() == wire
 
 
 def test_blocking_answers() -> None:
     answers = {
         event: output.to_wire()
-        for event in hooks.HOOK_EVENTS
-        if (output := hooks.blocking_output(event, "r")) is not None
+        for event in events.HOOK_EVENTS
+        if (output := outputs.blocking_output(event, "r")) is not None
     }
     assert answers["PreToolUse"] == {
         "hookSpecificOutput": {
@@ -278,19 +277,13 @@ def test_blocking_answers() -> None:
         "hookSpecificOutput": {"hookEventName": "PermissionRequest", "decision": {"behavior": "deny", "message": "r"}}
     }
     assert answers["UserPromptSubmit"] == {"decision": "block", "reason": "r"}
-    assert hooks.blocking_output("Stop", "r") is None
-    assert hooks.blocking_output("PreBreakfast", "r") is None
-
-
-def test_every_exported_name_exists() -> None:
-    assert all(getattr(hooks, name) is not None for name in hooks._HOME)
-    with pytest.raises(AttributeError, match="nothing"):
-        hooks.nothing  # noqa: B018
+    assert outputs.blocking_output("Stop", "r") is None
+    assert outputs.blocking_output("PreBreakfast", "r") is None
 
 
 def test_the_list_of_events_costs_no_models() -> None:
     code = (
-        "import sys; from claude_agent_py.wire.hooks import HOOK_EVENTS; "
+        "import sys; from claude_agent_py.hooks import HOOK_EVENTS; "
         + "print(sorted(m for m in sys.modules if 'wire.hooks.' in m))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from claude_agent_py.wire import MalformedFrame, TextBlock, UnknownMessage, UserContent, UserMessage, decode, encode
+from claude_agent_py import MalformedFrame, TextBlock, UnknownMessage, UserMessage
+from claude_agent_py.messages import UserContent
+from claude_agent_py.wire import decode, encode
 
 ASSISTANT = {"type": "assistant", "message": {"role": "assistant", "content": [{"type": "text", "text": "hi"}]}}
 

@@ -8,38 +8,41 @@ from typing import Any
 import pytest
 from recordings_loader import all_frames, as_line, frames, lines
 
-from claude_agent_py.wire import (
-    AssistantContent,
+from claude_agent_py import (
     AssistantMessage,
-    ContentBlock,
-    ContentBlockDeltaEvent,
-    ControlFailure,
-    ControlResponse,
-    ControlSuccess,
-    DocumentBlock,
-    ImageBlock,
-    InitializeRequest,
     InitMessage,
-    MCPSetServersRequest,
-    MediaSource,
-    MessageOrigin,
     ResultMessage,
     StreamEventMessage,
     TextBlock,
-    TextDelta,
     ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
     UnknownBlock,
+    UserMessage,
+)
+from claude_agent_py.control import (
+    ControlFailure,
+    ControlResponse,
+    ControlSuccess,
+    InitializeRequest,
+    MCPSetServersRequest,
     UpdateEnvironmentVariables,
+)
+from claude_agent_py.messages import (
+    AssistantContent,
+    ContentBlock,
+    ContentBlockDeltaEvent,
+    DocumentBlock,
+    ImageBlock,
+    MediaSource,
+    MessageOrigin,
+    TextDelta,
     Usage,
     UserContent,
-    UserMessage,
     WebFetchToolResultBlock,
     WebSearchToolResultBlock,
-    decode,
-    encode,
 )
+from claude_agent_py.wire import decode, encode
 from claude_agent_py.wire.base import dump
 from claude_agent_py.wire.requests import ControlRequestToCLI
 

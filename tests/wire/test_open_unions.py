@@ -6,24 +6,19 @@ from typing import Any
 
 import pytest
 
-from claude_agent_py.wire import (
+from claude_agent_py import (
     AssistantMessage,
-    ContentBlockDeltaEvent,
-    ControlRequest,
     ResultMessage,
     StreamEventMessage,
     TaskStartedMessage,
     TextBlock,
     ToolResultBlock,
-    UnknownBlock,
-    UnknownControlRequest,
-    UnknownDelta,
     UnknownMessage,
-    UnknownStreamEvent,
     UserMessage,
-    decode,
-    encode,
 )
+from claude_agent_py.control import ControlRequest, UnknownControlRequest
+from claude_agent_py.messages import ContentBlockDeltaEvent, UnknownBlock, UnknownDelta, UnknownStreamEvent
+from claude_agent_py.wire import decode, encode
 
 NEW_BLOCK = {"type": "hologram", "voxels": [1, 2.5, None], "nested": {"type": "text"}}
 

@@ -1,8 +1,7 @@
 """Lists of rules in one text, split as the CLI splits them. The expectations were measured on CLI 2.1.328."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from claude_agent_py.wire.rule_lists import split_rules, survives_splitting, tool_of
 

@@ -7,17 +7,15 @@ import pytest
 from msgspec import Struct
 from recordings_loader import all_frames, as_line
 
-from claude_agent_py.wire import (
-    BackgroundTasksChangedMessage,
-    TaskMessage,
+from claude_agent_py import (
     TaskNotificationMessage,
-    TaskPatch,
     TaskProgressMessage,
     TaskStartedMessage,
     TaskStatus,
     TaskUpdatedMessage,
-    decode,
 )
+from claude_agent_py.messages import BackgroundTasksChangedMessage, TaskMessage, TaskPatch
+from claude_agent_py.wire import decode
 
 TASK_SUBTYPES: dict[str, type[TaskMessage]] = {
     "task_started": TaskStartedMessage,

@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from claude_agent_py.wire import AssistantMessage, MalformedFrame, ResultMessage, UnknownBlock, decode, encode
+from claude_agent_py import AssistantMessage, MalformedFrame, ResultMessage, UnknownBlock
+from claude_agent_py.wire import decode, encode
 from claude_agent_py.wire.fitting import MOST_REPAIRS
 
 WRONG_REPORTS: list[dict[str, Any]] = [

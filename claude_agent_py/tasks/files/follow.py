@@ -29,7 +29,7 @@ class ShellDecoder:
     """The text of a shell, without its end marker, which may come in two pieces."""
 
     def __init__(self) -> None:
-        self.is_complete = False
+        self.is_complete: bool = False
         """Whether the output ends with its end marker."""
         self._held = b""
         self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")

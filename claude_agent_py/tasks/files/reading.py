@@ -49,7 +49,7 @@ class TaskOutput:
     is_truncated: bool = False
 
     @property
-    def is_ready(self) -> bool:
+    def done(self) -> bool:
         """Whether the task is over, so that the output is complete."""
         return self.retrieval_status == "success"
 

@@ -33,7 +33,7 @@ else:
 class HookOutput(BaseModel):
     """What every hook may answer. All fields are optional; an answer without any means no opinion."""
 
-    model_config = ConfigDict(
+    model_config: ClassVar[ConfigDict] = ConfigDict(
         frozen=True, extra="forbid", defer_build=True, populate_by_name=True, alias_generator=to_camel
     )
 
@@ -70,7 +70,9 @@ _COMMON = ("continue", "stopReason", "suppressOutput", "systemMessage", "termina
 class AsyncHookOutput(BaseModel):
     """Answer at once with no opinion: the hook goes on by itself, and the CLI waits for nothing more."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, alias_generator=to_camel)
+    model_config: ClassVar[ConfigDict] = ConfigDict(
+        frozen=True, extra="forbid", populate_by_name=True, alias_generator=to_camel
+    )
 
     async_timeout: Number | None = None
     """In milliseconds. Without effect for callbacks in CLI 2.1.328."""

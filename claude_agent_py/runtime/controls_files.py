@@ -1,8 +1,4 @@
-"""Control requests about files and folders, where the CLI runs.
-
-Owns one method for each request; how they are sent is in `controls_base`. Putting files back is in
-`controls_conversation` (`rewind_files`), because it goes by prompts.
-"""
+"""`client.files`: files and folders, as the CLI sees them."""
 
 from __future__ import annotations
 
@@ -10,24 +6,24 @@ import math
 import os
 from typing import Final, Literal, TypeAlias
 
-from claude_agent_py import wire  # its models load on first use, which keeps the import of the client quick
-from claude_agent_py.runtime.controls_base import ControlsBase, given
+from claude_agent_py import control  # its models load on first use, which keeps the import of the client quick
+from claude_agent_py.runtime.controls_base import Controls, given
 from claude_agent_py.wire.base import JSONObject
 
 StrPath: TypeAlias = str | os.PathLike[str]
 MILLISECONDS: Final = 1000
 
 
-class WorkspaceControls(ControlsBase):
-    """What can be asked of the file system that the CLI sees."""
+class FileControls(Controls):
+    """The files of a running session. The methods raise what those of `Client` raise."""
 
-    async def read_file(
+    async def read(
         self,
         path: StrPath,
         *,
         max_bytes: int | None = None,
         encoding: Literal["utf-8", "base64"] | None = None,
-    ) -> wire.ReadFileReply:
+    ) -> control.ReadFileReply:
         """Read a file that the session may read.
 
         Args:
@@ -39,15 +35,15 @@ class WorkspaceControls(ControlsBase):
             ControlRejectedError: The file is missing, or the session may not read it; the CLI does not tell which.
         """
         return await self._ask(
-            wire.ReadFileRequest,
-            wire.ReadFileReply,
+            control.ReadFileRequest,
+            control.ReadFileReply,
             path=os.fspath(path),
             **given(max_bytes=max_bytes, encoding=encoding),
         )
 
-    async def file_suggestions(self, query: str) -> wire.FileSuggestionsReply:
+    async def suggest(self, query: str) -> control.FileSuggestionsReply:
         """Complete a path, as `@` does in the CLI. The list may be empty until the CLI has looked at the folder."""
-        return await self._ask(wire.FileSuggestionsRequest, wire.FileSuggestionsReply, query=query)
+        return await self._ask(control.FileSuggestionsRequest, control.FileSuggestionsReply, query=query)
 
     async def seed_read_state(self, path: StrPath, mtime: float) -> None:
         """Tell the CLI that the model knows a file, so that it may edit it without reading it first.
@@ -58,17 +54,17 @@ class WorkspaceControls(ControlsBase):
                 that was changed since then counts as unknown.
         """
         await self._tell(
-            wire.SeedReadStateRequest, path=os.fspath(path), mtime=math.floor(round(mtime * MILLISECONDS, 3))
+            control.SeedReadStateRequest, path=os.fspath(path), mtime=math.floor(round(mtime * MILLISECONDS, 3))
         )
 
-    async def register_repo_root(
+    async def add_root(
         self,
         directory: StrPath,
         *,
         reload_claude_md: bool = False,
         reload_plugins: bool = False,
         reload_skills: bool = False,
-    ) -> wire.RegisterRepoRootReply:
+    ) -> control.RegisterRepoRootReply:
         """Add a folder as a root of the session. Hooks on `DirectoryAdded` run.
 
         Args:
@@ -81,8 +77,8 @@ class WorkspaceControls(ControlsBase):
             ControlRejectedError: It does not exist, or lies elsewhere.
         """
         return await self._ask(
-            wire.RegisterRepoRootRequest,
-            wire.RegisterRepoRootReply,
+            control.RegisterRepoRootRequest,
+            control.RegisterRepoRootReply,
             directory=os.fspath(directory),
             **given(
                 reload_claude_md=reload_claude_md,
@@ -91,7 +87,7 @@ class WorkspaceControls(ControlsBase):
             ),
         )
 
-    async def set_cwd(self, path: StrPath, *, trusted_directory: StrPath | None = None) -> wire.SetCwdReply:
+    async def set_cwd(self, path: StrPath, *, trusted_directory: StrPath | None = None) -> control.SetCwdReply:
         """Change the CLI's working folder.
 
         `status` is `ok`, `rejected` (`reason` says why), or `needs_trust`: then nothing was changed, and `directory`
@@ -103,12 +99,32 @@ class WorkspaceControls(ControlsBase):
         """
         directory = None if trusted_directory is None else os.fspath(trusted_directory)
         trust = given(trust_accepted=directory is not None, trusted_directory=directory)
-        return await self._ask(wire.SetCwdRequest, wire.SetCwdReply, path=os.fspath(path), **trust)
+        return await self._ask(control.SetCwdRequest, control.SetCwdReply, path=os.fspath(path), **trust)
 
-    async def get_workspace_diff(self) -> JSONObject:
+    async def diff(self) -> JSONObject:
         """Give what changed in the working folder since the last commit.
 
         `diff` is None outside of a Git repository (`noDiffReason` says so); else it has `stats`, `perFileStats` and
         `hunks`. The CLI declares no fixed shape for it, so it is given as it comes.
         """
-        return await self._tell(wire.GetWorkspaceDiffRequest)
+        return await self._tell(control.GetWorkspaceDiffRequest)
+
+    async def rewind(self, user_message_id: str, dry_run: bool = False) -> control.RewindFilesReply:
+        """Put the files that tools changed back to where they were when a prompt was sent.
+
+        Needs the option `enable_file_checkpointing`. The conversation itself is not rewound. What shells changed is
+        not tracked.
+
+        Args:
+            user_message_id: The uuid of the prompt.
+            dry_run: Only say what would change (`files_changed`, `insertions`, `deletions`).
+
+        Raises:
+            ControlRejectedError: There is no checkpoint for that prompt.
+        """
+        return await self._ask(
+            control.RewindFilesRequest,
+            control.RewindFilesReply,
+            user_message_id=user_message_id,
+            **given(dry_run=dry_run),
+        )

@@ -1,0 +1,97 @@
+"""The types of hook handlers, and of hooks by event.
+
+What a handler gets depends on its event, so that a type checker refuses a handler of another one.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeAlias, TypedDict
+
+from typing_extensions import TypeVar
+
+from claude_agent_py.hooks.context import HookContext
+from claude_agent_py.hooks.matcher import HookMatcher
+from claude_agent_py.wire.hooks.inputs import (
+    ConfigChangeInput,
+    CwdChangedInput,
+    DirectoryAddedInput,
+    ElicitationInput,
+    ElicitationResultInput,
+    FileChangedInput,
+    InstructionsLoadedInput,
+    MessageDisplayInput,
+    NotificationInput,
+    PermissionDeniedInput,
+    PermissionRequestInput,
+    PostCompactInput,
+    PostModelSwitchInput,
+    PostToolBatchInput,
+    PostToolUseFailureInput,
+    PostToolUseInput,
+    PreCompactInput,
+    PreModelSwitchInput,
+    PreToolUseInput,
+    SessionEndInput,
+    SessionStartInput,
+    SetupInput,
+    StopFailureInput,
+    StopInput,
+    SubagentStartInput,
+    SubagentStopInput,
+    TaskCompletedInput,
+    TaskCreatedInput,
+    TeammateIdleInput,
+    UserPromptExpansionInput,
+    UserPromptSubmitInput,
+    WorktreeCreateInput,
+    WorktreeRemoveInput,
+)
+from claude_agent_py.wire.hooks.outputs import AsyncHookOutput, HookOutput
+
+Input = TypeVar("Input", default=Any)
+
+HookAnswer: TypeAlias = HookOutput | AsyncHookOutput | Mapping[str, Any] | None
+"""What a handler may return: the output of its event (all are `HookOutput`s), its dict on the wire, or None."""
+
+HookHandler: TypeAlias = Callable[[Input, HookContext], HookAnswer | Awaitable[HookAnswer]]
+"""Async or plain; a plain one runs in a worker thread."""
+
+Hook: TypeAlias = HookHandler[Input] | HookMatcher[Input] | Mapping[str, Any]
+"""A handler, a matcher with handlers, or a matcher of the official SDK as a dict."""
+
+
+class HooksByEvent(TypedDict, total=False):
+    """Hooks by the name of their event, for the option `hooks`."""
+
+    PreToolUse: Sequence[Hook[PreToolUseInput]]
+    PostToolUse: Sequence[Hook[PostToolUseInput]]
+    PostToolUseFailure: Sequence[Hook[PostToolUseFailureInput]]
+    PostToolBatch: Sequence[Hook[PostToolBatchInput]]
+    Notification: Sequence[Hook[NotificationInput]]
+    UserPromptSubmit: Sequence[Hook[UserPromptSubmitInput]]
+    UserPromptExpansion: Sequence[Hook[UserPromptExpansionInput]]
+    SessionStart: Sequence[Hook[SessionStartInput]]
+    SessionEnd: Sequence[Hook[SessionEndInput]]
+    Stop: Sequence[Hook[StopInput]]
+    StopFailure: Sequence[Hook[StopFailureInput]]
+    SubagentStart: Sequence[Hook[SubagentStartInput]]
+    SubagentStop: Sequence[Hook[SubagentStopInput]]
+    PreCompact: Sequence[Hook[PreCompactInput]]
+    PostCompact: Sequence[Hook[PostCompactInput]]
+    PreModelSwitch: Sequence[Hook[PreModelSwitchInput]]
+    PostModelSwitch: Sequence[Hook[PostModelSwitchInput]]
+    PermissionRequest: Sequence[Hook[PermissionRequestInput]]
+    PermissionDenied: Sequence[Hook[PermissionDeniedInput]]
+    Setup: Sequence[Hook[SetupInput]]
+    TeammateIdle: Sequence[Hook[TeammateIdleInput]]
+    TaskCreated: Sequence[Hook[TaskCreatedInput]]
+    TaskCompleted: Sequence[Hook[TaskCompletedInput]]
+    Elicitation: Sequence[Hook[ElicitationInput]]
+    ElicitationResult: Sequence[Hook[ElicitationResultInput]]
+    ConfigChange: Sequence[Hook[ConfigChangeInput]]
+    WorktreeCreate: Sequence[Hook[WorktreeCreateInput]]
+    WorktreeRemove: Sequence[Hook[WorktreeRemoveInput]]
+    InstructionsLoaded: Sequence[Hook[InstructionsLoadedInput]]
+    CwdChanged: Sequence[Hook[CwdChangedInput]]
+    FileChanged: Sequence[Hook[FileChangedInput]]
+    DirectoryAdded: Sequence[Hook[DirectoryAddedInput]]
+    MessageDisplay: Sequence[Hook[MessageDisplayInput]]

@@ -1,0 +1,34 @@
+"""The types of the handlers that answer for a person. Each is async or plain; a plain one runs in a worker thread."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeAlias
+
+from claude_agent_py.permissions.decisions import Allow, Decision
+from claude_agent_py.permissions.dialogs import DialogAnswer
+from claude_agent_py.permissions.elicitation import ElicitationAnswer, ElicitationRequest
+from claude_agent_py.permissions.plans import Plan
+from claude_agent_py.permissions.questions import AnswerToQuestions, Question
+from claude_agent_py.permissions.requests import PermissionContext, PermissionRequest
+from claude_agent_py.wire.asks import UserDialogRequest
+
+CanUseTool: TypeAlias = Callable[[PermissionRequest, PermissionContext], Decision | Awaitable[Decision | None] | None]
+"""Answers a permission prompt. None denies."""
+
+QuestionHandler: TypeAlias = Callable[
+    [tuple[Question, ...], PermissionContext], AnswerToQuestions | Allow | Awaitable[AnswerToQuestions | Allow]
+]
+"""Answers the questions of one call."""
+
+PlanHandler: TypeAlias = Callable[[Plan, PermissionContext], Decision | Awaitable[Decision | None] | None]
+"""Approves a plan, or does not. None denies."""
+
+ElicitationHandler: TypeAlias = Callable[
+    [ElicitationRequest, PermissionContext],
+    ElicitationAnswer | Mapping[str, Any] | Awaitable[ElicitationAnswer | Mapping[str, Any] | None | None],
+]
+"""Answers an MCP server that asks for input; a dict is an answer as MCP has it. None cancels."""
+
+DialogHandler: TypeAlias = Callable[
+    [UserDialogRequest, PermissionContext], DialogAnswer | Awaitable[DialogAnswer | None] | None
+]
+"""Answers a dialog of the CLI. None dismisses it."""
