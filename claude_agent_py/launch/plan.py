@@ -9,7 +9,6 @@ import contextlib
 import json
 import os
 import re
-import secrets
 import shutil
 import stat
 import sys
@@ -149,7 +148,7 @@ def plan_launch(
     cwd = _checked_cwd(options)
     _check_user(options.user)
     _check_files(options)
-    scratch = scratch or Path(tempfile.gettempdir()) / f"{PREFIX}{secrets.token_hex(8)}"
+    scratch = scratch or Path(tempfile.gettempdir()) / f"{PREFIX}{os.urandom(8).hex()}"
     initialize = {row.name: value for row, value in _told(options, Field)} | dict(extra_initialize or {})
     flags, too_long = _flags(options)
     if "disallowedTools" in too_long:
@@ -273,11 +272,13 @@ def _own_flags(options: ClientOptions, flags: list[str]) -> list[str]:
 
 def _check_length(argv: tuple[str, ...], options: ClientOptions) -> None:
     for argument in argv:
-        option = _option_of(argument.partition("=")[0])
         if "\0" in argument:
-            raise OptionsError("holds a NUL character, which no argument of a program can", option=option)
-        if len(os.fsencode(argument)) > MAX_ARGUMENT_BYTES:
-            raise OptionsError(f"is too long for a command line ({len(argument):,} characters)", option=option)
+            problem = "holds a NUL character, which no argument of a program can"
+        elif len(os.fsencode(argument)) > MAX_ARGUMENT_BYTES:
+            problem = f"is too long for a command line ({len(argument):,} characters)"
+        else:
+            continue
+        raise OptionsError(problem, option=_option_of(argument.partition("=")[0]))
     total = sum(len(argument) + 1 for argument in argv)
     if total > MAX_COMMAND_CHARS:
         longest = _option_of(max(argv[1:], key=len).partition("=")[0])
