@@ -57,7 +57,7 @@ class LaunchPlan:
     argv: tuple[str, ...]
     """The program and its arguments. Holds no secrets but those in `extra_args`."""
     env: Mapping[str, str]
-    """The whole environment."""
+    """The whole environment; empty once `forget_environment` was called."""
     cwd: Path | None
     """Where to start; None is this process's directory. It was there when the plan was made."""
     initialize: Mapping[str, Any]
@@ -109,6 +109,10 @@ class LaunchPlan:
     def clean_up(self) -> None:
         """Remove the files. Idempotent; never raises."""
         _remove(tuple(self.files), self.owner)
+
+    def forget_environment(self) -> None:
+        """Drop the environment, which a running CLI has a copy of."""
+        object.__setattr__(self, "env", Unshown({}))
 
     def check_reply(self, reply: Mapping[str, Any]) -> None:
         """Check that the CLI took what it only takes at its start.

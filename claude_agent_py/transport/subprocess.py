@@ -262,8 +262,8 @@ class SubprocessTransport(Transport):
             with self._at_most(LOOK_SHARE, deadline):
                 await kill_found(below)
         if not was_left or process.returncode == -SIGKILL:
-            with self._at_most(SCAN_SHARE, deadline):
-                await kill_all_bearing(self._mark)  # and orphans, which a CLI that died left, or that left it themselves
+            with self._at_most(SCAN_SHARE, deadline):  # orphans, which a CLI that died left, or that left it themselves
+                await kill_all_bearing(self._mark)
         if self._stdout_over is not None:  # let the reader have what was written before the end
             with self._at_most(DRAIN_SHARE, deadline):
                 await self._stdout_over.wait()
