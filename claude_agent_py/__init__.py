@@ -82,7 +82,6 @@ if TYPE_CHECKING:
         PreToolUseOutput as PreToolUseOutput,
         SubagentStopInput as SubagentStopInput,
         SubagentStopOutput as SubagentStopOutput,
-        UserPromptSubmitInput as UserPromptSubmitInput,
     )
     from claude_agent_py.messages import (
         AssistantMessage as AssistantMessage,
@@ -105,9 +104,11 @@ if TYPE_CHECKING:
     )
     from claude_agent_py.options import (
         ClientOptions as ClientOptions,
+        EffortLevel as EffortLevel,
         Limits as Limits,
         MCPHTTPServer as MCPHTTPServer,
         MCPStdioServer as MCPStdioServer,
+        SettingSource as SettingSource,
         Timeouts as Timeouts,
     )
     from claude_agent_py.permissions import (

@@ -25,6 +25,7 @@
     │   ├── ServerError           InvalidRequestError  ModelNotFoundError              PromptTooLongError
     │   ├── MaxTurnsError         BudgetExceededError  MaxOutputTokensError            RefusalError
     │   ├── StructuredOutputError InterruptedRunError  PromptCancelledError            HookStoppedError
+    │   ├── UnreadableResultError       the line with the result was too long, or malformed
     │   └── RunTimeoutError             a limit of `Timeouts` ran out (also a TimeoutError)      .timeout .kind
     ├── TaskError                       a background task                                        .task_id
     │   ├── TaskNotFoundError           no such task (also a KeyError)

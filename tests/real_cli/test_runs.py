@@ -26,7 +26,6 @@ from claude_agent_py import (
     StructuredOutputError,
     TextBlock,
     UserMessage,
-    UserPromptSubmitInput,
     query,
     run,
     run_sync,
@@ -40,7 +39,7 @@ from claude_agent_py.errors import (
     PromptCancelledError,
     ServerError,
 )
-from claude_agent_py.hooks import PostToolUseOutput, UserPromptSubmitOutput
+from claude_agent_py.hooks import PostToolUseOutput, UserPromptSubmitInput, UserPromptSubmitOutput
 from claude_agent_py.messages import UserContent
 from claude_agent_py.testing import CutStream, Failure, Gate, RecordedRequest, Reply, ScriptedModel, text, tool_use
 from claude_agent_py.testing.script import LooseAnswer
