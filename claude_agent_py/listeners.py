@@ -16,7 +16,7 @@ from anyio.lowlevel import checkpoint
 
 from claude_agent_py.callbacks import Callback, Report
 
-logger = logging.getLogger("claude_agent_py")
+logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 WAITING_BYTES: Final = 64 * 1024 * 1024
 """How much memory the items that wait for a listener may take; beyond it the oldest are dropped."""
@@ -49,7 +49,7 @@ class ListenerQueue:
         """What a plain listener is being told, in its thread."""
         self._changed = anyio.Event()
         self._has_ended = self._is_over = False
-        self.dropped = 0
+        self.dropped: int = 0
         """How many items the listener was not told."""
         self._warned_of = 0
 

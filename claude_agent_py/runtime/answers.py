@@ -97,7 +97,7 @@ class Answers:
         """The id of the conversation; None before the first turn where the options do not give it."""
         self.permission_mode: str | None = None
         """The permission mode as the CLI said last; None before the first turn."""
-        self.has_ended = False
+        self.has_ended: bool = False
         """Whether nothing more comes from the CLI."""
         self._callers: dict[str, str] = {}
         """Which subagent made which tool call: a tool call over MCP names only its id."""

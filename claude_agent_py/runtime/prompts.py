@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from claude_agent_py.runtime.session import Session
     from claude_agent_py.wire.messages import UserMessage
 
-logger = logging.getLogger("claude_agent_py")
+logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 GENERATOR_GRACE: Final = 1.0
 """How long a generator of prompts may take to end when no more are wanted, in seconds."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from claude_agent_py.tasks.task import Task
     from claude_agent_py.tools.traffic import ToolCallRecord
 
-logger = logging.getLogger("claude_agent_py")
+logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -27,10 +27,10 @@ class RunMailbox(Mailbox):
         super().__init__(max_bytes)
         self.prompts: list[str] = []
         """The uuids of the prompts, in the order in which they were sent."""
-        self.messages = Record(max_bytes)
+        self.messages: Record = Record(max_bytes)
         self.results: list[ResultMessage] = []
         self.was_interrupted = False
-        self.sending = anyio.CancelScope()
+        self.sending: anyio.CancelScope = anyio.CancelScope()
         """Where prompts are sent that come one by one; cancelled when the run is over."""
         self.reason: EndReason | None = None
         """Why the run is over; None while it goes on, and where this side ended it."""

@@ -147,19 +147,19 @@ class Session:
         """The CLI; None before `open`."""
         self.info: InitializeReply | None = None
         """What the CLI answered to `initialize`."""
-        self.readers = Readers(options.limits.mailbox_bytes, options.limits.unclaimed_messages)
-        self.failures = FailureLog(self._announce_failure, above=above.note_failure if above is not None else None)
+        self.readers: Readers = Readers(options.limits.mailbox_bytes, options.limits.unclaimed_messages)
+        self.failures: FailureLog = FailureLog(self._announce_failure, above=above.note_failure if above is not None else None)
         self.agents: dict[str, AgentDefinition] = validate_agents(options.agents or {})
         """The definitions of agents that are known, by name; those of child agents come in as they start."""
         self.children: set[Callable[[], None]] = set()
         """Cancel, each, a child agent."""
         env = environment(options, os.environ)
         config_dir = config_directory(env)
-        self.intake = TaskIntake(config_dir)
+        self.intake: TaskIntake = TaskIntake(config_dir)
         """Where the tasks hear of what happens."""
-        self.tasks = TaskManager(self, intake=self.intake)
-        self.task_list = TaskList(config_dir, list_id=env.get("CLAUDE_CODE_TASK_LIST_ID"))
-        self.answers = Answers(self, above)
+        self.tasks: TaskManager = TaskManager(self, intake=self.intake)
+        self.task_list: TaskList = TaskList(config_dir, list_id=env.get("CLAUDE_CODE_TASK_LIST_ID"))
+        self.answers: Answers = Answers(self, above)
         self._engine = Engine(self.answers, max_line_bytes=options.limits.max_line_bytes)
         self._owner = os.getpid()
         self._workers: TaskGroup | None = None

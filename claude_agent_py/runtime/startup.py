@@ -38,7 +38,7 @@ from claude_agent_py.wire.initialize import InitializeReply
 from claude_agent_py.wire.messages import AssistantMessage, ResultMessage
 from claude_agent_py.wire.system import InitMessage
 
-logger = logging.getLogger("claude_agent_py")
+logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 UNKNOWN_SESSION: Final = ("No conversation found with session ID", "does not match any session title")
 """How the CLI says that there is no session to resume: with this id, with this title."""

@@ -31,7 +31,7 @@ class EventStream(Stream[EventT]):
         super().__init__()
         self.kind = kind
         self._limit = limit
-        self.skipped = 0
+        self.skipped: int = 0
         """How many progress events were left out."""
 
     def put(self, item: EventT) -> None:

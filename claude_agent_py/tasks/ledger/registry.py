@@ -55,12 +55,12 @@ class Registry:
         self.grace: Final = grace or Grace()
         self.records: dict[str, Record] = {}
         """Every task, in the order in which they became known."""
-        self.knows_level = False
+        self.knows_level: bool = False
         """Whether the CLI sends the list of live tasks."""
         self.background: set[str] = set()
         """The CLI's live tasks in the background."""
         self.foreground: set[str] = set()
-        self.prices = Prices()
+        self.prices: Prices = Prices()
         self.uncounted: dict[str, tuple[Run, float]] = {}
         """By task: the run whose transcript is still to be counted, and when to give up waiting for its end."""
         self.events: list[TaskEvent] = []

@@ -22,7 +22,7 @@ from claude_agent_py.tasks.ledger.state import Evidence
 from claude_agent_py.tasks.outcome import Finding
 from claude_agent_py.wire.tasks import TaskStatus
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 _SHORTEST_PAUSE: Final = 0.02
 
