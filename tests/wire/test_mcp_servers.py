@@ -63,7 +63,7 @@ def test_a_server_in_this_process_tells_its_limits() -> None:
         ({"command": ""}, "server 's': command String should have at least 1 character"),
         (
             {"type": "htp", "url": "x"},
-            "server 's': type 'htp' is unknown; use one of stdio, http, streamable-http, sse",
+            "server 's': unknown type 'htp'; use one of stdio, http, streamable-http, sse",
         ),
         ({"type": "http"}, "server 's': url is missing"),
         ({"command": "x", "timeout": 999}, "server 's': timeout must be greater than or equal to 1"),
