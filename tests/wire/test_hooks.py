@@ -229,7 +229,7 @@ def test_what_a_handler_may_return(event: str, value: Any, wire: dict[str, Any])
         ("PreToolUse", {"permissionDecison": "deny"}, "permissionDecison"),
         ("PreToolUse", {"permissionDecision": "refuse"}, "permissionDecision"),
         ("PreToolUse", {"hookSpecificOutput": {"hookEventName": "Stop"}}, "'Stop'"),
-        ("PreToolUse", {"hookSpecificOutput": "deny"}, "is a dict"),
+        ("PreToolUse", {"hookSpecificOutput": "deny"}, "must be a dict"),
         ("PreToolUse", outputs.StopOutput(), "StopOutput is an output for Stop"),
         ("SessionEnd", {"additionalContext": "x"}, "additionalContext"),
         ("WorktreeCreate", {}, "worktreePath"),
