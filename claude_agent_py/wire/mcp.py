@@ -93,26 +93,6 @@ class MCPSSEServer(_RemoteServer):
     TYPE: ClassVar[str] = "sse"
 
 
-class MCPSDKServer(ConfigModel):
-    """Configuration of an MCP server that runs in this process."""
-
-    timeout: ToolTimeout | None = None
-    """Time limit for a tool call in seconds."""
-    tools: list[MCPToolPolicy] = Field(default_factory=list)
-    """Permission policies for individual tools; only `always_ask` and `always_deny` have an effect."""
-    manifest: JSONObject | None = None
-    """`{initializeResult, toolsListResult}`, sent in advance to save the round trips of the handshake."""
-
-    def to_wire(self) -> JSONObject:
-        """Return the entry for `sdkMcpServerConfigs`."""
-        entry: JSONObject = {}
-        if self.timeout is not None:
-            entry["timeout"] = round(self.timeout * MILLISECONDS)
-        if self.tools:
-            entry["tools"] = [policy.model_dump(mode="json", exclude_none=True) for policy in self.tools]
-        return entry
-
-
 MCPServerConfig: TypeAlias = MCPStdioServer | MCPHTTPServer | MCPSSEServer
 
 KINDS: Final[Mapping[str, type[MCPServerConfig]]] = {

@@ -177,9 +177,6 @@ class PermissionDenyReply(CamelModel, WireModel):
     decision_classification: PermissionDecisionClassification | None = None
 
 
-PermissionReply: TypeAlias = PermissionAllowReply | PermissionDenyReply
-
-
 class ElicitationReply(CamelModel):
     """The reply to an MCP server's question. The CLI does not validate `content` against the server's schema."""
 

@@ -3,8 +3,7 @@
 Requests without a model here have no reply, or one without a fixed shape. The reply to `initialize` is in `initialize`.
 """
 
-from collections.abc import Mapping
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 from msgspec import field
 
@@ -18,7 +17,6 @@ from claude_agent_py.wire.catalog import (
     SettingsError,
     SlashCommand,
 )
-from claude_agent_py.wire.initialize import InitializeReply
 from claude_agent_py.wire.modes import PermissionMode
 from claude_agent_py.wire.usage import Usage
 from claude_agent_py.wire.usage_reports import ExtraUsage, SessionUsage
@@ -597,43 +595,3 @@ class ReloadOutputStylesReply(FrameModel):
     """The output styles after the reload."""
 
     available_output_styles: list[str]
-
-
-# Reply models by request ----------------------------------------------------------------------------------------------
-
-REPLIES: Final[Mapping[str, type[FrameModel]]] = {
-    "initialize": InitializeReply,
-    "interrupt": InterruptReply,
-    "cancel_async_message": CancelAsyncMessageReply,
-    "rewind_files": RewindFilesReply,
-    "side_question": SideQuestionReply,
-    "generate_session_title": GenerateSessionTitleReply,
-    "export_conversation": ExportConversationReply,
-    "background_tasks": BackgroundTasksReply,
-    "get_task_output": GetTaskOutputReply,
-    "start_shell_task": StartShellTaskReply,
-    "set_model": SetModelReply,
-    "set_permission_mode": SetPermissionModeReply,
-    "list_models": ListModelsReply,
-    "list_permission_rules": ListPermissionRulesReply,
-    "get_settings": GetSettingsReply,
-    "get_hooks_listing": GetHooksListingReply,
-    "get_context_usage": ContextUsageReply,
-    "get_session_cost": GetSessionCostReply,
-    "get_usage": GetUsageReply,
-    "get_binary_version": GetBinaryVersionReply,
-    "get_status": GetStatusReply,
-    "get_plan": GetPlanReply,
-    "mcp_status": MCPStatusReply,
-    "mcp_set_servers": MCPSetServersReply,
-    "mcp_call": MCPCallReply,
-    "mcp_read_resource": MCPReadResourceReply,
-    "read_file": ReadFileReply,
-    "list_directory": ListDirectoryReply,
-    "file_suggestions": FileSuggestionsReply,
-    "register_repo_root": RegisterRepoRootReply,
-    "set_cwd": SetCwdReply,
-    "reload_plugins": ReloadPluginsReply,
-    "reload_skills": ReloadSkillsReply,
-    "reload_output_styles": ReloadOutputStylesReply,
-}

@@ -7,7 +7,6 @@ import pytest
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.wire.mcp import (
     MCPHTTPServer,
-    MCPSDKServer,
     MCPServerConfig,
     MCPSSEServer,
     MCPStdioServer,
@@ -48,12 +47,6 @@ def test_a_server_is_told_and_read_back(server: MCPServerConfig, wire: dict[str,
 def test_a_server_without_a_type_is_a_program() -> None:
     assert mcp_server_from_wire({"command": "x"}) == MCPStdioServer(command="x")
     assert mcp_server_from_wire({"type": "streamable-http", "url": "u"}) == MCPHTTPServer(url="u")
-
-
-def test_a_server_in_this_process_tells_its_limits() -> None:
-    server = MCPSDKServer(timeout=2, tools=[MCPToolPolicy(name="t", permission_policy="always_deny")])
-    assert server.to_wire() == {"timeout": 2000, "tools": [{"name": "t", "permission_policy": "always_deny"}]}
-    assert MCPSDKServer().to_wire() == {}
 
 
 @pytest.mark.parametrize(

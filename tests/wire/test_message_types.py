@@ -10,7 +10,7 @@ PROGRAM = """
 from typing import Literal, assert_type
 
 from claude_agent_py import AssistantMessage, ResultMessage, TextBlock, ToolUseBlock, UserMessage
-from claude_agent_py.wire import (
+from claude_agent_py.messages import (
     ContentBlock,
     ImageBlock,
     InitMessage,
