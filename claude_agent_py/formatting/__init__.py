@@ -1,8 +1,6 @@
-"""Objects as text, for models and for people.
+"""Formatting of values and named sections as text, media values, and truncation.
 
-A tool returns data; what the model reads is made here. Start with `text_format`, the contract of `MarkdownFormat`
-and `XMLFormat`; `encoders` writes values, `media` is what is no text, `truncation` what is too much text. Pure: nothing
-here does I/O but the `from_path` constructors of media.
+Only the `from_path` constructors of media do I/O.
 """
 
 from claude_agent_py.formatting.encoders import Encoder, EncodingError, JSONEncoder, YAMLEncoder

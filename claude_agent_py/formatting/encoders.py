@@ -1,8 +1,4 @@
-"""Values as text: JSON or YAML.
-
-Owns what a value of the user's becomes: pydantic models, dataclasses, enums, dates, paths, sets and the like have a
-JSON form, and YAML writes that same form. Knows nothing of sections, tools and results.
-"""
+"""Encode values as JSON or YAML, including pydantic models, dataclasses, enums, dates, paths and sets."""
 
 import json
 from math import isfinite
@@ -13,23 +9,35 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 
 class EncodingError(ValueError):
-    """A value has no form in the notation that was asked for."""
+    """A value cannot be encoded."""
 
 
 class Encoder(Protocol):
-    """Writes values as text, and reads text back as plain values."""
+    """Protocol of objects that encode values as text and decode it."""
 
     def encode(self, value: Any) -> str:
-        """Write a value. Raises EncodingError where it has no such form."""
+        """Encode a value as text.
+
+        Raises:
+            EncodingError: The value cannot be encoded.
+        """
         ...
 
     def decode(self, text: str) -> Any:
-        """Read a plain value. Raises ValueError where the text is none."""
+        """Decode text to dicts, lists, strings, numbers, booleans and None.
+
+        Raises:
+            ValueError: The text is invalid.
+        """
         ...
 
 
 class JSONEncoder:
-    """JSON, on one line unless `indent` says how many spaces a level has. Non-ASCII text stays readable."""
+    """Encodes values as JSON.
+
+    Args:
+        indent: Spaces per level; None writes a single line.
+    """
 
     def __init__(self, *, indent: int | None = None) -> None:
         self.indent = indent
@@ -38,16 +46,24 @@ class JSONEncoder:
         return f"JSONEncoder(indent={self.indent})"
 
     def encode(self, value: Any) -> str:
-        """Write a value as JSON; what JSON has no number for (NaN, infinity) becomes a string."""
+        """Encode a value as JSON. NaN and infinities become strings; non-ASCII characters are not escaped.
+
+        Raises:
+            EncodingError: The value cannot be encoded.
+        """
         return json.dumps(plain(value), ensure_ascii=False, indent=self.indent, allow_nan=False)
 
     def decode(self, text: str) -> Any:
-        """Read JSON."""
+        """Decode JSON.
+
+        Raises:
+            ValueError: The text is not JSON.
+        """
         return json.loads(text)
 
 
 class YAMLEncoder:
-    """YAML in block style, which models read well. Needs PyYAML (extra `tools`).
+    """Encodes values as YAML in block style. Requires PyYAML (extra `tools`).
 
     Raises:
         ImportError: PyYAML is not installed.
@@ -64,12 +80,20 @@ class YAMLEncoder:
         return "YAMLEncoder()"
 
     def encode(self, value: Any) -> str:
-        """Write a value as YAML, keys in their order."""
+        """Encode a value as YAML, with keys in their order.
+
+        Raises:
+            EncodingError: The value cannot be encoded.
+        """
         text: str = self._yaml.safe_dump(plain(value), allow_unicode=True, sort_keys=False, default_flow_style=False)
         return text.removesuffix("\n").removesuffix("\n...")
 
     def decode(self, text: str) -> Any:
-        """Read YAML, without the tags that make objects."""
+        """Decode YAML. Tags that create Python objects are rejected.
+
+        Raises:
+            ValueError: The text is not YAML.
+        """
         try:
             return self._yaml.safe_load(text)
         except self._yaml.YAMLError as error:
@@ -77,25 +101,25 @@ class YAMLEncoder:
 
 
 def plain(value: Any) -> Any:
-    """Give the JSON form of a value: nothing but dicts, lists, strings, numbers, booleans and None.
+    """Convert a value to dicts, lists, strings, numbers, booleans and None.
 
     Raises:
-        EncodingError: It has none; the text names the type.
+        EncodingError: The value cannot be converted. The message names its type.
     """
     try:
         return _clean(to_jsonable_python(value, by_alias=True, bytes_mode="base64", fallback=_fallback))
     except (PydanticSerializationError, ValueError, RecursionError) as error:
-        raise EncodingError(f"a value of type {type(value).__qualname__} has no JSON form: {error}") from error
+        raise EncodingError(f"cannot encode a value of type {type(value).__qualname__} as JSON: {error}") from error
 
 
 def _fallback(value: Any) -> Any:
     if isinstance(value, PurePath):
         return str(value)
-    raise PydanticSerializationError(f"there is none for {type(value).__qualname__}")
+    raise PydanticSerializationError(f"unsupported type {type(value).__qualname__}")
 
 
 def clean_text(text: str) -> str:
-    """Replace lone surrogates, which Python puts into undecodable file names and no wire can carry."""
+    """Replace lone surrogates, which Python uses in undecodable file names and UTF-8 cannot represent."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -1,12 +1,11 @@
-r"""Sections as Markdown: a header line `# name`, then the content.
+r"""Sections as Markdown headers followed by their content.
 
-Owns the rules that make it exact both ways:
+These rules make sure that parsing returns the formatted sections exactly:
 
-- A line that starts with as many `#` as the format's level, and a space, begins a section; inside a fenced code block
-  it does not, so that a comment in a code block stays what it is.
-- A line of content that would begin a section gets a backslash, which is what Markdown itself does: `\# name`. So does
-  a fence that is never closed, which would swallow the rest, and any line that already has such a backslash.
-- Between two sections stands one blank line, which belongs to neither.
+- A line that starts with the format's number of `#` and a space starts a section, except in a fenced code block.
+- A line of content that would start a section is escaped with a backslash, as in Markdown: `\# name`. So are the
+  opening of a code block that is never closed, and lines that already start with such a backslash.
+- Sections are separated by a blank line, which is not part of the content.
 """
 
 import re
@@ -20,11 +19,19 @@ FENCE = re.compile(r" {0,3}(?P<run>`{3,}|~{3,})(?P<info>.*)", re.DOTALL)
 
 
 class MarkdownFormat(TextFormat):
-    """Sections that begin with a header line, `# name`. `level` is the number of `#`."""
+    """Formats sections as Markdown.
+
+    Args:
+        level: The level of the section headers, 1 to 6.
+        encoder: Encodes contents that are not text; JSON by default.
+
+    Raises:
+        ValueError: `level` is out of range.
+    """
 
     def __init__(self, *, level: int = 1, encoder: Encoder | None = None) -> None:
         if not 1 <= level <= 6:
-            raise ValueError(f"a Markdown header has 1 to 6 #, not {level}")
+            raise ValueError(f"level must be from 1 to 6, not {level}")
         super().__init__(encoder=encoder)
         self.level = level
         mark = "#" * level
@@ -76,9 +83,8 @@ class MarkdownFormat(TextFormat):
 
     def _rules(self) -> str:
         return (
-            f"Write your answer in sections. A section begins with a line of its own, `{self._mark} name`, and goes on "
-            f"to the next such line. A line of content that begins with `{self._mark} ` is written `\\{self._mark} `, "
-            "unless it stands in a fenced code block."
+            f"Write your answer in sections. Start each section with a header line, `{self._mark} name`. If a line of "
+            f"content outside a fenced code block starts with `{self._mark} `, escape it: `\\{self._mark} `."
         )
 
 
@@ -88,14 +94,14 @@ def _add_slash(match: "re.Match[str]") -> str:
 
 
 def _before_header(lines: list[str], *, named: bool) -> str:
-    """Put content lines together, without the one blank line that stands before the next header."""
+    """Join content lines, without the blank line before the next header."""
     if named and len(lines) > 1 and not lines[-1]:
         lines = lines[:-1]
     return "\n".join(lines)
 
 
 def _with_code(lines: list[str]) -> Iterator[tuple[str, bool]]:
-    """Give each line, and whether it belongs to a fenced code block. A fence that is never closed opens none."""
+    """Yield each line and whether it is part of a fenced code block. Fences that are never closed are ignored."""
     closable = _longest_closers(lines)
     fence: str | None = None
     for index, line in enumerate(lines):
@@ -111,7 +117,7 @@ def _with_code(lines: list[str]) -> Iterator[tuple[str, bool]]:
 
 
 def _opener(line: str) -> str | None:
-    """Give the run of backticks or tildes that opens a code block at this line."""
+    """Return the backticks or tildes that open a code block at this line, or None."""
     match = FENCE.fullmatch(line)
     if match is None or (match["run"][0] == "`" and "`" in match["info"]):
         return None
@@ -129,7 +135,7 @@ def _closer(line: str) -> str | None:
 
 
 def _longest_closers(lines: list[str]) -> list[dict[str, int]]:
-    """Give, for each line, the longest closing fence of each kind that comes after it."""
+    """Return, for each line, the lengths of the longest closing fences after it, by fence character."""
     after: list[dict[str, int]] = []
     longest: dict[str, int] = {}
     for line in reversed(lines):

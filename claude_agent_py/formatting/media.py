@@ -1,9 +1,4 @@
-"""What a tool returns beside text: pictures, sound, files, links.
-
-Owns the four values and the two forms that each has on a wire: the content block of MCP, which tools in process answer
-with, and the content blocks of the Messages API, which go into a user message. Never touches a disk but in the
-`from_path` constructors.
-"""
+"""Images, audio, files and resource links, and their conversion to blocks of MCP and of the Messages API."""
 
 import mimetypes
 from base64 import b64decode, b64encode
@@ -31,26 +26,30 @@ SIGNATURES: tuple[tuple[bytes, int, str], ...] = (
     (b"fLaC", 0, "audio/flac"),
     (b"%PDF-", 0, PDF),
 )
-"""How the usual kinds of data begin: the bytes, where they stand, the media type."""
+"""Bytes that identify common media types, with their offset."""
 
 MODEL_IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
-"""The kinds of picture that the Messages API takes."""
+"""Image types that the Messages API supports."""
 
 
 @dataclass(frozen=True)
 class Image:
-    """A picture. The API takes PNG, JPEG, GIF and WebP."""
+    """An image. The API supports PNG, JPEG, GIF and WebP."""
 
     data: bytes = field(repr=False)
     media_type: str = ""
-    """For example `image/png`; found out from the data where it is empty."""
+    """For example `image/png`; detected from the data if empty."""
 
     def __post_init__(self) -> None:
         _fill_media_type(self, "image/png")
 
     @classmethod
     def from_path(cls, path: str | Path) -> Self:
-        """Read a picture. Blocks; raises OSError."""
+        """Read an image from a file. Blocks.
+
+        Raises:
+            OSError: The file cannot be read.
+        """
         return cls(Path(path).read_bytes())
 
     def __repr__(self) -> str:
@@ -59,18 +58,22 @@ class Image:
 
 @dataclass(frozen=True)
 class Audio:
-    """Sound. No model hears it yet: the CLI saves it to a file and names the file to the model."""
+    """Audio. The CLI saves it to a file and tells the model the path, since models do not support audio."""
 
     data: bytes = field(repr=False)
     media_type: str = ""
-    """For example `audio/wav`; found out from the data where it is empty."""
+    """For example `audio/wav`; detected from the data if empty."""
 
     def __post_init__(self) -> None:
         _fill_media_type(self, "audio/wav")
 
     @classmethod
     def from_path(cls, path: str | Path) -> Self:
-        """Read sound. Blocks; raises OSError."""
+        """Read audio from a file. Blocks.
+
+        Raises:
+            OSError: The file cannot be read.
+        """
         return cls(Path(path).read_bytes())
 
     def __repr__(self) -> str:
@@ -79,14 +82,14 @@ class Audio:
 
 @dataclass(frozen=True)
 class File:
-    """A file: text is shown to the model, anything else the CLI saves and names to it."""
+    """A file. The model sees text; the CLI saves other data to a file and tells the model the path."""
 
     data: str | bytes = field(repr=False)
     name: str
     media_type: str = ""
-    """Guessed from the name, or the data, where it is empty."""
+    """Guessed from the name or the data if empty."""
     uri: str = ""
-    """Where it stands; `file:///<name>` where it is empty."""
+    """The file's URI; `file:///<name>` if empty."""
 
     def __post_init__(self) -> None:
         guessed = mimetypes.guess_type(self.name)[0] or ("text/plain" if isinstance(self.data, str) else "")
@@ -96,7 +99,11 @@ class File:
 
     @classmethod
     def from_path(cls, path: str | Path) -> Self:
-        """Read a file, as text where it is UTF-8. Blocks; raises OSError."""
+        """Read a file, as text if it is valid UTF-8. Blocks.
+
+        Raises:
+            OSError: The file cannot be read.
+        """
         absolute = Path(path).resolve()
         data = absolute.read_bytes()
         content: str | bytes
@@ -112,7 +119,7 @@ class File:
 
 @dataclass(frozen=True)
 class ResourceLink:
-    """Names something to the model instead of showing it."""
+    """A link to a resource, which the model sees instead of its content."""
 
     uri: str
     name: str = ""
@@ -125,12 +132,12 @@ Media: TypeAlias = Image | Audio | File | ResourceLink
 
 
 def is_media(value: object) -> bool:
-    """Tell whether a value is one of the four kinds."""
+    """Return whether a value is an `Image`, `Audio`, `File` or `ResourceLink`."""
     return isinstance(value, Image | Audio | File | ResourceLink)
 
 
 def sniff(data: bytes) -> str | None:
-    """Find out the media type of some data from how it begins; None where nothing is known."""
+    """Detect the media type of data from its first bytes, or return None."""
     for begins, offset, media_type in SIGNATURES:
         if data[offset : offset + len(begins)] == begins:
             return media_type
@@ -138,7 +145,7 @@ def sniff(data: bytes) -> str | None:
 
 
 def from_bytes(data: bytes) -> Media:
-    """Make a media value of bare bytes: a picture, sound, or else a file."""
+    """Create an `Image`, `Audio` or `File` from bytes, depending on the detected type."""
     media_type = sniff(data) or OCTETS
     if media_type.startswith("image/"):
         return Image(data, media_type)
@@ -148,11 +155,11 @@ def from_bytes(data: bytes) -> Media:
     return File(data, f"data{extension}", media_type)
 
 
-# Forms on a wire -------------------------------------------------------------------------------------------------
+# Conversion ------------------------------------------------------------------------------------------------------
 
 
 def mcp_block(media: Media) -> JSONObject:
-    """Give the content block of MCP."""
+    """Convert to an MCP content block."""
     match media:
         case Image():
             return {"type": "image", "data": _base64(media.data), "mimeType": media.media_type}
@@ -167,7 +174,7 @@ def mcp_block(media: Media) -> JSONObject:
 
 
 def read_mcp_block(block: Any) -> str | Media | None:
-    """Give the text or the medium of a content block of MCP; None where it is no such block."""
+    """Convert an MCP content block to text or media; None if the block is invalid or of an unknown type."""
     try:
         match block:
             case {"type": "text", "text": str(text)}:
@@ -181,7 +188,7 @@ def read_mcp_block(block: Any) -> str | Media | None:
             case {"type": "resource_link", "uri": str(uri)}:
                 names = ("name", "description", "mimeType", "title")
                 return ResourceLink(uri, *(str(block.get(name) or "") for name in names))
-    except ValueError:  # that is no base64
+    except ValueError:  # invalid base64
         pass
     return None
 
@@ -197,24 +204,24 @@ def _file(uri: str, contents: Mapping[str, Any]) -> File | None:
 
 
 def _bytes(base64: str) -> bytes:
-    """Decode base64, be it broken into lines. Raises ValueError for what is none."""
+    """Decode base64, ignoring white space. Raises ValueError if it is invalid."""
     return b64decode("".join(base64.split()), validate=True)
 
 
 def resource_contents(file: File) -> JSONObject:
-    """Give a file as the contents of an MCP resource."""
+    """Convert a file to the contents of an MCP resource."""
     content = {"text": file.data} if isinstance(file.data, str) else {"blob": _base64(file.data)}
     return {"uri": file.uri, "mimeType": file.media_type, **content}
 
 
 def link_fields(link: ResourceLink) -> JSONObject:
-    """Give the fields that MCP has for naming a resource."""
+    """Return the fields of an MCP resource link."""
     fields = {"title": link.title, "description": link.description, "mimeType": link.media_type}
     return {"uri": link.uri, "name": link.name or link.uri, **_present(fields)}
 
 
 def api_blocks(media: Media) -> list[ContentBlock]:
-    """Give the content blocks of the Messages API; what it has no block for is described in text."""
+    """Convert to content blocks of the Messages API; unsupported media become a text description."""
     match media:
         case Image() if media.media_type in MODEL_IMAGES:
             return [ImageBlock.from_bytes(media.data, media.media_type)]
@@ -228,7 +235,7 @@ def api_blocks(media: Media) -> list[ContentBlock]:
 
 
 def describe(media: Media) -> str:
-    """Say in a line what a media value is."""
+    """Describe a media value in one line."""
     match media:
         case ResourceLink():
             told = f" ({media.description})" if media.description else ""

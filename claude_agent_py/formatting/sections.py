@@ -1,8 +1,4 @@
-"""Named pieces of text, and what a model is told about them.
-
-Owns the two values that every `TextFormat` works with: a `Section` (a piece of text and its name) and a `SectionSpec`
-(what a section is for). Knows nothing of Markdown or XML.
-"""
+"""Named sections of text and their descriptions, independent of the format."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +7,7 @@ from typing import Any, TypeAlias
 
 @dataclass(frozen=True)
 class Section:
-    """A piece of text with a name. The empty name stands for text that is in no section."""
+    """A piece of text with a name. The name is empty for text outside all sections."""
 
     name: str
     content: str
@@ -19,38 +15,42 @@ class Section:
 
 @dataclass(frozen=True, kw_only=True)
 class SectionSpec:
-    """What a section is for: the part that a model is told."""
+    """Describes a section to a model.
+
+    Raises:
+        ValueError: The name is invalid.
+    """
 
     name: str
     description: str = ""
-    """What belongs in it, in a sentence or two."""
+    """What the section contains, in a sentence or two."""
     example: Any = None
-    """A content to show; a value that is no text is encoded."""
+    """Example content; values that are not text are encoded."""
     required: bool = True
     repeatable: bool = False
-    """Whether it may come several times."""
+    """Whether the section may occur more than once."""
 
     def __post_init__(self) -> None:
         check_name(self.name)
 
 
 LooseSections: TypeAlias = "Mapping[str, Sequence[Any]] | Iterable[Section | tuple[str, Any]]"
-"""Sections in order, as values or `(name, content)` pairs; or a mapping as `TextFormat.parse` gives it."""
+"""Sections in order, as `Section`s or `(name, content)` pairs, or a mapping as returned by `TextFormat.parse`."""
 
 
 def check_name(name: str) -> str:
-    """Give the name back if a section can have it: one line of printable text, no white space around it.
+    """Return `name` if it is a valid section name: a line of printable text without surrounding white space.
 
     Raises:
-        ValueError: It cannot; the text says why.
+        ValueError: The name is invalid.
     """
     if not name or name != name.strip() or not name.isprintable():
-        raise ValueError(f"a section's name is one line of printable text with no space around it; not {name!r}")
+        raise ValueError(f"invalid section name {name!r}; use a line of printable text without surrounding spaces")
     return name
 
 
 def in_order(sections: LooseSections) -> list[tuple[str, Any]]:
-    """Give `(name, content)` pairs of whatever form the sections have."""
+    """Convert sections to `(name, content)` pairs."""
     if isinstance(sections, Mapping):
         mapping: Any = sections
         return [(name, content) for name, contents in mapping.items() for content in contents]
@@ -58,7 +58,7 @@ def in_order(sections: LooseSections) -> list[tuple[str, Any]]:
 
 
 def grouped(sections: Iterable[Section]) -> dict[str, list[str]]:
-    """Give the contents of each name, in order; text outside of sections is left out."""
+    """Group contents by section name, in order, without text outside sections."""
     contents: dict[str, list[str]] = {}
     for section in sections:
         if section.name:

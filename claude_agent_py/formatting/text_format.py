@@ -1,8 +1,4 @@
-"""Text in named sections, written for a model and read back: what all formats share.
-
-Owns the contract of `TextFormat`: encoding of values, the registry of sections, grouping, and the promise that
-`parse(format_sections(x)) == x` for any text. How a section looks is the business of `markdown` and `xml`.
-"""
+"""Base class of the formats for text in named sections."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection
@@ -13,11 +9,10 @@ from claude_agent_py.formatting.sections import LooseSections, Section, SectionS
 
 
 class TextFormat(ABC):
-    """Writes named sections as text, and reads them back.
+    """Formats named sections as text and parses them.
 
-    Contents that are text stand as they are (escaped where they look like structure); other values are encoded with
-    `encoder`, JSON unless told otherwise. Formats are cheap; one may be used from several threads at once as long as
-    no section is registered meanwhile.
+    For any text, `parse(format_sections(x)) == x`. Text that looks like structure is escaped; contents that are not
+    text are encoded with `encoder`, JSON by default. Instances are thread-safe while no sections are registered.
     """
 
     def __init__(self, *, encoder: Encoder | None = None) -> None:
@@ -27,49 +22,58 @@ class TextFormat(ABC):
     # Writing
 
     def format_section(self, name: str, content: Any) -> str:
-        """Write one section.
+        """Format a section.
 
         Raises:
-            ValueError: The name is empty, has several lines, or white space around it.
-            EncodingError: The content is no text and has no form in the encoder's notation.
+            ValueError: The name is empty, has several lines, or has surrounding white space.
+            EncodingError: The content cannot be encoded.
         """
         return self._write(check_name(name), self.encode(content))
 
     def format_sections(self, sections: LooseSections) -> str:
-        """Write sections in order, the outer wrapper included; `""` where there are none.
+        """Format sections, including the outer wrapper. Returns `""` if there are none.
 
-        Takes `Section`s, `(name, content)` pairs, or a mapping as `parse` gives it.
+        Args:
+            sections: `Section`s, `(name, content)` pairs, or a mapping as returned by `parse`.
+
+        Raises:
+            ValueError: A name is invalid.
+            EncodingError: A content cannot be encoded.
         """
         written = [self.format_section(name, content) for name, content in in_order(sections)]
         return self._join(written) if written else ""
 
     def encode(self, content: Any, encoder: Encoder | None = None) -> str:
-        """Give a content as text: text as it is, anything else encoded."""
+        """Return text unchanged and other values encoded."""
         return content if isinstance(content, str) else (encoder or self.encoder).encode(content)
 
     # Reading
 
     def parse(self, text: str, *, names: Collection[str] | None = None, strip: bool = False) -> dict[str, list[str]]:
-        """Give the contents of each section, in order. Text outside of sections is left out.
+        """Parse text and return the contents of each section in order, without text outside sections.
 
-        `names` limits what is a section; what looks like another one is text then. `strip` removes the white space
-        around each content, which suits what a model wrote. Never raises: what cannot be read as a section is text.
+        Never raises: anything that is not a section is treated as text.
+
+        Args:
+            text: The text, for example a model's answer.
+            names: If given, only these sections are recognized.
+            strip: Whether to strip white space around contents, which is useful for text written by a model.
         """
         return grouped(self.parse_sections(text, names=names, strip=strip))
 
     def parse_sections(self, text: str, *, names: Collection[str] | None = None, strip: bool = False) -> list[Section]:
-        """Give the sections in the order in which they stand, text outside of them as sections without a name."""
+        """Parse text like `parse` and return a list, with text outside sections as sections without a name."""
         sections = self._read(text, frozenset(names) if names is not None else None)
         if strip:
             sections = [Section(section.name, section.content.strip()) for section in sections]
         return [section for section in sections if section.name or section.content.strip()]
 
-    # What a model is told
+    # Instructions for a model
 
     def register_section(self, section: "SectionSpec | str", description: str = "", **details: Any) -> SectionSpec:
-        """Say what a section is for. It replaces one of the same name.
+        """Describe a section for the model, replacing an earlier description of the same name.
 
-        Takes a `SectionSpec`, or a name, a description and the other fields of one.
+        Takes a `SectionSpec`, or a name, a description and other fields of `SectionSpec`.
         """
         spec = (
             section
@@ -81,11 +85,11 @@ class TextFormat(ABC):
 
     @property
     def registered(self) -> tuple[SectionSpec, ...]:
-        """The registered sections, in order."""
+        """The registered sections in order."""
         return tuple(self._specs.values())
 
     def describe_structure(self) -> str:
-        """Give the instructions for a model that shall write in this format, registered sections included."""
+        """Return instructions that tell a model to write in this format, with the registered sections."""
         lines = [self._rules()]
         if self._specs:
             lines += ["", "Sections:", *(_bullet(spec) for spec in self.registered)]
@@ -96,23 +100,23 @@ class TextFormat(ABC):
         shown = spec.example if spec.example is not None else "..."
         return self.format_section(spec.name, shown)
 
-    # What a format must say
+    # To be implemented by subclasses
 
     @abstractmethod
     def _write(self, name: str, content: str) -> str:
-        """Write one section whose name and content are checked."""
+        """Format a section with a valid name."""
 
     @abstractmethod
     def _join(self, written: list[str]) -> str:
-        """Put written sections together, at least one, with whatever stands around all of them."""
+        """Join formatted sections, at least one, and add the outer wrapper."""
 
     @abstractmethod
     def _read(self, text: str, names: frozenset[str] | None) -> list[Section]:
-        """Give all sections and all text between them."""
+        """Parse all sections and the text between them."""
 
     @abstractmethod
     def _rules(self) -> str:
-        """Say how a section is written, in a few sentences."""
+        """Describe the format to a model in a few sentences."""
 
 
 def _bullet(spec: SectionSpec) -> str:

@@ -1,33 +1,32 @@
-"""Text that is too long: measuring and cutting it.
-
-Owns how long a text is (the CLI counts UTF-16 code units, so an emoji counts as two) and where it may be cut: never
-inside what a reader sees as one character. Knows nothing of why something is too long and what else could be done.
-"""
+"""Measure and truncate text, in UTF-16 code units like the CLI, without splitting characters."""
 
 import unicodedata
 from collections.abc import Callable
 
 INLINE_CHARS = 50_000
-"""What the CLI leaves in the conversation of one tool result, all its texts together. Measured on 2.1.328."""
+"""The CLI's default limit for the text of a tool result in the conversation. Measured on 2.1.328."""
 
 MAX_INLINE_CHARS = 500_000
-"""The most that a tool may ask the CLI to leave in the conversation."""
+"""The highest limit that a tool can request."""
 
 ZERO_WIDTH_JOINER = "\u200d"
 _CONTINUING = ("Mn", "Me", "Mc")
 
 
 def text_length(text: str) -> int:
-    """Give the length as the CLI counts it, in UTF-16 code units."""
+    """Return the length of a text in UTF-16 code units, as the CLI counts it."""
     return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def truncate(text: str, limit: int, *, note: Callable[[int, int], str] | None = None) -> str:
-    """Cut a text so that it is at most `limit` long, with a note of how much there was.
+    """Truncate a text to at most `limit` UTF-16 code units and append a note.
 
-    Lengths are those of `text_length`. `note(kept, total)` makes the note, which counts towards the limit; where the
-    limit has no room for it, the text is cut without one. A cut never splits a character, combining marks and emoji
-    sequences included.
+    Combining marks and emoji sequences are not split.
+
+    Args:
+        text: The text.
+        limit: The longest length of the result, including the note. If the note does not fit, it is left out.
+        note: Returns the note for the kept and the total length; by default an English sentence.
     """
     total = text_length(text)
     if total <= limit:
@@ -41,12 +40,12 @@ def truncate(text: str, limit: int, *, note: Callable[[int, int], str] | None = 
 
 
 def truncation_note(kept: int, total: int) -> str:
-    """Say that a text was cut."""
+    """Return the default note for a truncated text."""
     return f"\n\n[truncated: the first {kept:,} of {total:,} characters]"
 
 
 def take(text: str, limit: int) -> str:
-    """Give the longest beginning of a text that is at most `limit` long and ends between two characters."""
+    """Return the longest prefix of at most `limit` code units that does not split a character."""
     end = _index_at(text, limit)
     while 0 < end < len(text) and _joined(text, end):
         end -= 1
@@ -57,13 +56,13 @@ def _index_at(text: str, limit: int) -> int:
     if text.isascii():
         return min(limit, len(text))
     units = text[:limit].encode("utf-16-le", "surrogatepass")[: 2 * limit]
-    if units and 0xD8 <= units[-1] <= 0xDB:  # the first half of a pair
+    if units and 0xD8 <= units[-1] <= 0xDB:  # the first half of a surrogate pair
         units = units[:-2]
     return len(units.decode("utf-16-le", "surrogatepass"))
 
 
 def _joined(text: str, index: int) -> bool:
-    """Tell whether what stands at `index` belongs to what stands before it."""
+    """Return whether the code point at `index` continues the character before it."""
     before, after = text[index - 1], text[index]
     return (
         after == ZERO_WIDTH_JOINER

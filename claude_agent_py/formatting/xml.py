@@ -1,15 +1,13 @@
-"""Sections as XML elements: `<name>content</name>`, with an outer wrapper such as `<observation>` if wanted.
+"""Sections as XML elements, `<name>content</name>`, with an optional outer element such as `<observation>`.
 
-Owns the rules that make it exact both ways:
+These rules make sure that parsing returns the formatted sections exactly:
 
-- Content is escaped, so that it holds no tag: what looks like one is text. A real XML parser reads the same.
-- Content of several lines stands on lines of its own; the line break after the first tag and the one before the last
-  belong to the tags.
-- A name that is no XML name (it has a space, say), or is taken by the wrapper, goes into an attribute:
-  `<section name="my notes">`.
+- Content is escaped, so that it contains no tags. An XML parser reads it the same way.
+- Content with several lines starts and ends with a line break, which is not part of it.
+- A name that is not an XML name, or equals the wrapper's, becomes an attribute: `<section name="my notes">`.
 
-Reading is lenient, for models do not escape: an element ends at the next closing tag of its name, whatever stands
-between, and only the five named references and numeric ones are resolved.
+Parsing is lenient, because models do not escape: an element ends at the next closing tag of its name, regardless of
+what is between, and only the predefined entities and some numeric references are resolved.
 """
 
 import re
@@ -26,7 +24,7 @@ OPENING = re.compile(
 CLOSING = re.compile(rf"</(?P<tag>{NAME})>")
 
 ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "\r": "&#13;"}
-"""A carriage return would become a line feed in any XML parser."""
+"""Includes the carriage return, which an XML parser would change to a line feed."""
 QUOTE = "&quot;"
 REFERENCES = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'", "#13": "\r", "#39": "'", "#34": '"'}
 
@@ -35,11 +33,19 @@ _REFERENCE = re.compile(rf"&({'|'.join(REFERENCES)});")
 
 
 class XMLFormat(TextFormat):
-    """Sections that are XML elements. `wrapper` names the element around all of them; None means none."""
+    """Formats sections as XML.
+
+    Args:
+        wrapper: Name of an element around all sections, or None.
+        encoder: Encodes contents that are not text; JSON by default.
+
+    Raises:
+        ValueError: `wrapper` is not an XML name.
+    """
 
     def __init__(self, wrapper: str | None = None, *, encoder: Encoder | None = None) -> None:
         if wrapper is not None and not re.fullmatch(NAME, wrapper):
-            raise ValueError(f"the wrapper is not an XML name: {wrapper!r}")
+            raise ValueError(f"wrapper must be an XML name, not {wrapper!r}")
         super().__init__(encoder=encoder)
         self.wrapper = wrapper
         self._generic = "section" if wrapper != "section" else "part"
@@ -85,24 +91,24 @@ class XMLFormat(TextFormat):
 
     def _rules(self) -> str:
         rules = (
-            "Write your answer in sections. A section is an XML element, `<name>content</name>`; "
-            "in its content, `<`, `>` and `&` are written `&lt;`, `&gt;` and `&amp;`."
+            "Write your answer in sections. Each section is an XML element, `<name>content</name>`. "
+            "Escape `<`, `>` and `&` in its content as `&lt;`, `&gt;` and `&amp;`."
         )
-        return f"{rules} One element `<{self.wrapper}>` stands around all of them." if self.wrapper else rules
+        return f"{rules} Wrap all sections in one element, `<{self.wrapper}>`." if self.wrapper else rules
 
 
 def escape(text: str) -> str:
-    """Escape text for the content of an element."""
+    """Escape text for use in an element."""
     return _TO_ESCAPE.sub(lambda match: ESCAPES[match[0]], text)
 
 
 def unescape(text: str) -> str:
-    """Resolve the references that `escape` makes, and the other usual ones; anything else stays."""
+    """Resolve the references that `escape` creates and other common ones; leave the rest unchanged."""
     return _REFERENCE.sub(lambda match: REFERENCES[match[1]], text)
 
 
 def _closings(text: str) -> dict[str, list[int]]:
-    """Give where the closing tags of each name begin."""
+    """Return the positions of the closing tags by name."""
     places: dict[str, list[int]] = {}
     for match in CLOSING.finditer(text):
         places.setdefault(match["tag"], []).append(match.start())

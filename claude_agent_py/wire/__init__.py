@@ -1,7 +1,6 @@
-"""What is on the pipe: models of every frame, and the codec between lines and models.
+"""Models of the frames that the CLI and the SDK exchange, and the codec that reads and writes them.
 
-Owns the shapes and nothing else: no I/O, no state, no meaning beyond the frame itself. `decode` gives a model for a
-line and `encode` the line for a model. The models are public in `messages`, `control`, `tools`, `hooks` and
+The package does no I/O and keeps no state. Its models are public in `messages`, `control`, `tools`, `hooks` and
 `permissions`.
 """
 

@@ -1,7 +1,6 @@
-"""What the CLI asks us: the bodies of control requests from it to us.
+"""Bodies of the control requests that the CLI sends to the SDK; `requests` has the other direction.
 
-Owns one model per request. Knows neither the frame around them (`control`) nor the answers (`permissions`, `hooks`).
-The input of a hook stays a dict here: `hooks` has its models. The twin of `requests`, which has the other direction.
+A hook's input stays a dict here; `wire.hooks` has its models.
 """
 
 from typing import ClassVar, Literal
@@ -14,7 +13,7 @@ from claude_agent_py.wire.base import JSONObject, Number, Open, WireModel
 
 
 class MCPServerProvenance(WireModel):
-    """Which MCP server a tool belongs to, and who configured that server."""
+    """The MCP server that provides a tool, and where that server was configured."""
 
     name: str
     source: str = ""
@@ -22,7 +21,7 @@ class MCPServerProvenance(WireModel):
 
 
 class MatchedAskRule(WireModel):
-    """The permission rule because of which the CLI asks."""
+    """The permission rule that made the CLI ask."""
 
     source: str = ""
     tool_name: str = ""
@@ -30,7 +29,7 @@ class MatchedAskRule(WireModel):
 
 
 class CanUseToolRequest(WireModel):
-    """A tool call needs your permission."""
+    """A request for permission to run a tool."""
 
     subtype: ClassVar[Literal["can_use_tool"]] = "can_use_tool"
     tool_name: str
@@ -38,7 +37,7 @@ class CanUseToolRequest(WireModel):
     input: JSONObject = field(default_factory=dict)
     mcp_server: MCPServerProvenance | None = None
     permission_suggestions: list[JSONObject] | None = None
-    """Permission updates to choose from. Never give all of them back: one may change the permission mode."""
+    """Permission updates to choose from. Never return all of them: one may change the permission mode."""
     blocked_path: str | None = None
     decision_reason: str | None = None
     decision_reason_type: (
@@ -72,28 +71,28 @@ class CanUseToolRequest(WireModel):
     display_name: str | None = None
     description: str | None = None
     requires_user_interaction: bool | None = None
-    """A question to a person (`AskUserQuestion`), not a permission."""
+    """True when the tool asks the user a question (`AskUserQuestion`) rather than needing a permission."""
     agent_id: str | None = None
-    """The task id of the subagent that asks; None for the main conversation."""
+    """Task id of the subagent that called the tool; None in the main conversation."""
 
 
 # Hooks and MCP --------------------------------------------------------------------------------------------------------
 
 
 class HookCallbackRequest(WireModel):
-    """An event has a hook of ours."""
+    """A call of a hook callback that the SDK registered."""
 
     subtype: ClassVar[Literal["hook_callback"]] = "hook_callback"
     callback_id: str
     input: JSONObject
     tool_use_id: str | None = None
-    """A tool call only for tool events; else some other id."""
+    """The tool call's id for tool events, an unrelated id for others."""
     issued_at: Number | None = None
     deadline_ms: Number | None = None
 
 
 class MCPMessageRequest(WireModel):
-    """A JSON-RPC message for an MCP server of ours, or (from us) of such a server."""
+    """A JSON-RPC message to, or from, an MCP server that runs in this process."""
 
     subtype: ClassVar[Literal["mcp_message"]] = "mcp_message"
     server_name: str
@@ -104,7 +103,7 @@ class MCPMessageRequest(WireModel):
 
 
 class ElicitationRequest(WireModel):
-    """An MCP server asks the user something."""
+    """A question from an MCP server to the user."""
 
     subtype: ClassVar[Literal["elicitation"]] = "elicitation"
     mcp_server_name: str
@@ -120,7 +119,7 @@ class ElicitationRequest(WireModel):
 
 
 class UserDialogRequest(WireModel):
-    """The CLI wants a dialog shown."""
+    """A request to show the user a dialog."""
 
     subtype: ClassVar[Literal["request_user_dialog"]] = "request_user_dialog"
     dialog_kind: str
@@ -132,7 +131,7 @@ class UserDialogRequest(WireModel):
 
 
 class OAuthTokenRefreshRequest(WireModel):
-    """The login's token is about to end."""
+    """A request for a new OAuth access token; the current one is about to expire."""
 
     subtype: ClassVar[Literal["oauth_token_refresh"]] = "oauth_token_refresh"
     kind: str | None = None
@@ -141,7 +140,7 @@ class OAuthTokenRefreshRequest(WireModel):
 
 
 class HostAuthTokenRefreshRequest(WireModel):
-    """The host's own token was refused."""
+    """A request for a new host token; the current one was rejected."""
 
     subtype: ClassVar[Literal["host_auth_token_refresh"]] = "host_auth_token_refresh"
     status: Number | None = None

@@ -1,16 +1,15 @@
-"""The base of every model of the wire: frozen `msgspec` structs.
+"""Base classes of the wire models, which are frozen `msgspec` structs.
 
-What a machine writes is msgspec, and what people write (options, agents, tool parameters, structured output) is
-pydantic: decoding a frame here takes a quarter of the time, and defining a model next to none.
+msgspec decodes a frame in a quarter of the time that pydantic takes. Pydantic validates what people write: options,
+agents, tool parameters, structured output.
 
-* Names are snake_case here; a field that is named differently on the wire says so with `field(name=...)`, and every
-  field of a `CamelModel` is camelCase there.
-* A `ClassVar[Literal[...]]` is the model's tag: always on the wire, the same for every instance, and what a union of
-  models is told apart by.
-* A field without a value stands at its default, and is left out when the model is encoded.
-* What a model does not know stays in `raw` of the frame that holds it.
+* Field names are snake_case. `field(name=...)` sets a different name on the wire; the fields of a `CamelModel` are
+  camelCase there.
+* A `ClassVar[Literal[...]]` is the model's tag. It is always encoded, and unions use it to choose the model.
+* Fields that equal their default are not encoded.
+* Fields that a model does not declare are kept in the `raw` of the frame.
 
-Numbers are typed `Number` where the wire may send either kind: a plain `float` would turn `3` into `3.0`.
+`Number` is used where the wire sends integers or floats: `float` would turn `3` into `3.0`.
 """
 
 import sys
@@ -30,14 +29,14 @@ if TYPE_CHECKING:
 else:
 
     class Open:
-        """`Open[Literal["a", "b"]]`: one of these words, or one that a newer CLI says. At run time a plain `str`."""
+        """`Open[Literal["a", "b"]]`: one of these strings, or one added by a newer CLI. At run time a plain `str`."""
 
         def __class_getitem__(cls, words: Any) -> Any:
             return Annotated[str, words]
 
 
 class _ModelType(msgspec.StructMeta):
-    """Makes models: every field is a keyword, and the last `ClassVar` with a text is the tag."""
+    """Makes all fields keyword-only and takes the tag from the last string `ClassVar`."""
 
     def __new__(mcls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **settings: Any) -> Any:
         annotated = _annotations(namespace).items()
@@ -49,7 +48,7 @@ class _ModelType(msgspec.StructMeta):
 
 
 def _annotations(namespace: dict[str, Any]) -> Mapping[str, Any]:
-    if sys.version_info >= (3, 14):  # a class has a function that makes them
+    if sys.version_info >= (3, 14):  # annotations are evaluated lazily
         import annotationlib
 
         annotate = annotationlib.get_annotate_from_class_namespace(namespace)
@@ -61,21 +60,21 @@ def _annotations(namespace: dict[str, Any]) -> Mapping[str, Any]:
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
 class WireModel(
     Struct, metaclass=_ModelType, frozen=True, omit_defaults=True, repr_omit_defaults=True, gc=False
-):  # gc=False: values that hold no cycle; a session holds many thousands
-    """A JSON object of the wire."""
+):  # gc=False: models hold no reference cycles, and a session keeps many thousands of them
+    """Base of all JSON objects on the wire."""
 
     @property
     def raw(self) -> JSONObject:
-        """The object as a dict, by the names of the wire."""
+        """The object as a dict, with the names of the wire."""
         return dump(self)
 
     def replace(self, **changes: Any) -> Self:
-        """Return a copy with other values; `changes` go by the names used here."""
+        """Return a copy with the given fields changed."""
         return msgspec.structs.replace(self, **changes)
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
-        """Let a pydantic model have a wire model as a field."""
+        """Allow a wire model as a field of a pydantic model."""
         from pydantic_core import core_schema
 
         return core_schema.no_info_plain_validator_function(
@@ -96,10 +95,10 @@ class WireModel(
 
 
 class DiscreetModel(WireModel):
-    """A JSON object with fields that may hold secrets, which its repr does not show."""
+    """A JSON object whose repr hides fields that may hold secrets."""
 
     HIDDEN: ClassVar[tuple[str, ...]] = ()
-    """The names of these fields."""
+    """Names of the hidden fields."""
 
     def __repr__(self) -> str:
         hidden = {name: ... for name in self.HIDDEN if getattr(self, name) is not None}
@@ -107,33 +106,33 @@ class DiscreetModel(WireModel):
 
 
 class CamelModel(WireModel, rename="camel"):
-    """A JSON object whose names are camelCase on the wire."""
+    """A JSON object with camelCase names on the wire."""
 
 
 UNKNOWN: Final = "(unknown)"
-"""What stands in place of a tag that no model of a union has."""
+"""The tag of `UnknownModel`, which replaces a tag that no model of a union has."""
 
 
 SOURCE: Final = "<source>"
-"""The name of what a model was read from, among the names of the wire, which has no such field."""
+"""Encoded name of `FrameModel._source`, chosen so that no field of the wire can collide with it."""
 
 
 class UnknownModel(WireModel, tag=UNKNOWN):
-    """An object with a tag that no model of its union has."""
+    """An object whose tag matches no model of its union."""
 
     raw: JSONObject  # pyright: ignore[reportIncompatibleMethodOverride] - here a field
-    """The object as it came."""
+    """The object as received."""
 
 
 class FrameModel(DiscreetModel):
-    """A JSON object that keeps what it was read from, so nothing of it is lost: a frame, a reply, a hook's input."""
+    """A JSON object that keeps the data it was decoded from: a frame, a reply, a hook's input."""
 
     _source: Any = field(default=None, name=SOURCE)
-    """The JSON text or object; None where the model was made here."""
+    """The JSON text or object; None unless the model was decoded."""
 
     @property
     def raw(self) -> JSONObject:
-        """The object as it came, with the fields that its model does not know, at any depth."""
+        """The object as received, including fields that the models do not declare, at any depth."""
         source = self._source
         if source is None:
             return dump(self)
@@ -141,7 +140,7 @@ class FrameModel(DiscreetModel):
         return raw
 
     def replace(self, **changes: Any) -> Self:
-        """Return a copy with other values; fields that the model does not know are kept."""
+        """Return a copy with the given fields changed; undeclared fields in `raw` are kept."""
         changed = msgspec.structs.replace(self, **changes, _source=None)
         if self._source is not None:
             names = dict(zip(self.__struct_fields__, self.__struct_encode_fields__, strict=True))
@@ -163,9 +162,9 @@ class FrameModel(DiscreetModel):
 
 
 def dump(model: WireModel) -> JSONObject:
-    """Return the JSON object of a model: names of the wire, the fields that have a value, the tags.
+    """Return a model as a JSON object, with the names of the wire and without fields that equal their default.
 
-    A model that was decoded gives back what came.
+    A decoded model is returned as it was received.
     """
     if isinstance(model, FrameModel) and model._source is not None:
         return model.raw
@@ -174,7 +173,7 @@ def dump(model: WireModel) -> JSONObject:
 
 
 def _unwrap(value: Any) -> Any:
-    """Put unknown objects, and objects that keep what they were read from, back as they came."""
+    """Replace nested unknown and decoded objects by their original data."""
     if isinstance(value, list):
         return [_unwrap(item) for item in value]
     if not isinstance(value, dict):
@@ -188,13 +187,13 @@ def _unwrap(value: Any) -> Any:
 
 
 keep_source: Final[Callable[[Any, str, Any], None]] = msgspec.structs.force_setattr
-"""`keep_source(model, "_source", data)`: store what a model was just read from."""
+"""`keep_source(model, "_source", data)`: set a field of a model that was just decoded, although it is frozen."""
 
 
 class MessageModel(FrameModel):
-    """A frame of the conversation. The ids may be left out in those that are made here."""
+    """Base of the messages of a conversation."""
 
     uuid: str = ""
-    """The frame's own id; empty where the wire has none."""
+    """Id of the message; empty if the frame has none."""
     session_id: str = ""
-    """The session that the frame belongs to."""
+    """Id of the session."""

@@ -1,7 +1,4 @@
-"""What the CLI has on offer: commands, agents, models, plugins, MCP servers, and the account it works for.
-
-Owns the value objects that `system/init`, `commands_changed` and several control replies share. Knows none of them.
-"""
+"""Commands, agents, models, plugins, MCP servers and accounts, as messages and control replies describe them."""
 
 from typing import ClassVar, Literal, TypeAlias
 
@@ -37,7 +34,7 @@ class SlashCommand(CamelModel):
 
 
 class AgentInfo(WireModel):
-    """An agent that the model can start."""
+    """An agent type that the model can start as a subagent."""
 
     name: str
     description: str = ""
@@ -45,10 +42,10 @@ class AgentInfo(WireModel):
 
 
 class ModelInfo(CamelModel):
-    """A model that can be chosen."""
+    """A model available to the session."""
 
     value: str
-    """What `set_model` takes."""
+    """The name to pass to `set_model`."""
     display_name: str = ""
     description: str = ""
     resolved_model: str | None = None
@@ -86,7 +83,7 @@ class AccountInfo(CamelModel):
 
 
 class PluginInfo(WireModel):
-    """A plugin that is loaded."""
+    """A loaded plugin."""
 
     name: str
     path: str = ""
@@ -95,7 +92,7 @@ class PluginInfo(WireModel):
 
 
 class PluginLock(WireModel):
-    """A plugin whose state an organisation decides."""
+    """A plugin enabled or disabled by managed settings."""
 
     name: str
     plugin_enabled: bool = False
@@ -103,7 +100,7 @@ class PluginLock(WireModel):
 
 
 class PluginError(WireModel):
-    """A plugin that could not be loaded."""
+    """A plugin that failed to load."""
 
     plugin: str
     type: str = ""
@@ -113,7 +110,7 @@ class PluginError(WireModel):
 
 
 class MCPServerSummary(WireModel):
-    """An MCP server in a list of them."""
+    """Name and state of an MCP server."""
 
     name: str
     status: MCPServerState = ""
@@ -121,14 +118,14 @@ class MCPServerSummary(WireModel):
 
 
 class MCPServerVersion(WireModel):
-    """What an MCP server calls itself."""
+    """The name and version that an MCP server reports."""
 
     name: str = ""
     version: str = ""
 
 
 class MCPToolAnnotations(CamelModel):
-    """What an MCP tool says about its effects."""
+    """Hints from an MCP tool about its effects."""
 
     read_only: bool | None = None
     destructive: bool | None = None
@@ -145,7 +142,7 @@ class MCPToolInfo(WireModel):
 
 
 class MCPServerStatus(DiscreetModel, rename="camel"):
-    """An MCP server and how it is."""
+    """The state, configuration and tools of an MCP server."""
 
     HIDDEN: ClassVar[tuple[str, ...]] = ("config",)
 
@@ -163,12 +160,12 @@ class MCPServerStatus(DiscreetModel, rename="camel"):
 
     @property
     def is_connected(self) -> bool:
-        """Whether its tools can be used."""
+        """Whether the server is connected, so its tools can be called."""
         return self.status == "connected"
 
 
 class SettingsError(WireModel):
-    """A settings file that could not be read, or a part of it."""
+    """An error in a settings file."""
 
     path: str
     message: str

@@ -1,8 +1,7 @@
-"""The names that users choose from, closed where the wire is open.
+"""Closed string types for options.
 
-What the CLI sends may hold a name that this version does not know (`PermissionMode` in `modes`, `EffortLevel` in
-`catalog`); what a user writes must be one that the CLI knows, because it ends, or drops all agents, over one that it
-does not.
+Data from the CLI may contain names that this version does not know (`PermissionMode`, `EffortLevel`). Options must not:
+the CLI exits, or drops all agents, on a name that it does not know.
 """
 
 from typing import Literal, TypeAlias
@@ -10,7 +9,7 @@ from typing import Literal, TypeAlias
 ChosenPermissionMode: TypeAlias = Literal[
     "default", "manual", "acceptEdits", "plan", "bypassPermissions", "dontAsk", "auto"
 ]
-"""`manual` is another word for `default`."""
+"""`manual` is an alias of `default`."""
 ChosenEffort: TypeAlias = Literal["low", "medium", "high", "xhigh", "max"]
 SettingSource: TypeAlias = Literal["user", "project", "local"]
 MemoryScope: TypeAlias = Literal["user", "project", "local"]

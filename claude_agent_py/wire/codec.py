@@ -1,12 +1,11 @@
-"""Lines to frames and back: the one place where JSON becomes models.
+"""Decode lines into frames and encode frames as lines.
 
-`decode` reads a line twice: first only its `type` and `subtype`, which choose the model, then all of it with that
-model's decoder. Whatever does not go through is looked at again, slowly (`_decode_carefully`): an unknown type, an
-unknown content block, a wrong field. `decode` never raises for what a line holds.
+`decode` first reads only `type` and `subtype` to choose a model, then decodes the line with that model's decoder. If
+that fails, `_decode_carefully` takes a slower path that handles unknown types, unknown content blocks and invalid
+fields. Invalid input never raises; it becomes a `MalformedFrame`.
 
-JSON is strict here, no value is converted on the way in, and a frame keeps its line, so `encode(decode(line))` is the
-same JSON value. The one exception are lone surrogates (half an emoji, which JavaScript can write and Unicode text
-cannot hold): they become U+FFFD.
+A frame keeps the line it was decoded from, so `encode(decode(line))` is the same JSON value. The exception are lone
+surrogates, which JavaScript can write but UTF-8 cannot represent: they become U+FFFD.
 """
 
 import json
@@ -25,7 +24,7 @@ from claude_agent_py.wire.unknown import MalformedFrame, UnknownMessage
 logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 REPORTED: Final = frozenset({"usage", "context_usage", "usage_report", "tool_use_meta", "tool_result_meta"})
-"""Fields that only report. One that does not fit is left out: the frame around it matters more."""
+"""Informational fields. An invalid one is dropped, so that the rest of the frame survives."""
 
 VERDICT: Final = frozenset(
     {
@@ -43,7 +42,7 @@ VERDICT: Final = frozenset(
         "origin",
     }
 )
-"""The fields of a result that say how the turn ended, and whose turn it was. All others only report."""
+"""Fields of a result that say how the turn ended and which prompts it answers. All others are informational."""
 
 _SURROGATES: Final = re.compile("[\ud800-\udfff]")
 
@@ -55,16 +54,16 @@ class _Head(msgspec.Struct, gc=False):
 
 _read_head: Final = msgspec.json.Decoder(_Head).decode
 _readers: Final[dict[type, Callable[[bytes], Any]]] = {}
-"""The decoders of the models that came so far."""
+"""Decoders by model, built on first use."""
 
 
 def decode(line: bytes | str) -> Frame:
-    """Return the frame of a line: a message, a control frame, `UnknownMessage` or `MalformedFrame`.
+    """Decode a line into a message, a control frame, an `UnknownMessage` or a `MalformedFrame`.
 
-    A line break at the end, a byte order mark and white space around the JSON do no harm.
+    Surrounding white space, line breaks and a byte order mark are ignored.
 
     Raises:
-        TypeError: `line` is neither bytes nor text.
+        TypeError: `line` is neither bytes nor str.
     """
     if type(line) is not bytes:
         line = _as_bytes(line)
@@ -79,12 +78,13 @@ def decode(line: bytes | str) -> Frame:
 
 
 def encode(frame: Frame | WireModel) -> bytes:
-    """Return the line of a frame, line break included.
+    """Encode a frame as a line, including the line break.
 
-    A frame that was decoded gives back what came; one that was made here, the fields that have a value.
+    A decoded frame is encoded as it was received. Otherwise fields that equal their default are left out.
 
     Raises:
-        ValueError, TypeError: A field holds a value that JSON does not have, or it is not a frame.
+        TypeError: `frame` is not a frame, or a field holds a value that JSON cannot represent.
+        ValueError: A field holds NaN or an infinity.
     """
     if isinstance(frame, UnknownMessage):
         return _as_line(_lenient_json(frame.raw))
@@ -94,7 +94,7 @@ def encode(frame: Frame | WireModel) -> bytes:
         source = frame._source
         return _as_one_line(_without_breaks(source)) if isinstance(source, bytes) else encode_json(source)
     if not isinstance(frame, WireModel):
-        raise TypeError(f"encode() takes a frame, not {type(frame).__name__}; for any JSON value, use encode_json()")
+        raise TypeError(f"encode() takes a frame, not {type(frame).__name__}; use encode_json() for other JSON values")
     return encode_json(dump(frame))
 
 
@@ -103,16 +103,17 @@ _lenient_json: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"
 
 
 def encode_json(value: Any) -> bytes:
-    """Return the line of any JSON value, line break included.
+    """Encode any JSON value as a line, including the line break.
 
     Raises:
-        ValueError, TypeError: It is not a JSON value. NaN and the infinities are not either: the CLI would die of them.
+        TypeError: The value contains something that JSON cannot represent.
+        ValueError: The value contains NaN or an infinity, on which the CLI would crash.
     """
     return _as_line(_strict_json(value))
 
 
 def prepare(*models: type) -> None:
-    """Build the decoders of some models now, for example while the CLI starts."""
+    """Build the decoders of the given models ahead of time, for example while the CLI starts."""
     for model in models:
         _reader(model)
 
@@ -123,7 +124,7 @@ def _reader(model: type) -> Callable[[bytes], Any]:
     return reader
 
 
-# What did not go through -----------------------------------------------------------------------------------------
+# Slow path -------------------------------------------------------------------------------------------------------
 
 
 def _decode_carefully(line: bytes) -> Frame:
@@ -136,7 +137,7 @@ def _decode_carefully(line: bytes) -> Frame:
     except json.JSONDecodeError as error:
         return MalformedFrame(line, f"not JSON: {error.msg} at character {error.pos}")
     except (ValueError, RecursionError) as error:
-        return MalformedFrame(line, f"not readable as JSON: {error}")
+        return MalformedFrame(line, f"invalid JSON: {error}")
     if not isinstance(raw, dict):
         return MalformedFrame(line, f"not a JSON object but {_kind(raw)}", raw)
     for field in ("type", "subtype") if raw.get("type") == "system" else ("type",):
@@ -148,7 +149,7 @@ def _decode_carefully(line: bytes) -> Frame:
 
 
 def _fit_frame(model: type, line: bytes, raw: dict[str, Any], sane: bytes) -> Frame:
-    may_drop = _is_no_verdict if raw["type"] == "result" else _is_reported
+    may_drop = _is_not_verdict if raw["type"] == "result" else _is_reported
     try:
         frame: Any
         frame, dropped = fit(model, msgspec.json.decode(sane), may_drop=may_drop)
@@ -157,7 +158,7 @@ def _fit_frame(model: type, line: bytes, raw: dict[str, Any], sane: bytes) -> Fr
     except RecursionError as error:
         return MalformedFrame(line, f"nested too deeply: {error}", raw)
     for left_out in dropped:
-        logger.warning("a field of a %s frame does not fit and was left out: %s", raw["type"], left_out)
+        logger.warning("dropped an invalid field of a %s frame: %s", raw["type"], left_out)
     keep_source(frame, "_source", sane.rstrip(b"\n"))
     return frame  # type: ignore[no-any-return]
 
@@ -166,7 +167,7 @@ def _is_reported(place: Place) -> bool:
     return not REPORTED.isdisjoint(place)
 
 
-def _is_no_verdict(place: Place) -> bool:
+def _is_not_verdict(place: Place) -> bool:
     return place[0] not in VERDICT
 
 
@@ -187,11 +188,11 @@ def _as_bytes(line: Any) -> bytes:
         return line.encode("utf-8", "surrogatepass")
     if isinstance(line, bytes | bytearray | memoryview):
         return bytes(line)
-    raise TypeError(f"decode() takes a line, bytes or text, not {type(line).__name__}")
+    raise TypeError(f"decode() takes bytes or str, not {type(line).__name__}")
 
 
 def _as_line(text: str) -> bytes:
-    """End a JSON text as a line, without the characters that some readers take for line breaks (U+2028, U+2029)."""
+    """Encode JSON text as a line, escaping U+2028 and U+2029, which some readers treat as line breaks."""
     try:
         data = text.encode()
     except UnicodeEncodeError:
@@ -200,7 +201,7 @@ def _as_line(text: str) -> bytes:
 
 
 def _without_breaks(data: bytes) -> bytes:
-    """Return a JSON text without line breaks; inside of strings there are none."""
+    """Replace the line breaks between JSON tokens; strings cannot contain any."""
     return data.strip().replace(b"\n", b" ").replace(b"\r", b" ")
 
 

@@ -1,10 +1,7 @@
-"""Content blocks: what messages are made of.
+"""Content blocks of messages.
 
-Owns every block that the Messages API and the CLI put into a message, and `UnknownBlock` for those of a newer version.
-Knows no message.
-
-`ContentBlock` is the union to write in your own signatures. A block whose `type` is known but whose fields are wrong
-makes its frame malformed; it is never taken for an unknown one.
+`ContentBlock` is the union of them all. A block of an unknown type becomes an `UnknownBlock`; a block of a known type
+with invalid fields makes its frame malformed.
 """
 
 from base64 import b64encode
@@ -18,7 +15,7 @@ from claude_agent_py.wire.base import JSONObject, Number, Open, UnknownModel, Wi
 
 
 class Citation(WireModel):
-    """Where a text comes from. `type` says which of the other fields are there."""
+    """The source of a text. `type` determines which other fields are set."""
 
     type: Open[
         Literal[
@@ -47,24 +44,24 @@ class Citation(WireModel):
 
 
 class MediaSource(WireModel):
-    """The data of an image or a document, or where it is. `type` says which of the other fields are there."""
+    """The data of an image or document, or a reference to it. `type` determines which other fields are set."""
 
     type: Open[Literal["base64", "url", "file", "text", "content"]]
     media_type: str | None = None
     data: str | None = None
-    """Base64, or plain text where `type` is `text`."""
+    """Base64, or plain text if `type` is `text`."""
     url: str | None = None
     file_id: str | None = None
     content: str | list[JSONObject] | None = None
 
 
 def base64_source(data: bytes, media_type: str) -> MediaSource:
-    """Make a source out of bytes."""
+    """Create a base64 source from bytes."""
     return MediaSource(type="base64", media_type=media_type, data=b64encode(data).decode("ascii"))
 
 
 class ServerToolError(WireModel):
-    """A tool that the API runs failed."""
+    """The error of a server tool."""
 
     type: str
     error_code: str
@@ -72,7 +69,7 @@ class ServerToolError(WireModel):
 
 
 class WebSearchResult(WireModel):
-    """One hit of a web search."""
+    """One result of a web search."""
 
     type: ClassVar[Literal["web_search_result"]] = "web_search_result"
     url: str
@@ -85,13 +82,13 @@ class WebSearchResult(WireModel):
 
 
 class Block(WireModel, tag_field="type"):
-    """What all blocks share."""
+    """Base of all content blocks."""
 
     cache_control: JSONObject | None = None
 
 
 class TextBlock(Block):
-    """Text."""
+    """Text of the model or the user."""
 
     type: ClassVar[Literal["text"]] = "text"
     text: str
@@ -99,7 +96,7 @@ class TextBlock(Block):
 
 
 class ThinkingBlock(Block):
-    """The model's thinking, or a summary of it."""
+    """The model's thinking or a summary of it."""
 
     type: ClassVar[Literal["thinking"]] = "thinking"
     thinking: str
@@ -107,14 +104,14 @@ class ThinkingBlock(Block):
 
 
 class RedactedThinkingBlock(Block):
-    """Thinking that only the API can read."""
+    """Encrypted thinking, readable only by the API."""
 
     type: ClassVar[Literal["redacted_thinking"]] = "redacted_thinking"
     data: str
 
 
 class ToolUseBlock(Block):
-    """The model calls a tool of the CLI or of yours."""
+    """A call of a tool by the model."""
 
     type: ClassVar[Literal["tool_use"]] = "tool_use"
     id: str
@@ -123,17 +120,14 @@ class ToolUseBlock(Block):
     caller: JSONObject | None = None
 
     def typed_input(self) -> WireModel | JSONObject:
-        """Return the input as the model of a built-in tool.
-
-        For another tool, and for a shape of another CLI version, it is the plain dict. Never raises for content.
-        """
-        from claude_agent_py.wire.tools.registry import typed_input  # loads some hundred models: only on demand
+        """Return the input as a built-in tool's input model, or as a dict if no model matches it."""
+        from claude_agent_py.wire.tools.registry import typed_input  # imported lazily: loads about a hundred models
 
         return typed_input(self.name, self.input)
 
 
 class ToolResultBlock(Block):
-    """What a tool gave back, as the model sees it. `UserMessage.tool_use_result` is the structured form."""
+    """The result of a tool call as the model sees it. `UserMessage.tool_use_result` has the structured form."""
 
     type: ClassVar[Literal["tool_result"]] = "tool_result"
     tool_use_id: str
@@ -142,26 +136,26 @@ class ToolResultBlock(Block):
 
     @property
     def text(self) -> str:
-        """All text of the result, blocks joined by line breaks."""
+        """The text of the result; text blocks are joined by line breaks."""
         return text_of(self.content)
 
 
 class ToolReferenceBlock(Block):
-    """A tool that a tool search found; the API shows its definition to the model."""
+    """A tool found by a tool search. The API expands it to the tool's definition."""
 
     type: ClassVar[Literal["tool_reference"]] = "tool_reference"
     tool_name: str
 
 
 class ImageBlock(Block):
-    """A picture."""
+    """An image."""
 
     type: ClassVar[Literal["image"]] = "image"
     source: MediaSource
 
     @classmethod
     def from_bytes(cls, data: bytes, media_type: str) -> "ImageBlock":
-        """Make a block of a picture's bytes; `media_type` for example `image/png`."""
+        """Create a block from an image's bytes and media type, for example `image/png`."""
         return cls(source=base64_source(data, media_type))
 
 
@@ -176,13 +170,13 @@ class DocumentBlock(Block):
 
     @classmethod
     def from_bytes(cls, data: bytes, media_type: str = "application/pdf", title: str | None = None) -> "DocumentBlock":
-        """Make a block of a document's bytes."""
+        """Create a block from a document's bytes."""
         source = base64_source(data, media_type)
         return cls(source=source) if title is None else cls(source=source, title=title)
 
 
 class SearchResultBlock(Block):
-    """A search hit of a tool, which the model can cite."""
+    """A search result that the model can cite."""
 
     type: ClassVar[Literal["search_result"]] = "search_result"
     source: str
@@ -192,21 +186,21 @@ class SearchResultBlock(Block):
 
 
 class ContainerUploadBlock(Block):
-    """A file put into the API's sandbox."""
+    """A file uploaded to the API's code execution container."""
 
     type: ClassVar[Literal["container_upload"]] = "container_upload"
     file_id: str
 
 
 class CompactionBlock(Block):
-    """A summary that the API put in place of earlier conversation."""
+    """A summary that replaces earlier parts of the conversation."""
 
     type: ClassVar[Literal["compaction"]] = "compaction"
     content: str | None = None
 
 
 class FallbackBlock(Block):
-    """The API went on with another model from here."""
+    """Marks where the API switched to another model."""
 
     type: ClassVar[Literal["fallback"]] = "fallback"
 
@@ -215,7 +209,7 @@ class FallbackBlock(Block):
 
 
 class ServerToolUseBlock(Block):
-    """The model calls a tool that the API runs (web search, code execution, ...)."""
+    """A call of a tool that the API runs itself (web search, code execution, ...)."""
 
     type: ClassVar[Literal["server_tool_use"]] = "server_tool_use"
     id: str
@@ -225,63 +219,63 @@ class ServerToolUseBlock(Block):
 
 
 class ServerToolResult(Block):
-    """What the results of tools that the API runs share."""
+    """Base of the results of server tools."""
 
     tool_use_id: str
     caller: JSONObject | None = None
 
 
 class WebSearchToolResultBlock(ServerToolResult):
-    """The hits of a web search, or why there are none."""
+    """The results of a web search, or its error."""
 
     type: ClassVar[Literal["web_search_tool_result"]] = "web_search_tool_result"
     content: list[WebSearchResult] | ServerToolError
 
 
 class WebFetchToolResultBlock(ServerToolResult):
-    """A fetched page, or why there is none."""
+    """A fetched page, or the error of the fetch."""
 
     type: ClassVar[Literal["web_fetch_tool_result"]] = "web_fetch_tool_result"
     content: JSONObject
 
 
 class CodeExecutionToolResultBlock(ServerToolResult):
-    """What Python code in the API's sandbox gave."""
+    """The result of Python code run in the API's container."""
 
     type: ClassVar[Literal["code_execution_tool_result"]] = "code_execution_tool_result"
     content: JSONObject
 
 
 class BashCodeExecutionToolResultBlock(ServerToolResult):
-    """What a shell command in the API's sandbox gave."""
+    """The result of a shell command run in the API's container."""
 
     type: ClassVar[Literal["bash_code_execution_tool_result"]] = "bash_code_execution_tool_result"
     content: JSONObject
 
 
 class TextEditorCodeExecutionToolResultBlock(ServerToolResult):
-    """What the file editor in the API's sandbox gave."""
+    """The result of a file edit in the API's container."""
 
     type: ClassVar[Literal["text_editor_code_execution_tool_result"]] = "text_editor_code_execution_tool_result"
     content: JSONObject
 
 
 class ToolSearchToolResultBlock(ServerToolResult):
-    """The tools that a search for tools found."""
+    """The tools found by a tool search."""
 
     type: ClassVar[Literal["tool_search_tool_result"]] = "tool_search_tool_result"
     content: JSONObject
 
 
 class AdvisorToolResultBlock(ServerToolResult):
-    """What an advising model said."""
+    """The answer of an advisor model."""
 
     type: ClassVar[Literal["advisor_tool_result"]] = "advisor_tool_result"
     content: JSONObject
 
 
 class MCPToolUseBlock(Block):
-    """The API calls a tool of an MCP server by itself."""
+    """A call of an MCP tool that the API runs itself."""
 
     type: ClassVar[Literal["mcp_tool_use"]] = "mcp_tool_use"
     id: str
@@ -291,7 +285,7 @@ class MCPToolUseBlock(Block):
 
 
 class MCPToolResultBlock(ServerToolResult):
-    """What that tool gave back."""
+    """The result of an MCP tool that the API ran."""
 
     type: ClassVar[Literal["mcp_tool_result"]] = "mcp_tool_result"
     content: "str | list[ContentBlock] | None" = None
@@ -299,7 +293,7 @@ class MCPToolResultBlock(ServerToolResult):
 
     @property
     def text(self) -> str:
-        """All text of the result, blocks joined by line breaks."""
+        """The text of the result; text blocks are joined by line breaks."""
         return text_of(self.content)
 
 
@@ -307,7 +301,7 @@ class MCPToolResultBlock(ServerToolResult):
 
 
 class UnknownBlock(UnknownModel, tag_field="type"):
-    """A block of a type that this version does not know."""
+    """A block of a type unknown to this version."""
 
     @property
     def type(self) -> str:
@@ -343,7 +337,7 @@ ContentBlock: TypeAlias = (
 
 
 def text_of(content: str | list[ContentBlock] | None) -> str:
-    """Return the text of some content: of its text blocks, joined by line breaks."""
+    """Return the text of message content; text blocks are joined by line breaks."""
     if isinstance(content, str):
         return content
     return "\n".join(block.text for block in content or () if isinstance(block, TextBlock))

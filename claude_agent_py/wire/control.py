@@ -1,7 +1,7 @@
-"""Calls across the pipe, either way: a request, its answer, its withdrawal.
+"""Control frames: requests in both directions, responses and cancellations.
 
-The bodies are elsewhere: what the CLI asks in `asks`, what this side asks in `requests`, and what the CLI answers in
-`initialize` and `replies`. Which answer belongs to which request is the business of `claude_agent_py.protocol`.
+The bodies of requests are in `asks` (from the CLI) and `requests` (to the CLI), the CLI's replies in `initialize` and
+`replies`.
 """
 
 from typing import ClassVar, Literal, TypeAlias
@@ -18,20 +18,20 @@ RequestFromCLI: TypeAlias = (
     | asks.OAuthTokenRefreshRequest
     | asks.HostAuthTokenRefreshRequest
 )
-"""What the CLI asks us."""
+"""The body of a control request from the CLI."""
 
 
 class UnknownControlRequest(UnknownModel, tag_field="subtype"):
-    """A request of a subtype that this version does not know."""
+    """A request of a subtype unknown to this version."""
 
     @property
     def subtype(self) -> str:
-        """What is asked."""
+        """The request's subtype."""
         return str(self.raw.get("subtype", ""))
 
 
 class ControlRequest(FrameModel):
-    """One side asks the other something; `request_id` comes back with the answer."""
+    """A request from one side to the other. The response carries the same `request_id`."""
 
     type: ClassVar[Literal["control_request"]] = "control_request"
     request_id: str
@@ -39,29 +39,29 @@ class ControlRequest(FrameModel):
 
     @property
     def subtype(self) -> str:
-        """What is asked."""
+        """The request's subtype."""
         return self.request.subtype
 
 
 class ControlAnswer(WireModel):
-    """What both kinds of answers share."""
+    """Base of `ControlSuccess` and `ControlFailure`."""
 
     request_id: str
     pending_permission_requests: list[ControlRequest] | None = None
-    """Requests of an earlier connection that still wait for an answer; so the other two."""
+    """Requests from an earlier connection that are still unanswered, as are those in the next two fields."""
     pending_user_dialog_requests: list[ControlRequest] | None = None
     pending_elicitation_requests: list[ControlRequest] | None = None
 
 
 class ControlSuccess(ControlAnswer):
-    """The request was carried out. Many requests have no payload."""
+    """The response to a request that succeeded. `response` is the payload, if there is one."""
 
     subtype: ClassVar[Literal["success"]] = "success"
     response: JSONObject | None = None
 
 
 class ControlFailure(ControlAnswer):
-    """The request was not carried out."""
+    """The response to a request that failed."""
 
     subtype: ClassVar[Literal["error"]] = "error"
     error: str
@@ -70,31 +70,31 @@ class ControlFailure(ControlAnswer):
 
 
 class ControlResponse(FrameModel):
-    """The answer to a control request."""
+    """The response to a control request."""
 
     type: ClassVar[Literal["control_response"]] = "control_response"
     response: ControlSuccess | ControlFailure
 
     @property
     def request_id(self) -> str:
-        """The request that is answered."""
+        """Id of the request."""
         return self.response.request_id
 
     @classmethod
     def success(cls, request_id: str, payload: JSONObject | None = None) -> "ControlResponse":
-        """Make the answer to a request that was carried out."""
+        """Create the response to a request that succeeded."""
         return cls(response=ControlSuccess(request_id=request_id, response=payload or {}))
 
     @classmethod
     def failure(cls, request_id: str, error: str, error_code: str | None = None) -> "ControlResponse":
-        """Make the answer to a request that was not carried out."""
+        """Create the response to a request that failed."""
         if error_code is None:
             return cls(response=ControlFailure(request_id=request_id, error=error))
         return cls(response=ControlFailure(request_id=request_id, error=error, error_code=error_code))
 
 
 class ControlCancelRequest(FrameModel):
-    """The side that asked no longer wants the answer. Nothing answers this."""
+    """Cancels a pending control request. It has no response."""
 
     type: ClassVar[Literal["control_cancel_request"]] = "control_cancel_request"
     request_id: str
@@ -102,13 +102,13 @@ class ControlCancelRequest(FrameModel):
 
 
 class KeepAlive(FrameModel):
-    """A sign of life."""
+    """Shows that the peer is alive."""
 
     type: ClassVar[Literal["keep_alive"]] = "keep_alive"
 
 
 class UpdateEnvironmentVariables(FrameModel):
-    """Changes variables in the CLI's environment. Nothing answers this."""
+    """Changes variables in the CLI's environment. It has no response."""
 
     type: ClassVar[Literal["update_environment_variables"]] = "update_environment_variables"
     HIDDEN: ClassVar[tuple[str, ...]] = ("variables",)
@@ -120,4 +120,4 @@ class UpdateEnvironmentVariables(FrameModel):
 ControlFrame: TypeAlias = (
     ControlRequest | ControlResponse | ControlCancelRequest | KeepAlive | UpdateEnvironmentVariables
 )
-"""Every frame outside of the conversation."""
+"""Every frame that is not a message."""

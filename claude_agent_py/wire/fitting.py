@@ -1,8 +1,7 @@
-"""Making a model of a JSON value that does not quite fit.
+"""Convert JSON values that may not match their model exactly.
 
-Three things may be wrong with what another version of the CLI, or a gateway, sends: a tag that no model has (a new
-content block), a wrong field that is only reported (token counts), and a wrong field that matters. `fit` makes a value
-of the first, leaves out the second, and raises for the third.
+Another CLI version or a gateway may send unknown tags (a new content block), invalid informational fields (token
+counts) or invalid essential fields. `fit` keeps the first as `UnknownModel`, drops the second and raises for the third.
 """
 
 import copy
@@ -18,10 +17,10 @@ Model = TypeVar("Model")
 Place = tuple[str | int, ...]
 
 MOST_REPAIRS: Final = 100
-"""How many misfits one value may have. Each costs another conversion, so a hostile frame must not have thousands."""
+"""The limit on repairs per value. Each one costs another conversion, and a hostile frame could need thousands."""
 
 MOST_SINGLE_DROPS: Final = MOST_REPAIRS // 2
-"""From then on, a wrong value takes the whole field with it that it stands in."""
+"""After this many drops, the whole enclosing field is dropped for an invalid value."""
 
 _WRONG: Final = re.compile(r"(?P<what>.*?)(?: - at `\$(?P<path>.*)`)?", re.DOTALL)
 _STEP: Final = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]|(\[\.\.\.\])")
@@ -30,12 +29,12 @@ _UNKNOWN_TAG: Final = re.compile(r"Invalid value '(?P<tag>.*)'", re.DOTALL)
 
 
 class Misfit(ValueError):
-    """A JSON value does not fit its model.
+    """A JSON value does not match its model.
 
     Attributes:
-        place: The keys and indices that lead to the wrong value.
-        location: The same, and where a field is missing in that value, its name.
-        what: What is wrong there.
+        place: The keys and indices that lead to the invalid value.
+        location: The same, followed by the field's name if a field is missing.
+        what: A description of the problem.
     """
 
     def __init__(self, place: Place, what: str) -> None:
@@ -55,15 +54,15 @@ def fit(model: Any, value: Any, *, may_drop: Callable[[Place], bool] = ...) -> t
 def fit(
     model: Any, value: Any, *, may_drop: Callable[[Place], bool] = lambda place: False
 ) -> tuple[Any, Sequence[Misfit]]:
-    """Return the model of a JSON value, and what was left out of it.
+    """Convert a JSON value to a model, and return it with the errors of the values that were dropped.
 
     Args:
         model: The model, or a union of models.
-        value: The JSON value.
-        may_drop: Says whether a wrong value at a place may be left out.
+        value: The JSON value, which is not modified.
+        may_drop: Returns whether an invalid value at a place may be dropped.
 
     Raises:
-        Misfit: A value is wrong or missing that may not be left out.
+        Misfit: A value is missing, or is invalid and may not be dropped.
         RecursionError: The value is nested too deeply.
     """
     dropped: list[Misfit] = []
@@ -77,7 +76,7 @@ def fit(
             if not is_copy:
                 value, is_copy = copy.deepcopy(value), True
             if misfit.place in wrapped:
-                raise wrapped[misfit.place] from None  # its union has no model for what is unknown
+                raise wrapped[misfit.place] from None  # this union has no `UnknownModel`
             if _wrap_unknown(value, misfit):
                 wrapped[misfit.place] = misfit
                 continue
@@ -86,14 +85,14 @@ def fit(
                 dropped.append(misfit)
                 continue
             raise misfit from None
-    raise Misfit((), f"more than {MOST_REPAIRS} values do not fit")
+    raise Misfit((), f"more than {MOST_REPAIRS} invalid values")
 
 
 def check(model: WireModel) -> None:
-    """Check the values of a model that was made here: unlike a decoded one, nothing has looked at them.
+    """Validate a model that was created by its constructor, which checks no types.
 
     Raises:
-        Misfit: A value has another type than its field.
+        Misfit: A field has a value of the wrong type.
     """
     fit(type(model), msgspec.to_builtins(model, enc_hook=_refuse))
 
@@ -103,12 +102,12 @@ def _refuse(value: Any) -> Any:
 
 
 def read_error(error: msgspec.ValidationError) -> Misfit:
-    """Return what a validation error says, with the place as keys and indices.
+    """Convert a msgspec error to a `Misfit`.
 
-    The key of a mapping is not told: the place ends at the mapping then.
+    msgspec does not report the keys of mappings, so the place ends at the mapping.
     """
     found = _WRONG.fullmatch(str(error))
-    assert found is not None  # noqa: S101 - it matches any text
+    assert found is not None  # noqa: S101 - the pattern matches any text
     place: list[str | int] = []
     for name, index, key in _STEP.findall(found["path"] or ""):
         if key:
@@ -118,9 +117,9 @@ def read_error(error: msgspec.ValidationError) -> Misfit:
 
 
 def _wrap_unknown(value: Any, misfit: Misfit) -> bool:
-    """Put an object whose tag is unknown, and its neighbours with the same tag, into an `UnknownModel`."""
+    """Wrap an object with an unknown tag, and its siblings with the same tag, for `UnknownModel`."""
     found = _UNKNOWN_TAG.fullmatch(misfit.what)
-    if not found or len(misfit.place) < 2 or found["tag"] == UNKNOWN:  # without a place it is the model's own tag
+    if not found or len(misfit.place) < 2 or found["tag"] == UNKNOWN:  # a short place means the outermost model's tag
         return False
     *path, last, field = misfit.place
     around: Any = _at(value, path)
@@ -138,7 +137,7 @@ def _has(item: Any, field: Any, tag: Any) -> bool:
 
 
 def _to_drop(place: Place, may_drop: Callable[[Place], bool], *, whole: bool) -> Place:
-    """Return the place to leave out for a wrong value; empty when it may not be left out."""
+    """Return the place to drop for an invalid value; empty if it may not be dropped."""
     if not whole:
         return place if place and may_drop(place) else ()
     return next((place[:end] for end in range(1, len(place) + 1) if may_drop(place[:end])), ())

@@ -1,7 +1,6 @@
-"""Everything that can stand on a line.
+"""Unions of all messages and frames, and the tables that map a type or subtype to its model.
 
-`Message` and `Frame` are the names to write in signatures. `MODELS` and `SYSTEM_MODELS` say which model a frame has; a
-new message is entered in the union that it belongs to, and the tables follow.
+The tables derive from the unions: to add a message, add it to `SystemMessage` or `TopLevelMessage`.
 """
 
 from collections.abc import Mapping
@@ -39,7 +38,7 @@ SystemMessage: TypeAlias = (
     | occasional.MemoryRecallMessage
     | occasional.PluginInstallMessage
 )
-"""Every message of type `system` that has a model."""
+"""Every known message of type `system`."""
 
 TopLevelMessage: TypeAlias = (
     messages.UserMessage
@@ -57,10 +56,10 @@ TopLevelMessage: TypeAlias = (
     | occasional.ActiveGoalMessage
     | occasional.AutocompactStateMessage
 )
-"""Every message of a type of its own that has a model."""
+"""Every known message of any other type."""
 
 Message: TypeAlias = TopLevelMessage | SystemMessage | UnknownMessage
-"""Every message of the conversation."""
+"""Every message of a conversation."""
 
 Frame: TypeAlias = Message | ControlFrame | MalformedFrame
 """Everything that `decode` can return."""
@@ -70,12 +69,12 @@ MODELS: Final[Mapping[str, type]] = {model.type: model for model in get_args(Top
 
 
 def model_of(raw: Mapping[str, Any]) -> type | None:
-    """Return the model that a frame has by its type and subtype, or None for an unknown one."""
+    """Return the model for a frame's type and subtype, or None if they are unknown."""
     if raw["type"] == "system":
         return SYSTEM_MODELS.get(raw["subtype"])
     model = MODELS.get(raw["type"])
     if model is ControlRequest:
-        from claude_agent_py.wire import requests  # only those that play the CLI read one of ours
+        from claude_agent_py.wire import requests  # needed only by programs that play the part of the CLI
 
         if requests.is_ours(raw.get("request")):
             return requests.ControlRequestToCLI

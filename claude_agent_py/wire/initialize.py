@@ -1,8 +1,4 @@
-"""What the CLI answers to the first request of a session.
-
-Owns that one model. Apart from the other answers (`replies`), because every session waits for this one, and few need
-any of the others.
-"""
+"""The reply to `initialize`, apart from the other `replies` because every session needs it."""
 
 from typing import Literal
 
@@ -15,11 +11,11 @@ from claude_agent_py.wire.usage import FastModeState
 
 
 class InitializeReply(FrameModel):
-    """What the CLI is, and what it has on offer."""
+    """The CLI's version and state, and the commands, agents and models that it offers."""
 
     commands: list[SlashCommand] = field(default_factory=list)
     agents: list[AgentInfo] = field(default_factory=list)
-    """Compare it with the agents that you sent: the CLI drops all of them when one is invalid."""
+    """Compare these with the agents you sent: the CLI drops all of them if one is invalid."""
     models: list[ModelInfo] = field(default_factory=list)
     unavailable_models: list[ModelInfo] | None = None
     account: AccountInfo | None = None
@@ -31,9 +27,9 @@ class InitializeReply(FrameModel):
     session_state: Open[Literal["idle", "running", "requires_action"]] | None = None
     claude_code_version: str | None = None
     pid: Number | None = None
-    """The CLI's process id."""
+    """Process id of the CLI."""
     capabilities: list[str] | None = None
-    """What this CLI can do, by name, for example `background_tasks_moves_bash_v1`."""
+    """Names of features that this CLI supports, for example `background_tasks_moves_bash_v1`."""
     fast_mode_state: FastModeState | None = None
     fast_mode_disabled_reason: str | None = None
     hooks_applied: bool | None = None

@@ -1,9 +1,4 @@
-"""MCP servers as users configure them and as the CLI wants them told.
-
-Owns the three kinds of server that the CLI runs or connects to, the entry for a server that runs in our process, and
-the translation between Python (snake_case, seconds) and the wire (camelCase, milliseconds), both ways. Status and tools
-of a connected server are in `catalog`; the JSON-RPC of in-process servers is in `tools/`.
-"""
+"""Configuration of MCP servers, and its conversion between Python (seconds) and the wire (milliseconds)."""
 
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
@@ -17,31 +12,31 @@ from claude_agent_py.wire.base import JSONObject
 
 MILLISECONDS: Final = 1000
 ToolTimeout: TypeAlias = Annotated[float, Field(ge=1.0)]
-"""Seconds, at least one: the CLI ignores less and uses its own limit."""
+"""Seconds, at least 1. The CLI ignores shorter timeouts and uses its default."""
 
 
 class MCPToolPolicy(ConfigModel):
-    """Who decides on the calls of one tool of a server."""
+    """The permission policy for one tool of an MCP server."""
 
     name: str
-    """The tool's own name, without `mcp__server__`."""
+    """The tool's name without the prefix `mcp__server__`."""
     permission_policy: Literal["always_allow", "always_ask", "always_deny"] | None = None
-    """For an in-process server, `always_allow` does nothing: use `allowed_tools`."""
+    """`always_allow` has no effect for an in-process server; use `allowed_tools` instead."""
     org_max_permission: Literal["allow", "ask", "blocked"] | None = None
-    """The most that an organisation allows."""
+    """The highest permission that the organization allows."""
 
 
 class _Server(ConfigModel):
     TYPE: ClassVar[str]
 
     timeout: ToolTimeout | None = None
-    """How long one tool call may take, in seconds. None is `MCP_TOOL_TIMEOUT`, or the CLI's own limit."""
+    """Time limit for a tool call in seconds. None uses `MCP_TOOL_TIMEOUT` or the CLI's default."""
     always_load: bool | None = None
-    """True: the model sees every tool of the server from the start, and start-up waits for the server, at most 5 s.
-    False: it has to search for them. None leaves it to the CLI."""
+    """If True, the model sees all of the server's tools from the start, and startup waits up to 5 s for the server.
+    If False, the model has to search for them. None uses the CLI's default."""
 
     def to_wire(self) -> JSONObject:
-        """Give the JSON object that the CLI takes."""
+        """Return the configuration as the CLI expects it."""
         fields = self.model_dump(mode="json", exclude_none=True, exclude={"timeout", "always_load"})
         entry: JSONObject = {"type": self.TYPE} | {name: value for name, value in fields.items() if value}
         if self.timeout is not None:
@@ -52,14 +47,14 @@ class _Server(ConfigModel):
 
 
 class MCPStdioServer(_Server):
-    """An MCP server that the CLI starts as a program."""
+    """An MCP server that the CLI starts as a subprocess."""
 
     TYPE: ClassVar[str] = "stdio"
 
     command: Annotated[str, Field(min_length=1)]
     args: list[str] = Field(default_factory=list)
     env: dict[str, str] = Field(default_factory=dict)
-    """Added to the environment that the CLI gives its servers."""
+    """Environment variables, in addition to those the CLI passes to its servers."""
 
     def __repr_args__(self) -> Any:
         for name, value in self._given():
@@ -70,7 +65,7 @@ class _RemoteServer(_Server):
     url: Annotated[str, Field(min_length=1)]
     headers: dict[str, str] = Field(default_factory=dict)
     tools: list[MCPToolPolicy] = Field(default_factory=list)
-    """Policies of single tools."""
+    """Permission policies for individual tools."""
 
     def __repr_args__(self) -> Any:
         for name, value in self._given():
@@ -78,7 +73,7 @@ class _RemoteServer(_Server):
 
 
 def _origin(url: str) -> str:
-    """Return what of an address holds no secret."""
+    """Return the scheme and host of a URL; the rest may hold secrets."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -93,29 +88,9 @@ class MCPHTTPServer(_RemoteServer):
 
 
 class MCPSSEServer(_RemoteServer):
-    """An MCP server that the CLI reaches over HTTP with server-sent events, the older way."""
+    """An MCP server that the CLI reaches over HTTP with server-sent events, the older transport."""
 
     TYPE: ClassVar[str] = "sse"
-
-
-class MCPSDKServer(ConfigModel):
-    """What the CLI is told of a server that runs in our process. Made by whoever hosts it."""
-
-    timeout: ToolTimeout | None = None
-    """How long one tool call may take, in seconds."""
-    tools: list[MCPToolPolicy] = Field(default_factory=list)
-    """Policies of single tools; only `always_ask` and `always_deny` do anything."""
-    manifest: JSONObject | None = None
-    """`{initializeResult, toolsListResult}`: the handshake made in advance, which saves its round trips."""
-
-    def to_wire(self) -> JSONObject:
-        """Give the entry of `sdkMcpServerConfigs`."""
-        entry: JSONObject = {}
-        if self.timeout is not None:
-            entry["timeout"] = round(self.timeout * MILLISECONDS)
-        if self.tools:
-            entry["tools"] = [policy.model_dump(mode="json", exclude_none=True) for policy in self.tools]
-        return entry
 
 
 MCPServerConfig: TypeAlias = MCPStdioServer | MCPHTTPServer | MCPSSEServer
@@ -134,14 +109,14 @@ _FROM_WIRE: Final[Mapping[str, tuple[str, Callable[[Any], Any]]]] = {
 
 
 def mcp_server_from_wire(config: Mapping[str, Any], *, name: str = "") -> MCPServerConfig:
-    """Read a server as JSON files have it (`.mcp.json`, the official SDKs): camelCase, `timeout` in milliseconds.
+    """Create a server from its JSON configuration (`.mcp.json`, the official SDKs), with `timeout` in milliseconds.
 
     Raises:
-        OptionsError: It is no such thing; the text names the server and the field.
+        OptionsError: The configuration is invalid. The message names the server and the field.
     """
     kind = config.get("type", "stdio")
     if kind not in KINDS:
-        raise _wrong(name, f"type {kind!r} is unknown; use one of {', '.join(KINDS)}{suggest(str(kind), KINDS)}")
+        raise _invalid(name, f"unknown type {kind!r}; use one of {', '.join(KINDS)}{suggest(str(kind), KINDS)}")
     fields = dict(config)
     fields.pop("type", None)
     for wire_name, (field, convert) in _FROM_WIRE.items():
@@ -150,9 +125,9 @@ def mcp_server_from_wire(config: Mapping[str, Any], *, name: str = "") -> MCPSer
     try:
         return KINDS[kind](**fields)
     except OptionsError as error:
-        problem = _wrong(name, inner_text(error))
+        problem = _invalid(name, inner_text(error))
     raise problem
 
 
-def _wrong(name: str, what: str) -> OptionsError:
+def _invalid(name: str, what: str) -> OptionsError:
     return OptionsError(f"server {name!r}: {what}" if name else what, option="mcp_servers")

@@ -1,11 +1,7 @@
-"""The conversation itself: what you say, what the model says, how a turn ended.
+"""User, assistant and result messages, and the progress of prompts and tool calls.
 
-Owns the user, assistant and result messages, which is all that most programs look at, and the two that say how far a
-prompt or a tool call got. Knows neither other messages (`system`, `tasks`, `stream`, `notices`) nor which result
-answers which prompt (`claude_agent_py.protocol`).
-
-Two rules of the wire to know: one API message arrives as one `AssistantMessage` **per content block**, all with the
-same `message.id`; and one result may answer several prompts, which `prompt_uuids` names.
+An API message arrives as one `AssistantMessage` **per content block**, all with the same `message.id`. A result may
+answer several prompts, listed in `prompt_uuids`.
 """
 
 from typing import Any, ClassVar, Literal, TypeAlias
@@ -44,7 +40,7 @@ AssistantError: TypeAlias = Open[
         "cloud_credential_error",
     ]
 ]
-"""Why the API did not answer."""
+"""Why an API request failed."""
 
 StopReason: TypeAlias = Open[
     Literal[
@@ -92,7 +88,7 @@ TerminalReason: TypeAlias = Open[
         "turn_setup_failed",
     ]
 ]
-"""Why a turn ended, more exactly than the subtype says."""
+"""Why a turn ended, in more detail than the subtype."""
 
 StartupFailureReason: TypeAlias = Open[
     Literal[
@@ -125,31 +121,31 @@ StartupFailureReason: TypeAlias = Open[
 
 
 class AnswerModel(MessageModel):
-    """A message of a turn that may name the prompts which the turn answers."""
+    """Base of messages that may name the prompts their turn answers."""
 
     user_message_uuid: str | None = None
     user_message_uuids: list[str] | None = None
-    """Every prompt that the turn took in, at most 64. Only prompts that were sent with a uuid are named."""
+    """Prompts that the turn includes, at most 64. Prompts sent without a uuid are not listed."""
 
     @property
     def prompt_uuids(self) -> tuple[str, ...]:
-        """The prompts that the turn answers, each once, in their order."""
+        """Uuids of the prompts that the turn answers, in order and without duplicates."""
         last = () if self.user_message_uuid is None else (self.user_message_uuid,)
         return tuple(dict.fromkeys((*(self.user_message_uuids or ()), *last)))
 
 
-# What you say, and what tools give back ---------------------------------------------------------------------------
+# User messages ----------------------------------------------------------------------------------------------------
 
 
 class UserContent(WireModel):
-    """Role and content of a user message."""
+    """The role and content of a user message."""
 
     role: Literal["user"]
     content: str | list[ContentBlock]
 
 
 class PermissionDecision(WireModel):
-    """Who decided whether a tool call may run, and how."""
+    """How a tool call was allowed or rejected, and by whom."""
 
     decision: Open[Literal["accept", "reject", "cancelled"]]
     source: str = ""
@@ -158,10 +154,10 @@ class PermissionDecision(WireModel):
 
 
 class ToolResultMeta(WireModel):
-    """What happened to a tool call besides its result."""
+    """Details of a tool call that are not part of its result."""
 
     id: str
-    """The tool call."""
+    """Id of the tool call."""
     non_execution_kind: (
         Open[
             Literal[
@@ -176,16 +172,16 @@ class ToolResultMeta(WireModel):
         ]
         | None
     ) = None
-    """Why the tool did not run; None when it ran."""
+    """Why the tool did not run; None if it ran."""
     user_feedback: str | None = None
     permission_decision: PermissionDecision | None = None
 
 
 class UserMessage(MessageModel):
-    """A prompt (either way), or the results of tools, or text that the CLI put in.
+    """A prompt, the results of tools, or text added by the CLI.
 
-    To send one: `UserMessage(message=UserContent(role="user", content="..."), uuid=...)`. With a uuid the CLI names
-    it on the result that answers it.
+    To send one, use `UserMessage(message=UserContent(role="user", content="..."), uuid=...)`. If it has a uuid, the
+    result that answers it names it.
     """
 
     type: ClassVar[Literal["user"]] = "user"
@@ -193,16 +189,16 @@ class UserMessage(MessageModel):
     parent_tool_use_id: str | None = None
     """In a subagent's conversation: the tool call that first launched the subagent."""
     is_synthetic: bool | None = field(default=None, name="isSynthetic")
-    """The CLI wrote it, not a person."""
+    """True if the CLI wrote the message."""
     is_replay: bool | None = field(default=None, name="isReplay")
-    """The echo of a prompt, or the output of a slash command."""
+    """True for the echo of a prompt and for the output of a slash command."""
     tool_use_result: Any = None
-    """The structured result of the tool; its shape depends on the tool, and an error is a string."""
+    """The structured result of the tool, which depends on the tool; a string for an error."""
     tool_result_meta: list[ToolResultMeta] | None = None
     priority: Open[Literal["now", "next", "later"]] | None = None
     """How a prompt that arrives during a turn is queued."""
     should_query: bool | None = field(default=None, name="shouldQuery")
-    """False adds the text to the conversation without a model call."""
+    """False adds the message to the conversation without calling the model."""
     origin: MessageOrigin | None = None
     timestamp: str | None = None
     """ISO 8601."""
@@ -211,57 +207,56 @@ class UserMessage(MessageModel):
     inline_pastes: list[str] | None = None
     file_attachments: list[Any] | None = None
     agent_id: str | None = None
-    """In a subagent's conversation: its task id."""
+    """In a subagent's conversation: the subagent's task id."""
     subagent_type: str | None = None
     task_description: str | None = None
 
     @property
     def content(self) -> str | list[ContentBlock]:
-        """The content, as it stands in `message`."""
+        """The content of `message`."""
         return self.message.content
 
     @property
     def text(self) -> str:
-        """All text, blocks joined by line breaks; results of tools are not text."""
+        """The text of the message without tool results; text blocks are joined by line breaks."""
         return text_of(self.message.content)
 
     @property
     def tool_results(self) -> list[ToolResultBlock]:
-        """The results of tools in it, usually one."""
+        """The tool results in the message, usually one."""
         content = self.message.content
         return [] if isinstance(content, str) else [block for block in content if isinstance(block, ToolResultBlock)]
 
     @property
     def is_subagent(self) -> bool:
-        """Whether it belongs to a subagent's conversation."""
+        """Whether the message belongs to a subagent's conversation."""
         return self.parent_tool_use_id is not None or self.agent_id is not None
 
     def typed_result(self, tool_name: str) -> Any:
-        """Return `tool_use_result` as the output model of a built-in tool.
+        """Return `tool_use_result` as a built-in tool's output model, or unchanged if no model matches it.
 
-        For another tool, an error text, or a shape of another CLI version, it is the plain value. Never raises for
-        content.
+        Error texts do not match a model.
         """
-        from claude_agent_py.wire.tools.registry import typed_output  # loads some hundred models: only on demand
+        from claude_agent_py.wire.tools.registry import typed_output  # imported lazily: loads about a hundred models
 
         return typed_output(tool_name, self.tool_use_result)
 
 
-# What the model says ---------------------------------------------------------------------------------------------
+# Assistant messages ----------------------------------------------------------------------------------------------
 
 
 class AssistantContent(WireModel):
-    """The API message, or as much of it as this frame carries."""
+    """An API message, or the part of it that one frame carries."""
 
     role: Literal["assistant"]
     content: list[ContentBlock]
     id: str = ""
-    """Shared by all frames of one API message."""
+    """The same for all frames of one API message."""
     type: Open[Literal["message"]] | None = None
     model: str = ""
-    """`<synthetic>` where the CLI itself speaks, for example about an API error."""
+    """The model's name; `<synthetic>` for messages written by the CLI, for example about an API error."""
     stop_reason: StopReason | None = None
-    """None while the API message is not complete."""
+    """None until the API message is complete."""
     stop_sequence: str | None = None
     stop_details: JSONObject | None = None
     usage: Usage | None = None
@@ -270,10 +265,10 @@ class AssistantContent(WireModel):
 
 
 class ToolUseMeta(WireModel):
-    """How to show a tool call to a person."""
+    """How to display a tool call."""
 
     id: str
-    """The tool call."""
+    """Id of the tool call."""
     display_name: str = ""
     server_display_name: str | None = None
     tool_name: str | None = None
@@ -281,14 +276,14 @@ class ToolUseMeta(WireModel):
 
 
 class AssistantMessage(AnswerModel):
-    """What the model said: one content block of it while it streams."""
+    """A content block of the model's answer."""
 
     type: ClassVar[Literal["assistant"]] = "assistant"
     message: AssistantContent
     parent_tool_use_id: str | None = None
     """In a subagent's conversation: the tool call that first launched the subagent."""
     error: AssistantError | None = None
-    """Set when the text is not the model's but reports an API failure."""
+    """Set if the text reports an API error instead of an answer of the model."""
     api_error: str | None = None
     api_error_status: Number | None = None
     """The HTTP status."""
@@ -300,11 +295,11 @@ class AssistantMessage(AnswerModel):
     resume_reason: str | None = None
     resumed_from_incomplete_thinking: bool | None = None
     supersedes: list[str] | None = None
-    """Messages, by uuid, that this one replaces: take them off your screen."""
+    """Uuids of messages that this one replaces and that should no longer be displayed."""
     aborted: bool | None = None
-    """The turn was interrupted here; the text is cut."""
+    """True if the turn was interrupted, so the text is incomplete."""
     agent_id: str | None = None
-    """In a subagent's conversation: its task id."""
+    """In a subagent's conversation: the subagent's task id."""
     subagent_type: str | None = None
     task_description: str | None = None
     timestamp: str | None = None
@@ -315,42 +310,42 @@ class AssistantMessage(AnswerModel):
 
     @property
     def content(self) -> list[ContentBlock]:
-        """The blocks, as they stand in `message`."""
+        """The content blocks of `message`."""
         return self.message.content
 
     @property
     def text(self) -> str:
-        """All text, blocks joined by line breaks."""
+        """The text of the message; text blocks are joined by line breaks."""
         return text_of(self.message.content)
 
     @property
     def model(self) -> str:
-        """The model that said it; `<synthetic>` for text of the CLI's."""
+        """The model's name; `<synthetic>` for messages written by the CLI."""
         return self.message.model or ""
 
     @property
     def usage(self) -> Usage | None:
-        """The tokens of the API call so far; the same for all blocks of one answer."""
+        """Token usage of the API message; the same for all of its blocks."""
         return self.message.usage
 
     @property
     def message_id(self) -> str:
-        """The API's id of the answer; all its blocks share it."""
+        """Id of the API message; the same for all of its blocks."""
         return self.message.id or ""
 
     @property
     def tool_uses(self) -> list[ToolUseBlock]:
-        """The tool calls in it."""
+        """The tool calls in the message."""
         return [block for block in self.message.content if isinstance(block, ToolUseBlock)]
 
     @property
     def is_subagent(self) -> bool:
-        """Whether it belongs to a subagent's conversation."""
+        """Whether the message belongs to a subagent's conversation."""
         return self.parent_tool_use_id is not None or self.agent_id is not None
 
     @property
     def rate_limit_info(self) -> RateLimitInfo | None:
-        """The limit that was hit, where the failure is one and the CLI says which."""
+        """The rate limit that was hit, if `error` is due to one and the CLI reports it."""
         info = (self.api_error_params or {}).get("rate_limit_info")
         try:
             return msgspec.convert(info, RateLimitInfo)
@@ -358,11 +353,11 @@ class AssistantMessage(AnswerModel):
             return None
 
 
-# How a turn ended ------------------------------------------------------------------------------------------------
+# Results ---------------------------------------------------------------------------------------------------------
 
 
 class InvalidConfigFile(WireModel):
-    """The configuration file because of which the CLI did not start."""
+    """The invalid configuration file that kept the CLI from starting."""
 
     path: str
     is_global: bool = False
@@ -371,22 +366,22 @@ class InvalidConfigFile(WireModel):
 
 
 class ResultMessage(AnswerModel):
-    """The end of a turn, successful or not.
+    """The end of a turn.
 
-    Look at `is_error`, not at the subtype: an API failure arrives as `success` with `is_error` true. Costs and
-    `model_usage` are running totals of the session; `usage` is the main loop of this turn only.
+    Check `is_error` rather than the subtype: an API error arrives as `success` with `is_error` set. Costs and
+    `model_usage` are running totals of the session; `usage` covers only the main loop of this turn.
     """
 
     type: ClassVar[Literal["result"]] = "result"
     subtype: ResultSubtype
     is_error: bool = False
     result: str | None = None
-    """The last answer, or the text of the failure. Errors of the other subtypes have `errors` instead."""
+    """The last answer, or the text of an API error. Other errors are in `errors`."""
     errors: list[str] | None = None
     stop_reason: StopReason | None = None
     terminal_reason: TerminalReason | None = None
     num_turns: Number = 0
-    """Not API round trips: it counts every result of a tool."""
+    """Counts every tool result, not API round trips."""
     duration_ms: Number = 0
     duration_api_ms: Number = 0
     total_cost_usd: Number = 0
@@ -395,21 +390,21 @@ class ResultMessage(AnswerModel):
     model_usage_since_last_result: dict[str, ModelUsage] | None = None
     permission_denials: list[PermissionDenial] = field(default_factory=list)
     structured_output: Any = None
-    """The structured output; see `has_structured_output` for whether there is one."""
+    """The structured output, which may be null; `has_structured_output` tells whether there is one."""
     deferred_tool_use: DeferredToolUse | None = None
     origin: MessageOrigin | None = None
-    """What caused the turn when it was not a prompt of yours, for example a finished task."""
+    """What started the turn if it was not a prompt from this SDK, for example a finished task."""
     result_index: Number | None = None
-    """Running number of results; a gap means that one was lost."""
+    """Running number of the result; a gap means that a result was lost."""
     queued_turn_count: Number | None = None
     resume_reason: str | None = None
     local_command: str | None = None
-    """The slash command that the CLI answered without the model."""
+    """The slash command, if the CLI answered it without the model."""
     subagent_stats: SubagentStats | None = None
     safety_stops: Number | None = None
     api_error: str | None = None
     api_error_status: Number | None = None
-    """The HTTP status of the failure."""
+    """The HTTP status of the API error."""
     api_error_type: str | None = None
     startup_failure_reason: StartupFailureReason | None = None
     invalid_config_file: InvalidConfigFile | None = None
@@ -418,7 +413,7 @@ class ResultMessage(AnswerModel):
     fast_mode_state: FastModeState | None = None
     fast_mode_disabled_reason: str | None = None
     ttft_ms: Number | None = None
-    """From the request to the first token, in milliseconds."""
+    """Milliseconds from the request to the first token."""
     ttft_stream_ms: Number | None = None
     time_to_request_ms: Number | None = None
     time_to_request_from_spawn_ms: Number | None = None
@@ -438,39 +433,39 @@ class ResultMessage(AnswerModel):
 
     @property
     def is_success(self) -> bool:
-        """Whether the turn ended well."""
+        """Whether the turn ended without an error."""
         return not self.is_error
 
     @property
     def text(self) -> str:
-        """The last answer, or the text of the failure."""
+        """The last answer or the text of an API error; empty if there is none."""
         return self.result or ""
 
     @property
     def error_text(self) -> str:
-        """What went wrong, in the CLI's words; empty for a success."""
+        """The CLI's error messages, one per line; empty if the turn succeeded."""
         return ("\n".join(self.errors or ()) or self.text) if self.is_error else ""
 
     @property
     def has_structured_output(self) -> bool:
-        """Whether there is a structured output, be it null."""
+        """Whether the result has a structured output; it may be null."""
         return "structured_output" in self.raw
 
     @property
     def is_injected(self) -> bool:
-        """Whether something else than a prompt of yours caused the turn."""
+        """Whether the turn was started by something other than a prompt from this SDK."""
         return self.origin is not None and not self.origin.is_human
 
 
-# How far a prompt or a tool call got -----------------------------------------------------------------------------
+# Progress --------------------------------------------------------------------------------------------------------
 
 
 class CommandLifecycleMessage(MessageModel):
-    """A prompt that was sent with a uuid was queued, started, or came to its end."""
+    """A prompt sent with a uuid was queued, started or finished."""
 
     type: ClassVar[Literal["command_lifecycle"]] = "command_lifecycle"
     command_uuid: str
-    """The uuid of the prompt."""
+    """Uuid of the prompt."""
     state: Open[Literal["queued", "started", "completed", "cancelled", "discarded", "refused"]]
     wakeup_source: Open[Literal["loop_wakeup", "schedule_wakeup"]] | None = None
     scheduled_for: Number | None = None
@@ -478,7 +473,7 @@ class CommandLifecycleMessage(MessageModel):
 
 
 class SubagentRetry(WireModel):
-    """A subagent waits to try its API request again."""
+    """A subagent's pending retry of an API request."""
 
     agent_id: str
     attempt: Number = 0
@@ -491,8 +486,8 @@ class SubagentRetry(WireModel):
 class ToolProgressMessage(MessageModel):
     """A tool call is still running.
 
-    The CLI sends it for hooks that take long, too: then `tool_name` is the hook's event, `heartbeat` is set, and
-    `parent_tool_use_id` is the tool call that the hook looks at, not a subagent.
+    The CLI also sends it for slow hooks. Then `tool_name` is the hook's event, `heartbeat` is set, and
+    `parent_tool_use_id` is the tool call that the hook was called for.
     """
 
     type: ClassVar[Literal["tool_progress"]] = "tool_progress"

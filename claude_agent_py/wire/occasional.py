@@ -1,9 +1,4 @@
-"""Documented messages that few sessions see: of hooks, plugins, memory, mirrors, and of what a user interface shows.
-
-Owns those of type `system` that `system` leaves out, and the types of their own that `notices` leaves out. They are
-loaded when the first of them comes, and each is built when it comes first: no session's start waits for them. Knows
-nothing of what they mean for a run.
-"""
+"""Less common messages: about hooks, plugins, memory and mirrors, and for user interfaces."""
 
 from typing import ClassVar, Literal
 
@@ -12,11 +7,11 @@ from msgspec import field
 from claude_agent_py.wire.base import CamelModel, JSONObject, MessageModel, Number, Open, WireModel
 from claude_agent_py.wire.catalog import SlashCommand
 
-# Of type system -------------------------------------------------------------------------------------------------------
+# Type `system` --------------------------------------------------------------------------------------------------------
 
 
 class CommandsChangedMessage(MessageModel):
-    """All slash commands: replace what you have by it."""
+    """The slash commands changed. The list is complete and replaces earlier ones."""
 
     type: ClassVar[Literal["system"]] = "system"
     subtype: ClassVar[Literal["commands_changed"]] = "commands_changed"
@@ -24,7 +19,7 @@ class CommandsChangedMessage(MessageModel):
 
 
 class WorkerShuttingDownMessage(MessageModel):
-    """The process is about to end."""
+    """The CLI process is about to exit."""
 
     type: ClassVar[Literal["system"]] = "system"
     subtype: ClassVar[Literal["worker_shutting_down"]] = "worker_shutting_down"
@@ -32,7 +27,7 @@ class WorkerShuttingDownMessage(MessageModel):
 
 
 class SessionWritesLostMessage(MessageModel):
-    """The disk is full: the session is not saved completely."""
+    """Parts of the session could not be saved because the disk is full."""
 
     type: ClassVar[Literal["system"]] = "system"
     subtype: ClassVar[Literal["session_writes_lost"]] = "session_writes_lost"
@@ -42,7 +37,7 @@ class SessionWritesLostMessage(MessageModel):
 
 
 class MirrorKey(CamelModel):
-    """Which transcript could not be mirrored."""
+    """Identifies a transcript in a session store."""
 
     project_key: str = ""
     session_id: str = ""
@@ -50,7 +45,7 @@ class MirrorKey(CamelModel):
 
 
 class MirrorErrorMessage(MessageModel):
-    """A session store could not take a part of the transcript."""
+    """A session store failed to save a part of the transcript."""
 
     type: ClassVar[Literal["system"]] = "system"
     subtype: ClassVar[Literal["mirror_error"]] = "mirror_error"
@@ -59,7 +54,7 @@ class MirrorErrorMessage(MessageModel):
 
 
 class ModelRefusalFallbackMessage(MessageModel):
-    """The model refused, and another one answers instead."""
+    """The model refused, and another model answers instead."""
 
     type: ClassVar[Literal["system"]] = "system"
     subtype: ClassVar[Literal["model_refusal_fallback"]] = "model_refusal_fallback"
@@ -72,13 +67,13 @@ class ModelRefusalFallbackMessage(MessageModel):
     api_refusal_category: str | None = None
     api_refusal_explanation: str | None = None
     retracted_message_uuids: list[str] | None = None
-    """Messages to take off your screen."""
+    """Uuids of messages that should no longer be displayed."""
     refused_user_message_uuid: str | None = None
     content: str = ""
 
 
 class ControlRequestProgressMessage(MessageModel):
-    """A control request of yours that takes long was taken up, or waits for the API."""
+    """A slow control request was started or is waiting to retry an API request."""
 
     type: ClassVar[Literal["system"]] = "system"
     subtype: ClassVar[Literal["control_request_progress"]] = "control_request_progress"
@@ -91,7 +86,7 @@ class ControlRequestProgressMessage(MessageModel):
 
 
 class NotificationMessage(MessageModel):
-    """A short note for the user's screen."""
+    """A short notification for the user."""
 
     type: ClassVar[Literal["system"]] = "system"
     subtype: ClassVar[Literal["notification"]] = "notification"
@@ -103,7 +98,7 @@ class NotificationMessage(MessageModel):
 
 
 class LocalCommandOutputMessage(MessageModel):
-    """What a slash command printed."""
+    """The output of a slash command."""
 
     type: ClassVar[Literal["system"]] = "system"
     subtype: ClassVar[Literal["local_command_output"]] = "local_command_output"
@@ -111,7 +106,7 @@ class LocalCommandOutputMessage(MessageModel):
 
 
 class HookStartedMessage(MessageModel):
-    """A hook of the settings began. Hooks of this library have no such messages."""
+    """A hook from the settings started. Not sent for hooks registered with this library."""
 
     type: ClassVar[Literal["system"]] = "system"
     subtype: ClassVar[Literal["hook_started"]] = "hook_started"
@@ -124,7 +119,7 @@ class HookStartedMessage(MessageModel):
 
 
 class HookProgressMessage(MessageModel):
-    """A hook of the settings printed something."""
+    """A hook from the settings printed output."""
 
     type: ClassVar[Literal["system"]] = "system"
     subtype: ClassVar[Literal["hook_progress"]] = "hook_progress"
@@ -138,7 +133,7 @@ class HookProgressMessage(MessageModel):
 
 
 class HookResponseMessage(MessageModel):
-    """A hook of the settings is over."""
+    """A hook from the settings finished."""
 
     type: ClassVar[Literal["system"]] = "system"
     subtype: ClassVar[Literal["hook_response"]] = "hook_response"
@@ -153,7 +148,7 @@ class HookResponseMessage(MessageModel):
 
 
 class ElicitationCompleteMessage(MessageModel):
-    """A question of an MCP server, asked through a web page, was answered there."""
+    """The user answered an MCP server's question on a web page."""
 
     type: ClassVar[Literal["system"]] = "system"
     subtype: ClassVar[Literal["elicitation_complete"]] = "elicitation_complete"
@@ -162,14 +157,14 @@ class ElicitationCompleteMessage(MessageModel):
 
 
 class PersistedFile(WireModel):
-    """A file that was uploaded."""
+    """An uploaded file."""
 
     filename: str
     file_id: str
 
 
 class FailedFile(WireModel):
-    """A file that could not be uploaded."""
+    """A file that failed to upload."""
 
     filename: str
     error: str = ""
@@ -187,7 +182,7 @@ class FilesPersistedMessage(MessageModel):
 
 
 class RecalledMemory(WireModel):
-    """A memory that was put into the conversation."""
+    """A memory added to the conversation."""
 
     path: str
     scope: Open[Literal["personal", "team", "organization"]]
@@ -195,7 +190,7 @@ class RecalledMemory(WireModel):
 
 
 class MemoryRecallMessage(MessageModel):
-    """Memories were put into the conversation."""
+    """Memories were added to the conversation."""
 
     type: ClassVar[Literal["system"]] = "system"
     subtype: ClassVar[Literal["memory_recall"]] = "memory_recall"
@@ -204,7 +199,7 @@ class MemoryRecallMessage(MessageModel):
 
 
 class PluginInstallMessage(MessageModel):
-    """How far the installation of plugins got."""
+    """Progress of the installation of plugins."""
 
     type: ClassVar[Literal["system"]] = "system"
     subtype: ClassVar[Literal["plugin_install"]] = "plugin_install"
@@ -213,11 +208,11 @@ class PluginInstallMessage(MessageModel):
     error: str | None = None
 
 
-# Of a type of their own ----------------------------------------------------------------------------------------------
+# Other types ---------------------------------------------------------------------------------------------------------
 
 
 class ToolUseSummaryMessage(MessageModel):
-    """One line about the tool calls before it."""
+    """A one-line summary of the preceding tool calls."""
 
     type: ClassVar[Literal["tool_use_summary"]] = "tool_use_summary"
     summary: str
@@ -225,7 +220,7 @@ class ToolUseSummaryMessage(MessageModel):
 
 
 class AuthStatusMessage(MessageModel):
-    """How far a login got."""
+    """Progress of a login."""
 
     type: ClassVar[Literal["auth_status"]] = "auth_status"
     is_authenticating: bool = field(default=False, name="isAuthenticating")
@@ -234,14 +229,14 @@ class AuthStatusMessage(MessageModel):
 
 
 class PromptSuggestionMessage(MessageModel):
-    """What the user might say next. It comes after the result, at most once a turn."""
+    """A suggestion for the next prompt. Sent after the result, at most once a turn."""
 
     type: ClassVar[Literal["prompt_suggestion"]] = "prompt_suggestion"
     suggestion: str
 
 
 class ConversationResetMessage(MessageModel):
-    """The conversation began anew, for example by `/clear`. The session's id changes."""
+    """The conversation was reset, for example by `/clear`. The session's id changes."""
 
     type: ClassVar[Literal["conversation_reset"]] = "conversation_reset"
     new_conversation_id: str
@@ -252,7 +247,7 @@ class ConversationResetMessage(MessageModel):
 
 
 class ActiveGoal(WireModel):
-    """A condition that the agent works towards."""
+    """A condition that the agent works toward."""
 
     condition: str
     iterations: Number = 0
@@ -262,14 +257,14 @@ class ActiveGoal(WireModel):
 
 
 class ActiveGoalMessage(MessageModel):
-    """The agent's goal changed; None when there is none any more."""
+    """The agent's goal changed or, if `value` is None, was removed."""
 
     type: ClassVar[Literal["active_goal"]] = "active_goal"
     value: ActiveGoal | None = None
 
 
 class AutocompactStateMessage(MessageModel):
-    """Whether and when the conversation is compacted by itself."""
+    """The state of automatic compaction."""
 
     type: ClassVar[Literal["autocompact_state"]] = "autocompact_state"
     value: JSONObject

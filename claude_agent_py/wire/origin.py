@@ -1,7 +1,4 @@
-"""Where a prompt came from: typed by a person, or put in by the CLI, a task or another session.
-
-Owns `MessageOrigin`. A turn whose result carries an origin other than `human` is not the answer to a prompt of yours.
-"""
+"""The origin of a prompt: a person, the CLI, a task or another session."""
 
 from typing import Literal, TypeAlias
 
@@ -26,28 +23,28 @@ OriginKind: TypeAlias = Open[
 
 
 class MessageOrigin(CamelModel):
-    """Who caused a turn or wrote a message. `kind` says which of the other fields are there."""
+    """Who started a turn or wrote a message. `kind` determines which other fields are set."""
 
     kind: OriginKind
     server: str | None = None
-    """`channel`: the MCP server."""
+    """For `channel`: the MCP server."""
     from_: str | None = field(default=None, name="from")
-    """`peer`, `observer`: the sender's address or name."""
+    """For `peer` and `observer`: the sender's address or name."""
     from_mode: Open[Literal["bypass", "prompting"]] | None = None
     name: str | None = None
     from_session: str | None = None
     sender_task_id: str | None = None
-    """`peer`, `observer`: the task of the subagent that sent it."""
+    """For `peer` and `observer`: the task of the subagent that sent it."""
     body: str | None = None
     verified_peer_pid: Number | None = None
     subkind: Open[Literal["scheduled-trigger", "peer-send-message", "projects-relay", "session-inbox"]] | None = None
-    """`task-notification`: what else than a task."""
+    """For `task-notification`: the kind of sender, if it was not a task."""
     fire_reason: str | None = None
     producer: Open[Literal["session-task"]] | None = None
     run_id: str | None = None
-    """`task-notification`: the run of the task that ended; absent for a monitor's output."""
+    """For `task-notification`: the run that ended; None for a monitor's output."""
 
     @property
     def is_human(self) -> bool:
-        """Whether a person (or you, through this library) wrote it."""
+        """Whether a person, or a program through this library, wrote it."""
         return self.kind == "human"

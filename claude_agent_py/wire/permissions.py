@@ -1,7 +1,7 @@
-"""Permissions on the wire: modes, rules, updates of rules, and the replies to what the CLI asks a person.
+"""Permission rules and updates, and the replies to permission requests, elicitations and dialogs.
 
-Owns the shapes only; who decides what is `claude_agent_py.permissions`. The CLI drops an update that it does not
-understand without a word and allows the call all the same, so `PermissionUpdate.problem` says what it would drop.
+The CLI silently drops an update that it does not understand and still allows the call. `PermissionUpdate.problem`
+reports such updates.
 """
 
 import re
@@ -17,7 +17,7 @@ from claude_agent_py.wire.modes import KnownPermissionMode as KnownPermissionMod
 PermissionBehavior: TypeAlias = Literal["allow", "deny", "ask"]
 KnownUpdateDestination: TypeAlias = Literal["userSettings", "projectSettings", "localSettings", "session", "cliArg"]
 PermissionUpdateDestination: TypeAlias = Open[KnownUpdateDestination]
-"""Where an update is kept: `session` lasts as long as the session; the settings are files."""
+"""Where an update is stored: in a settings file, or until the end of the session (`session`, `cliArg`)."""
 
 PermissionDecisionClassification: TypeAlias = Open[Literal["user_temporary", "user_permanent", "user_reject"]]
 
@@ -29,21 +29,21 @@ _RULE = re.compile(r"(?P<tool>[^()]+)(?:\((?P<content>.*)\))?", re.DOTALL)
 
 
 class PermissionRuleValue(CamelModel):
-    """A rule: a tool, and for some tools which of its calls, as in `Bash(npm test:*)`."""
+    """A permission rule: a tool name and optionally a pattern for its calls, as in `Bash(npm test:*)`."""
 
     tool_name: str
     rule_content: str | None = None
 
     @classmethod
     def parse(cls, text: str) -> "PermissionRuleValue":
-        """Read a rule as it is written in settings: `Read`, `Bash(npm test:*)`.
+        """Parse a rule in the notation of settings: `Read`, `Bash(npm test:*)`.
 
         Raises:
-            ValueError: The text is not a rule.
+            ValueError: `text` is not a permission rule.
         """
         match = _RULE.fullmatch(text.strip())
         if match is None:
-            raise ValueError(f"{text!r} is no permission rule; write a tool's name, or Tool(content)")
+            raise ValueError(f"invalid permission rule {text!r}; expected Tool or Tool(content)")
         content = match["content"]
         return cls(tool_name=match["tool"]) if content is None else cls(tool_name=match["tool"], rule_content=content)
 
@@ -56,7 +56,7 @@ class _Update(FrameModel):
 
     @property
     def problem(self) -> str | None:
-        """What is wrong with it, so that the CLI would drop it; None where nothing is known to be wrong."""
+        """Why the CLI would drop the update, or None if no problem is known."""
         return _unknown("destination", self.destination, UPDATE_DESTINATIONS)
 
 
@@ -66,7 +66,7 @@ class _RulesUpdate(_Update):
 
     @property
     def problem(self) -> str | None:
-        """What is wrong with it, so that the CLI would drop it; None where nothing is known to be wrong."""
+        """Why the CLI would drop the update, or None if no problem is known."""
         return super().problem or _unknown("behavior", self.behavior, BEHAVIORS)
 
 
@@ -75,53 +75,53 @@ class _DirectoriesUpdate(_Update):
 
 
 class AddRules(_RulesUpdate):
-    """Add rules to those that are there."""
+    """Add permission rules."""
 
     type: ClassVar[Literal["addRules"]] = "addRules"
 
 
 class ReplaceRules(_RulesUpdate):
-    """Put these rules in place of those of this behaviour at this destination."""
+    """Replace all rules of a behavior at a destination."""
 
     type: ClassVar[Literal["replaceRules"]] = "replaceRules"
 
 
 class RemoveRules(_RulesUpdate):
-    """Take rules away."""
+    """Remove permission rules."""
 
     type: ClassVar[Literal["removeRules"]] = "removeRules"
 
 
 class SetMode(_Update):
-    """Change the permission mode. `bypassPermissions` is ignored in a session that was not launched for it."""
+    """Change the permission mode. `bypassPermissions` is ignored unless the session was launched with it enabled."""
 
     type: ClassVar[Literal["setMode"]] = "setMode"
     mode: PermissionMode
 
     @property
     def problem(self) -> str | None:
-        """What is wrong with it, so that the CLI would drop it; None where nothing is known to be wrong."""
+        """Why the CLI would drop the update, or None if no problem is known."""
         return super().problem or _unknown("mode", self.mode, (*PERMISSION_MODES, "manual"))
 
 
 class AddDirectories(_DirectoriesUpdate):
-    """Let the session work in more directories."""
+    """Add working directories to the session."""
 
     type: ClassVar[Literal["addDirectories"]] = "addDirectories"
 
 
 class RemoveDirectories(_DirectoriesUpdate):
-    """Take directories away again."""
+    """Remove working directories from the session."""
 
     type: ClassVar[Literal["removeDirectories"]] = "removeDirectories"
 
 
 class UnknownPermissionUpdate(UnknownModel, tag_field="type"):
-    """An update of a kind, or of a shape, that this version does not know."""
+    """An update of an unknown type, or of a known type with invalid fields."""
 
     @property
     def type(self) -> str:
-        """The kind of the update; empty where it has none."""
+        """The update's type; empty if it has none."""
         return str(self.raw.get("type", ""))
 
     @classmethod
@@ -130,8 +130,8 @@ class UnknownPermissionUpdate(UnknownModel, tag_field="type"):
 
     @property
     def problem(self) -> str | None:
-        """Why the CLI would drop it."""
-        return f"its type {self.type!r} is not known, or a field is missing"
+        """Why the CLI would drop the update."""
+        return f"unknown type {self.type!r}, or a missing or invalid field"
 
 
 PermissionUpdate: TypeAlias = (
@@ -140,7 +140,7 @@ PermissionUpdate: TypeAlias = (
 
 
 def read_update(data: Mapping[str, Any]) -> PermissionUpdate:
-    """Return an update of the wire as its model. One of another kind or shape is an `UnknownPermissionUpdate`."""
+    """Convert an update to its model, or to `UnknownPermissionUpdate` if no model matches it."""
     update: PermissionUpdate
     try:
         update, _ = fit(PermissionUpdate, data)
@@ -152,14 +152,14 @@ def read_update(data: Mapping[str, Any]) -> PermissionUpdate:
 
 
 def _unknown(field: str, value: str, known: tuple[str, ...]) -> str | None:
-    return None if value in known else f"{field} {value!r} is none of {', '.join(known)}"
+    return None if value in known else f"{field} {value!r} is not one of {', '.join(known)}"
 
 
-# What is answered ------------------------------------------------------------------------------------------------
+# Replies ---------------------------------------------------------------------------------------------------------
 
 
 class PermissionAllowReply(CamelModel, WireModel):
-    """Allow the call. Without `updated_input` it runs with the input it had; null there would be invalid."""
+    """Allow a tool call, with its original input unless `updated_input` is set."""
 
     behavior: ClassVar[Literal["allow"]] = "allow"
     updated_input: dict[str, Any] | None = None
@@ -168,28 +168,25 @@ class PermissionAllowReply(CamelModel, WireModel):
 
 
 class PermissionDenyReply(CamelModel, WireModel):
-    """Deny the call. The CLI refuses a denial without a message (and denies all the same)."""
+    """Deny a tool call. The CLI requires a message."""
 
     behavior: ClassVar[Literal["deny"]] = "deny"
     message: str
     interrupt: bool | None = None
-    """Also end the turn; in a subagent, end that subagent. The model does not see the message then."""
+    """Also end the turn or, in a subagent, the subagent. The model does not see the message then."""
     decision_classification: PermissionDecisionClassification | None = None
 
 
-PermissionReply: TypeAlias = PermissionAllowReply | PermissionDenyReply
-
-
 class ElicitationReply(CamelModel):
-    """The answer to an MCP server's question. The CLI does not check `content` against the server's schema."""
+    """The reply to an MCP server's question. The CLI does not validate `content` against the server's schema."""
 
     action: Literal["accept", "decline", "cancel"]
     content: dict[str, Any] | None = None
 
 
 class UserDialogReply(CamelModel):
-    """The answer to a dialog. After `cancelled` the CLI does what the dialog does by default."""
+    """The reply to a dialog. After `cancelled` the CLI takes the dialog's default action."""
 
     behavior: Literal["completed", "cancelled"]
     result: Any = msgspec.UNSET
-    """None is a result; without one the field stays away."""
+    """The dialog's result, which may be None; left out if unset."""

@@ -1,12 +1,9 @@
-"""What the CLI answers: the payloads of successful control responses.
+"""Payloads of the CLI's successful control responses.
 
-Owns one model per answer. Requests that are not named here are answered with
-nothing, or with something of no fixed shape. Knows neither the requests (`requests`) nor the frame (`control`). The
-first answer of a session is in `initialize`: it is the only one that every session needs.
+Requests without a model here have no reply, or one without a fixed shape. The reply to `initialize` is in `initialize`.
 """
 
-from collections.abc import Mapping
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 from msgspec import field
 
@@ -20,7 +17,6 @@ from claude_agent_py.wire.catalog import (
     SettingsError,
     SlashCommand,
 )
-from claude_agent_py.wire.initialize import InitializeReply
 from claude_agent_py.wire.modes import PermissionMode
 from claude_agent_py.wire.usage import Usage
 from claude_agent_py.wire.usage_reports import ExtraUsage, SessionUsage
@@ -29,12 +25,12 @@ from claude_agent_py.wire.usage_reports import ExtraUsage, SessionUsage
 
 
 class InterruptReply(FrameModel):
-    """What an interrupt left."""
+    """What happened to the queued prompts after an interrupt."""
 
     still_queued: list[str] = field(default_factory=list)
-    """Prompts, by uuid, that wait and will run now. Those sent without a uuid are not named."""
+    """Uuids of queued prompts that will run next. Prompts sent without a uuid are not listed."""
     cancelled: list[str] | None = None
-    """Prompts, by uuid, that were dropped."""
+    """Uuids of prompts that were dropped."""
     put_back: list[str] | None = None
     turn: Open[Literal["stopped", "idle", "spared"]] | None = None
 
@@ -47,7 +43,7 @@ class CancelAsyncMessageReply(FrameModel):
 
 
 class RewindFilesReply(FrameModel, rename="camel"):
-    """What a rewind did, or (`dry_run`) would do."""
+    """The changes made by a rewind or, with `dry_run`, the changes it would make."""
 
     can_rewind: bool
     error: str | None = None
@@ -65,7 +61,7 @@ class SideQuestionReply(FrameModel):
 
 
 class GenerateSessionTitleReply(FrameModel):
-    """The title that the model found; None when it was not asked."""
+    """The generated title; None if the model was not called."""
 
     title: str | None = None
 
@@ -81,13 +77,13 @@ class ExportConversationReply(FrameModel):
 
 
 class BackgroundTasksReply(FrameModel):
-    """Whether the tool call was moved; None when all were asked for."""
+    """Whether the tool call was moved to the background; None if the request was for all of them."""
 
     backgrounded: bool | None = None
 
 
 class GetTaskOutputReply(FrameModel):
-    """The end of a task's output, 8 KiB at most."""
+    """The end of a task's output, at most 8 KiB."""
 
     output: str
     total_bytes: Number = 0
@@ -95,7 +91,7 @@ class GetTaskOutputReply(FrameModel):
 
 
 class StartShellTaskReply(FrameModel):
-    """The task that was started, or why none was."""
+    """The started task, or why it was denied."""
 
     status: Open[Literal["started", "denied"]]
     task_id: str | None = None
@@ -106,25 +102,25 @@ class StartShellTaskReply(FrameModel):
 
 
 class SetModelReply(FrameModel):
-    """The model that is used now."""
+    """The model in use."""
 
     model: str | None = None
 
 
 class SetPermissionModeReply(FrameModel):
-    """The mode that applies now."""
+    """The permission mode in effect."""
 
     mode: PermissionMode | None = None
 
 
 class ListModelsReply(FrameModel):
-    """The models that can be chosen."""
+    """The available models."""
 
     models: list[ModelInfo]
 
 
 class PermissionRuleDescription(WireModel):
-    """A rule in words."""
+    """A human-readable description of a rule."""
 
     prefix: str
     emphasis: str | None = None
@@ -132,7 +128,7 @@ class PermissionRuleDescription(WireModel):
 
 
 class PermissionRuleEntry(CamelModel):
-    """A permission rule and where it comes from."""
+    """A permission rule and its source."""
 
     behavior: Open[Literal["allow", "deny", "ask"]]
     source: str = ""
@@ -143,14 +139,14 @@ class PermissionRuleEntry(CamelModel):
 
 
 class WorkspaceDirectory(WireModel):
-    """A folder that the session may use."""
+    """A directory that the session may use."""
 
     path: str
     source: str = ""
 
 
 class PermissionRulesState(FrameModel, rename="camel"):
-    """All permission rules."""
+    """All permission rules and working directories."""
 
     rules: list[PermissionRuleEntry] = field(default_factory=list)
     workspace_directories: list[WorkspaceDirectory] = field(default_factory=list)
@@ -174,7 +170,7 @@ class SettingsOfSource(WireModel):
 
 
 class AppliedSettings(WireModel):
-    """What became of the settings."""
+    """Values that result from the settings."""
 
     model: str = ""
     effort: EffortLevel | None = None
@@ -182,7 +178,7 @@ class AppliedSettings(WireModel):
 
 
 class GetSettingsReply(FrameModel):
-    """The settings that apply, and where they come from."""
+    """The effective settings and the settings of each source."""
 
     effective: JSONObject = field(default_factory=dict)
     sources: list[SettingsOfSource] = field(default_factory=list)
@@ -192,7 +188,7 @@ class GetSettingsReply(FrameModel):
 
 
 class HookEventInfo(CamelModel):
-    """An event that hooks can have."""
+    """A hook event."""
 
     name: str
     summary: str = ""
@@ -201,7 +197,7 @@ class HookEventInfo(CamelModel):
 
 
 class HookListing(CamelModel):
-    """A hook of the settings."""
+    """A hook from the settings."""
 
     event: str
     matcher: str | None = None
@@ -218,7 +214,7 @@ class HookListing(CamelModel):
 
 
 class HooksPolicy(CamelModel):
-    """What an organisation says about hooks."""
+    """The organization's policy for hooks."""
 
     disabled_by_policy: bool = False
     managed_only: bool = False
@@ -228,7 +224,7 @@ class HooksPolicy(CamelModel):
 
 
 class GetHooksListingReply(FrameModel, rename="camel"):
-    """The hooks of the settings. Those of this library are not among them."""
+    """The hooks from the settings, without those registered with this library."""
 
     events: list[HookEventInfo] = field(default_factory=list)
     hooks: list[HookListing] = field(default_factory=list)
@@ -237,11 +233,11 @@ class GetHooksListingReply(FrameModel, rename="camel"):
     errors: list[SettingsError] | None = None
 
 
-# Facts ----------------------------------------------------------------------------------------------------------------
+# Status and usage -----------------------------------------------------------------------------------------------------
 
 
 class ContextUsageCategory(CamelModel):
-    """One part of the context window."""
+    """A category of content in the context window."""
 
     id: str | None = None
     name: str
@@ -252,7 +248,7 @@ class ContextUsageCategory(CamelModel):
 
 
 class GridSquare(CamelModel):
-    """One square of the picture that `/context` draws."""
+    """A square of the grid that `/context` draws."""
 
     color: str = ""
     is_filled: bool = False
@@ -263,7 +259,7 @@ class GridSquare(CamelModel):
 
 
 class NamedTokens(CamelModel):
-    """Something, by name, and its tokens."""
+    """The token count of a named item."""
 
     name: str
     tokens: Number = 0
@@ -271,7 +267,7 @@ class NamedTokens(CamelModel):
 
 
 class MCPToolTokens(CamelModel):
-    """An MCP tool and its tokens."""
+    """The token count of an MCP tool."""
 
     name: str
     server_name: str = ""
@@ -280,14 +276,14 @@ class MCPToolTokens(CamelModel):
 
 
 class MCPInstructionTokens(CamelModel):
-    """The instructions of an MCP server and their tokens."""
+    """The token count of an MCP server's instructions."""
 
     server_name: str
     tokens: Number = 0
 
 
 class MemoryFileTokens(CamelModel):
-    """A memory file and its tokens."""
+    """The token count of a memory file."""
 
     path: str
     type: str = ""
@@ -295,7 +291,7 @@ class MemoryFileTokens(CamelModel):
 
 
 class AgentTokens(CamelModel):
-    """An agent definition and its tokens."""
+    """The token count of an agent definition."""
 
     agent_type: str
     source: str = ""
@@ -305,7 +301,7 @@ class AgentTokens(CamelModel):
 
 
 class SlashCommandTokens(CamelModel):
-    """The slash commands and their tokens."""
+    """The token count of the slash commands."""
 
     total_commands: Number = 0
     included_commands: Number = 0
@@ -313,7 +309,7 @@ class SlashCommandTokens(CamelModel):
 
 
 class SkillTokens(CamelModel):
-    """A skill and its tokens."""
+    """The token count of a skill."""
 
     name: str
     source: str = ""
@@ -324,7 +320,7 @@ class SkillTokens(CamelModel):
 
 
 class SkillsTokens(CamelModel):
-    """The skills and their tokens."""
+    """The token count of all skills."""
 
     total_skills: Number = 0
     included_skills: Number = 0
@@ -333,7 +329,7 @@ class SkillsTokens(CamelModel):
 
 
 class ToolCallTokens(CamelModel):
-    """The calls of one tool and their tokens."""
+    """The token counts of a tool's calls and results."""
 
     name: str
     call_tokens: Number = 0
@@ -341,7 +337,7 @@ class ToolCallTokens(CamelModel):
 
 
 class MessageBreakdown(CamelModel):
-    """What the tokens of the messages went to."""
+    """The token counts of the messages by kind."""
 
     tool_call_tokens: Number = 0
     tool_result_tokens: Number = 0
@@ -355,7 +351,7 @@ class MessageBreakdown(CamelModel):
 
 
 class ContextUsageReply(FrameModel, rename="camel"):
-    """How full the context window is, in detail."""
+    """A detailed breakdown of the context window."""
 
     model: str = ""
     total_tokens: Number = 0
@@ -381,13 +377,13 @@ class ContextUsageReply(FrameModel, rename="camel"):
 
 
 class GetSessionCostReply(FrameModel):
-    """What the session cost, as text for people."""
+    """The session's cost as human-readable text."""
 
     text: str
 
 
 class UsageWindow(WireModel):
-    """One window of a subscription's limits."""
+    """Usage of a subscription in one time window."""
 
     utilization: Number | None = None
     """0 to 100."""
@@ -396,7 +392,7 @@ class UsageWindow(WireModel):
 
 
 class ModelUsageWindow(WireModel):
-    """A limit of one model."""
+    """Usage of one model in a time window."""
 
     display_name: str
     utilization: Number | None = None
@@ -404,7 +400,7 @@ class ModelUsageWindow(WireModel):
 
 
 class SubscriptionLimits(WireModel):
-    """Where a subscription stands with its limits."""
+    """Usage of a subscription by limit."""
 
     five_hour: UsageWindow | None = None
     seven_day: UsageWindow | None = None
@@ -416,18 +412,18 @@ class SubscriptionLimits(WireModel):
 
 
 class GetUsageReply(FrameModel):
-    """What the session cost, and where the subscription stands."""
+    """The session's cost and the subscription's limits."""
 
     session: SessionUsage
     subscription_type: str | None = None
     rate_limits_available: bool = False
     rate_limits: SubscriptionLimits | None = None
     behaviors: JSONObject | None = None
-    """What the tokens of the last day and week went to."""
+    """What the tokens of the last day and week were spent on."""
 
 
 class GetBinaryVersionReply(FrameModel, rename="camel"):
-    """Which version of the CLI this is."""
+    """The CLI's version."""
 
     version: str
     build_time: str | None = None
@@ -448,13 +444,13 @@ class StatusSection(WireModel):
 
 
 class GetStatusReply(FrameModel):
-    """What `/status` shows."""
+    """The content of `/status`."""
 
     sections: list[StatusSection]
 
 
 class GetPlanReply(FrameModel):
-    """The plan that the agent wrote."""
+    """The agent's plan, if it has written one."""
 
     exists: bool
     content: str | None = None
@@ -465,22 +461,22 @@ class GetPlanReply(FrameModel):
 
 
 class MCPStatusReply(FrameModel, rename="camel"):
-    """How the MCP servers are."""
+    """The status of the MCP servers."""
 
     mcp_servers: list[MCPServerStatus]
 
 
 class MCPSetServersReply(FrameModel):
-    """What became of the servers."""
+    """The MCP servers that were added and removed, and their errors."""
 
     added: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
     errors: dict[str, str] = field(default_factory=dict)
-    """By server."""
+    """Error messages by server name."""
 
 
 class MCPCallReply(FrameModel, rename="camel"):
-    """What the tool gave."""
+    """The result of an MCP tool."""
 
     content: Any = None
     structured_content: JSONObject | None = None
@@ -489,7 +485,7 @@ class MCPCallReply(FrameModel, rename="camel"):
 
 
 class MCPResourceContent(CamelModel):
-    """A part of a resource."""
+    """A part of an MCP resource."""
 
     uri: str
     mime_type: str | None = None
@@ -500,7 +496,7 @@ class MCPResourceContent(CamelModel):
 
 
 class MCPReadResourceReply(FrameModel):
-    """A resource of an MCP server."""
+    """The contents of an MCP resource."""
 
     contents: list[MCPResourceContent]
 
@@ -509,18 +505,18 @@ class MCPReadResourceReply(FrameModel):
 
 
 class ReadFileReply(FrameModel, rename="camel"):
-    """A file, or its head."""
+    """The contents of a file, possibly truncated."""
 
     contents: str
     abs_path: str = ""
     truncated: bool | None = None
     encoding: Open[Literal["base64"]] | None = None
     lossy: bool | None = None
-    """Some bytes were no UTF-8."""
+    """True if some bytes were not valid UTF-8."""
 
 
 class DirectoryEntry(CamelModel):
-    """A file or folder."""
+    """A file or directory."""
 
     name: str
     is_directory: bool = False
@@ -528,7 +524,7 @@ class DirectoryEntry(CamelModel):
 
 
 class ListDirectoryReply(FrameModel, rename="camel"):
-    """What is in a folder."""
+    """The entries of a directory."""
 
     abs_path: str = ""
     entries: list[DirectoryEntry]
@@ -536,27 +532,27 @@ class ListDirectoryReply(FrameModel, rename="camel"):
 
 
 class FileSuggestion(WireModel):
-    """A path that fits."""
+    """A path that matches the query."""
 
     path: str
     score: Number | None = None
 
 
 class FileSuggestionsReply(FrameModel):
-    """Paths that fit."""
+    """The paths that match the query."""
 
     suggestions: list[FileSuggestion]
     cwd: str | None = None
 
 
 class RegisterRepoRootReply(FrameModel):
-    """The folder that was added."""
+    """The directory that was added."""
 
     directory: str
 
 
 class SetCwdReply(FrameModel):
-    """Whether the working folder was changed."""
+    """Whether the working directory was changed."""
 
     status: Open[Literal["ok", "needs_trust", "rejected"]]
     cwd: str | None = None
@@ -569,7 +565,7 @@ class SetCwdReply(FrameModel):
 
 
 class CacheImpact(WireModel):
-    """What a reload of the plugins would cost."""
+    """Changes of a plugin reload that invalidate the prompt cache."""
 
     mcp_servers_added: list[str] = field(default_factory=list)
     mcp_servers_removed: list[str] = field(default_factory=list)
@@ -577,7 +573,7 @@ class CacheImpact(WireModel):
 
 
 class ReloadPluginsReply(FrameModel):
-    """What is there after the reload."""
+    """The commands, agents, plugins and MCP servers after the reload."""
 
     commands: list[SlashCommand] = field(default_factory=list)
     agents: list[AgentInfo] = field(default_factory=list)
@@ -585,7 +581,7 @@ class ReloadPluginsReply(FrameModel):
     mcp_servers: list[MCPServerStatus] = field(default_factory=list, name="mcpServers")
     error_count: Number = 0
     held: bool | None = None
-    """Nothing was reloaded, because it would have cost the prompt cache."""
+    """True if nothing was reloaded, to keep the prompt cache valid."""
     cache_impact: CacheImpact | None = None
 
 
@@ -599,43 +595,3 @@ class ReloadOutputStylesReply(FrameModel):
     """The output styles after the reload."""
 
     available_output_styles: list[str]
-
-
-# Which answer belongs to which request --------------------------------------------------------------------------------
-
-REPLIES: Final[Mapping[str, type[FrameModel]]] = {
-    "initialize": InitializeReply,
-    "interrupt": InterruptReply,
-    "cancel_async_message": CancelAsyncMessageReply,
-    "rewind_files": RewindFilesReply,
-    "side_question": SideQuestionReply,
-    "generate_session_title": GenerateSessionTitleReply,
-    "export_conversation": ExportConversationReply,
-    "background_tasks": BackgroundTasksReply,
-    "get_task_output": GetTaskOutputReply,
-    "start_shell_task": StartShellTaskReply,
-    "set_model": SetModelReply,
-    "set_permission_mode": SetPermissionModeReply,
-    "list_models": ListModelsReply,
-    "list_permission_rules": ListPermissionRulesReply,
-    "get_settings": GetSettingsReply,
-    "get_hooks_listing": GetHooksListingReply,
-    "get_context_usage": ContextUsageReply,
-    "get_session_cost": GetSessionCostReply,
-    "get_usage": GetUsageReply,
-    "get_binary_version": GetBinaryVersionReply,
-    "get_status": GetStatusReply,
-    "get_plan": GetPlanReply,
-    "mcp_status": MCPStatusReply,
-    "mcp_set_servers": MCPSetServersReply,
-    "mcp_call": MCPCallReply,
-    "mcp_read_resource": MCPReadResourceReply,
-    "read_file": ReadFileReply,
-    "list_directory": ListDirectoryReply,
-    "file_suggestions": FileSuggestionsReply,
-    "register_repo_root": RegisterRepoRootReply,
-    "set_cwd": SetCwdReply,
-    "reload_plugins": ReloadPluginsReply,
-    "reload_skills": ReloadSkillsReply,
-    "reload_output_styles": ReloadOutputStylesReply,
-}

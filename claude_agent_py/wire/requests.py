@@ -1,8 +1,4 @@
-"""What we ask the CLI: the bodies of control requests from us to it.
-
-Owns one model per request. Knows neither the frame around them (`control`) nor the answers (`replies`), nor who sends
-them. The twin of `asks`, which has the other direction.
-"""
+"""Bodies of the control requests that the SDK sends to the CLI; `asks` has the other direction."""
 
 from typing import Any, ClassVar, Final, Literal, TypeAlias, get_args
 
@@ -17,18 +13,18 @@ from claude_agent_py.wire.modes import PermissionMode
 
 
 class HookCallbackMatcher(CamelModel):
-    """Which calls of an event go to which callbacks of ours."""
+    """Hook callbacks and the pattern of the events they are called for."""
 
     matcher: str | None = None
     hook_callback_ids: list[str]
     timeout: Number | None = None
-    """Seconds. Without one, the CLI waits as long as it takes."""
+    """Seconds. None waits without a limit."""
     on_failure: Open[Literal["continue", "block"]] | None = None
-    """What happens to the call when the callback fails."""
+    """What the CLI does with the tool call if the callback fails."""
 
 
 class InitializeRequest(DiscreetModel, rename="camel"):
-    """The first request of a session: everything that is not a flag."""
+    """The first request of a session, with all options that are not command-line flags."""
 
     HIDDEN: ClassVar[tuple[str, ...]] = (
         "agents",
@@ -40,15 +36,15 @@ class InitializeRequest(DiscreetModel, rename="camel"):
 
     subtype: ClassVar[Literal["initialize"]] = "initialize"
     hooks: dict[str, list[HookCallbackMatcher]] | None = None
-    """By event."""
+    """Matchers by event."""
     agents: dict[str, JSONObject] | None = None
-    """By name. One invalid definition makes the CLI drop all of them, silently."""
+    """Definitions by name. If one is invalid, the CLI silently drops all of them."""
     sdk_mcp_servers: list[str] | None = None
     sdk_mcp_server_configs: dict[str, JSONObject] | None = None
     sdk_mcp_server_manifests: dict[str, JSONObject] | None = None
     sdk_mcp_server_manifests_origin: Open[Literal["host_per_send"]] | None = None
     json_schema: JSONObject | None = None
-    """Anything but an object ends the CLI."""
+    """Must be an object: the CLI exits on anything else."""
     system_prompt: str | list[str] | None = None
     append_system_prompt: str | None = None
     append_subagent_system_prompt: str | None = None
@@ -65,9 +61,9 @@ class InitializeRequest(DiscreetModel, rename="camel"):
     supported_dialog_kinds: list[str] | None = None
     per_task_stop_affordance: bool | None = None
     plugins: list[JSONObject] | None = None
-    """Only read with `--await-initialize`."""
+    """Requires `--await-initialize`."""
     mcp_servers: dict[str, JSONObject] | None = None
-    """Only read with `--await-initialize`."""
+    """Requires `--await-initialize`."""
     managed_settings: JSONObject | None = None
     settings: JSONObject | None = None
     disallowed_tools: list[str] | None = None
@@ -75,11 +71,11 @@ class InitializeRequest(DiscreetModel, rename="camel"):
 
 
 class InterruptRequest(WireModel):
-    """Stop the running turn, and all background agents with it; shells go on."""
+    """Stop the running turn and all background agents. Background shells continue."""
 
     subtype: ClassVar[Literal["interrupt"]] = "interrupt"
     cancel_queued: bool | None = None
-    """Drop the prompts that wait, too."""
+    """Also drop the queued prompts."""
     reason: str | None = None
     send_now: bool | None = None
     message_uuid: str | None = None
@@ -88,7 +84,7 @@ class InterruptRequest(WireModel):
 
 
 class EndSessionRequest(WireModel):
-    """End the process."""
+    """End the session and its process."""
 
     subtype: ClassVar[Literal["end_session"]] = "end_session"
 
@@ -110,30 +106,30 @@ class SetColorRequest(WireModel):
 
 
 class SetHasSubscribersRequest(WireModel):
-    """Say whether somebody is looking at the stream."""
+    """Tell the CLI whether the stream has a viewer."""
 
     subtype: ClassVar[Literal["set_has_subscribers"]] = "set_has_subscribers"
     has_subscribers: bool | None
 
 
 class CancelAsyncMessageRequest(WireModel):
-    """Take a prompt out of the queue."""
+    """Remove a prompt from the queue."""
 
     subtype: ClassVar[Literal["cancel_async_message"]] = "cancel_async_message"
     message_uuid: str
 
 
 class RewindFilesRequest(WireModel):
-    """Put files back to where they were at a prompt."""
+    """Restore files to their state at a prompt."""
 
     subtype: ClassVar[Literal["rewind_files"]] = "rewind_files"
     user_message_id: str
-    """The uuid that the prompt was sent with."""
+    """Uuid of the prompt."""
     dry_run: bool | None = None
 
 
 class SideQuestionRequest(WireModel):
-    """Ask the model something beside the conversation."""
+    """Ask the model a question outside the conversation."""
 
     subtype: ClassVar[Literal["side_question"]] = "side_question"
     question: str
@@ -141,7 +137,7 @@ class SideQuestionRequest(WireModel):
 
 
 class GenerateSessionTitleRequest(WireModel):
-    """Let the model find a title."""
+    """Generate a title with the model."""
 
     subtype: ClassVar[Literal["generate_session_title"]] = "generate_session_title"
     description: str
@@ -149,13 +145,13 @@ class GenerateSessionTitleRequest(WireModel):
 
 
 class ExportConversationRequest(WireModel):
-    """Get the conversation as text."""
+    """Export the conversation as text."""
 
     subtype: ClassVar[Literal["export_conversation"]] = "export_conversation"
 
 
 class ClaimSessionRequest(DiscreetModel):
-    """Make a spare process the process of a session."""
+    """Assign a spare process to a session."""
 
     HIDDEN: ClassVar[tuple[str, ...]] = (
         "env",
@@ -180,28 +176,28 @@ class ClaimSessionRequest(DiscreetModel):
 
 
 class StopTaskRequest(WireModel):
-    """Stop a task. Stopping one that is over or unknown succeeds."""
+    """Stop a task. Succeeds even if the task is finished or unknown."""
 
     subtype: ClassVar[Literal["stop_task"]] = "stop_task"
     task_id: str
 
 
 class BackgroundTasksRequest(WireModel):
-    """Move foreground work to the background: one tool call, or all."""
+    """Move a tool call, or all of them, to the background."""
 
     subtype: ClassVar[Literal["background_tasks"]] = "background_tasks"
     tool_use_id: str | None = None
 
 
 class GetTaskOutputRequest(WireModel):
-    """Read the end of a shell's or monitor's output. Agents are refused."""
+    """Read the end of the output of a shell or monitor; not supported for agents."""
 
     subtype: ClassVar[Literal["get_task_output"]] = "get_task_output"
     task_id: str
 
 
 class StartShellTaskRequest(DiscreetModel):
-    """Start a shell command as a task (cloud sessions)."""
+    """Start a shell command as a task (cloud sessions only)."""
 
     HIDDEN: ClassVar[tuple[str, ...]] = ("env",)
 
@@ -218,7 +214,7 @@ class StartShellTaskRequest(DiscreetModel):
 
 
 class SetModelRequest(WireModel):
-    """Use another model from the next turn on; None for the default."""
+    """Change the model from the next turn on; None selects the default."""
 
     subtype: ClassVar[Literal["set_model"]] = "set_model"
     model: str | UnsetType | None = UNSET
@@ -232,28 +228,28 @@ class SetPermissionModeRequest(WireModel):
 
 
 class SetMaxThinkingTokensRequest(WireModel):
-    """Change how much the model may think."""
+    """Change the thinking budget."""
 
     subtype: ClassVar[Literal["set_max_thinking_tokens"]] = "set_max_thinking_tokens"
     max_thinking_tokens: Number | UnsetType | None = UNSET
     thinking_display: Open[Literal["summarized", "omitted", "highlights"]] | UnsetType | None = UNSET
-    """None goes back to the default; without one it stays as it is."""
+    """None selects the default; unset keeps the current value."""
 
 
 class ListModelsRequest(WireModel):
-    """Which models can be chosen."""
+    """Get the available models."""
 
     subtype: ClassVar[Literal["list_models"]] = "list_models"
 
 
 class ListPermissionRulesRequest(WireModel):
-    """Which permission rules apply."""
+    """Get the permission rules."""
 
     subtype: ClassVar[Literal["list_permission_rules"]] = "list_permission_rules"
 
 
 class ApplyFlagSettingsRequest(DiscreetModel):
-    """Change settings for this session only."""
+    """Change settings of this session only."""
 
     HIDDEN: ClassVar[tuple[str, ...]] = ("settings",)
 
@@ -262,7 +258,7 @@ class ApplyFlagSettingsRequest(DiscreetModel):
 
 
 class GetSettingsRequest(WireModel):
-    """Which settings apply, and where they come from."""
+    """Get the effective settings and their sources."""
 
     subtype: ClassVar[Literal["get_settings"]] = "get_settings"
 
@@ -278,13 +274,13 @@ class UpdateSettingsRequest(DiscreetModel):
 
 
 class GetHooksListingRequest(WireModel):
-    """Which hooks the settings have."""
+    """Get the hooks from the settings."""
 
     subtype: ClassVar[Literal["get_hooks_listing"]] = "get_hooks_listing"
 
 
 class SetMCPPermissionModeOverrideRequest(CamelModel):
-    """Use another permission mode for one MCP server."""
+    """Override the permission mode for one MCP server."""
 
     subtype: ClassVar[Literal["set_mcp_permission_mode_override"]] = "set_mcp_permission_mode_override"
     server_name: str
@@ -292,49 +288,49 @@ class SetMCPPermissionModeOverrideRequest(CamelModel):
     ask_for_tools: list[JSONObject] | None = None
 
 
-# Facts ----------------------------------------------------------------------------------------------------------------
+# Status and usage -----------------------------------------------------------------------------------------------------
 
 
 class GetContextUsageRequest(WireModel):
-    """How full the context window is."""
+    """Get the contents of the context window."""
 
     subtype: ClassVar[Literal["get_context_usage"]] = "get_context_usage"
     detail: Open[Literal["summary", "full"]] | None = None
 
 
 class GetSessionCostRequest(WireModel):
-    """What the session cost, as text."""
+    """Get the session's cost as text."""
 
     subtype: ClassVar[Literal["get_session_cost"]] = "get_session_cost"
 
 
 class GetUsageRequest(WireModel):
-    """What the session cost, and where the subscription stands."""
+    """Get the session's cost and the subscription's limits."""
 
     subtype: ClassVar[Literal["get_usage"]] = "get_usage"
     skip_behaviors: bool | None = None
 
 
 class GetBinaryVersionRequest(WireModel):
-    """Which version of the CLI this is."""
+    """Get the CLI's version."""
 
     subtype: ClassVar[Literal["get_binary_version"]] = "get_binary_version"
 
 
 class GetStatusRequest(WireModel):
-    """What `/status` shows."""
+    """Get the content of `/status`."""
 
     subtype: ClassVar[Literal["get_status"]] = "get_status"
 
 
 class GetPlanRequest(WireModel):
-    """The plan that the agent wrote."""
+    """Get the agent's plan."""
 
     subtype: ClassVar[Literal["get_plan"]] = "get_plan"
 
 
 class GetWorkspaceDiffRequest(WireModel):
-    """What changed in the working folder."""
+    """Get the changes in the working directory."""
 
     subtype: ClassVar[Literal["get_workspace_diff"]] = "get_workspace_diff"
 
@@ -343,14 +339,14 @@ class GetWorkspaceDiffRequest(WireModel):
 
 
 class MCPStatusRequest(CamelModel):
-    """How the MCP servers are."""
+    """Get the status of the MCP servers."""
 
     subtype: ClassVar[Literal["mcp_status"]] = "mcp_status"
     live_reply: bool | None = None
 
 
 class MCPSetServersRequest(DiscreetModel):
-    """Replace the MCP servers that the session was given, those declared at its start included."""
+    """Replace the session's MCP servers, including those declared at its start."""
 
     HIDDEN: ClassVar[tuple[str, ...]] = ("servers",)
 
@@ -359,14 +355,14 @@ class MCPSetServersRequest(DiscreetModel):
 
 
 class MCPReconnectRequest(CamelModel):
-    """Connect an MCP server again."""
+    """Reconnect an MCP server."""
 
     subtype: ClassVar[Literal["mcp_reconnect"]] = "mcp_reconnect"
     server_name: str
 
 
 class MCPToggleRequest(CamelModel):
-    """Switch an MCP server on or off."""
+    """Enable or disable an MCP server."""
 
     subtype: ClassVar[Literal["mcp_toggle"]] = "mcp_toggle"
     server_name: str
@@ -378,7 +374,7 @@ class MCPCallRequest(WireModel):
 
     subtype: ClassVar[Literal["mcp_call"]] = "mcp_call"
     tool: str
-    """The full name: `mcp__server__tool`."""
+    """The full name, `mcp__server__tool`."""
     arguments: JSONObject | None = None
     expires_at: str | None = None
     timeout_ms: Number | None = None
@@ -407,7 +403,7 @@ class MCPAuthenticateRequest(CamelModel):
 
 
 class ReadFileRequest(WireModel):
-    """Read a file where the CLI runs."""
+    """Read a file on the machine of the CLI."""
 
     subtype: ClassVar[Literal["read_file"]] = "read_file"
     path: str
@@ -416,7 +412,7 @@ class ReadFileRequest(WireModel):
 
 
 class ListDirectoryRequest(WireModel):
-    """List a folder where the CLI runs."""
+    """List a directory on the machine of the CLI."""
 
     subtype: ClassVar[Literal["list_directory"]] = "list_directory"
     path: str
@@ -430,7 +426,7 @@ class FileSuggestionsRequest(WireModel):
 
 
 class SeedReadStateRequest(WireModel):
-    """Tell the CLI that the model knows a file."""
+    """Mark a file as read by the model."""
 
     subtype: ClassVar[Literal["seed_read_state"]] = "seed_read_state"
     path: str
@@ -439,7 +435,7 @@ class SeedReadStateRequest(WireModel):
 
 
 class RegisterRepoRootRequest(WireModel):
-    """Add a folder to the session."""
+    """Add a directory to the session."""
 
     subtype: ClassVar[Literal["register_repo_root"]] = "register_repo_root"
     directory: str
@@ -449,7 +445,7 @@ class RegisterRepoRootRequest(WireModel):
 
 
 class SetCwdRequest(WireModel):
-    """Change the working folder."""
+    """Change the working directory."""
 
     subtype: ClassVar[Literal["set_cwd"]] = "set_cwd"
     path: str
@@ -458,7 +454,7 @@ class SetCwdRequest(WireModel):
 
 
 class ReloadPluginsRequest(WireModel):
-    """Read the plugins again."""
+    """Reload the plugins."""
 
     subtype: ClassVar[Literal["reload_plugins"]] = "reload_plugins"
     hold_on_cache_impact: bool | None = None
@@ -467,24 +463,24 @@ class ReloadPluginsRequest(WireModel):
 
 
 class ReloadSkillsRequest(WireModel):
-    """Read the skills again."""
+    """Reload the skills."""
 
     subtype: ClassVar[Literal["reload_skills"]] = "reload_skills"
 
 
 class ReloadOutputStylesRequest(WireModel):
-    """Read the output styles again."""
+    """Reload the output styles."""
 
     subtype: ClassVar[Literal["reload_output_styles"]] = "reload_output_styles"
 
 
 class ReloadConnectorsRequest(WireModel):
-    """Read the connectors again."""
+    """Reload the connectors."""
 
     subtype: ClassVar[Literal["reload_connectors"]] = "reload_connectors"
 
 
-# All of them ----------------------------------------------------------------------------------------------------------
+# Union ----------------------------------------------------------------------------------------------------------------
 
 RequestToCLI: TypeAlias = (
     MCPMessageRequest
@@ -539,18 +535,18 @@ RequestToCLI: TypeAlias = (
     | ReloadOutputStylesRequest
     | ReloadConnectorsRequest
 )
-"""What this side asks the CLI."""
+"""The body of a control request to the CLI."""
 
 _OURS: Final = frozenset(model.subtype for model in get_args(RequestToCLI)) - {MCPMessageRequest.subtype}
 
 
 class ControlRequestToCLI(ControlRequest):
-    """A request of ours, as the CLI reads it."""
+    """A control request from the SDK, as the CLI reads it."""
 
     request: RequestToCLI | UnknownControlRequest  # type: ignore[assignment]
 
 
 def is_ours(body: Any) -> bool:
-    """Return whether the body of a request is one of those that this side sends."""
+    """Return whether the body of a request is one that the SDK sends."""
     subtype = body.get("subtype") if isinstance(body, dict) else None
     return isinstance(subtype, str) and subtype in _OURS

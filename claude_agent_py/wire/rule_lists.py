@@ -1,12 +1,12 @@
-"""Lists of tools and permission rules in one text, as the CLI reads them: `Read, Bash(git log, status)`.
+"""Split lists of permission rules the way the CLI does: `Read, Bash(git log, status)`.
 
-Owns the CLI's way of splitting, faults included: a rule whose own text holds a parenthesis can fall into pieces, and
-then a piece is allowed, or the whole is not denied. Whoever sends a rule this way has to know that it survives.
+The CLI splits some rules that contain parentheses into pieces, so that a piece is allowed or the rule denies nothing.
+Check a rule with `survives_splitting` before sending it in a list.
 """
 
 
 def split_rules(text: str) -> list[str]:
-    """Split at commas and spaces outside of parentheses. As in the CLI, parentheses do not nest (2.1.328)."""
+    """Split a list at commas and spaces outside parentheses. As in CLI 2.1.328, parentheses do not nest."""
     rules = [""]
     inside = False
     for char in text:
@@ -20,10 +20,10 @@ def split_rules(text: str) -> list[str]:
 
 
 def survives_splitting(rule: str) -> bool:
-    """Tell whether a rule is still the same, and one, after the CLI has split a list that holds it."""
-    return split_rules(f"{rule},{rule}") == [rule, rule]  # twice: an open parenthesis swallows what follows
+    """Return whether the CLI reads a rule in a list as this one rule, unchanged."""
+    return split_rules(f"{rule},{rule}") == [rule, rule]  # twice, because an unclosed parenthesis hides what follows
 
 
 def tool_of(rule: str) -> str:
-    """Give the tool that a rule is about: `Bash` for `Bash(git *)`."""
+    """Return the tool name of a rule: `Bash` for `Bash(git *)`."""
     return rule.partition("(")[0]

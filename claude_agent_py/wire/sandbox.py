@@ -1,8 +1,4 @@
-"""The sandbox that the CLI runs shell commands in, as its settings describe it.
-
-Owns the shape and the merge with a `sandbox` block that the settings have already. A restriction of one side is never
-lost to the other. Knows nothing of settings files.
-"""
+"""Sandbox settings, and how they merge with an existing `sandbox` block without losing restrictions."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final, Literal
@@ -19,14 +15,14 @@ class _SandboxModel(ConfigModel):
 
 
 class SandboxTLS(_SandboxModel):
-    """The authority with which the sandbox looks into TLS connections."""
+    """The certificate authority for inspecting TLS connections."""
 
     ca_cert_path: str | None = None
     ca_key_path: str | None = None
 
 
 class SandboxNetwork(_SandboxModel):
-    """What commands may reach."""
+    """Network access of commands."""
 
     allowed_domains: list[str] | None = None
     denied_domains: list[str] | None = None
@@ -37,14 +33,14 @@ class SandboxNetwork(_SandboxModel):
     allow_local_binding: bool | None = None
     allow_mach_lookup: list[str] | None = None
     http_proxy_port: int | None = None
-    """A proxy of your own. What goes through it is not checked against the domain lists."""
+    """Port of your own proxy. Its traffic is not checked against the domain lists."""
     socks_proxy_port: int | None = None
-    """See `http_proxy_port`."""
+    """Port of your own SOCKS proxy; see `http_proxy_port`."""
     tls_terminate: SandboxTLS | None = None
 
 
 class SandboxFilesystem(_SandboxModel):
-    """What commands may read and write."""
+    """Files that commands may read and write."""
 
     allow_write: list[str] | None = None
     deny_write: list[str] | None = None
@@ -64,20 +60,20 @@ class _Credential(_SandboxModel):
 
 
 class SandboxCredentialFile(_Credential):
-    """A file with a secret that commands must not see."""
+    """A file whose secret is hidden from commands."""
 
     path: str
     mask_duplicates: bool | None = None
 
 
 class SandboxCredentialVariable(_Credential):
-    """An environment variable with a secret that commands must not see."""
+    """An environment variable whose secret is hidden from commands."""
 
     name: str
 
 
 class SandboxAWSKeys(_SandboxModel):
-    """Environment variables that hold one set of AWS keys."""
+    """The environment variables of a set of AWS keys."""
 
     access_key_id_var: str
     secret_access_key_var: str
@@ -85,7 +81,7 @@ class SandboxAWSKeys(_SandboxModel):
 
 
 class SandboxSigV4(_SandboxModel):
-    """What happens to requests signed the AWS way."""
+    """How requests with AWS signatures are handled."""
 
     streaming: Literal["deny", "passthrough"] | None = None
     presigned: Literal["deny", "passthrough"] | None = None
@@ -93,7 +89,7 @@ class SandboxSigV4(_SandboxModel):
 
 
 class SandboxCredentials(_SandboxModel):
-    """Secrets that commands must not see."""
+    """Secrets that are hidden from commands."""
 
     files: list[SandboxCredentialFile] | None = None
     env_vars: list[SandboxCredentialVariable] | None = None
@@ -103,27 +99,27 @@ class SandboxCredentials(_SandboxModel):
 
 
 class SandboxRipgrep(_SandboxModel):
-    """The ripgrep to search with."""
+    """The ripgrep executable to use."""
 
     command: str
     args: list[str] | None = None
 
 
 class SandboxSettings(_SandboxModel):
-    """The sandbox for shell commands. What is None is left to the CLI's own settings.
+    """The sandbox for shell commands. Fields that are None keep the values of the CLI's settings.
 
-    Where `enabled` is true and `fail_if_unavailable` is left open, the latter is true: the session fails rather than
-    run commands without a sandbox on a machine that has none.
+    If `enabled` is true, `fail_if_unavailable` defaults to true: on a machine without a sandbox the session fails
+    instead of running commands unprotected.
     """
 
     enabled: bool | None = None
     fail_if_unavailable: bool | None = None
     auto_allow_bash_if_sandboxed: bool | None = None
-    """Do not ask for sandboxed commands."""
+    """Whether sandboxed commands run without asking for permission."""
     allow_unsandboxed_commands: bool | None = None
-    """Whether the model may ask to run a command outside."""
+    """Whether the model may request to run a command outside the sandbox."""
     excluded_commands: list[str] | None = None
-    """Commands that run outside."""
+    """Commands that run outside the sandbox."""
     network: SandboxNetwork | None = None
     filesystem: SandboxFilesystem | None = None
     credentials: SandboxCredentials | None = None
@@ -137,13 +133,13 @@ class SandboxSettings(_SandboxModel):
     socat_path: str | None = None
 
     def to_wire(self) -> JSONObject:
-        """Give the `sandbox` block of a settings file."""
+        """Return the `sandbox` block for a settings file."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
 
     def merged_into(self, block: Mapping[str, Any]) -> JSONObject:
-        """Give the block that has this value's fields, and those of `block` that it leaves open.
+        """Return `block` updated with the fields of these settings.
 
-        Lists that restrict are joined. What would switch a restriction of this value off is dropped from `block`.
+        Restricting lists are joined. Entries of `block` that would disable a restriction of these settings are dropped.
         """
         own = self.to_wire()
         merged = _merge(_without_loopholes(block, own), own, ())
@@ -159,10 +155,10 @@ RESTRICTIONS: Final = {
     ("credentials", "files"),
     ("credentials", "envVars"),
 }
-"""Lists that only ever take away."""
+"""Lists whose entries only restrict."""
 
 REPLACED_WHOLE: Final[set[tuple[str, ...]]] = {("ripgrep",), ("network", "tlsTerminate")}
-"""Objects whose parts mean nothing alone."""
+"""Objects that are replaced rather than merged, because their fields belong together."""
 
 PROXY_PORTS: Final = ("httpProxyPort", "socksProxyPort")
 
@@ -183,7 +179,7 @@ def _merged_value(old: Any, new: Any, path: tuple[str, ...]) -> Any:
 
 
 def _joined(old: list[Any], new: list[Any]) -> list[Any]:
-    """Join two lists; of two entries for one credential, one that denies wins, else the newer one."""
+    """Join two lists. For the same credential an entry that denies wins, otherwise the newer one."""
     by_key: dict[Any, Any] = {}
     for entry in [*old, *new]:
         key = (entry.get("path") or entry.get("name")) if isinstance(entry, Mapping) else entry
@@ -194,7 +190,7 @@ def _joined(old: list[Any], new: list[Any]) -> list[Any]:
 
 
 def _without_loopholes(block: Mapping[str, Any], own: JSONObject) -> JSONObject:
-    """Drop from `block` what would make restrictions in `own` do nothing."""
+    """Drop entries of `block` that would disable restrictions in `own`."""
     kept = dict(block)
     files = own.get("credentials", {}).get("files", [])
     if "filesystem" in own or any(entry["mode"] == "deny" for entry in files):

@@ -1,9 +1,7 @@
-"""The model's answer while it is being written, piece by piece (`include_partial_messages`).
+"""Stream events of the Messages API, sent with `include_partial_messages`.
 
-Owns `StreamEventMessage` and the events of the Messages API inside it. Knows nothing of putting pieces together.
-
-A retried API stream sends its text again: the events of the failed attempt end with a `message_stop` that carries
-`abandoned_blocks`. Whoever joins deltas must drop those blocks, or the text appears twice.
+A retried API stream sends its text again. The failed attempt ends with a `message_stop` that has `abandoned_blocks`:
+drop those blocks when joining deltas, or their text appears twice.
 """
 
 from typing import ClassVar, Literal, TypeAlias
@@ -17,21 +15,21 @@ from claude_agent_py.wire.usage import Usage
 
 
 class TextDelta(WireModel):
-    """More text."""
+    """A piece of text."""
 
     type: ClassVar[Literal["text_delta"]] = "text_delta"
     text: str
 
 
 class InputJSONDelta(WireModel):
-    """More of a tool call's input, as a piece of JSON text."""
+    """A piece of the JSON text of a tool call's input."""
 
     type: ClassVar[Literal["input_json_delta"]] = "input_json_delta"
     partial_json: str
 
 
 class ThinkingDelta(WireModel):
-    """More thinking."""
+    """A piece of thinking."""
 
     type: ClassVar[Literal["thinking_delta"]] = "thinking_delta"
     thinking: str
@@ -46,21 +44,21 @@ class SignatureDelta(WireModel):
 
 
 class CitationsDelta(WireModel):
-    """Where the text before it comes from."""
+    """A citation for the preceding text."""
 
     type: ClassVar[Literal["citations_delta"]] = "citations_delta"
     citation: Citation
 
 
 class CompactionDelta(WireModel):
-    """More of a compaction summary."""
+    """A piece of a compaction summary."""
 
     type: ClassVar[Literal["compaction_delta"]] = "compaction_delta"
     content: str | None = None
 
 
 class UnknownDelta(UnknownModel, tag_field="type"):
-    """A delta of a type that this version does not know."""
+    """A delta of a type unknown to this version."""
 
     @property
     def type(self) -> str:
@@ -76,14 +74,14 @@ Delta: TypeAlias = (
 
 
 class MessageStartEvent(WireModel):
-    """An API message begins; its content is still empty."""
+    """An API message starts; its content is still empty."""
 
     type: ClassVar[Literal["message_start"]] = "message_start"
     message: AssistantContent
 
 
 class ContentBlockStartEvent(WireModel):
-    """A content block begins."""
+    """A content block starts."""
 
     type: ClassVar[Literal["content_block_start"]] = "content_block_start"
     index: int
@@ -91,7 +89,7 @@ class ContentBlockStartEvent(WireModel):
 
 
 class ContentBlockDeltaEvent(WireModel):
-    """A content block goes on."""
+    """A content block continues."""
 
     type: ClassVar[Literal["content_block_delta"]] = "content_block_delta"
     index: int
@@ -106,7 +104,7 @@ class ContentBlockStopEvent(WireModel):
 
 
 class MessageDelta(WireModel):
-    """What is known of an API message only at its end."""
+    """Fields of an API message that are known only at its end."""
 
     stop_reason: StopReason | None = None
     stop_sequence: str | None = None
@@ -124,13 +122,13 @@ class MessageDeltaEvent(WireModel):
 
 
 class MessageStopEvent(WireModel):
-    """An API message, or a failed attempt at one, is over."""
+    """An API message, or a failed attempt at one, has ended."""
 
     type: ClassVar[Literal["message_stop"]] = "message_stop"
 
 
 class PingEvent(WireModel):
-    """The API stream is alive."""
+    """Keeps the API stream alive."""
 
     type: ClassVar[Literal["ping"]] = "ping"
 
@@ -143,7 +141,7 @@ class StreamErrorEvent(WireModel):
 
 
 class UnknownStreamEvent(UnknownModel, tag_field="type"):
-    """A stream event of a type that this version does not know."""
+    """A stream event of a type unknown to this version."""
 
     @property
     def type(self) -> str:
@@ -167,29 +165,29 @@ StreamEvent: TypeAlias = (
 
 
 class AbandonedBlocks(WireModel):
-    """Blocks whose deltas were sent and are void: drop every block of that API message from the index on."""
+    """Blocks of a failed attempt: drop all blocks of the API message from `from_block_index` on."""
 
     api_message_id: str
     from_block_index: int
 
 
 class StreamEventMessage(AnswerModel):
-    """One event of the API stream. Only the main conversation has them, never a subagent's."""
+    """An event of the API stream. Subagents send none."""
 
     type: ClassVar[Literal["stream_event"]] = "stream_event"
     event: StreamEvent
     parent_tool_use_id: str | None = None
     api_message_id: str | None = None
-    """The `message.id` of the assistant messages that the event is a part of."""
+    """The `message_id` of the assistant messages that the event is a part of."""
     abandoned_blocks: AbandonedBlocks | None = None
     ttft_ms: Number | None = None
-    """From the request to the first token, in milliseconds; on `message_start`."""
+    """Milliseconds from the request to the first token; set on `message_start`."""
     thinking_display: str | None = None
     resume_reason: str | None = None
 
     @property
     def text_delta(self) -> str:
-        """The text that this event adds; empty for all other events."""
+        """The text of a text delta; empty for all other events."""
         event = self.event
         if isinstance(event, ContentBlockDeltaEvent) and isinstance(event.delta, TextDelta):
             return event.delta.text

@@ -1,8 +1,4 @@
-"""Messages of type `system`: what the session does besides talking.
-
-Owns every documented subtype but those about tasks (`tasks`) and those that the CLI marks as internal (`internal`).
-Knows nothing of what they mean for a run.
-"""
+"""Messages of type `system` about the session, the API and permissions; `tasks` and `occasional` have the others."""
 
 from typing import ClassVar, Literal
 
@@ -24,14 +20,14 @@ from claude_agent_py.wire.usage import FastModeState
 
 
 class InitMessage(AnswerModel):
-    """What the session works with. It comes at the start of **every turn**, so never before the first prompt."""
+    """The session's configuration. Sent at the start of **every turn**, so not before the first prompt."""
 
     type: ClassVar[Literal["system"]] = "system"
     subtype: ClassVar[Literal["init"]] = "init"
     cwd: str = ""
     model: str = ""
     tools: list[str] = field(default_factory=list)
-    """Names of the tools; the subagent tool is called `Task` here and `Agent` everywhere else."""
+    """Names of the tools. The subagent tool is called `Task` here and `Agent` everywhere else."""
     mcp_servers: list[MCPServerSummary] = field(default_factory=list)
     permission_mode: PermissionMode | None = field(default=None, name="permissionMode")
     slash_commands: list[str] = field(default_factory=list)
@@ -45,7 +41,7 @@ class InitMessage(AnswerModel):
     claude_code_version: str = ""
     betas: list[str] | None = None
     capabilities: list[str] | None = None
-    """What this CLI can do, by name, for example `interrupt_receipt_v1`."""
+    """Names of features that this CLI supports, for example `interrupt_receipt_v1`."""
     effort: EffortLevel | None = None
     fast_mode_state: FastModeState | None = None
     fast_mode_disabled_reason: str | None = None
@@ -56,12 +52,12 @@ class InitMessage(AnswerModel):
 
 
 class StatusMessage(MessageModel):
-    """What the session does now, or a new permission mode."""
+    """The session's activity or permission mode changed."""
 
     type: ClassVar[Literal["system"]] = "system"
     subtype: ClassVar[Literal["status"]] = "status"
     status: Open[Literal["compacting", "requesting"]] | None = None
-    """None when that is over. `requesting` needs `include_partial_messages`."""
+    """None when the activity has ended. `requesting` is sent only with `include_partial_messages`."""
     permission_mode: PermissionMode | None = field(default=None, name="permissionMode")
     compact_result: Open[Literal["success", "failed"]] | None = None
     compact_error: str | None = None
@@ -70,10 +66,10 @@ class StatusMessage(MessageModel):
 
 
 class SessionStateChangedMessage(MessageModel):
-    """The session works, waits for you, or is idle.
+    """The session became idle, started running, or requires an action of the user.
 
-    `idle` comes when the turn and everything held back by background agents is over; background shells do not delay it.
-    It is sent only where the environment asks for it.
+    `idle` is sent when the turn and its background agents are done; background shells do not delay it. The message is
+    sent only if the CLI's environment enables it.
     """
 
     type: ClassVar[Literal["system"]] = "system"
@@ -83,7 +79,7 @@ class SessionStateChangedMessage(MessageModel):
 
 
 class PreservedSegment(WireModel):
-    """The messages that a compaction kept, as a chain."""
+    """The messages kept by a compaction, given by the ends of their chain."""
 
     head_uuid: str
     anchor_uuid: str = ""
@@ -91,14 +87,14 @@ class PreservedSegment(WireModel):
 
 
 class PreservedMessages(WireModel):
-    """The messages that a compaction kept, one by one."""
+    """The messages kept by a compaction, given by their uuids."""
 
     anchor_uuid: str = ""
     uuids: list[str] = field(default_factory=list)
 
 
 class CompactMetadata(WireModel):
-    """What a compaction did."""
+    """Details of a compaction."""
 
     trigger: Open[Literal["manual", "auto"]]
     pre_tokens: Number = 0
@@ -109,7 +105,7 @@ class CompactMetadata(WireModel):
 
 
 class CompactBoundaryMessage(MessageModel):
-    """What came before was replaced by a summary."""
+    """The conversation before this message was replaced by a summary."""
 
     type: ClassVar[Literal["system"]] = "system"
     subtype: ClassVar[Literal["compact_boundary"]] = "compact_boundary"
@@ -121,14 +117,14 @@ class CompactBoundaryMessage(MessageModel):
 
 
 class NoResponse(WireModel):
-    """The API did not answer in time."""
+    """Details of an API request that timed out."""
 
     waited_ms: Number = 0
     retry_wait_ms: Number = 0
 
 
 class APIRetryMessage(MessageModel):
-    """A request to the API failed and is tried again."""
+    """An API request failed and will be retried."""
 
     type: ClassVar[Literal["system"]] = "system"
     subtype: ClassVar[Literal["api_retry"]] = "api_retry"
@@ -136,13 +132,13 @@ class APIRetryMessage(MessageModel):
     max_retries: Number = 0
     retry_delay_ms: Number = 0
     error_status: Number | None = None
-    """The HTTP status; None when there was no connection."""
+    """The HTTP status; None if the connection failed."""
     error: AssistantError = "unknown"
     no_response: NoResponse | None = None
 
 
 class ThinkingTokensMessage(AnswerModel):
-    """How much the model has thought so far, as an estimate."""
+    """An estimate of the thinking tokens so far."""
 
     type: ClassVar[Literal["system"]] = "system"
     subtype: ClassVar[Literal["thinking_tokens"]] = "thinking_tokens"
@@ -151,7 +147,7 @@ class ThinkingTokensMessage(AnswerModel):
 
 
 class ModelRefusalNoFallbackMessage(MessageModel):
-    """The model refused, and no other one answers instead."""
+    """The model refused, and there is no fallback model."""
 
     type: ClassVar[Literal["system"]] = "system"
     subtype: ClassVar[Literal["model_refusal_no_fallback"]] = "model_refusal_no_fallback"
@@ -163,11 +159,11 @@ class ModelRefusalNoFallbackMessage(MessageModel):
     content: str = ""
 
 
-# Words for the user ---------------------------------------------------------------------------------------------------
+# User messages --------------------------------------------------------------------------------------------------------
 
 
 class PromptSubmitOutcome(WireModel):
-    """What a hook did to a prompt."""
+    """The effect of a hook on a prompt."""
 
     kind: (
         Open[Literal["blocked_by_hook", "stopped_by_hook", "dropped_by_hook", "not_passed_on", "no_verdict"]] | None
@@ -178,7 +174,7 @@ class PromptSubmitOutcome(WireModel):
 
 
 class InformationalMessage(MessageModel):
-    """Something that the user should read."""
+    """Information for the user."""
 
     type: ClassVar[Literal["system"]] = "system"
     subtype: ClassVar[Literal["informational"]] = "informational"
@@ -191,11 +187,11 @@ class InformationalMessage(MessageModel):
     prompt_submit_outcome: PromptSubmitOutcome | None = None
 
 
-# Hooks and permissions ------------------------------------------------------------------------------------------------
+# Permissions ----------------------------------------------------------------------------------------------------------
 
 
 class PermissionDeniedMessage(MessageModel):
-    """A tool call was refused without asking you. The result's `permission_denials` has the last word."""
+    """A tool call was denied without asking. `ResultMessage.permission_denials` has the final list."""
 
     type: ClassVar[Literal["system"]] = "system"
     subtype: ClassVar[Literal["permission_denied"]] = "permission_denied"
@@ -206,6 +202,3 @@ class PermissionDeniedMessage(MessageModel):
     decision_reason_code: str | None = None
     decision_reason: str | None = None
     message: str = ""
-
-
-# Files, memory, plugins -----------------------------------------------------------------------------------------------

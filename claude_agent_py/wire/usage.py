@@ -1,10 +1,7 @@
-"""What things cost: tokens, money, context, rate limits.
+"""Token usage, costs, rate limits and other statistics.
 
-Owns the small value objects that several messages and control replies carry; the large ones, which hardly any message
-carries, are in `usage_reports`. Knows no message.
-
-Money is an estimate in US dollars, not a bill. `model_usage` and `total_cost_usd` of a result are running totals of
-the session: read the latest, never sum them.
+Costs are estimates in US dollars. `model_usage` and `total_cost_usd` of a result are running totals of the session: use
+the latest, do not add them up.
 """
 
 from typing import Literal, TypeAlias
@@ -28,27 +25,27 @@ RateLimitType: TypeAlias = Open[
 
 
 class CacheCreation(WireModel):
-    """Tokens written to the prompt cache, by how long they live there."""
+    """Tokens written to the prompt cache, by lifetime."""
 
     ephemeral_5m_input_tokens: Number = 0
     ephemeral_1h_input_tokens: Number = 0
 
 
 class ServerToolUsage(WireModel):
-    """How often the API ran tools of its own."""
+    """Numbers of server tool calls."""
 
     web_search_requests: Number = 0
     web_fetch_requests: Number = 0
 
 
 class OutputTokensDetails(WireModel):
-    """What the output tokens went to."""
+    """A breakdown of the output tokens."""
 
     thinking_tokens: Number = 0
 
 
 class Usage(WireModel):
-    """Tokens of one API message, or (on a result) of the main loop of one turn."""
+    """Tokens of an API message or, on a result, of the main loop of the turn."""
 
     input_tokens: Number | None = None
     output_tokens: Number | None = None
@@ -64,7 +61,7 @@ class Usage(WireModel):
 
     @property
     def total_tokens(self) -> int | float:
-        """All tokens: fresh, cached and written."""
+        """The sum of input, output, cache creation and cache read tokens."""
         return (
             (self.input_tokens or 0)
             + (self.output_tokens or 0)
@@ -74,7 +71,7 @@ class Usage(WireModel):
 
 
 class ModelUsage(CamelModel):
-    """Running total of one model over the session, subagents and internal calls included."""
+    """Running totals of a model over the session, including subagents and internal calls."""
 
     input_tokens: Number = 0
     output_tokens: Number = 0
@@ -97,7 +94,7 @@ class ModelUsage(CamelModel):
 
 
 class SubagentRequests(WireModel):
-    """How the model asked for its subagents. `unset` runs in the background too."""
+    """Numbers of requested subagents by mode. Those in `unset` also run in the background."""
 
     background: Number = 0
     foreground: Number = 0
@@ -105,7 +102,7 @@ class SubagentRequests(WireModel):
 
 
 class SubagentKills(WireModel):
-    """Who stopped subagents: the model (`parent`), you (`user`), the CLI (`system`)."""
+    """Numbers of stopped subagents, by who stopped them: the model (`parent`), the user, the CLI (`system`)."""
 
     parent: Number = 0
     user: Number = 0
@@ -113,7 +110,7 @@ class SubagentKills(WireModel):
 
 
 class SubagentRefusals(WireModel):
-    """Why subagents were not started."""
+    """Numbers of subagents that were not started, by reason."""
 
     depth_limit: Number = 0
     concurrency_limit: Number = 0
@@ -136,7 +133,7 @@ class SubagentStats(WireModel):
 
 
 class RateLimitInfo(CamelModel):
-    """Where a subscription stands with its limits."""
+    """The state of a subscription's rate limit."""
 
     status: RateLimitStatus
     resets_at: Number | None = None
@@ -159,12 +156,12 @@ class RateLimitInfo(CamelModel):
 
     @property
     def is_rejected(self) -> bool:
-        """Whether requests are refused for now."""
+        """Whether requests are currently rejected."""
         return self.status == "rejected"
 
 
 class PermissionDenial(WireModel):
-    """A tool call of the turn that was not allowed, whoever said no."""
+    """A tool call of the turn that was denied by a rule, a hook, the mode or the user."""
 
     tool_name: str
     tool_use_id: str = ""
@@ -172,7 +169,7 @@ class PermissionDenial(WireModel):
 
 
 class DeferredToolUse(WireModel):
-    """A tool call that a hook deferred; the turn ended there."""
+    """A tool call that a hook deferred, which ended the turn."""
 
     id: str
     name: str

@@ -1,7 +1,4 @@
-"""Reports of what a session uses, as single messages carry them: its context, its totals, its limits.
-
-Owns what `usage` leaves out: no message has to have one, so it is loaded when the first comes. Knows no message.
-"""
+"""Optional reports in messages: the context window, session totals and subscription limits."""
 
 from typing import Literal
 
@@ -12,7 +9,7 @@ from claude_agent_py.wire.usage import ModelUsage
 
 
 class ContextCategory(WireModel):
-    """One part of the context window."""
+    """A category of content in the context window."""
 
     name: str
     tokens: Number = 0
@@ -20,14 +17,14 @@ class ContextCategory(WireModel):
 
 
 class ContextOverLimit(WireModel):
-    """By how much the context is too large."""
+    """How far the context exceeds its limit."""
 
     tokens_over: Number = 0
     kind: Open[Literal["hard_limit", "compaction_window"]] | None = None
 
 
 class ContextMCPTool(WireModel):
-    """An MCP tool's share of the context."""
+    """The token count of an MCP tool."""
 
     name: str
     server_name: str = ""
@@ -35,7 +32,7 @@ class ContextMCPTool(WireModel):
 
 
 class ContextMemoryFile(WireModel):
-    """A memory file's share of the context."""
+    """The token count of a memory file."""
 
     path: str
     type: str = ""
@@ -43,7 +40,7 @@ class ContextMemoryFile(WireModel):
 
 
 class ContextAgent(WireModel):
-    """An agent definition's share of the context."""
+    """The token count of an agent definition."""
 
     agent_type: str
     source: str = ""
@@ -51,7 +48,7 @@ class ContextAgent(WireModel):
 
 
 class ContextSkill(WireModel):
-    """A skill's share of the context."""
+    """The token count of a skill."""
 
     name: str
     source: str = ""
@@ -60,7 +57,7 @@ class ContextSkill(WireModel):
 
 
 class ContextUsage(WireModel):
-    """How full the context window is, as assistant messages carry it."""
+    """The content of the context window, as reported in assistant messages."""
 
     model: str = ""
     total_tokens: Number = 0
@@ -76,7 +73,7 @@ class ContextUsage(WireModel):
 
 
 class SessionUsage(WireModel):
-    """What the session consumed so far."""
+    """Running totals of the session."""
 
     total_cost_usd: Number = 0
     total_api_duration_ms: Number = 0
@@ -87,7 +84,7 @@ class SessionUsage(WireModel):
 
 
 class UsageLimit(WireModel):
-    """One limit of a subscription."""
+    """A limit of a subscription."""
 
     kind: str
     group: str = ""
@@ -117,7 +114,7 @@ class UsageLimits(WireModel):
 
 
 class UsageReport(WireModel):
-    """Session totals and limits, as assistant messages carry them."""
+    """Session totals and limits, as reported in assistant messages."""
 
     session: SessionUsage
     rate_limits: UsageLimits | None = None

@@ -239,7 +239,7 @@ FAILURES: list[tuple[Callable[..., Any], str]] = [
     (returns_rubbish, "not bool"),
     (returns_a_misspelt_denial, "permissionDecison"),
     (returns_what_is_no_json, "no answer"),
-    (returns_the_answer_of_another_event, "StopOutput answers Stop"),
+    (returns_the_answer_of_another_event, "StopOutput is an output for Stop"),
 ]
 
 

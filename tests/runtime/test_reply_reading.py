@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
+from reply_models import REPLIES
 
 from claude_agent_py.errors import RemoteProtocolError
 from claude_agent_py.runtime.reply_reading import read_reply
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.replies import (
-    REPLIES,
     ContextUsageReply,
     GetUsageReply,
     ListModelsReply,

@@ -253,7 +253,7 @@ async def test_a_value_without_a_json_form_is_a_failure() -> None:
     outcome = await outcome_of(made, {}, ToolContext())
 
     assert outcome.told.text == (
-        "strange failed: EncodingError: a value of type object has no JSON form: there is none for object"
+        "strange failed: EncodingError: cannot encode a value of type object as JSON: unsupported type object"
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 from recordings_loader import all_frames, as_line, names, records
+from reply_models import REPLIES
 
 from claude_agent_py import MalformedFrame, UnknownMessage
 from claude_agent_py.control import ControlRequest, ControlResponse, ControlSuccess, UnknownControlRequest
@@ -14,7 +15,6 @@ from claude_agent_py.messages import UnknownBlock, UnknownDelta, UnknownStreamEv
 from claude_agent_py.wire import decode, encode
 from claude_agent_py.wire.base import dump
 from claude_agent_py.wire.fitting import fit
-from claude_agent_py.wire.replies import REPLIES
 
 WRONG_ON_PURPOSE = {
     ("control/01_agents_invalid", "request.agents"): "an agent that is a string",

@@ -229,8 +229,8 @@ def test_what_a_handler_may_return(event: str, value: Any, wire: dict[str, Any])
         ("PreToolUse", {"permissionDecison": "deny"}, "permissionDecison"),
         ("PreToolUse", {"permissionDecision": "refuse"}, "permissionDecision"),
         ("PreToolUse", {"hookSpecificOutput": {"hookEventName": "Stop"}}, "'Stop'"),
-        ("PreToolUse", {"hookSpecificOutput": "deny"}, "is a dict"),
-        ("PreToolUse", outputs.StopOutput(), "StopOutput answers Stop"),
+        ("PreToolUse", {"hookSpecificOutput": "deny"}, "must be a dict"),
+        ("PreToolUse", outputs.StopOutput(), "StopOutput is an output for Stop"),
         ("SessionEnd", {"additionalContext": "x"}, "additionalContext"),
         ("WorktreeCreate", {}, "worktreePath"),
     ],
@@ -241,7 +241,7 @@ def test_what_a_handler_may_not_return(event: str, value: Any, says: str) -> Non
 
 
 def test_the_explanation_does_not_show_the_value() -> None:
-    with pytest.raises(ValueError, match="does not fit") as caught:
+    with pytest.raises(ValueError, match="invalid output for") as caught:
         outputs.parse_hook_output("PreToolUse", {"permissionDecision": "sk-secret"})
     assert "sk-secret" not in str(caught.value)
 

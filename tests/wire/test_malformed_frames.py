@@ -33,8 +33,8 @@ def assistant_with(*blocks: Any) -> str:
         (b'{"type":"keep_alive"}{"type":"keep_alive"}', "not JSON: Extra data at character 21"),
         (b'{"type":"keep_\xffalive"}', "not UTF-8: invalid start byte at byte 14"),
         ('{"type":"x"', "not JSON: Expecting ',' delimiter at character 11"),
-        ("[" * 100_000, "not readable as JSON: "),
-        ('{"type":' + "9" * 5000 + "}", "not readable as JSON: "),
+        ("[" * 100_000, "invalid JSON: "),
+        ('{"type":' + "9" * 5000 + "}", "invalid JSON: "),
     ],
 )
 def test_what_is_no_json_is_told_from_the_rest(line: bytes | str, error: str) -> None:
@@ -246,7 +246,7 @@ def test_line_separators_are_escaped() -> None:
 @pytest.mark.parametrize("wrong", [{"type": "user"}, None, 5])
 def test_what_is_no_line_and_what_is_no_frame_are_mistakes_of_the_caller(wrong: Any) -> None:
     kind = type(wrong).__name__
-    with pytest.raises(TypeError, match=rf"decode\(\) takes a line, bytes or text, not {kind}"):
+    with pytest.raises(TypeError, match=rf"decode\(\) takes bytes or str, not {kind}"):
         decode(wrong)
     with pytest.raises(TypeError, match=rf"encode\(\) takes a frame, not {kind}; .*encode_json"):
         encode(wrong)

@@ -1,1 +1,1 @@
-"""Hooks on the wire: the events as data, what a hook is told, and what it may answer. Public in `hooks`."""
+"""Hook events, inputs and outputs. Public in `hooks`."""

@@ -1,7 +1,6 @@
-"""The hook events, as data: what each is for, what its matcher compares, whether the CLI sends it, and what it guards.
+"""Facts about the hook events: what they are for, what their matchers compare, when the CLI sends them.
 
-No models here, so that asking which events there are costs nothing. Names and order are the CLI's own; the facts were
-measured on CLI 2.1.328 with callbacks registered over the control channel (hooks in settings files see more).
+Measured on CLI 2.1.328 with callbacks registered over the control channel; hooks in settings files receive more events.
 """
 
 from collections.abc import Mapping
@@ -9,28 +8,28 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 Delivery: TypeAlias = Literal["always", "partly", "never", "unseen"]
-"""`always`: every time it happens. `partly`: only in the cases that the note names. `never`: not to callbacks.
-`unseen`: nothing that was tried made the CLI send it."""
+"""`always`: each time the event happens. `partly`: only in the cases given in the note. `never`: not to callbacks.
+`unseen`: documented, but never observed."""
 
 Block: TypeAlias = Literal["decision", "permission_decision", "behavior"]
-"""How an answer blocks: `decision: "block"`, `permissionDecision: "deny"`, or `decision.behavior: "deny"`."""
+"""How an output blocks: `decision: "block"`, `permissionDecision: "deny"`, or `decision.behavior: "deny"`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class HookEventFacts:
-    """What is known of one event."""
+    """Facts about a hook event."""
 
     summary: str
     matches: str | None = None
-    """The field that a matcher's pattern is compared with; None where the CLI ignores the pattern."""
+    """The field that a matcher's pattern is compared with; None if the CLI ignores the pattern."""
     delivery: Delivery = "always"
     note: str = ""
-    """The limits of the delivery, or what must not be forgotten."""
+    """Limits of the delivery, or a caveat."""
     sent_for: frozenset[str] = frozenset()
-    """The values of the matched field that it is sent for, where it is not sent for the others."""
+    """The values of the matched field for which the event is sent; empty if it is sent for all of them."""
     block: Block | None = None
-    """How an answer stops what the event guards; None where nothing can be stopped, or where stopping means going on
-    (`Stop` and its like)."""
+    """How an output blocks the operation; None if it cannot be blocked, or if blocking makes the agent continue
+    (`Stop`, `SubagentStop`)."""
 
 
 _TOOL = "tool_name"
@@ -40,64 +39,65 @@ HOOK_EVENT_FACTS: Mapping[str, HookEventFacts] = {
         summary="before a tool runs",
         matches=_TOOL,
         block="permission_decision",
-        note="Not for a tool that does not exist, nor for an input that is invalid.",
+        note="Not sent for unknown tools or invalid inputs.",
     ),
     "PostToolUse": HookEventFacts(summary="after a tool succeeded", matches=_TOOL),
     "PostToolUseFailure": HookEventFacts(summary="after a tool failed", matches=_TOOL),
     "PostToolBatch": HookEventFacts(
-        summary="after all tool calls of one message, also of a single one and of failed ones", block="decision"
+        summary="after all tool calls of a message, even a single or failed one", block="decision"
     ),
     "Notification": HookEventFacts(
         summary="when the user would be notified",
         matches="notification_type",
-        note="`permission_prompt` comes after a prompt has waited for 6 s.",
+        note="`permission_prompt` is sent after a prompt has waited for 6 s.",
     ),
     "UserPromptSubmit": HookEventFacts(summary="before a prompt is sent to the model", block="decision"),
     "UserPromptExpansion": HookEventFacts(
         summary="before a slash command or an MCP prompt becomes a prompt", matches="command_name", block="decision"
     ),
     "SessionStart": HookEventFacts(
-        summary="when a session begins",
+        summary="when a session starts",
         matches="source",
         delivery="partly",
         sent_for=frozenset({"clear", "compact"}),
-        note="At start-up and resume no callback is registered yet.",
+        note="At startup and resume, callbacks are not registered yet.",
     ),
     "SessionEnd": HookEventFacts(
         summary="when a session ends",
         matches="reason",
         delivery="partly",
         sent_for=frozenset({"clear"}),
-        note="At the end of the process the control channel is gone.",
+        note="When the process exits, the control channel is closed already.",
     ),
     "Stop": HookEventFacts(
-        summary="when the main agent would stop", note="Blocking makes it go on; after eight times the CLI stops it."
+        summary="when the main agent would stop",
+        note="Blocking makes it continue; the CLI stops it after eight times.",
     ),
-    "StopFailure": HookEventFacts(summary="in place of Stop when the API failed", matches="error"),
+    "StopFailure": HookEventFacts(summary="instead of Stop when the API failed", matches="error"),
     "SubagentStart": HookEventFacts(
-        summary="when a subagent begins",
+        summary="when a subagent starts",
         matches="agent_type",
-        note="Cannot stop it: deny the tool Agent in PreToolUse instead.",
+        note="Cannot be blocked: deny the tool Agent in PreToolUse instead.",
     ),
     "SubagentStop": HookEventFacts(
         summary="when a subagent would stop",
         matches="agent_type",
-        note="Blocking makes it go on. Compaction sends two more, with an empty agent_type.",
+        note="Blocking makes it continue. Compaction sends two of these with an empty agent_type.",
     ),
     "PreCompact": HookEventFacts(summary="before the conversation is compacted", matches="trigger", block="decision"),
     "PostCompact": HookEventFacts(summary="after the conversation was compacted", matches="trigger"),
     "PreModelSwitch": HookEventFacts(
-        summary="before another model is used", matches="to_model", block="permission_decision"
+        summary="before the model changes", matches="to_model", block="permission_decision"
     ),
-    "PostModelSwitch": HookEventFacts(summary="after another model is used", matches="to_model"),
+    "PostModelSwitch": HookEventFacts(summary="after the model changed", matches="to_model"),
     "PermissionRequest": HookEventFacts(
-        summary="when a permission prompt is due",
+        summary="when a permission prompt would be shown",
         matches=_TOOL,
         block="behavior",
-        note="Asked at the same time as can_use_tool; the first that decides wins.",
+        note="Sent at the same time as can_use_tool; the first decision wins.",
     ),
     "PermissionDenied": HookEventFacts(
-        summary="when a call was denied by the classifier",
+        summary="when the classifier denied a tool call",
         matches=_TOOL,
         delivery="unseen",
         note="Permission mode `auto` only.",
@@ -106,10 +106,10 @@ HOOK_EVENT_FACTS: Mapping[str, HookEventFacts] = {
         summary="when --init or --maintenance prepares a project",
         matches="trigger",
         delivery="never",
-        note="It runs before any callback is registered.",
+        note="Runs before callbacks are registered.",
     ),
     "TeammateIdle": HookEventFacts(
-        summary="when a member of an agent team has nothing to do", delivery="unseen", note="Agent teams only."
+        summary="when a member of an agent team becomes idle", delivery="unseen", note="Agent teams only."
     ),
     "TaskCreated": HookEventFacts(
         summary="before an item is added to the to-do list",
@@ -118,51 +118,51 @@ HOOK_EVENT_FACTS: Mapping[str, HookEventFacts] = {
     ),
     "TaskCompleted": HookEventFacts(
         summary="when an item of the to-do list is done",
-        note="To-do items (TaskUpdate), not background tasks: for those see SubagentStop and task notifications.",
+        note="To-do items (TaskUpdate), not background tasks; for those use SubagentStop or task notifications.",
     ),
     "Elicitation": HookEventFacts(
         summary="before an MCP server's question is asked",
         matches="mcp_server_name",
         block="decision",
-        note="`action` and `content` of a callback are ignored: `decision` declines, on_elicitation answers.",
+        note="`action` and `content` of a callback are ignored: decline with `decision`, answer with on_elicitation.",
     ),
     "ElicitationResult": HookEventFacts(
-        summary="before the answer goes to the MCP server",
+        summary="before the answer is sent to the MCP server",
         matches="mcp_server_name",
         block="decision",
-        note="`action` and `content` of a callback are ignored: `decision` declines.",
+        note="`action` and `content` of a callback are ignored: decline with `decision`.",
     ),
     "ConfigChange": HookEventFacts(
         summary="when a settings file changed", matches="source", block="decision", note="About 1 s after the edit."
     ),
     "WorktreeCreate": HookEventFacts(
         summary="to create the worktree for EnterWorktree",
-        note="It must answer `worktree_path`, or EnterWorktree fails: register it only to do that.",
+        note="Must return `worktree_path`, or EnterWorktree fails: register it only for that purpose.",
     ),
     "WorktreeRemove": HookEventFacts(
-        summary="to remove a worktree that WorktreeCreate made",
+        summary="to remove a worktree created by WorktreeCreate",
         delivery="partly",
-        note="Only for a worktree that a WorktreeCreate hook made.",
+        note="Only for worktrees created by a WorktreeCreate hook.",
     ),
     "InstructionsLoaded": HookEventFacts(
         summary="when a CLAUDE.md was read",
         matches="load_reason",
         delivery="partly",
-        note="Not for those read at start-up: no callback is registered yet.",
+        note="Not for those read at startup, when callbacks are not registered yet.",
     ),
     "CwdChanged": HookEventFacts(
         summary="when the working directory changed",
         delivery="unseen",
-        note="A `cd` in a shell command does not send it.",
+        note="Not sent for a `cd` in a shell command.",
     ),
     "FileChanged": HookEventFacts(
         summary="when a watched file changed",
         matches="file name",
         delivery="partly",
-        note="Only for the `watch_paths` that a SessionStart hook answered.",
+        note="Only for the `watch_paths` returned by a SessionStart hook.",
     ),
     "DirectoryAdded": HookEventFacts(summary="when a working directory was added", matches="source"),
-    "MessageDisplay": HookEventFacts(summary="when text of an answer is complete"),
+    "MessageDisplay": HookEventFacts(summary="when a piece of an answer's text is complete"),
 }
 
 HOOK_EVENTS: tuple[str, ...] = tuple(HOOK_EVENT_FACTS)

@@ -1,7 +1,6 @@
-"""What a hook is told: one model for each event, and `parse_hook_input`, which never fails.
+"""Input models of the hook events.
 
-An event that this version does not know, or a known one of another shape, becomes an `UnknownHookInput` with all its
-fields. The twin is `outputs`, what a hook may answer.
+An unknown event, or a known event with invalid fields, becomes an `UnknownHookInput`.
 """
 
 from collections.abc import Mapping
@@ -17,13 +16,13 @@ from claude_agent_py.wire.tools.registry import typed_input, typed_output
 
 
 class HookEffort(WireModel):
-    """The effort of the turn, as it is after what the model supports was considered."""
+    """The effort level of the turn, limited to what the model supports."""
 
     level: str
 
 
 class BackgroundTaskSummary(WireModel):
-    """A background task that is under way."""
+    """A running background task."""
 
     id: str
     type: str = ""
@@ -38,7 +37,7 @@ class BackgroundTaskSummary(WireModel):
 
 
 class SessionCronSummary(WireModel):
-    """A prompt that will wake the session by the clock."""
+    """A scheduled prompt of the session."""
 
     id: str
     schedule: str = ""
@@ -47,41 +46,41 @@ class SessionCronSummary(WireModel):
 
 
 class HookInput(FrameModel):
-    """What every hook is told."""
+    """Base of all hook inputs."""
 
     hook_event_name: ClassVar[str]
-    """The name of the event."""
+    """Name of the event."""
 
     session_id: str = ""
     transcript_path: str = ""
     cwd: str = ""
     prompt_id: str | None = None
-    """The prompt that all events until the next prompt belong to."""
+    """Id of the prompt, the same for all events until the next prompt."""
     permission_mode: str | None = None
     agent_id: str | None = None
-    """The subagent that it happens in; None in the main agent."""
+    """Id of the subagent in which the event happened; None in the main agent."""
     agent_type: str | None = None
     effort: HookEffort | None = None
 
 
 class UnknownHookInput(HookInput):
-    """An event, or a shape of one, that this version does not know. All its fields are in `raw`."""
+    """An unknown event, or a known event with invalid fields. All fields are in `raw`."""
 
     @property
     def hook_event_name(self) -> str:  # type: ignore[override]
-        """The name of the event."""
+        """Name of the event."""
         return str(self.raw.get("hook_event_name", ""))
 
 
 class _ToolHookInput(HookInput):
     tool_name: str
     tool_input: Any = None
-    """As the model wrote it; `typed_input()` gives it typed."""
+    """The input as the model wrote it; see `typed_input()`."""
     mcp_server: MCPServerProvenance | None = None
-    """Which MCP server it belongs to. Trust its `source`: the name of a configured server is anyone's text."""
+    """The MCP server that provides the tool. Rely on its `source`, not its `name`: users choose names freely."""
 
     def typed_input(self) -> WireModel | Any:
-        """Return the tool's input as its model (`BashInput`, ...), or as it came when it fits none."""
+        """Return the tool's input as its model (`BashInput`, ...), or unchanged if no model matches it."""
         return typed_input(self.tool_name, self.tool_input)
 
 
@@ -93,21 +92,21 @@ class PreToolUseInput(_ToolHookInput):
 
 
 class PostToolUseInput(_ToolHookInput):
-    """A tool has succeeded."""
+    """A tool succeeded."""
 
     hook_event_name: ClassVar[Literal["PostToolUse"]] = "PostToolUse"
     tool_use_id: str = ""
     tool_response: Any = None
-    """The tool's output, structured; `typed_output()` gives it typed."""
+    """The tool's structured output; see `typed_output()`."""
     duration_ms: Number | None = None
 
     def typed_output(self) -> Any:
-        """Return the tool's output as its model (`BashOutput`, ...), or as it came when it fits none."""
+        """Return the tool's output as its model (`BashOutput`, ...), or unchanged if no model matches it."""
         return typed_output(self.tool_name, self.tool_response)
 
 
 class PostToolUseFailureInput(_ToolHookInput):
-    """A tool has failed."""
+    """A tool failed."""
 
     hook_event_name: ClassVar[Literal["PostToolUseFailure"]] = "PostToolUseFailure"
     tool_use_id: str = ""
@@ -123,29 +122,29 @@ class PostToolBatchToolCall(WireModel):
     tool_input: Any = None
     tool_use_id: str = ""
     tool_response: Any = None
-    """What the model sees of the output: text, mostly."""
+    """The output as the model sees it, mostly text."""
 
     def typed_input(self) -> WireModel | Any:
-        """Return the tool's input as its model, or as it came when it fits none."""
+        """Return the tool's input as its model, or unchanged if no model matches it."""
         return typed_input(self.tool_name, self.tool_input)
 
 
 class PostToolBatchInput(HookInput):
-    """All tool calls of one message are over."""
+    """All tool calls of a message finished."""
 
     hook_event_name: ClassVar[Literal["PostToolBatch"]] = "PostToolBatch"
     tool_calls: list[PostToolBatchToolCall] = field(default_factory=list)
 
 
 class PermissionRequestInput(_ToolHookInput):
-    """A permission prompt is due."""
+    """A permission prompt is about to be shown."""
 
     hook_event_name: ClassVar[Literal["PermissionRequest"]] = "PermissionRequest"
     permission_suggestions: list[PermissionUpdate] | None = None
 
 
 class PermissionDeniedInput(_ToolHookInput):
-    """The classifier has denied a call."""
+    """The classifier denied a tool call."""
 
     hook_event_name: ClassVar[Literal["PermissionDenied"]] = "PermissionDenied"
     tool_use_id: str = ""
@@ -153,7 +152,7 @@ class PermissionDeniedInput(_ToolHookInput):
 
 
 class NotificationInput(HookInput):
-    """The user would be notified."""
+    """The user is about to be notified."""
 
     hook_event_name: ClassVar[Literal["Notification"]] = "Notification"
     message: str
@@ -162,7 +161,7 @@ class NotificationInput(HookInput):
 
 
 class UserPromptSubmitInput(HookInput):
-    """A prompt is about to be sent."""
+    """A prompt is about to be sent to the model."""
 
     hook_event_name: ClassVar[Literal["UserPromptSubmit"]] = "UserPromptSubmit"
     prompt: str
@@ -182,7 +181,7 @@ class UserPromptExpansionInput(HookInput):
 
 
 class SessionStartInput(HookInput):
-    """A session has begun."""
+    """A session started."""
 
     hook_event_name: ClassVar[Literal["SessionStart"]] = "SessionStart"
     source: Open[Literal["startup", "resume", "clear", "compact", "fork"]]
@@ -195,7 +194,7 @@ class SessionStartInput(HookInput):
 
 
 class SessionEndInput(HookInput):
-    """A session is over."""
+    """A session ended."""
 
     hook_event_name: ClassVar[Literal["SessionEnd"]] = "SessionEnd"
     reason: Open[Literal["clear", "resume", "logout", "prompt_input_exit", "other"]]
@@ -209,11 +208,11 @@ class SetupInput(HookInput):
 
 
 class StopInput(HookInput):
-    """The main agent would stop."""
+    """The main agent is about to stop."""
 
     hook_event_name: ClassVar[Literal["Stop"]] = "Stop"
     stop_hook_active: bool = False
-    """Whether it goes on only because a hook blocked it before: stop blocking then, in most cases."""
+    """Whether a hook has already blocked this stop. Most hooks should not block it again."""
     last_assistant_message: str | None = None
     background_tasks: list[BackgroundTaskSummary] | None = None
     session_crons: list[SessionCronSummary] | None = None
@@ -229,7 +228,7 @@ class StopFailureInput(HookInput):
 
 
 class SubagentStartInput(HookInput):
-    """A subagent has begun. `agent_id` is the id of its task."""
+    """A subagent started. `agent_id` is its task id."""
 
     hook_event_name: ClassVar[Literal["SubagentStart"]] = "SubagentStart"
     agent_id: str  # pyright: ignore[reportIncompatibleVariableOverride, reportGeneralTypeIssues] - always there
@@ -237,15 +236,15 @@ class SubagentStartInput(HookInput):
 
 
 class SubagentStopInput(HookInput):
-    """A subagent would stop. `agent_id` is the id of its task."""
+    """A subagent is about to stop. `agent_id` is its task id."""
 
     hook_event_name: ClassVar[Literal["SubagentStop"]] = "SubagentStop"
     agent_id: str  # pyright: ignore[reportIncompatibleVariableOverride, reportGeneralTypeIssues] - always there
     agent_type: str = ""  # pyright: ignore[reportIncompatibleVariableOverride] - always there
-    """Empty for the CLI's own helpers, during compaction for example."""
+    """Empty for the CLI's internal agents, for example during compaction."""
     agent_transcript_path: str = ""
     stop_hook_active: bool = False
-    """Whether it goes on only because a hook blocked it before."""
+    """Whether a hook has already blocked this stop."""
     last_assistant_message: str | None = None
     background_tasks: list[BackgroundTaskSummary] | None = None
     session_crons: list[SessionCronSummary] | None = None
@@ -271,10 +270,10 @@ class _ModelSwitchInput(HookInput):
     from_model: str
     to_model: str
     requested_model: str | None = None
-    """What was asked for: an alias, an id, or None for the default."""
+    """The requested alias or model id; None for the default."""
     source: Open[Literal["command", "picker", "sdk", "auto", "resume"]] = ""
     context_tokens: int = 0
-    """How many tokens the next request sends again."""
+    """Tokens that the next request sends again."""
     prompt_cache_warm: bool = False
     cache_ttl: Open[Literal["5m", "1h"]] = ""
     estimated_cache_write_usd: Number = 0
@@ -282,19 +281,19 @@ class _ModelSwitchInput(HookInput):
 
 
 class PreModelSwitchInput(_ModelSwitchInput):
-    """Another model is about to be used."""
+    """The model is about to change."""
 
     hook_event_name: ClassVar[Literal["PreModelSwitch"]] = "PreModelSwitch"
 
 
 class PostModelSwitchInput(_ModelSwitchInput):
-    """Another model is used."""
+    """The model changed."""
 
     hook_event_name: ClassVar[Literal["PostModelSwitch"]] = "PostModelSwitch"
 
 
 class TeammateIdleInput(HookInput):
-    """A member of an agent team has nothing to do."""
+    """A member of an agent team became idle."""
 
     hook_event_name: ClassVar[Literal["TeammateIdle"]] = "TeammateIdle"
     teammate_name: str
@@ -304,7 +303,7 @@ class TeammateIdleInput(HookInput):
 
 class _ListItemInput(HookInput):
     task_id: str
-    """The number of the item in the to-do list; no background task."""
+    """Id of the item in the to-do list, not of a background task."""
     task_subject: str = ""
     task_description: str | None = None
     teammate_name: str | None = None
@@ -325,7 +324,7 @@ class TaskCompletedInput(_ListItemInput):
 
 
 class ElicitationInput(HookInput):
-    """An MCP server asks something."""
+    """An MCP server's question is about to be asked."""
 
     hook_event_name: ClassVar[Literal["Elicitation"]] = "Elicitation"
     mcp_server_name: str
@@ -337,7 +336,7 @@ class ElicitationInput(HookInput):
 
 
 class ElicitationResultInput(HookInput):
-    """The answer to an MCP server is known."""
+    """The answer to an MCP server's question is about to be sent."""
 
     hook_event_name: ClassVar[Literal["ElicitationResult"]] = "ElicitationResult"
     mcp_server_name: str
@@ -348,7 +347,7 @@ class ElicitationResultInput(HookInput):
 
 
 class ConfigChangeInput(HookInput):
-    """A settings file has changed."""
+    """A settings file changed."""
 
     hook_event_name: ClassVar[Literal["ConfigChange"]] = "ConfigChange"
     source: Open[Literal["user_settings", "project_settings", "local_settings", "policy_settings", "skills"]]
@@ -368,21 +367,21 @@ class InstructionsLoadedInput(HookInput):
 
 
 class WorktreeCreateInput(HookInput):
-    """A worktree is to be created, by the hook."""
+    """The hook must create a worktree."""
 
     hook_event_name: ClassVar[Literal["WorktreeCreate"]] = "WorktreeCreate"
     name: str
 
 
 class WorktreeRemoveInput(HookInput):
-    """A worktree is to be removed, by the hook."""
+    """The hook must remove a worktree."""
 
     hook_event_name: ClassVar[Literal["WorktreeRemove"]] = "WorktreeRemove"
     worktree_path: str
 
 
 class CwdChangedInput(HookInput):
-    """The working directory has changed."""
+    """The working directory changed."""
 
     hook_event_name: ClassVar[Literal["CwdChanged"]] = "CwdChanged"
     old_cwd: str = ""
@@ -390,7 +389,7 @@ class CwdChangedInput(HookInput):
 
 
 class FileChangedInput(HookInput):
-    """A watched file has changed."""
+    """A watched file changed."""
 
     hook_event_name: ClassVar[Literal["FileChanged"]] = "FileChanged"
     file_path: str
@@ -457,14 +456,14 @@ HOOK_INPUTS: Mapping[str, type[HookInput]] = {model.hook_event_name: model for m
 
 
 def parse_hook_input(data: dict[str, Any]) -> HookInput:
-    """Return the typed input of a hook. What fits no model becomes an `UnknownHookInput`."""
+    """Convert a hook's input to its model, or to `UnknownHookInput` if no model matches it."""
     model = HOOK_INPUTS.get(str(data.get("hook_event_name")), UnknownHookInput)
     hook_input: HookInput
     try:
         hook_input, _ = fit(model, data)
     except (Misfit, RecursionError):
         hook_input = UnknownHookInput()
-        for name in UnknownHookInput.__struct_fields__:  # a common field has another type: keep it all the same
+        for name in UnknownHookInput.__struct_fields__:  # keep common fields even if their type is wrong
             if name in data:
                 keep_source(hook_input, name, data[name])
     keep_source(hook_input, "_source", data)

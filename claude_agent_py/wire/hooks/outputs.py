@@ -1,9 +1,7 @@
-"""What a hook may answer: one flat model for each event that takes more than the common fields.
+"""Output models of the hook events.
 
-On the wire an answer has two levels (`continue` and its like outside, the event's own inside `hookSpecificOutput`,
-which must name the event). Here it is flat, and `to_wire` builds the two levels. Unlike the models of what arrives,
-these refuse a field that they do not know: the CLI would ignore it, and a guard whose denial is misspelt is open.
-The twin is `inputs`.
+The models are flat; `to_wire` moves the fields of an event into `hookSpecificOutput`. Unknown fields raise an error:
+the CLI would ignore them, so that a misspelled denial would allow the call.
 """
 
 from collections.abc import Mapping
@@ -27,33 +25,33 @@ if TYPE_CHECKING:
     ToolInputValue: TypeAlias = Mapping[str, Any] | WireModel | BaseModel | None
 else:
     ToolInputValue = Annotated[dict[str, Any] | None, BeforeValidator(_plain)]
-"""A tool's input: a dict, or its model (which becomes a dict)."""
+"""A tool's input as a dict or as its model, which is converted to a dict."""
 
 
 class HookOutput(BaseModel):
-    """What every hook may answer. All fields are optional; an answer without any means no opinion."""
+    """Base of all hook outputs, with the fields common to all events. An empty output changes nothing."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(
         frozen=True, extra="forbid", defer_build=True, populate_by_name=True, alias_generator=to_camel
     )
 
     EVENT: ClassVar[str | None] = None
-    """The event it belongs to; None fits every event."""
+    """The event that the output belongs to; None for any event."""
 
     continue_: bool | None = Field(default=None, validation_alias="continue", serialization_alias="continue")
-    """False ends the turn, after what is under way. The CLI alone would still run the tool that PreToolUse is about: an
-    answer that decides nothing else is sent as a denial, too."""
+    """False ends the turn. The CLI would still run the tool of a PreToolUse event, so an output without a permission
+    decision also denies it."""
     stop_reason: str | None = None
     suppress_output: bool | None = None
     system_message: str | None = None
     """Shown to the user, not to the model."""
     terminal_sequence: str | None = None
     decision: Literal["approve", "block"] | None = None
-    """`block` stops what the event guards; for Stop and SubagentStop it makes the agent go on, with `reason`."""
+    """`block` blocks the operation; for Stop and SubagentStop it makes the agent continue with `reason`."""
     reason: str | None = None
 
     def to_wire(self) -> JSONObject:
-        """Give the answer as the CLI wants it."""
+        """Return the output as the CLI expects it."""
         values = self.model_dump(mode="json", by_alias=True, exclude_none=True)
         outer = {name: values.pop(name) for name in _COMMON if name in values}
         if values:
@@ -68,70 +66,70 @@ _COMMON = ("continue", "stopReason", "suppressOutput", "systemMessage", "termina
 
 
 class AsyncHookOutput(BaseModel):
-    """Answer at once with no opinion: the hook goes on by itself, and the CLI waits for nothing more."""
+    """An output for hooks that continue in the background: the CLI proceeds without waiting."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(
         frozen=True, extra="forbid", populate_by_name=True, alias_generator=to_camel
     )
 
     async_timeout: Number | None = None
-    """In milliseconds. Without effect for callbacks in CLI 2.1.328."""
+    """Milliseconds. Has no effect on callbacks in CLI 2.1.328."""
 
     def to_wire(self) -> JSONObject:
-        """Give the answer as the CLI wants it."""
+        """Return the output as the CLI expects it."""
         return {"async": True, **self.model_dump(mode="json", by_alias=True, exclude_none=True)}
 
 
 class _ContextOutput(HookOutput):
     additional_context: str | None = None
-    """Text for the model."""
+    """Text to add to the model's context."""
 
 
 class PreToolUseOutput(_ContextOutput):
-    """Decide on a tool call. Of several hooks the strictest wins: deny before ask before allow."""
+    """Allow, deny or modify a tool call. The strictest of several hooks wins: deny, then ask, then allow."""
 
     EVENT: ClassVar[str | None] = "PreToolUse"
     permission_decision: Literal["allow", "deny", "ask", "defer"] | None = None
-    """`allow` runs it without a prompt; `ask` prompts; `defer` ends the turn with the call left to you."""
+    """`allow` runs the tool without a prompt; `ask` prompts; `defer` ends the turn and leaves the call to the host."""
     permission_decision_reason: str | None = None
-    """Shown to the model when denied."""
+    """Shown to the model if the call is denied."""
     updated_input: ToolInputValue = None
-    """Run it with this input. Without `allow` the usual permission check follows, on the new input."""
+    """Replaces the tool's input. Unless the decision is `allow`, the permission check uses the new input."""
 
 
 class PostToolUseOutput(_ContextOutput):
-    """Comment on a tool's output, or change it."""
+    """Add context to a tool's output or replace it."""
 
     EVENT: ClassVar[str | None] = "PostToolUse"
     classifier_context: str | None = None
     updated_tool_output: Any = None
-    """Must have the shape of the tool's own output (text will do for Bash and Read): the CLI would ignore anything
-    else, so then the output is withheld, and the failure reported."""
+    """Must have the structure of the tool's output; Bash and Read also accept text. The CLI would ignore anything else,
+    so in that case the output is withheld and the error reported."""
     updated_mcp_tool_output: Any = Field(
         default=None, validation_alias="updatedMCPToolOutput", serialization_alias="updatedMCPToolOutput"
     )
 
 
 class PostToolUseFailureOutput(_ContextOutput):
-    """Comment on a failure."""
+    """Add context to a tool's failure."""
 
     EVENT: ClassVar[str | None] = "PostToolUseFailure"
 
 
 class PostToolBatchOutput(_ContextOutput):
-    """Comment on a batch of calls; `decision="block"` ends the turn."""
+    """Add context to a batch of tool calls; `decision="block"` ends the turn."""
 
     EVENT: ClassVar[str | None] = "PostToolBatch"
 
 
 class NotificationOutput(_ContextOutput):
-    """Comment on a notification."""
+    """Add context to a notification."""
 
     EVENT: ClassVar[str | None] = "Notification"
 
 
 class UserPromptSubmitOutput(_ContextOutput):
-    """Add to a prompt, or block it with `decision="block"`."""
+    """Add context to a prompt, or block it with `decision="block"`."""
 
     EVENT: ClassVar[str | None] = "UserPromptSubmit"
     session_title: str | None = None
@@ -139,55 +137,55 @@ class UserPromptSubmitOutput(_ContextOutput):
 
 
 class UserPromptExpansionOutput(_ContextOutput):
-    """Add to an expanded command, or block it with `decision="block"`."""
+    """Add context to an expanded command, or block it with `decision="block"`."""
 
     EVENT: ClassVar[str | None] = "UserPromptExpansion"
     suppress_original_prompt: bool | None = None
 
 
 class SessionStartOutput(_ContextOutput):
-    """Prepare a session."""
+    """Set up a new session."""
 
     EVENT: ClassVar[str | None] = "SessionStart"
     initial_user_message: str | None = None
     session_title: str | None = None
     watch_paths: list[str] | None = None
-    """Absolute paths; their changes arrive as FileChanged."""
+    """Absolute paths to watch; changes are sent as FileChanged."""
     reload_skills: bool | None = None
 
 
 class SetupOutput(_ContextOutput):
-    """Comment on the preparation of a project."""
+    """Add context when a project is prepared."""
 
     EVENT: ClassVar[str | None] = "Setup"
 
 
 class StopOutput(_ContextOutput):
-    """Let the main agent stop, or make it go on (`decision="block"` with `reason`, or `additional_context`)."""
+    """Let the main agent stop, or make it continue (`decision="block"` with `reason`, or `additional_context`)."""
 
     EVENT: ClassVar[str | None] = "Stop"
 
 
 class SubagentStartOutput(_ContextOutput):
-    """Tell a subagent something at its start. Nothing here can keep it from starting."""
+    """Add context when a subagent starts. This cannot prevent the start."""
 
     EVENT: ClassVar[str | None] = "SubagentStart"
 
 
 class SubagentStopOutput(_ContextOutput):
-    """Let a subagent stop, or make it go on (`decision="block"` with `reason`, or `additional_context`)."""
+    """Let a subagent stop, or make it continue (`decision="block"` with `reason`, or `additional_context`)."""
 
     EVENT: ClassVar[str | None] = "SubagentStop"
 
 
 class PreCompactOutput(HookOutput):
-    """Let the conversation be compacted, or not (`decision="block"`)."""
+    """Allow or block (`decision="block"`) a compaction."""
 
     EVENT: ClassVar[str | None] = "PreCompact"
 
 
 class PreModelSwitchOutput(HookOutput):
-    """Decide on a change of the model."""
+    """Allow or deny a change of the model."""
 
     EVENT: ClassVar[str | None] = "PreModelSwitch"
     permission_decision: Literal["allow", "deny", "ask"] | None = None
@@ -195,29 +193,29 @@ class PreModelSwitchOutput(HookOutput):
 
 
 class PostModelSwitchOutput(_ContextOutput):
-    """Tell the new model something."""
+    """Add context for the new model."""
 
     EVENT: ClassVar[str | None] = "PostModelSwitch"
 
 
 class PermissionRequestOutput(HookOutput):
-    """Answer a permission prompt in place of the host, or leave it to the host (no `behavior`)."""
+    """Answer a permission prompt, or leave it to the host (`behavior=None`)."""
 
     EVENT: ClassVar[str | None] = "PermissionRequest"
     behavior: Literal["allow", "deny"] | None = None
     updated_input: ToolInputValue = None
     updated_permissions: list[PermissionUpdate] | None = None
     message: str | None = None
-    """With `deny`: why."""
+    """The reason for `deny`."""
     interrupt: bool | None = None
-    """With `deny`: also end the turn."""
+    """With `deny`, also ends the turn."""
 
     def _nest(self, specific: JSONObject) -> JSONObject:
         return {"decision": specific}
 
 
 class PermissionDeniedOutput(HookOutput):
-    """Have a denied call tried again."""
+    """Retry a denied call."""
 
     EVENT: ClassVar[str | None] = "PermissionDenied"
     retry: bool | None = None
@@ -230,20 +228,20 @@ class TeammateIdleOutput(HookOutput):
 
 
 class TaskCreatedOutput(HookOutput):
-    """Let an item be added to the to-do list, or not (`decision="block"`)."""
+    """Allow or block (`decision="block"`) a new item of the to-do list."""
 
     EVENT: ClassVar[str | None] = "TaskCreated"
 
 
 class TaskCompletedOutput(HookOutput):
-    """Let an item be done, or not (`decision="block"`)."""
+    """Allow or block (`decision="block"`) the completion of a to-do item."""
 
     EVENT: ClassVar[str | None] = "TaskCompleted"
 
 
 class _ElicitationAnswer(HookOutput):
     action: Literal["accept", "decline", "cancel"] | None = None
-    """CLI 2.1.328 ignores it, and `content`, from callbacks: use `decision="block"` to decline."""
+    """CLI 2.1.328 ignores this field and `content` for callbacks: decline with `decision="block"`."""
     content: dict[str, Any] | None = None
 
 
@@ -254,19 +252,19 @@ class ElicitationOutput(_ElicitationAnswer):
 
 
 class ElicitationResultOutput(_ElicitationAnswer):
-    """Turn an answer into a refusal (`decision="block"`)."""
+    """Replace the user's answer by a refusal (`decision="block"`)."""
 
     EVENT: ClassVar[str | None] = "ElicitationResult"
 
 
 class ConfigChangeOutput(HookOutput):
-    """Let changed settings take effect, or not (`decision="block"`)."""
+    """Allow or block (`decision="block"`) changed settings."""
 
     EVENT: ClassVar[str | None] = "ConfigChange"
 
 
 class WorktreeCreateOutput(HookOutput):
-    """Say where the worktree is that the hook made."""
+    """Return the path of the worktree that the hook created."""
 
     EVENT: ClassVar[str | None] = "WorktreeCreate"
     worktree_path: str
@@ -278,19 +276,19 @@ class _WatchOutput(HookOutput):
 
 
 class CwdChangedOutput(_WatchOutput):
-    """Change what is watched."""
+    """Change the watched paths."""
 
     EVENT: ClassVar[str | None] = "CwdChanged"
 
 
 class FileChangedOutput(_WatchOutput):
-    """Change what is watched."""
+    """Change the watched paths."""
 
     EVENT: ClassVar[str | None] = "FileChanged"
 
 
 class MessageDisplayOutput(HookOutput):
-    """Change what is displayed of an answer."""
+    """Change the displayed text of an answer."""
 
     EVENT: ClassVar[str | None] = "MessageDisplay"
     display_content: str | None = None
@@ -327,17 +325,18 @@ _ALL: tuple[type[HookOutput], ...] = (
 )
 
 HOOK_OUTPUTS: Mapping[str, type[HookOutput]] = {str(model.EVENT): model for model in _ALL}
-"""The output model of each event that has one; the others take a plain `HookOutput`."""
+"""The output model of each event; events that are not listed use `HookOutput`."""
 
 
 def parse_hook_output(event: str, value: Any) -> HookOutput | AsyncHookOutput:
-    """Make a typed answer of what a handler returned.
+    """Convert the return value of a hook handler to an output model.
 
-    Takes the event's model, a plain `HookOutput`, an `AsyncHookOutput`, None (no opinion), or a dict: flat with the
-    names used here, or in the shape of the wire and of the official SDK (`hookSpecificOutput`, `continue_`, `async_`).
+    Accepts the event's model, a `HookOutput`, an `AsyncHookOutput`, None (no effect), or a dict. A dict is flat with
+    the field names of the model, or nested as on the wire and in the official SDK (`hookSpecificOutput`, `continue_`,
+    `async_`).
 
     Raises:
-        ValueError: It is none of these, belongs to another event, or has a field that this event does not take.
+        ValueError: The value has another type, belongs to another event, or has a field unknown to this event.
     """
     if value is None:
         return HookOutput()
@@ -347,17 +346,17 @@ def parse_hook_output(event: str, value: Any) -> HookOutput | AsyncHookOutput:
         return _stopping(event, _for_event(event, value))
     if isinstance(value, Mapping):
         return _stopping(event, _from_mapping(event, value))
-    raise ValueError(f"a hook returns its output model, a dict or None, not {type(value).__name__}")
+    raise ValueError(f"a hook must return its output model, a dict or None, not {type(value).__name__}")
 
 
 def _for_event(event: str, value: HookOutput) -> HookOutput:
     if value.EVENT not in (None, event):
-        raise ValueError(f"{type(value).__name__} answers {value.EVENT}, not {event}")
+        raise ValueError(f"{type(value).__name__} is an output for {value.EVENT}, not {event}")
     return value
 
 
 def _stopping(event: str, value: HookOutput | AsyncHookOutput) -> HookOutput | AsyncHookOutput:
-    """Make a tool call that is to be stopped a denied one; the CLI would run it first, and stop then."""
+    """Deny the tool call if `continue_` is False: the CLI would run the tool before it ends the turn."""
     if event != "PreToolUse" or not isinstance(value, HookOutput) or value.continue_ is not False or value.decision:
         return value
     if isinstance(value, PreToolUseOutput) and value.permission_decision is not None:
@@ -385,7 +384,7 @@ def _from_mapping(event: str, value: Mapping[str, Any]) -> HookOutput | AsyncHoo
 def _flatten(event: str, fields: dict[str, Any]) -> dict[str, Any]:
     specific = fields.pop("hookSpecificOutput", None) or fields.pop("hook_specific_output", None) or {}
     if not isinstance(specific, Mapping):
-        raise ValueError(f"hookSpecificOutput is a dict, not {type(specific).__name__}")
+        raise ValueError(f"hookSpecificOutput must be a dict, not {type(specific).__name__}")
     specific = dict(specific)
     named = specific.pop("hookEventName", event)
     if named != event:
@@ -398,11 +397,11 @@ def _flatten(event: str, fields: dict[str, Any]) -> dict[str, Any]:
 def _explain(event: str, error: ValidationError) -> str:
     first = error.errors(include_url=False, include_input=False)[0]
     place = ".".join(str(part) for part in first["loc"])
-    return f"the answer does not fit {event}: {place}: {first['msg']}"
+    return f"invalid output for {event}: {place}: {first['msg']}"
 
 
 def blocking_output(event: str, reason: str) -> HookOutput | None:
-    """Give the answer that blocks what `event` guards; None for an event that guards nothing."""
+    """Return the output that blocks the operation of `event`, or None if it cannot be blocked."""
     facts = HOOK_EVENT_FACTS.get(event)
     match facts and facts.block:
         case "decision":

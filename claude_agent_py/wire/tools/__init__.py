@@ -1,5 +1,4 @@
-"""The inputs and outputs of the built-in tools, typed. Public in `tools`.
+"""Input and output models of the built-in tools, which `registry` looks up by tool name. Public in `tools`.
 
-The models are grouped by what the tools do (`agent`, `bash`, `files`, ...), and `registry` says which belongs to which
-tool. Field names are snake_case. Inputs are constructible: `TaskInput(description="...", prompt="...")`.
+To create an input, use its constructor: `TaskInput(description="...", prompt="...")`.
 """

@@ -1,7 +1,6 @@
-"""Tools that start agents and talk to them: Agent (once Task), Workflow, SendMessage, ListAgents, Skill.
+"""Tools that start agents and talk to them: Agent (formerly Task), Workflow, SendMessage, ListAgents, Skill.
 
-Owns the shapes only. What becomes of an agent afterwards arrives as task messages (`wire.tasks`). Source: the tool
-schemas of CLI 2.1.328; the fields that only older or newer versions have are optional.
+From the tool schemas of CLI 2.1.328. Fields that only other versions have are optional.
 """
 
 from typing import Any, ClassVar, Literal, TypeAlias
@@ -14,22 +13,22 @@ Effort: TypeAlias = Open[Literal["low", "medium", "high", "xhigh", "max"]]
 
 
 class TaskInput(FrameModel):
-    """Start a subagent. The tool is called `Agent` since CLI 2.1; `Task` is its old name, and still accepted."""
+    """Start a subagent. The tool is called `Agent` since CLI 2.1; its old name `Task` is still accepted."""
 
     description: str
-    """What the agent is for, in three to five words."""
+    """The agent's purpose in three to five words."""
     prompt: str
     subagent_type: str | None = None
     model: Open[Literal["sonnet", "opus", "haiku", "fable"]] | None = None
     effort: Effort | None = None
     run_in_background: bool | None = None
-    """Absent means yes, unless the agent's definition says otherwise: only an explicit False waits for the agent."""
+    """None means True unless the agent's definition sets it; only an explicit False waits for the agent."""
     resume: str | None = None
-    """The id of an agent to go on with. Only older CLIs; since 2.1 one sends it a message instead (`SendMessage`)."""
+    """Id of an agent to resume. Before CLI 2.1 only; newer versions use `SendMessage`."""
     max_turns: int | None = None
-    """Only older CLIs; since 2.1 a matter of the agent's definition."""
+    """Before CLI 2.1 only; newer versions set it in the agent's definition."""
     name: str | None = None
-    """Makes the agent reachable by `SendMessage` while it runs."""
+    """A name by which `SendMessage` can reach the agent while it runs."""
     team_name: str | None = None
     """Deprecated, ignored."""
     mode: str | None = None
@@ -41,7 +40,7 @@ AgentInput = TaskInput
 
 
 class AgentContentBlock(WireModel):
-    """A piece of text that an agent handed back."""
+    """A text block of an agent's report."""
 
     type: Open[Literal["text"]] = "text"
     text: str = ""
@@ -49,7 +48,7 @@ class AgentContentBlock(WireModel):
 
 
 class AgentUsage(WireModel):
-    """The tokens an agent used, summed over its requests."""
+    """The total token usage of an agent."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -61,7 +60,7 @@ class AgentUsage(WireModel):
 
 
 class AgentToolStats(CamelModel):
-    """How often an agent used which kind of tool."""
+    """Numbers of an agent's tool calls by kind, and of changed lines."""
 
     read_count: int = 0
     search_count: int = 0
@@ -74,13 +73,13 @@ class AgentToolStats(CamelModel):
 
 
 class AgentCompletedOutput(FrameModel, rename="camel"):
-    """A foreground agent is done."""
+    """A foreground agent completed."""
 
     status: ClassVar[Literal["completed"]] = "completed"
     agent_id: str
     agent_type: str | None = None
     content: list[AgentContentBlock] = field(default_factory=list)
-    """What the agent handed back. The first block may be a note of the CLI: see `report`."""
+    """The agent's report. The first block may be a note from the CLI; see `report`."""
     prompt: str = ""
     resolved_model: str | None = None
     models_used: list[str] | None = None
@@ -96,17 +95,17 @@ class AgentCompletedOutput(FrameModel, rename="camel"):
 
     @property
     def report(self) -> str:
-        """The agent's own answer: the last text block (those before it may be notes of the CLI)."""
+        """The agent's answer: the last text block. Earlier blocks may be notes from the CLI."""
         return self.content[-1].text if self.content else ""
 
 
 class AgentAsyncLaunchedOutput(FrameModel, rename="camel"):
-    """An agent was started in the background, or moved there."""
+    """An agent was started in the background or moved there."""
 
     status: ClassVar[Literal["async_launched"]] = "async_launched"
     is_async: bool | None = None
     agent_id: str
-    """Also the id of its task."""
+    """Id of the agent and of its task."""
     description: str = ""
     prompt: str = ""
     output_file: str = ""
@@ -140,12 +139,12 @@ class WorkflowInput(FrameModel, rename="camel"):
     title: str | None = None
     args: Any = None
     script_path: str | None = None
-    """Wins over `script`."""
+    """Takes precedence over `script`."""
     resume_from_run_id: str | None = None
 
 
 class WorkflowOutput(FrameModel, rename="camel"):
-    """A workflow was started; it is a task of its own."""
+    """A workflow was started as a task."""
 
     status: Open[Literal["async_launched", "remote_launched"]]
     task_id: str
@@ -161,17 +160,17 @@ class WorkflowOutput(FrameModel, rename="camel"):
 
 
 class SendMessageInput(FrameModel):
-    """Send a message to an agent. One that is finished is resumed by it, under the id it had."""
+    """Send a message to an agent. A finished agent is resumed with the same id."""
 
     to: str
-    """A name, an agent id, or `main`."""
+    """An agent's name or id, or `main`."""
     message: str | dict[str, Any]
     summary: str | None = None
     notify_when_idle: bool | None = None
 
 
 class AgentPin(WireModel):
-    """Which agent a name meant."""
+    """The agent that a name refers to."""
 
     id: str
     name: str | None = None
@@ -179,7 +178,7 @@ class AgentPin(WireModel):
 
 
 class SendMessageOutput(FrameModel, rename="camel"):
-    """Whether the message was taken. `success` says nothing of the agent's having read it."""
+    """Whether the message was accepted. `success` does not mean that the agent has read it."""
 
     success: bool
     message: str = ""
@@ -190,7 +189,7 @@ class SendMessageOutput(FrameModel, rename="camel"):
 
 
 class ListAgentsInput(FrameModel):
-    """List who can be sent a message."""
+    """List the agents that can receive messages."""
 
     channel: str | None = None
     q: str | None = None
@@ -198,7 +197,7 @@ class ListAgentsInput(FrameModel):
 
 
 class ListAgentsOutput(FrameModel):
-    """The listing as text, and the same in sections."""
+    """The agents as text and as sections."""
 
     listing: str
     sections: list[dict[str, Any]] = field(default_factory=list)
@@ -213,4 +212,4 @@ class SkillInput(FrameModel):
 
 
 class SubagentHandbackInput(FrameModel):
-    """What a subagent hands back to its parent. The CLI does not declare its fields: all are in `raw`."""
+    """Submit a subagent's report to its parent. The CLI does not document the fields; they are in `raw`."""

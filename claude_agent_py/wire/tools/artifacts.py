@@ -1,7 +1,6 @@
-"""The tool Artifact: pages that the session publishes.
+"""The tool Artifact, which publishes pages.
 
-Its outputs have no field that names their kind; each variant is known by the field that only it has. Objects deep
-inside them stay dicts.
+Its outputs have no tag: each variant is recognized by a field that only it has. Nested objects stay dicts.
 """
 
 from typing import Any, Literal, TypeAlias
@@ -13,7 +12,7 @@ from claude_agent_py.wire.tools.files import ArtifactRead
 
 
 class ArtifactInput(FrameModel):
-    """Publish an artifact, or do something else with one."""
+    """Publish or manage an artifact."""
 
     action: (
         Open[
@@ -73,7 +72,7 @@ class ArtifactPublishOutput(FrameModel):
 
 
 class ArtifactListOutput(FrameModel):
-    """Artifacts of the user."""
+    """The user's artifacts."""
 
     artifacts: list[dict[str, Any]]
     truncated: bool | None = None
@@ -91,7 +90,7 @@ class ArtifactReadOutput(FrameModel):
 
 
 class ArtifactWatchOutput(FrameModel):
-    """An artifact is watched; the watch is a background task."""
+    """An artifact is watched by a background task."""
 
     watch: dict[str, Any]
 
@@ -103,7 +102,7 @@ class ArtifactUnwatchOutput(FrameModel):
 
 
 class ArtifactStatusOutput(FrameModel):
-    """What is watched."""
+    """The watched artifacts."""
 
     watches: list[dict[str, Any]]
     filter_url: str | None = None
@@ -119,7 +118,7 @@ class ArtifactAssetUploadOutput(FrameModel):
 
 
 class ArtifactAssetUploadsOutput(FrameModel):
-    """Several files were uploaded, or not."""
+    """The results of uploading several files."""
 
     asset_uploads: dict[str, Any]
     written: dict[str, Any] | None = None
@@ -133,7 +132,7 @@ class ArtifactAssetListOutput(FrameModel):
 
 
 class ArtifactAssetReadOutput(FrameModel):
-    """A file of an artifact was fetched."""
+    """A file of an artifact was read."""
 
     asset_read: dict[str, Any]
 

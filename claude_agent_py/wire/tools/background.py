@@ -1,7 +1,4 @@
-"""Tools that watch and stop background tasks: Monitor, TaskStop, TaskOutput.
-
-`TaskOutput` is gone from CLI 2.1.328 (ask the host for the output instead); older ones have it.
-"""
+"""Tools for background tasks: Monitor, TaskStop, TaskOutput. CLI 2.1.328 no longer has TaskOutput."""
 
 from typing import Any, Literal
 
@@ -9,28 +6,28 @@ from claude_agent_py.wire.base import FrameModel, Number, Open, WireModel
 
 
 class WebSocketSource(WireModel):
-    """A WebSocket that a monitor listens to."""
+    """A WebSocket to monitor."""
 
     url: str
     protocols: list[str] | None = None
 
 
 class MonitorInput(FrameModel):
-    """Watch a command (each line that it prints is an event) or a WebSocket: one of the two."""
+    """Monitor either a command, whose output lines are the events, or a WebSocket."""
 
     description: str
     timeout_ms: Number = 300_000
-    """In milliseconds; at most 1 800 000."""
+    """Milliseconds, at most 1 800 000."""
     command: str | None = None
     ws: WebSocketSource | None = None
 
 
 class MonitorOutput(FrameModel, rename="camel"):
-    """The monitor runs, as a task."""
+    """The task of the monitor."""
 
     task_id: str
     timeout_ms: Number = 0
-    """0 when it is persistent."""
+    """Milliseconds; 0 if the monitor is persistent."""
     persistent: bool | None = None
     kept_in_sandbox_by_check: bool | None = None
 
@@ -39,9 +36,9 @@ class TaskStopInput(FrameModel):
     """Stop a task."""
 
     task_id: str | None = None
-    """The id of a task, or the id or name of a background agent."""
+    """A task id, or the id or name of a background agent."""
     shell_id: str | None = None
-    """Deprecated: `task_id`."""
+    """Deprecated; use `task_id`."""
 
 
 class TaskStopOutput(FrameModel):
@@ -54,17 +51,17 @@ class TaskStopOutput(FrameModel):
 
 
 class TaskOutputInput(FrameModel):
-    """Read the output of a task, and by default wait for its end."""
+    """Read the output of a task."""
 
     task_id: str
     block: bool = True
-    """Whether to wait until the task is over."""
+    """Whether to wait for the end of the task."""
     timeout: Number = 30_000
-    """How long to wait, in milliseconds."""
+    """The longest time to wait, in milliseconds."""
 
 
 class TaskOutputOutput(FrameModel):
-    """What the task has printed."""
+    """The output of a task."""
 
     retrieval_status: Open[Literal["success", "timeout", "not_ready"]]
     task: dict[str, Any] | None = None

@@ -1,7 +1,6 @@
 """Tools that run shell commands: Bash and PowerShell.
 
-A command in the background is a task; its id is `BashOutput.background_task_id`. The tools that watch and stop tasks
-are in `background`.
+A background command is a task, whose id is `BashOutput.background_task_id`.
 """
 
 from typing import Any, Literal
@@ -16,15 +15,14 @@ class BashInput(FrameModel):
 
     command: str
     timeout: Number | None = None
-    """In milliseconds; at most 600 000 in the foreground. In the background: how long it may live, by default
-    1 800 000 and at most 7 200 000."""
+    """Milliseconds, at most 600 000. For background commands the default is 1 800 000 and the maximum 7 200 000."""
     description: str | None = None
     run_in_background: bool | None = None
     dangerously_disable_sandbox: bool | None = field(default=None, name="dangerouslyDisableSandbox")
 
 
 class GitCommit(WireModel):
-    """A commit that a command made."""
+    """A commit made by a command."""
 
     sha: str
     kind: Open[Literal["committed", "amended", "cherry-picked"]]
@@ -32,20 +30,20 @@ class GitCommit(WireModel):
 
 
 class GitPush(WireModel):
-    """A branch that a command pushed."""
+    """A push made by a command."""
 
     branch: str
 
 
 class GitBranchChange(WireModel):
-    """A merge or a rebase that a command did."""
+    """A merge or rebase made by a command."""
 
     ref: str
     action: Open[Literal["merged", "rebased"]]
 
 
 class GitPullRequest(WireModel):
-    """A pull request that a command touched."""
+    """A pull request created or changed by a command."""
 
     number: int
     url: str | None = None
@@ -66,7 +64,7 @@ class GitPullRequest(WireModel):
 
 
 class GitOperation(WireModel):
-    """What a command did with git, as far as the CLI recognised it."""
+    """The git operations of a command that the CLI recognized."""
 
     commit: GitCommit | None = None
     push: GitPush | None = None
@@ -75,21 +73,21 @@ class GitOperation(WireModel):
 
 
 class BashOutput(FrameModel, rename="camel"):
-    """What a command printed, or where it runs now."""
+    """The output of a command, or the task that it became."""
 
     stdout: str
     stderr: str
     interrupted: bool
     is_image: bool | None = None
     background_task_id: str | None = None
-    """The task of a command in the background."""
+    """Task id of a background command."""
     backgrounded_by_user: bool | None = None
-    """It was moved there by the user or by the host."""
+    """True if the user or the host moved the command to the background."""
     timed_out_after_ms: Number | None = None
-    """It was moved there because it ran into its timeout."""
+    """The timeout after which the command was moved to the background."""
     background_cwd_hint: str | None = None
     background_ends_with_final_response: bool | None = None
-    """It is killed when its caller gives the final response, so no notification will come."""
+    """True if the command is killed at its caller's final response, so that no notification is sent."""
     background_wakes_owner: bool | None = None
     dangerously_disable_sandbox: bool | None = None
     raw_output_path: str | None = None
@@ -97,17 +95,17 @@ class BashOutput(FrameModel, rename="camel"):
     no_output_expected: bool | None = None
     structured_content: list[Any] | None = None
     persisted_output_path: str | None = None
-    """Where the whole output is, when it was too long."""
+    """Path of the full output, if it was too long."""
     persisted_output_size: int | None = None
-    """In bytes."""
+    """Bytes."""
     stale_read_file_state_hint: str | None = None
     gh_rate_limit_hint: str | None = None
     git_operation: GitOperation | None = None
 
 
 class PowerShellInput(BashInput):
-    """Run a PowerShell command (Windows)."""
+    """Run a PowerShell command."""
 
 
 class PowerShellOutput(BashOutput):
-    """What a PowerShell command printed, or where it runs now."""
+    """The output of a PowerShell command, or the task that it became."""

@@ -1,4 +1,4 @@
-"""Tools that report: ReportFindings (code review), SendFeedback, propose_skills, and those of the first start."""
+"""Tools for reports and feedback (ReportFindings, SendFeedback, propose_skills), and for onboarding."""
 
 from typing import Any, Literal
 
@@ -15,7 +15,7 @@ class Finding(WireModel):
     summary: str
     failure_scenario: str = ""
     line: int | None = None
-    """Counted from 1."""
+    """The line number, starting at 1."""
     short_summary: str | None = None
     category: str | None = None
     severity: Open[Literal["important", "pre_existing", "nit"]] | None = None
@@ -24,14 +24,14 @@ class Finding(WireModel):
 
 
 class ReportFindingsInput(FrameModel):
-    """Report the findings of a review, the most severe first; at most 32."""
+    """Report the findings of a code review, at most 32, most severe first."""
 
     findings: list[Finding]
     level: Effort | None = None
 
 
 class ReportFindingsOutput(FrameModel):
-    """The findings as they were taken."""
+    """The accepted findings."""
 
     count: int
     findings: list[Finding] = field(default_factory=list)
@@ -39,7 +39,7 @@ class ReportFindingsOutput(FrameModel):
 
 
 class SendFeedbackInput(FrameModel):
-    """Send feedback to the makers of the CLI."""
+    """Send feedback to the developers of the CLI."""
 
     type: Open[Literal["bug", "idea", "missing_capability"]]
     title: str
@@ -50,14 +50,14 @@ class SendFeedbackInput(FrameModel):
 
 
 class SendFeedbackOutput(FrameModel):
-    """Whether it was sent."""
+    """Whether the feedback was sent."""
 
     success: bool
     message: str = ""
 
 
 class SkillProposal(WireModel):
-    """A skill that the model would add or improve."""
+    """A proposal to add or improve a skill."""
 
     name: str
     kind: Open[Literal["new", "improvement"]]
@@ -75,7 +75,7 @@ class ProposeSkillsInput(FrameModel):
 
 
 class ProposeSkillsOutput(FrameModel, rename="camel"):
-    """How many were proposed."""
+    """The number of proposals."""
 
     proposal_count: int
 
@@ -85,7 +85,7 @@ class ShowOnboardingRolePickerInput(FrameModel):
 
 
 class ShowOnboardingRolePickerOutput(FrameModel):
-    """The role chosen."""
+    """The chosen role."""
 
     role: str | None = None
     dismissed: bool | None = None
@@ -98,13 +98,13 @@ class OfferChromeSetupInput(FrameModel):
 
 
 class OfferChromeSetupOutput(FrameModel):
-    """What came of the offer."""
+    """The outcome of the offer."""
 
     outcome: Open[Literal["connected", "not_now", "no_attempt_yet"]]
 
 
 class ShareOnboardingGuideInput(FrameModel):
-    """Share the guide for new users. The CLI does not declare all its fields: the others are in `raw`."""
+    """Share the onboarding guide. Fields that the CLI does not document are in `raw`."""
 
     mode: str | None = None
 

@@ -1,7 +1,4 @@
-"""Tools that read and change files: Read, Write, Edit, NotebookEdit.
-
-Paths are absolute, as the CLI asks of the model.
-"""
+"""Tools that read and change files: Read, Write, Edit, NotebookEdit. Paths are absolute."""
 
 from typing import Any, ClassVar, Literal, TypeAlias
 
@@ -15,16 +12,16 @@ class FileReadInput(FrameModel):
 
     file_path: str
     offset: int | None = None
-    """The first line, counted from 1."""
+    """The first line to read, starting at 1."""
     limit: int | None = None
-    """How many lines."""
+    """The number of lines to read."""
     pages: str | None = None
-    """Pages of a PDF, such as `1-5`."""
+    """Page range of a PDF, for example `1-5`."""
     allow_large: bool | None = None
 
 
 class ArtifactRead(WireModel):
-    """Which version of an artifact was read by the way."""
+    """An artifact that the call read, and its version."""
 
     slug: str
     ver: str | None = None
@@ -43,7 +40,7 @@ class TextFile(CamelModel):
 
 
 class ImageDimensions(CamelModel):
-    """The size of an image in pixels, as it is and as it is shown to the model."""
+    """The size of an image in pixels, original and as shown to the model."""
 
     original_width: int | None = None
     original_height: int | None = None
@@ -52,11 +49,11 @@ class ImageDimensions(CamelModel):
 
 
 class ImageFile(CamelModel):
-    """An image, in base64."""
+    """An image."""
 
     base64: str
     type: str
-    """Its media type."""
+    """Media type."""
     original_size: int = 0
     dimensions: ImageDimensions | None = None
 
@@ -69,7 +66,7 @@ class NotebookFile(CamelModel):
 
 
 class PDFFile(CamelModel):
-    """A PDF, in base64."""
+    """A PDF."""
 
     file_path: str
     base64: str
@@ -77,7 +74,7 @@ class PDFFile(CamelModel):
 
 
 class PDFParts(CamelModel):
-    """A PDF whose pages were written out as images."""
+    """A PDF whose pages were extracted as images."""
 
     file_path: str
     original_size: int = 0
@@ -86,7 +83,7 @@ class PDFParts(CamelModel):
 
 
 class FileReadTextOutput(FrameModel, rename="camel"):
-    """`Read` of a text file."""
+    """The output of `Read` for a text file."""
 
     type: ClassVar[Literal["text"]] = "text"
     file: TextFile
@@ -94,28 +91,28 @@ class FileReadTextOutput(FrameModel, rename="camel"):
 
 
 class FileReadImageOutput(FrameModel):
-    """`Read` of an image."""
+    """The output of `Read` for an image."""
 
     type: ClassVar[Literal["image"]] = "image"
     file: ImageFile
 
 
 class FileReadNotebookOutput(FrameModel):
-    """`Read` of a notebook."""
+    """The output of `Read` for a notebook."""
 
     type: ClassVar[Literal["notebook"]] = "notebook"
     file: NotebookFile
 
 
 class FileReadPDFOutput(FrameModel):
-    """`Read` of a whole PDF."""
+    """The output of `Read` for a whole PDF."""
 
     type: ClassVar[Literal["pdf"]] = "pdf"
     file: PDFFile
 
 
 class FileReadPartsOutput(FrameModel, rename="camel"):
-    """`Read` of some pages of a PDF."""
+    """The output of `Read` for some pages of a PDF."""
 
     type: ClassVar[Literal["parts"]] = "parts"
     file: PDFParts
@@ -129,18 +126,18 @@ FileReadOutput: TypeAlias = (
 
 
 class PatchHunk(CamelModel):
-    """One hunk of a unified diff."""
+    """A hunk of a unified diff."""
 
     old_start: int
     old_lines: int
     new_start: int
     new_lines: int
     lines: list[str]
-    """Each with its `+`, `-` or blank in front."""
+    """Lines with their prefix `+`, `-` or space."""
 
 
 class GitDiff(WireModel):
-    """What git says of the change."""
+    """The change as a git diff."""
 
     filename: str
     status: Open[Literal["modified", "added"]]
@@ -152,7 +149,7 @@ class GitDiff(WireModel):
 
 
 class FileWriteInput(FrameModel):
-    """Write a whole file (tool `Write`)."""
+    """Create or overwrite a file (tool `Write`)."""
 
     file_path: str
     content: str
@@ -200,13 +197,13 @@ class NotebookEditInput(FrameModel):
     notebook_path: str
     new_source: str
     cell_id: str | None = None
-    """With `insert`: the cell after which the new one goes; none means at the beginning."""
+    """The cell to change. With `insert`, the cell after which to insert; None inserts at the beginning."""
     cell_type: Open[Literal["code", "markdown"]] | None = None
     edit_mode: Open[Literal["replace", "insert", "delete"]] | None = None
 
 
 class NotebookEditOutput(FrameModel):
-    """The cell was changed, or `error` says why not."""
+    """The changed cell, or the error."""
 
     new_source: str
     old_source: str | None = None

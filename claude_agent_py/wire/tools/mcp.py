@@ -1,4 +1,4 @@
-"""Tools around MCP servers: resources, refreshing, waiting, and the calls of their own tools."""
+"""Tools for MCP servers and their resources, and the calls of MCP tools."""
 
 from typing import Any, Literal, TypeAlias
 
@@ -6,13 +6,13 @@ from claude_agent_py.wire.base import CamelModel, FrameModel, Open, WireModel
 
 
 class ListMCPResourcesInput(FrameModel):
-    """List resources."""
+    """List MCP resources."""
 
     server: str | None = None
 
 
 class MCPResource(CamelModel):
-    """A resource of a server."""
+    """A resource of an MCP server."""
 
     uri: str
     name: str = ""
@@ -25,14 +25,14 @@ ListMCPResourcesOutput: TypeAlias = list[MCPResource]
 
 
 class ReadMCPResourceInput(FrameModel):
-    """Read a resource."""
+    """Read an MCP resource."""
 
     server: str
     uri: str
 
 
 class MCPResourceContent(CamelModel):
-    """What a resource holds: text, or the file that its bytes were saved to."""
+    """The content of a resource: text, or the file that its bytes were saved to."""
 
     uri: str
     mime_type: str | None = None
@@ -41,7 +41,7 @@ class MCPResourceContent(CamelModel):
 
 
 class ReadMCPResourceOutput(FrameModel):
-    """What the resource holds."""
+    """The contents of a resource."""
 
     contents: list[MCPResourceContent]
     error: str | None = None
@@ -55,20 +55,20 @@ class ReadMCPResourceDirInput(FrameModel):
 
 
 class ReadMCPResourceDirOutput(FrameModel):
-    """What is in the directory."""
+    """The resources of a directory."""
 
     resources: list[MCPResource]
     error: str | None = None
 
 
 class RefreshMCPToolsInput(FrameModel):
-    """Ask servers again for their tools."""
+    """Refresh the tools of MCP servers."""
 
     server: str | None = None
 
 
 class RefreshedServer(CamelModel):
-    """What asking one server again brought."""
+    """The result of refreshing one server."""
 
     server: str
     status: Open[Literal["refreshed", "error", "not_connected"]]
@@ -82,13 +82,13 @@ RefreshMCPToolsOutput: TypeAlias = list[RefreshedServer]
 
 
 class WaitForMCPServersInput(FrameModel):
-    """Wait for servers that are still connecting."""
+    """Wait for MCP servers that are still connecting."""
 
     servers: list[str] | None = None
 
 
 class MCPInput(WireModel):
-    """The arguments of a server's own tool: all in `raw`, since only the server knows them."""
+    """The arguments of an MCP tool, which only its server knows."""
 
 
 MCPOutput: TypeAlias = str | list[Any] | dict[str, Any]

@@ -1,4 +1,4 @@
-"""Tools of planning and of worktrees: EnterPlanMode, ExitPlanMode, EnterWorktree, ExitWorktree, SetGoal."""
+"""Tools for plans, worktrees and goals: EnterPlanMode, ExitPlanMode, EnterWorktree, ExitWorktree, SetGoal."""
 
 from typing import Any, Literal
 
@@ -8,20 +8,20 @@ from claude_agent_py.wire.base import FrameModel, Open
 
 
 class EnterPlanModeInput(FrameModel):
-    """Begin to plan."""
+    """Switch to plan mode."""
 
 
 class EnterPlanModeOutput(FrameModel):
-    """The session plans now."""
+    """The session switched to plan mode."""
 
     message: str
 
 
 class ExitPlanModeInput(FrameModel, rename="camel"):
-    """Ask for approval of the plan. The CLI adds plan and file when it asks the host."""
+    """Request approval of the plan. The CLI fills in the plan and its file when it asks the host."""
 
     plan: str | None = None
-    """Absent when the model has not written the plan down."""
+    """None if the model has not written a plan."""
     plan_file_path: str | None = None
     allowed_prompts: list[dict[str, Any]] | None = None
     """Deprecated."""
@@ -40,14 +40,14 @@ class ExitPlanModeOutput(FrameModel, rename="camel"):
 
 
 class EnterWorktreeInput(FrameModel):
-    """Work in a git worktree: a new one by `name`, or the one at `path`."""
+    """Switch to a git worktree: a new one called `name`, or the existing one at `path`."""
 
     name: str | None = None
     path: str | None = None
 
 
 class EnterWorktreeOutput(FrameModel, rename="camel"):
-    """The session works there now."""
+    """The session switched to a worktree."""
 
     worktree_path: str
     worktree_branch: str | None = None
@@ -62,7 +62,7 @@ class ExitWorktreeInput(FrameModel):
 
 
 class ExitWorktreeOutput(FrameModel, rename="camel"):
-    """The session is back."""
+    """The session left the worktree."""
 
     action: Open[Literal["keep", "remove"]]
     original_cwd: str = ""
@@ -75,7 +75,7 @@ class ExitWorktreeOutput(FrameModel, rename="camel"):
 
 
 class ProposeGoalInput(FrameModel):
-    """Set what the session works towards (tool `SetGoal`)."""
+    """Set the session's goal (tool `SetGoal`)."""
 
     condition: str
     """At most 500 characters."""

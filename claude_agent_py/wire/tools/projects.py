@@ -1,4 +1,4 @@
-"""Tools of claude.ai: Projects and ClaudeDesign."""
+"""Tools that use claude.ai: Projects and ClaudeDesign."""
 
 from typing import Any, Literal
 
@@ -8,7 +8,7 @@ from claude_agent_py.wire.base import FrameModel, Open
 
 
 class ProjectsInput(FrameModel):
-    """Use the project of the session."""
+    """Read or change the session's project."""
 
     method: Open[
         Literal[
@@ -30,7 +30,7 @@ class ProjectsInput(FrameModel):
 
 
 class ProjectsOutput(FrameModel):
-    """The answer. `method` says which of the other fields are there; those not named here are in `raw`."""
+    """The result. `method` determines which fields are set; undocumented fields are in `raw`."""
 
     method: str
     notice: str | None = None
@@ -50,14 +50,14 @@ class ProjectsOutput(FrameModel):
 
 
 class ClaudeDesignInput(FrameModel):
-    """Use the design tool."""
+    """Run an operation of Claude Design."""
 
     operation: str
     arguments: dict[str, Any]
 
 
 class ClaudeDesignOutput(FrameModel):
-    """What the design tool gave."""
+    """The result of an operation of Claude Design."""
 
     operation: str
     content: list[dict[str, Any]] = field(default_factory=list)

@@ -1,6 +1,6 @@
-"""The tool AskUserQuestion: multiple-choice questions to a person.
+"""The tool AskUserQuestion, which asks the user multiple-choice questions.
 
-The answers go in the input: the host is asked for permission, and allows the call with `answers` filled in.
+The host answers by allowing the call with `answers` filled in.
 """
 
 from typing import Any, Literal
@@ -11,16 +11,16 @@ from claude_agent_py.wire.base import CamelModel, FrameModel, Number, Open, Wire
 
 
 class QuestionOption(WireModel):
-    """One choice. A person may also answer in free text; the CLI adds that choice by itself."""
+    """A choice. The CLI adds a choice for free text by itself."""
 
     label: str
     description: str = ""
     preview: str | None = None
-    """Something to show beside it: Markdown, or HTML where the session asks for that."""
+    """A preview to show beside the choice: Markdown, or HTML if the session requests it."""
 
 
 class Question(CamelModel):
-    """One question."""
+    """A multiple-choice question."""
 
     question: str
     header: str = ""
@@ -30,7 +30,7 @@ class Question(CamelModel):
 
 
 class QuestionAnnotation(WireModel):
-    """What a person said beside the answer."""
+    """The user's notes on an answer."""
 
     preview: str | None = None
     notes: str | None = None
@@ -38,7 +38,7 @@ class QuestionAnnotation(WireModel):
 
 
 class AskUserQuestionInput(FrameModel):
-    """The questions, and, once they were answered, the answers by the text of their question."""
+    """The questions and, once answered, the answers by the text of the question."""
 
     questions: list[Question]
     answers: dict[str, str] | None = None
@@ -47,11 +47,11 @@ class AskUserQuestionInput(FrameModel):
 
 
 class AskUserQuestionOutput(FrameModel):
-    """The questions with their answers. Several labels for one question are joined by commas."""
+    """The questions and their answers. Multiple labels for a question are joined by commas."""
 
     questions: list[Question]
     answers: dict[str, str] = field(default_factory=dict)
     response: str | None = None
-    """Free text in place of answers."""
+    """Free text instead of answers."""
     annotations: dict[str, QuestionAnnotation] | None = None
     afk_timeout_ms: Number | None = field(default=None, name="afkTimeoutMs")

@@ -1,8 +1,6 @@
-"""Which model belongs to which built-in tool.
+"""Names of the built-in tools, and the models of their inputs and outputs.
 
-Owns three tables (the CLI's own names, its legacy names, and the models), and the two functions that make typed values
-of a tool's data. Both are views: they never fail. An unknown tool, or data of another shape (another version of the
-CLI, an error text in place of a result), comes back as it is. A model's module is imported on first use.
+The models are imported on first use.
 """
 
 import contextlib
@@ -71,8 +69,7 @@ BUILTIN_TOOL_NAMES: tuple[str, ...] = (
     "Workflow",
     "Write",
 )
-"""The names that CLI 2.1.328 publishes. It says itself that it has more tools than these; what a session really has
-is in the `tools` of its `system/init` message."""
+"""The names that CLI 2.1.328 publishes. It has more tools; `InitMessage.tools` lists the tools of a session."""
 
 LEGACY_TOOL_NAME_ALIASES: Mapping[str, str] = {
     "Task": "Agent",
@@ -85,8 +82,8 @@ LEGACY_TOOL_NAME_ALIASES: Mapping[str, str] = {
     "ReadMcpResourceDir": "ReadMcpResourceDirTool",
     "ProposeGoal": "SetGoal",
 }
-"""Former names that rules, hook matchers and option lists still accept, each with today's name. The list of tools in
-`system/init` uses some of them (`Task`)."""
+"""Current names by former names, which rules, hook matchers and options still accept. `InitMessage.tools` uses some of
+the former names (`Task`)."""
 
 
 class _Models(NamedTuple):
@@ -160,25 +157,25 @@ _TABLE: Mapping[str, _Models] = {
 
 
 def canonical_name(name: str) -> str:
-    """Return today's name of a tool: the name itself, or what a legacy name stands for."""
+    """Return the current name of a tool."""
     return LEGACY_TOOL_NAME_ALIASES.get(name, name)
 
 
 def has_models(name: str) -> bool:
-    """Return whether a tool, by today's or a legacy name, is one whose input is known here."""
+    """Return whether the tool with this current or former name has models."""
     return canonical_name(name) in _TABLE
 
 
 def typed_input(name: str, data: dict[str, Any]) -> WireModel | dict[str, Any]:
-    """Return the input of a call of the tool `name` as its model, or the data itself where it fits none."""
+    """Convert the input of a tool to its model, or return `data` if no model matches it."""
     tool = _TABLE.get(canonical_name(name))
     return data if tool is None else _fit(tool.module, tool.input, data)
 
 
 def typed_output(name: str, data: Any) -> Any:
-    """Return the output of the tool `name` (`tool_use_result`, or the `tool_response` of a hook) as its model.
+    """Convert the output of a tool to its model, or return `data` if no model matches it.
 
-    It is the data itself where it fits none: in particular the text that stands for a failed call.
+    `data` is a `tool_use_result`, or the `tool_response` of a hook. The text of a failed call matches no model.
     """
     tool = _TABLE.get(canonical_name(name))
     return data if tool is None or tool.output is None else _fit(tool.module, tool.output, data)

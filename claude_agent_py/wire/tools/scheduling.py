@@ -1,4 +1,4 @@
-"""Tools that act later or elsewhere: Cron*, ScheduleWakeup, RemoteTrigger, notifications, messages to the user."""
+"""Tools for schedules, cloud sessions, notifications and messages to the user."""
 
 from typing import Any, Literal
 
@@ -8,19 +8,19 @@ from claude_agent_py.wire.base import CamelModel, FrameModel, Number, Open, Wire
 
 
 class CronCreateInput(FrameModel):
-    """Have a prompt sent by the clock."""
+    """Schedule a prompt."""
 
     cron: str
-    """Five fields, local time."""
+    """A cron expression with five fields, in local time."""
     prompt: str
     recurring: bool | None = None
-    """By default yes, for seven days."""
+    """Whether the prompt repeats, for seven days. Default: True."""
     durable: bool | None = None
-    """Whether it outlives the session; by default no."""
+    """Whether the job outlives the session. Default: False."""
 
 
 class CronCreateOutput(FrameModel, rename="camel"):
-    """The job was made."""
+    """The job was created."""
 
     id: str
     human_schedule: str = ""
@@ -47,7 +47,7 @@ class CronListInput(FrameModel):
 
 
 class CronJob(CamelModel):
-    """A prompt that is sent by the clock."""
+    """A scheduled prompt."""
 
     id: str
     cron: str
@@ -65,10 +65,10 @@ class CronListOutput(FrameModel):
 
 
 class ScheduleWakeupInput(FrameModel, rename="camel"):
-    """Have this session go on by itself after a while."""
+    """Wake up this session after a delay."""
 
     delay_seconds: Number | None = None
-    """Between 60 and 3600."""
+    """Seconds, from 60 to 3600."""
     reason: str | None = None
     prompt: str | None = None
     stop: bool | None = None
@@ -76,7 +76,7 @@ class ScheduleWakeupInput(FrameModel, rename="camel"):
 
 
 class ScheduleWakeupOutput(FrameModel, rename="camel"):
-    """When it goes on."""
+    """The time of the wakeup."""
 
     scheduled_for: Number
     clamped_delay_seconds: Number = 0
@@ -98,21 +98,21 @@ class RemoteTriggerInput(FrameModel):
 
 
 class RemoteTriggerOutput(FrameModel):
-    """The service's answer."""
+    """The response of the service."""
 
     status: int
     """The HTTP status."""
     body: str = field(default="", name="json")
-    """JSON, as text."""
+    """The response's body as JSON text."""
     summary: str | None = None
 
 
 class ReadNotificationsInput(FrameModel):
-    """Read what came in for this session."""
+    """Read the session's notifications."""
 
 
 class ReceivedNotification(WireModel):
-    """Something that came in."""
+    """A notification for the session."""
 
     notification_id: str
     origin: str = ""
@@ -122,7 +122,7 @@ class ReceivedNotification(WireModel):
 
 
 class ReadNotificationsOutput(FrameModel):
-    """What came in, and how much is left."""
+    """The notifications, and the number of those that remain."""
 
     notifications: list[ReceivedNotification]
     remaining: int = 0
@@ -130,14 +130,14 @@ class ReadNotificationsOutput(FrameModel):
 
 
 class PushNotificationInput(FrameModel):
-    """Tell the user on another device."""
+    """Notify the user on another device."""
 
     message: str
     status: Open[Literal["proactive"]] | None = None
 
 
 class PushNotificationOutput(FrameModel, rename="camel"):
-    """Whether it was sent."""
+    """Whether the notification was sent."""
 
     message: str
     push_sent: bool | None = None
@@ -147,7 +147,7 @@ class PushNotificationOutput(FrameModel, rename="camel"):
 
 
 class SendUserMessageInput(FrameModel):
-    """Say something to the user outside the answer (once the tool `Brief`)."""
+    """Send the user a message apart from the answer (formerly the tool `Brief`)."""
 
     message: str
     attachments: list[str | dict[str, Any]] | None = None
@@ -155,13 +155,13 @@ class SendUserMessageInput(FrameModel):
 
 
 class SendUserMessageOutput(FrameModel):
-    """It was said."""
+    """The message that was sent."""
 
     message: str
     attachments: list[Any] | None = None
 
 
 class SendUserFileInput(FrameModel):
-    """Give files to the user. The CLI does not declare all its fields: the others are in `raw`."""
+    """Send files to the user. Fields that the CLI does not document are in `raw`."""
 
     status: Open[Literal["normal", "proactive"]] | None = None

@@ -1,4 +1,4 @@
-"""Tools that search the files, the code and the tools themselves: Glob, Grep, LSP, ToolSearch."""
+"""Tools that search files, code and tools: Glob, Grep, LSP, ToolSearch."""
 
 from typing import Literal
 
@@ -15,7 +15,7 @@ class GlobInput(FrameModel):
 
 
 class GlobOutput(FrameModel, rename="camel"):
-    """The files found."""
+    """The matching files."""
 
     filenames: list[str]
     num_files: int = 0
@@ -27,7 +27,7 @@ class GlobOutput(FrameModel, rename="camel"):
 
 
 class GrepInput(FrameModel):
-    """Search in the contents of files, with ripgrep."""
+    """Search the contents of files with ripgrep."""
 
     pattern: str
     path: str | None = None
@@ -42,13 +42,13 @@ class GrepInput(FrameModel):
     only_matching: bool | None = field(default=None, name="-o")
     type: str | None = None
     head_limit: int | None = None
-    """0 means no limit; by default 250."""
+    """The most results to return; 0 for no limit. Default: 250."""
     offset: int | None = None
     multiline: bool | None = None
 
 
 class GrepOutput(FrameModel, rename="camel"):
-    """What was found: lines, files or counts, as `mode` says."""
+    """The matching lines, files or counts, depending on `mode`."""
 
     mode: Open[Literal["content", "files_with_matches", "count"]] | None = None
     num_files: int = 0
@@ -64,7 +64,7 @@ class GrepOutput(FrameModel, rename="camel"):
 
 
 class LSPInput(FrameModel, rename="camel"):
-    """Ask a language server."""
+    """Query a language server."""
 
     operation: Open[
         Literal[
@@ -81,20 +81,21 @@ class LSPInput(FrameModel, rename="camel"):
     ]
     file_path: str
     line: int
-    """Counted from 1, as is `character`."""
+    """The line number, starting at 1."""
     character: int
+    """The position in the line, starting at 1."""
     query: str | None = None
 
 
 class ToolSearchInput(FrameModel):
-    """Load tools whose definitions were left out of the prompt."""
+    """Find and load tools whose definitions are not in the prompt."""
 
     query: str
     max_results: int | None = None
 
 
 class ToolSearchOutput(FrameModel):
-    """The names of the tools found."""
+    """The names of the matching tools."""
 
     matches: list[str]
     query: str = ""

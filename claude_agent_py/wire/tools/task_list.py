@@ -1,6 +1,6 @@
-"""Tools of the to-do list: TaskCreate, TaskGet, TaskUpdate, TaskList, TodoWrite.
+"""Tools for the to-do list: TaskCreate, TaskGet, TaskUpdate, TaskList, TodoWrite.
 
-These are items of a list, with ids "1", "2", ...; background tasks are another thing, with ids of their own.
+Items have the ids "1", "2", ... and are unrelated to background tasks.
 """
 
 from typing import Any, Literal, TypeAlias
@@ -13,7 +13,7 @@ ItemStatus: TypeAlias = Open[Literal["pending", "in_progress", "completed"]]
 
 
 class TaskCreateInput(FrameModel, rename="camel"):
-    """Add an item."""
+    """Add an item to the to-do list."""
 
     subject: str
     description: str
@@ -22,7 +22,7 @@ class TaskCreateInput(FrameModel, rename="camel"):
 
 
 class CreatedItem(WireModel):
-    """The item as it was added."""
+    """The new item."""
 
     id: str
     subject: str = ""
@@ -36,13 +36,13 @@ class TaskCreateOutput(FrameModel):
 
 
 class TaskGetInput(FrameModel, rename="camel"):
-    """Look at an item."""
+    """Get an item of the to-do list."""
 
     task_id: str
 
 
 class TaskListItem(CamelModel):
-    """An item of the list."""
+    """An item of the to-do list."""
 
     id: str
     subject: str = ""
@@ -52,20 +52,20 @@ class TaskListItem(CamelModel):
 
 
 class TaskDetails(TaskListItem):
-    """An item with all there is to know of it."""
+    """An item with its description and dependencies."""
 
     description: str = ""
     blocks: list[str] = field(default_factory=list)
 
 
 class TaskGetOutput(FrameModel):
-    """The item, or None where there is none."""
+    """The item, or None if it does not exist."""
 
     task: TaskDetails | None
 
 
 class TaskUpdateInput(FrameModel, rename="camel"):
-    """Change an item. The status `deleted` removes it."""
+    """Change an item of the to-do list. The status `deleted` removes it."""
 
     task_id: str
     subject: str | None = None
@@ -79,14 +79,14 @@ class TaskUpdateInput(FrameModel, rename="camel"):
 
 
 class StatusChange(WireModel):
-    """From which status to which."""
+    """A change of an item's status."""
 
     from_: str = field(name="from")
     to: str
 
 
 class TaskUpdateOutput(FrameModel, rename="camel"):
-    """Whether the item was changed, and in what."""
+    """Whether the item was changed, and which fields."""
 
     success: bool
     task_id: str
@@ -96,17 +96,17 @@ class TaskUpdateOutput(FrameModel, rename="camel"):
 
 
 class TaskListInput(FrameModel):
-    """List all items."""
+    """List all items of the to-do list."""
 
 
 class TaskListOutput(FrameModel):
-    """All items."""
+    """All items of the to-do list."""
 
     tasks: list[TaskListItem]
 
 
 class TodoItem(CamelModel):
-    """An item of the older list."""
+    """An item of the `TodoWrite` list."""
 
     content: str
     status: ItemStatus
@@ -114,13 +114,13 @@ class TodoItem(CamelModel):
 
 
 class TodoWriteInput(FrameModel):
-    """Replace the older list."""
+    """Replace the `TodoWrite` list."""
 
     todos: list[TodoItem]
 
 
 class TodoWriteOutput(FrameModel, rename="camel"):
-    """The older list before and after."""
+    """The `TodoWrite` list before and after the change."""
 
     old_todos: list[TodoItem]
     new_todos: list[TodoItem]

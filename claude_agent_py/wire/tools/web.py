@@ -1,4 +1,4 @@
-"""Tools that use the web: WebFetch, WebSearch."""
+"""Tools for the web: WebFetch, WebSearch."""
 
 from msgspec import field
 
@@ -12,11 +12,11 @@ class WebFetchInput(FrameModel):
     url: str
     prompt: str
     offset: int | None = None
-    """The character of the page to start at."""
+    """The index of the character to start at."""
 
 
 class WebFetchOutput(FrameModel, rename="camel"):
-    """What the small model said of the page."""
+    """The small model's answer about the page."""
 
     url: str
     result: str
@@ -37,7 +37,7 @@ class WebSearchInput(FrameModel):
 
 
 class WebSearchHit(WireModel):
-    """One page found."""
+    """A search result."""
 
     title: str
     url: str
@@ -45,14 +45,14 @@ class WebSearchHit(WireModel):
 
 
 class WebSearchResult(WireModel):
-    """What one search of the server found."""
+    """The results of one search."""
 
     tool_use_id: str
     content: list[WebSearchHit] = field(default_factory=list)
 
 
 class WebSearchOutput(FrameModel, rename="camel"):
-    """The pages found, and text between them."""
+    """The search results and texts."""
 
     query: str
     results: list[WebSearchResult | str]
