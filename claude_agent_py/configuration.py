@@ -121,7 +121,7 @@ class ConfigModel(BaseModel):
         return ((name, values[name]) for name in type(self).model_fields if name in given and name in values)
 
     def replace(self, **changes: Any) -> Self:
-        """Give a copy with some values changed, validated like a new one. Raises OptionsError."""
+        """Return a copy with some values changed, validated like a new one. Raises OptionsError."""
         return type(self)(**{name: getattr(self, name) for name in self.model_fields_set} | changes)
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
@@ -141,20 +141,20 @@ def describe_errors(error: ValidationError, model: type[ConfigModel]) -> Options
 
 
 def inner_text(error: OptionsError) -> str:
-    """Give what an error of a part says, to be told by the whole: the field without its class, and the complaint."""
+    """Return what an error of a part says, to be told by the whole: the field without its class, and the complaint."""
     option = error.option or ""
     return f"{option.partition('.')[2]} {str(error).removeprefix(f'{option}: ')}".strip()
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
-    """Give `; did you mean ...?` for the known name nearest to `name`, or nothing."""
+    """Return `; did you mean ...?` for the known name nearest to `name`, or nothing."""
     wanted = snake_case(name)
     near = difflib.get_close_matches(wanted, list(known), n=1, cutoff=0.6)
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def snake_case(name: str) -> str:
-    """Give the Python form of a camelCase name."""
+    """Return the Python form of a camelCase name."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).replace("-", "_").lower()
 
 

@@ -64,7 +64,7 @@ def read_bytes(
 
 
 def read_lines(path: str | os.PathLike[str]) -> Iterator[bytes]:
-    """Give the lines of a regular file, without their ends. Lines of more than `LINE_BYTES` are skipped.
+    """Return the lines of a regular file, without their ends. Lines of more than `LINE_BYTES` are skipped.
 
     What is written meanwhile is not read. Raises OSError where it cannot be read, or has more than `MOST_BYTES`.
     """
@@ -134,7 +134,7 @@ def read_json(data: bytes | str) -> Any:
 
 
 def without_surrogates(text: str) -> str:
-    """Give a text with U+FFFD in place of half characters, which no file can hold."""
+    """Return a text with U+FFFD in place of half characters, which no file can hold."""
     return text if text.isascii() else _SURROGATES.sub("\ufffd", text)
 
 

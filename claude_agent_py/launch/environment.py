@@ -38,7 +38,7 @@ CLAUDE_CODE_OAUTH_TOKEN are the user's."""
 
 
 def environment(options: ClientOptions, surrounding: Mapping[str, str]) -> Mapping[str, str]:
-    """Give the whole environment. The user's own `env` has the last word."""
+    """Return the whole environment. The user's own `env` has the last word."""
     env = _inherited(surrounding) if options.inherit_env else {}
     if options.hooks is not None:
         env.pop(HOOKS_OFF, None)
@@ -64,7 +64,7 @@ def _inherited(surrounding: Mapping[str, str]) -> dict[str, str]:
 
 
 def _trace_context() -> dict[str, str]:
-    """Give the variables by which the CLI's own OpenTelemetry spans become part of the caller's trace.
+    """Return the variables by which the CLI's own OpenTelemetry spans become part of the caller's trace.
 
     Only where this program has loaded OpenTelemetry: there is no span otherwise.
     """
@@ -82,6 +82,6 @@ def _trace_context() -> dict[str, str]:
 
 
 def config_directory(env: Mapping[str, str]) -> Path:
-    """Give the directory in which a CLI with this environment keeps its sessions, transcripts and to-do lists."""
+    """Return the directory in which a CLI with this environment keeps its sessions, transcripts and to-do lists."""
     given = env.get("CLAUDE_CONFIG_DIR")
     return Path(given) if given else Path(env.get("HOME") or Path.home()) / ".claude"

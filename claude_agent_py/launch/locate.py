@@ -85,7 +85,7 @@ def find_cli(cli_path: str | os.PathLike[str] | None = None, environ: Mapping[st
 
 
 def search(environ: Mapping[str, str] | None = None) -> Iterator[Candidate]:
-    """Give every place that is looked at when nobody names the program, in order, usable or not."""
+    """Return every place that is looked at when nobody names the program, in order, usable or not."""
     environ = os.environ if environ is None else environ
     yield from _in_cache(environ)
     yield from _on_path(environ)
@@ -94,7 +94,7 @@ def search(environ: Mapping[str, str] | None = None) -> Iterator[Candidate]:
 
 
 def cache_folder(environ: Mapping[str, str] | None = None) -> Path:
-    """Give the folder that holds fetched programs, as `<folder>/cli/<version>/claude`. It need not exist."""
+    """Return the folder that holds fetched programs, as `<folder>/cli/<version>/claude`. It need not exist."""
     environ = os.environ if environ is None else environ
     if named := environ.get(CACHE_VARIABLE):
         return Path(named).expanduser().absolute()
@@ -108,12 +108,12 @@ def cache_folder(environ: Mapping[str, str] | None = None) -> Path:
 
 
 def cached_cli(version: str, cache: Path) -> Path:
-    """Give the path that a version has in a cache folder. It need not exist."""
+    """Return the path that a version has in a cache folder. It need not exist."""
     return cache / "cli" / version / PROGRAM
 
 
 def home(environ: Mapping[str, str]) -> Path:
-    """Give the home folder that an environment names, else that of the user."""
+    """Return the home folder that an environment names, else that of the user."""
     named = environ.get("USERPROFILE" if WINDOWS else "HOME")
     return Path(named).absolute() if named else Path.home()
 
@@ -151,7 +151,7 @@ def require_version(version: str, cli_path: str | os.PathLike[str]) -> None:
 
 
 def version_key(version: str) -> tuple[int, ...]:
-    """Give what versions are ordered by: `2.1.328` is (2, 1, 328). Empty for what is no version."""
+    """Return what versions are ordered by: `2.1.328` is (2, 1, 328). Empty for what is no version."""
     numbers = re.match(r"(\d+)\.(\d+)\.(\d+)", version)
     return tuple(int(number) for number in numbers.groups()) if numbers else ()
 

@@ -219,7 +219,7 @@ def _named_paths(options: ClientOptions) -> Iterator[tuple[str, Path, Callable[[
 
 
 def _can_be_written(file: Path) -> bool:
-    """Tell whether a file can be made, together with the directories above it, which the CLI makes as well."""
+    """Return whether a file can be made, together with the directories above it, which the CLI makes as well."""
     if os.path.exists(file):
         return os.path.isfile(file) and os.access(file, os.W_OK)
     nearest = next(parent for parent in file.absolute().parents if os.path.exists(parent))
@@ -233,7 +233,7 @@ def _told(options: ClientOptions, kind: type[Field] | type[Flag]) -> Iterator[tu
 
 
 def _flags(options: ClientOptions) -> tuple[list[str], dict[str, list[str]]]:
-    """Give the flags, and the lists that are too long to be one, by where they go instead."""
+    """Return the flags, and the lists that are too long to be one, by where they go instead."""
     flags: list[str] = []
     too_long: dict[str, list[str]] = {}
     for row, value in _told(options, Flag):
@@ -261,7 +261,7 @@ def _settings(options: ClientOptions, allowed: list[str], scratch: Path) -> tupl
 
 
 def _own_flags(options: ClientOptions, flags: list[str]) -> list[str]:
-    """Give the flags of `extra_args`, unless an option says the same."""
+    """Return the flags of `extra_args`, unless an option says the same."""
     taken = {flag.partition("=")[0] for flag in flags}
     own = []
     for name, value in options.extra_args.items():
@@ -289,7 +289,7 @@ def _check_length(argv: tuple[str, ...], options: ClientOptions) -> None:
 
 
 def _option_of(name: str) -> str:
-    """Give the option that a flag or field is about."""
+    """Return the option that a flag or field is about."""
     bare = name.removeprefix("--")
     return next((row.option_names[0] for row in TABLE if row.name.removeprefix("--") == bare), "extra_args")
 

@@ -15,7 +15,7 @@ from claude_agent_py.wire.base import JSONObject
 
 
 def joined_settings(options: ClientOptions, allowed: Sequence[str] = ()) -> JSONObject | Path | None:
-    """Give the settings to send, the path of a file that has them as they are, or None where there are none.
+    """Return the settings to send, the path of a file that has them as they are, or None where there are none.
 
     `allowed` are rules for what runs without asking that were too long for the command line.
 

@@ -62,7 +62,7 @@ class Row:
         return self.options.split(",")
 
     def value(self, options: ClientOptions) -> Any:
-        """Give what to tell the CLI; None where there is nothing to tell."""
+        """Return what to tell the CLI; None where there is nothing to tell."""
         given = [getattr(options, name) for name in self.option_names]
         if len(given) == 1 and given[0] is None:
             return None
@@ -78,7 +78,7 @@ class Flag(Row):
     """Where a list goes that is too long for the command line: a field of `initialize`, or `settings`."""
 
     def value(self, options: ClientOptions) -> Any:
-        """Give what stands behind the flag; None where there is none."""
+        """Return what stands behind the flag; None where there is none."""
         told = super().value(options)
         return None if told is False else told
 
@@ -134,7 +134,7 @@ def _asker(*asked: Any) -> str | None:
 
 
 def _refused(disallowed: Iterable[str], *asked: Any) -> str | None:
-    """Give what is refused, together with what nobody would answer.
+    """Return what is refused, together with what nobody would answer.
 
     The CLI offers these three tools as soon as it can ask the host anything at all.
     """

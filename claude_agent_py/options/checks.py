@@ -248,7 +248,7 @@ def _mcp_server(name: str, server: Any) -> Any:
 
 
 def is_external(server: object) -> bool:
-    """Tell whether the CLI runs or reaches a server itself; the others run in this process."""
+    """Return whether the CLI runs or reaches a server itself; the others run in this process."""
     return isinstance(server, MCPStdioServer | MCPHTTPServer | MCPSSEServer)
 
 
@@ -339,7 +339,7 @@ _TRUE_WORDS: Final = frozenset({"1", "true", "yes", "on"})
 
 
 def turns_hooks_off(variables: object) -> bool:
-    """Tell whether these variables switch every hook off."""
+    """Return whether these variables switch every hook off."""
     given = variables.items() if isinstance(variables, Mapping) else ()
     return any(str(k).upper() == HOOKS_OFF and str(v).strip().lower() in _TRUE_WORDS for k, v in given)
 
@@ -489,7 +489,7 @@ def _right_tool(name: str) -> str:
 
 
 def _prompts(rule: str) -> bool:
-    """Tell whether a rule approves a whole tool that would ask."""
+    """Return whether a rule approves a whole tool that would ask."""
     return tool_of(rule) == rule and (rule in PROMPTING_TOOLS or rule.startswith("mcp__"))
 
 
@@ -523,7 +523,7 @@ RENAMED: Final[Mapping[str, str]] = {
 
 
 def shown(name: str, value: Any) -> Any:
-    """Give what a repr shows of an option: never a value that may be a secret."""
+    """Return what a repr shows of an option: never a value that may be a secret."""
     if name in ("env", "extra_args", "settings", "managed_settings", "mcp_servers", "output_format", "agents"):
         return list(value) if isinstance(value, Mapping) else value
     if value is not None and name.startswith(("on_", "can_use_")):

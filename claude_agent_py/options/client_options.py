@@ -81,7 +81,7 @@ DIALOG_KINDS: tuple[str, ...] = ("refusal_fallback_prompt",)
 
 
 def is_any_given(*handlers: Any) -> bool:
-    """Tell whether any of these handlers or inboxes is there; an inbox that is empty is there, too."""
+    """Return whether any of these handlers or inboxes is there; an inbox that is empty is there, too."""
     return any(handler is not None and handler is not False for handler in handlers)
 
 
@@ -367,7 +367,7 @@ class ClientOptions(ConfigModel, Generic[Output]):
 
 
 def options_or_defaults(options: object) -> ClientOptions:
-    """Give the options, or those as they come where there are none.
+    """Return the options, or those as they come where there are none.
 
     Raises:
         OptionsError: It is something else.

@@ -42,7 +42,7 @@ class OutputShape:
 
 
 def check_output_format(value: Any) -> JSONObject:
-    """Give the JSON Schema of `output_format`, from a plain schema or an official SDK's `{type: json_schema, schema}`.
+    """Return the JSON Schema of `output_format`, from a plain schema or an official SDK's `{type: json_schema, schema}`.
 
     Raises:
         ValueError: It is no JSON Schema of an object. (Anything but an object would end the CLI.)
@@ -79,7 +79,7 @@ def _schema(adapter: TypeAdapter[Any]) -> JSONObject:
 
 
 def _inlined(schema: JSONObject) -> JSONObject:
-    """Give a schema whose root is no mere reference to one of its definitions."""
+    """Return a schema whose root is no mere reference to one of its definitions."""
     name = schema.get("$ref", "").removeprefix("#/$defs/")
     rest = {key: value for key, value in schema.items() if key != "$ref"}
     return {**schema["$defs"][name], **rest} if name else schema

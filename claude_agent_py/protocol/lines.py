@@ -47,7 +47,7 @@ class LineBuffer:
         return lines
 
     def end(self) -> bytes | OversizeLine | None:
-        """Give what stood after the last newline when the stream ended; None if nothing did."""
+        """Return what stood after the last newline when the stream ended; None if nothing did."""
         return self._take() if self._parts else None
 
     def _hold(self, data: bytes) -> None:

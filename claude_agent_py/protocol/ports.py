@@ -27,7 +27,7 @@ class LiveTasks(Protocol):
     """Knows which background tasks are under way."""
 
     def live_ids(self) -> frozenset[str]:
-        """Give the ids of the tasks that are not over; ambient ones (which are no activity) left out."""
+        """Return the ids of the tasks that are not over; ambient ones (which are no activity) left out."""
         ...
 
 

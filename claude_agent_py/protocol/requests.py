@@ -99,14 +99,14 @@ class IncomingRequests:
         return len(self._open)
 
     def accept(self, request_id: str) -> bool:
-        """Tell whether this request is new. One that is being answered, or was, must not run twice."""
+        """Return whether this request is new. One that is being answered, or was, must not run twice."""
         if request_id in self._open or request_id in self._settled:
             return False
         self._open.add(request_id)
         return True
 
     def settle(self, request_id: str) -> bool:
-        """Tell whether the request still wants an answer, and settle it."""
+        """Return whether the request still wants an answer, and settle it."""
         if request_id not in self._open:
             return False
         self._open.discard(request_id)

@@ -35,7 +35,7 @@ class TextFold:
         self._repeated: list[str] = []
 
     def feed(self, message: Any) -> Iterator[str]:
-        """Give the new text that a message brings."""
+        """Return the new text that a message brings."""
         kind = type(message)
         if kind is StreamEventMessage:
             if message.parent_tool_use_id is None:
@@ -80,7 +80,7 @@ class TextFold:
                 yield from self._new(block.text)
 
     def _new(self, text: str) -> Iterator[str]:
-        """Give text, except for what repeats a broken attempt."""
+        """Return text, except for what repeats a broken attempt."""
         if not self._abandoned:
             if text:
                 yield text

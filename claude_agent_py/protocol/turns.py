@@ -405,7 +405,7 @@ class TurnRouter:
             turn.audience = tuple(dict.fromkeys([*turn.audience, *owners]))
 
     def _assumed_prompts(self) -> list[str]:
-        """Give the oldest prompt without an answer, for a CLI that says nothing of the life of a prompt."""
+        """Return the oldest prompt without an answer, for a CLI that says nothing of the life of a prompt."""
         return [] if self._lifecycle_seen else list(self._owner_of_prompt)[:1]
 
     def _answer(self, prompt: str) -> RunId | None:
@@ -426,7 +426,7 @@ class TurnRouter:
             self._runs[owner].waiting.pop(prompt, None)
 
     def waits_for_idle(self, run_id: RunId) -> bool:
-        """Tell whether an open run has all its answers and only waits for the session to be idle."""
+        """Return whether an open run has all its answers and only waits for the session to be idle."""
         return run_id in self._waiting_for_idle()
 
     # Audiences ---------------------------------------------------------------------------------------------------
@@ -449,12 +449,12 @@ class TurnRouter:
         return self.turn_runs if task_id is None and self._turn else self._task_audience(task_id or "")
 
     def tasks_of(self, run_id: RunId) -> frozenset[str]:
-        """Give the ids of the tasks that started in an open run, or that their subagents started."""
+        """Return the ids of the tasks that started in an open run, or that their subagents started."""
         run = self._runs.get(run_id)
         return frozenset(run.tasks) if run else frozenset()
 
     def queued_prompts(self, run_id: RunId) -> tuple[str, ...]:
-        """Give the prompts of an open run that the CLI has not started on, as far as it says."""
+        """Return the prompts of an open run that the CLI has not started on, as far as it says."""
         run = self._runs.get(run_id)
         begun = (*self._turn.prompts, *self._turn.assumed) if self._turn else ()
         return tuple(p for p in run.waiting if p not in begun) if run else ()
@@ -486,7 +486,7 @@ class TurnRouter:
         return RunEnded(run.run_id, reason, tasks=tasks, was_in_turn=is_in_turn, late_tasks=late, **how)
 
     def is_idle(self, now: float) -> bool:
-        """Tell whether the session is: no turn, no live task, no question open, and no follow-up turn due.
+        """Return whether the session is: no turn, no live task, no question open, and no follow-up turn due.
 
         `session_state_changed` is believed where the CLI sends it. It withholds `idle` while a background agent or
         the turn that it will cause is live, but not for shells: for those there is the ledger and a short grace.
@@ -504,7 +504,7 @@ class TurnRouter:
             run.last_progress = now
 
     def _deadline(self, run: _Run) -> tuple[float, TimeoutKind, float] | None:
-        """Give the next moment at which a limit of the run has run out, which limit that is, and its length."""
+        """Return the next moment at which a limit of the run has run out, which limit that is, and its length."""
         limits = run.limits
         moments: list[tuple[float, TimeoutKind, float]] = []
         if limits.run is not None:
@@ -533,7 +533,7 @@ class TurnRouter:
                 self._waits.append(RunWaits(run.run_id, waited))
 
     def take_waits(self) -> list[RunWaits]:
-        """Give the runs that have been waiting for tasks for long, each now and then."""
+        """Return the runs that have been waiting for tasks for long, each now and then."""
         waits, self._waits = self._waits, []
         return waits
 
@@ -546,7 +546,7 @@ class TurnRouter:
         return min(moments, default=None)
 
     def tick(self, now: float) -> tuple[RunEnded, ...]:
-        """Give the runs that are over because of the time it is."""
+        """Return the runs that are over because of the time it is."""
         if self._turn is None:
             self._follow_ups.give_up(now)
             self._note_waits(now)
@@ -576,7 +576,7 @@ def _is_injected(raw: Any) -> bool:
 
 
 def _task_of(message: Any) -> str | None:
-    """Give the task that a message names, be it in a field that this version does not know."""
+    """Return the task that a message names, be it in a field that this version does not know."""
     field = _task_field(type(message))
     if field is not None:
         named = getattr(message, field)
@@ -590,7 +590,7 @@ _TASK_FIELDS: Final[dict[type, str | None]] = {}
 
 
 def _task_field(kind: type) -> str | None:
-    """Give the field in which messages of a type name the task that they are about; None where they have none."""
+    """Return the field in which messages of a type name the task that they are about; None where they have none."""
     if kind not in _TASK_FIELDS:
         fields = getattr(kind, "__struct_fields__", ())
         _TASK_FIELDS[kind] = next((name for name in ("task_id", "agent_id") if name in fields), None)

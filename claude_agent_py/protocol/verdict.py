@@ -75,7 +75,7 @@ BY_STATUS: Final[dict[int, type[RunError]]] = {
 
 
 def error_of(result: ResultMessage, messages: Iterable[Any]) -> RunError | None:
-    """Give the error that a result stands for; None for one that is none.
+    """Return the error that a result stands for; None for one that is none.
 
     `messages` are those of the run: the last assistant message of the turn tells what the API said, a rate limit
     message when the limit resets.
@@ -97,12 +97,12 @@ def error_of(result: ResultMessage, messages: Iterable[Any]) -> RunError | None:
 
 
 def is_fine(result: ResultMessage) -> bool:
-    """Tell whether a result needs no closer look: the model answered, and nothing ended the turn before its end."""
+    """Return whether a result needs no closer look: the model answered, and nothing ended the turn before its end."""
     return not result.is_error and bool(result.num_turns) and result.terminal_reason not in BY_TERMINAL_REASON
 
 
 def _stopped_by_hook(result: ResultMessage, turn: list[Any]) -> RunError | None:
-    """Give the error of a turn that a hook ended, or whose prompt a hook kept from the model.
+    """Return the error of a turn that a hook ended, or whose prompt a hook kept from the model.
 
     The CLI calls both a success: nothing failed. But there is no answer, and nobody should take it for one.
     """
@@ -117,7 +117,7 @@ def _stopped_by_hook(result: ResultMessage, turn: list[Any]) -> RunError | None:
 
 
 def _turn_of(result: ResultMessage, history: list[Any]) -> list[Any]:
-    """Give the messages of the turn that the result ends: a run may have had others, before and after."""
+    """Return the messages of the turn that the result ends: a run may have had others, before and after."""
     results = [index for index, message in enumerate(history) if isinstance(message, ResultMessage)]
     end = next((index for index in results if history[index] == result), len(history))
     begin = max((index + 1 for index in results if index < end), default=0)

@@ -24,7 +24,7 @@ class Above(Protocol):
         ...
 
     def find_task(self, agent_id: str) -> Any:
-        """Give the task of an agent as it is known above; None for one that is not."""
+        """Return the task of an agent as it is known above; None for one that is not."""
         ...
 
     def take(self, message: Any) -> None:

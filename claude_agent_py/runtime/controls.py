@@ -145,7 +145,7 @@ class SessionControls:
         return await ask(self._port, control.SetModelRequest, control.SetModelReply, model=model)
 
     async def list_models(self) -> control.ListModelsReply:
-        """Give the models that can be chosen, as of now."""
+        """Return the models that can be chosen, as of now."""
         return await ask(self._port, control.ListModelsRequest, control.ListModelsReply)
 
     async def set_permission_mode(self, mode: PermissionMode) -> control.SetPermissionModeReply:
@@ -179,5 +179,5 @@ class SessionControls:
         return await ask(self._port, control.GetBinaryVersionRequest, control.GetBinaryVersionReply)
 
     async def status(self) -> control.GetStatusReply:
-        """Give what `/status` shows, as rows for people: version, account, model, servers, settings."""
+        """Return what `/status` shows, as rows for people: version, account, model, servers, settings."""
         return await ask(self._port, control.GetStatusRequest, control.GetStatusReply)

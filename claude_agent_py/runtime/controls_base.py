@@ -56,7 +56,7 @@ async def tell(
 
 
 def given(**fields: Any) -> dict[str, Any]:
-    """Give the fields that say something: None and False stand for "not sent" where the wire means the same by it."""
+    """Return the fields that say something: None and False stand for "not sent" where the wire means the same by it."""
     return {name: value for name, value in fields.items() if value is not None and value is not False}
 
 

@@ -38,7 +38,7 @@ class ConversationControls(Controls):
         await self._tell(control.SetColorRequest, color=color)
 
     async def export(self) -> control.ExportConversationReply:
-        """Give the conversation as the text that `/export` writes, and a name for the file."""
+        """Return the conversation as the text that `/export` writes, and a name for the file."""
         return await self._ask(control.ExportConversationRequest, control.ExportConversationReply)
 
     async def cancel_prompt(self, message_uuid: str) -> control.CancelAsyncMessageReply:
@@ -55,5 +55,5 @@ class ConversationControls(Controls):
         await self._tell(control.SetHasSubscribersRequest, has_subscribers=has_subscribers)
 
     async def plan(self) -> control.GetPlanReply:
-        """Give the plan that the agent wrote in plan mode; `exists` is False while there is none."""
+        """Return the plan that the agent wrote in plan mode; `exists` is False while there is none."""
         return await self._ask(control.GetPlanRequest, control.GetPlanReply)

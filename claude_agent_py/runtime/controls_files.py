@@ -102,7 +102,7 @@ class FileControls(Controls):
         return await self._ask(control.SetCwdRequest, control.SetCwdReply, path=os.fspath(path), **trust)
 
     async def diff(self) -> JSONObject:
-        """Give what changed in the working folder since the last commit.
+        """Return what changed in the working folder since the last commit.
 
         `diff` is None outside of a Git repository (`noDiffReason` says so); else it has `stats`, `perFileStats` and
         `hunks`. The CLI declares no fixed shape for it, so it is given as it comes.

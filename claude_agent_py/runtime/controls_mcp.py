@@ -219,7 +219,7 @@ class MCPControls(Controls):
     # Servers in this process -------------------------------------------------------------------------------------
 
     def _server_config(self, name: str, server: Any) -> JSONObject:
-        """Give what the CLI is told of a server."""
+        """Return what the CLI is told of a server."""
         from claude_agent_py.tools.host import is_hosted  # not needed before somebody sets servers
         from claude_agent_py.tools.server import ToolServer  # not needed before somebody sets servers
 
@@ -238,7 +238,7 @@ class MCPControls(Controls):
         return {} if self._mcp_host is None else self._mcp_host.servers
 
     def _not_hosted_yet(self, servers: Mapping[str, Any]) -> dict[str, Any]:
-        """Give the servers in this process that are new; one that stays keeps its conversation with the CLI."""
+        """Return the servers in this process that are new; one that stays keeps its conversation with the CLI."""
         from claude_agent_py.tools.host import is_hosted
 
         hosted = self._hosted

@@ -18,7 +18,7 @@ class SettingsControls(Controls):
     """The settings of a running session. The methods raise what those of `Client` raise."""
 
     async def get(self) -> control.GetSettingsReply:
-        """Give the settings that apply, those of each source, and what became of them."""
+        """Return the settings that apply, those of each source, and what became of them."""
         return await self._ask(control.GetSettingsRequest, control.GetSettingsReply)
 
     async def apply(self, settings: Mapping[str, Any]) -> None:
@@ -44,11 +44,11 @@ class SettingsControls(Controls):
         await self._tell(control.UpdateSettingsRequest, source=source, settings=dict(settings))
 
     async def permission_rules(self) -> control.ListPermissionRulesReply:
-        """Give all permission rules that are in force, with where each comes from."""
+        """Return all permission rules that are in force, with where each comes from."""
         return await self._ask(control.ListPermissionRulesRequest, control.ListPermissionRulesReply)
 
     async def hooks(self) -> control.GetHooksListingReply:
-        """Give the hooks of the settings and all events that hooks can have. Hooks of the options are not listed."""
+        """Return the hooks of the settings and all events that hooks can have. Hooks of the options are not listed."""
         return await self._ask(control.GetHooksListingRequest, control.GetHooksListingReply)
 
     async def reload_plugins(

@@ -34,5 +34,5 @@ class UsageControls(Controls):
         return await self._ask(control.GetUsageRequest, control.GetUsageReply, **given(skip_behaviors=skip_behaviors))
 
     async def cost(self) -> control.GetSessionCostReply:
-        """Give what `/cost` shows, as text for people. `get_usage` has the numbers."""
+        """Return what `/cost` shows, as text for people. `get_usage` has the numbers."""
         return await self._ask(control.GetSessionCostRequest, control.GetSessionCostReply)

@@ -15,7 +15,7 @@ _CURRENT: Final[ContextVar[weakref.ref[Any] | None]] = ContextVar("claude_agent_
 
 
 def current() -> Any:
-    """Give the current client; None where there is none, or it was dropped."""
+    """Return the current client; None where there is none, or it was dropped."""
     client = _CURRENT.get()
     return None if client is None else client()
 

@@ -111,7 +111,7 @@ class Mailbox:
         return decode(message) if type(message) is bytes else message
 
     async def get(self) -> Any:
-        """Give the next message. Cancelling is safe: no message is lost.
+        """Return the next message. Cancelling is safe: no message is lost.
 
         Raises:
             StopAsyncIteration: The mailbox has ended.

@@ -102,7 +102,7 @@ class Readers:
             self._unclaimed_bytes -= len(self._unclaimed.popleft().line)
 
     def add(self, *, events: bool = False) -> Mailbox:
-        """Give a mailbox that receives every message from now on; the first one also what nobody has claimed.
+        """Return a mailbox that receives every message from now on; the first one also what nobody has claimed.
 
         With `events` it also receives what happens to tasks and to questions that wait for a person.
         """

@@ -162,7 +162,7 @@ class RunResult(Generic[Output]):
         return refused_launches(self.tool_calls, self.tasks)
 
     def error(self) -> RunError | None:
-        """Give the error that this result stands for, with the result attached; None for a good one."""
+        """Return the error that this result stands for, with the result attached; None for a good one."""
         if self.message is None and self.was_interrupted:
             return InterruptedRunError("the run was interrupted", result=self)
         if self.message is None:
@@ -205,7 +205,7 @@ def make_result(
 
 
 def structured_output(results: Sequence[ResultMessage], adapter: TypeAdapter[Any] | None) -> Any:
-    """Give the structured output of a run, validated where there is an adapter.
+    """Return the structured output of a run, validated where there is an adapter.
 
     Raises:
         StructuredOutputError: An `output_type` was asked for, and no output came or it does not fit. (The CLI reports

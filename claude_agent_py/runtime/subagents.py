@@ -75,7 +75,7 @@ class Subagent:
         return self.task.messages()
 
     def report(self, max_chars: int | None = None) -> str:
-        """Give what it reported, cut at the end of a sentence to so many characters; empty while it is at work."""
+        """Return what it reported, cut at the end of a sentence to so many characters; empty while it is at work."""
         return shorten_report(self.task.summary, max_chars) if self.task.done else ""
 
     @property
@@ -85,13 +85,13 @@ class Subagent:
 
 
 def subagents_of(tasks: Iterable[Task], definitions: Mapping[str, AgentDefinition]) -> list[Subagent]:
-    """Give those of the tasks that are agents, in their order."""
+    """Return those of the tasks that are agents, in their order."""
     agents = (task for task in tasks if task.is_agent and not task.is_ambient)
     return [Subagent(task, definitions.get(task.subagent_type or "")) for task in agents]
 
 
 def refused_launches(calls: Iterable[ToolCallRecord], tasks: Iterable[Task]) -> list[ToolCallRecord]:
-    """Give the calls that were to start a subagent and did not: too deep, too many at once, no such agent, denied.
+    """Return the calls that were to start a subagent and did not: too deep, too many at once, no such agent, denied.
 
     One that started and failed is not among them: it has a task.
     """
