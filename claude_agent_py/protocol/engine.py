@@ -1,11 +1,8 @@
-"""The conversation with the CLI, without any I/O: bytes in, events out; intents in, bytes out.
+"""`Engine`: the protocol without I/O.
 
-Joins the parts of this package, each of which knows one thing: `lines` (where a frame ends), the codec (what it
-says), `requests` (which reply is whose), `turns` (which run a message belongs to) and `state` (what may be sent).
-
-A driver feeds `receive_data` / `receive_eof` / `tick` and acts on the events they give; it calls the intents
-(`request`, `answer`, `open_run`, `send_prompt`, ...) and then writes what `data_to_send` gives. Nothing here waits,
-and nothing raises for what the CLI sends. Twin: `runtime/session.py`, the driver.
+The driver (`runtime/session.py`) passes input to `receive_data`, `receive_eof` and `tick` and acts on the events that
+they return. To send, it calls `request`, `answer`, `send_prompt`, ... and writes what `data_to_send` returns. Nothing
+here waits, and invalid input never raises.
 """
 
 import re
