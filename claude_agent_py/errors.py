@@ -2,33 +2,43 @@
 
 ::
 
-    ClaudeAgentError ├── OptionsError                    an option, a definition or an argument is invalid .option ├──
-    CLIError                        the `claude` program │   ├── CLINotFoundError            not found .tried │   ├──
-    CLIInstallError             could not be installed                                   .tried │   ├── CLIVersionError
-    too old                                                  .version .minimum │   ├── CLIStartError               it
-    did not start, or exited before the session was open  .exit_code .stderr_tail │   └── CLIExitError                it
-    exited during a session                               .exit_code .stderr_tail ├── ProtocolError the conversation
-    over the pipe │   ├── LocalProtocolError the calling code misused the protocol │   └── RemoteProtocolError the CLI
-    sent something invalid                           .raw ├── ControlError                    a control request .subtype
-    .request_id │ ├── ControlTimeoutError         no reply in time (also a TimeoutError) .timeout │ ├──
-    ControlRejectedError the CLI answered with an error                           .error .error_code │   ├──
-    MCPNotReadyError            MCP servers did not connect in time (also TimeoutError)  .servers .timeout │   └──
-    ConnectionClosedError       the session is not open, or closed before the reply ├── RunFailed any error that ends a
-    run                                .result .is_retryable │ └── RunError, and above CLIStartError, CLIExitError,
-    ConnectionClosedError ├── RunError the run's result is an error (also a RunFailed)                .result
-    .is_retryable │ ├── AuthenticationError BillingError RateLimitedError (.resets_at)   OverloadedError │   ├──
-    ServerError InvalidRequestError ModelNotFoundError PromptTooLongError │   ├── MaxTurnsError BudgetExceededError
-    MaxOutputTokensError RefusalError │ ├── StructuredOutputError InterruptedRunError PromptCancelledError
-    HookStoppedError │   └── RunTimeoutError a limit of `Timeouts` expired (also a TimeoutError) .timeout .kind ├──
-    TaskError a background task .task_id │   ├── TaskNotFoundError           no such task (also a KeyError) │   ├──
-    TaskTimeoutError            it did not finish in time (also a TimeoutError)          .timeout .task_ids │   └──
-    TaskOutputError             its output cannot be read                                .path .reason ├── ToolError an
-    error that a tool reports to the model │   ├── ToolInputError              the model's arguments do not fit .tool
-    .problems │ └── ToolTimeoutError            the tool did not finish in time (also a TimeoutError) .tool .timeout ├──
-    HandlerError                    a handler of yours failed (reported, never raised)       .handler ├── BacklogError
-    waiting messages were dropped for lack of space .reason .limit_bytes └── SessionError a session on disk .session_id
-        ├── SessionNotFoundError        the session to resume does not exist └── SessionInUseError           the id of a
-        new session is in use
+    ClaudeAgentError
+    ├── OptionsError                    an option, a definition or an argument is invalid        .option
+    ├── CLIError                        the `claude` program
+    │   ├── CLINotFoundError            not found                                                .tried
+    │   ├── CLIInstallError             could not be installed                                   .tried
+    │   ├── CLIVersionError             too old                                                  .version .minimum
+    │   ├── CLIStartError               it did not start, or exited before the session was open  .exit_code .stderr_tail
+    │   └── CLIExitError                it exited during a session                               .exit_code .stderr_tail
+    ├── ProtocolError                   the conversation over the pipe
+    │   ├── LocalProtocolError          the calling code misused the protocol
+    │   └── RemoteProtocolError         the CLI sent something invalid                           .raw
+    ├── ControlError                    a control request                                        .subtype .request_id
+    │   ├── ControlTimeoutError         no reply in time (also a TimeoutError)                   .timeout
+    │   ├── ControlRejectedError        the CLI answered with an error                           .error .error_code
+    │   ├── MCPNotReadyError            MCP servers did not connect in time (also TimeoutError)  .servers .timeout
+    │   └── ConnectionClosedError       the session is not open, or closed before the reply
+    ├── RunFailed                       any error that ends a run                                .result .is_retryable
+    │   └── RunError, and above CLIStartError, CLIExitError, ConnectionClosedError
+    ├── RunError                        the run's result is an error (also a RunFailed)                .result .is_retryable
+    │   ├── AuthenticationError   BillingError         RateLimitedError (.resets_at)   OverloadedError
+    │   ├── ServerError           InvalidRequestError  ModelNotFoundError              PromptTooLongError
+    │   ├── MaxTurnsError         BudgetExceededError  MaxOutputTokensError            RefusalError
+    │   ├── StructuredOutputError InterruptedRunError  PromptCancelledError            HookStoppedError
+    │   ├── UnreadableResultError       the result is malformed                                  .raw
+    │   └── RunTimeoutError             a limit of `Timeouts` expired (also a TimeoutError)      .timeout .kind
+    ├── TaskError                       a background task                                        .task_id
+    │   ├── TaskNotFoundError           no such task (also a KeyError)
+    │   ├── TaskTimeoutError            it did not finish in time (also a TimeoutError)          .timeout .task_ids
+    │   └── TaskOutputError             its output cannot be read                                .path .reason
+    ├── ToolError                       an error that a tool reports to the model
+    │   ├── ToolInputError              the model's arguments do not fit                         .tool .problems
+    │   └── ToolTimeoutError            the tool did not finish in time (also a TimeoutError)      .tool .timeout
+    ├── HandlerError                    a handler of yours failed (reported, never raised)       .handler
+    ├── BacklogError                    waiting messages were dropped for lack of space          .reason .limit_bytes
+    └── SessionError                    a session on disk                                        .session_id
+        ├── SessionNotFoundError        the session to resume does not exist
+        └── SessionInUseError           the id of a new session is in use
 
 The text of an error is built from its attributes, and every error can be pickled.
 """
