@@ -1,8 +1,4 @@
-"""Control requests and their replies, and the catalogues that replies hold.
-
-What a session is asked beside prompts (`InterruptRequest`, ...), what it answers (`InterruptReply`, ...), what the CLI
-asks (`CanUseToolRequest`, ...), and the models, commands, agents, servers and accounts that replies name.
-"""
+"""Control requests in both directions, their replies, and the types that replies contain."""
 
 from typing import TYPE_CHECKING
 

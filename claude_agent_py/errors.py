@@ -20,7 +20,7 @@
     │   └── ConnectionClosedError       the session is not open, or closed before the reply
     ├── RunFailed                       any error that ends a run                                .result .is_retryable
     │   └── RunError, and above CLIStartError, CLIExitError, ConnectionClosedError
-    ├── RunError                        the run's result is an error (also a RunFailed)                .result .is_retryable
+    ├── RunError                        the run's result is an error (also a RunFailed)          .result .is_retryable
     │   ├── AuthenticationError   BillingError         RateLimitedError (.resets_at)   OverloadedError
     │   ├── ServerError           InvalidRequestError  ModelNotFoundError              PromptTooLongError
     │   ├── MaxTurnsError         BudgetExceededError  MaxOutputTokensError            RefusalError
@@ -33,8 +33,8 @@
     │   └── TaskOutputError             its output cannot be read                                .path .reason
     ├── ToolError                       an error that a tool reports to the model
     │   ├── ToolInputError              the model's arguments do not fit                         .tool .problems
-    │   └── ToolTimeoutError            the tool did not finish in time (also a TimeoutError)      .tool .timeout
-    ├── HandlerError                    a handler of yours failed (reported, never raised)       .handler
+    │   └── ToolTimeoutError            the tool did not finish in time (also a TimeoutError)    .tool .timeout
+    ├── HandlerError                    a handler or listener failed (reported, not raised)      .handler
     ├── BacklogError                    waiting messages were dropped for lack of space          .reason .limit_bytes
     └── SessionError                    a session on disk                                        .session_id
         ├── SessionNotFoundError        the session to resume does not exist

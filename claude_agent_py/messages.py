@@ -1,8 +1,4 @@
-"""Messages of the conversation: what a session brings, and what goes into a prompt.
-
-Every message class, its content blocks, the stream events and their deltas, what usage is counted in, and the unions
-that signatures need (`Message`, `RunMessage`, `SessionMessage`, `SessionEvent`).
-"""
+"""Message classes, content blocks, stream events, usage, and unions of them for signatures."""
 
 from typing import TYPE_CHECKING
 
