@@ -1,8 +1,4 @@
-"""What a transport is: bytes to a `claude` process and bytes back.
-
-A transport owns the process or whatever stands in for it, and its end. It knows no JSON, no lines and no messages.
-Twins: `subprocess.py` (the real program) and `testing.FakeTransport` (a scripted one, in memory).
-"""
+"""`Transport`: the interface to a `claude` process. It moves bytes, and owns the process and its end."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable

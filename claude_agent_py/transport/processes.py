@@ -1,9 +1,8 @@
-"""The end of a process: noticing it, and bringing it about together with everything that the process started.
+"""Waiting for a process to exit, and killing it together with its descendants.
 
-The CLI gets a process group of its own, but the shells that it starts lead groups of their own, so that the group
-alone is not enough: its descendants are looked up while their parents still live (in /proc on Linux, with `ps` on other
-POSIX systems). Those of a CLI that died are orphans; on Linux they are known by a mark in their environment. On Windows
-the process alone is ended. What cannot be looked up counts as not there: ending a process never fails for that.
+The shells that the CLI starts lead process groups of their own, so its descendants are looked up while their parents
+are alive (in /proc on Linux, with `ps` on other POSIX systems). Orphans of a CLI that died are found by a mark in their
+environment, on Linux only. On Windows only the process itself is killed.
 """
 
 import contextlib
@@ -64,12 +63,12 @@ Table: TypeAlias = dict[int, tuple[int, str]]
 
 
 def told_by_proc() -> Table:
-    """Give the processes that /proc tells of; none where it is not mounted."""
+    """Return the processes in /proc; empty if it is not mounted."""
     return {pid: stat for pid in _all_pids() if (stat := _stat(pid))}
 
 
 def told_by_ps() -> Table:
-    """Give the processes that `ps` tells of; none where it is missing."""
+    """Return the processes that `ps` lists; empty if it is missing."""
     env = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "TZ": "UTC"}
     argv = ["ps", "-A", "-o", "pid=", "-o", "ppid=", "-o", "lstart="]
     try:
@@ -81,7 +80,7 @@ def told_by_ps() -> Table:
 
 
 def _stat(pid: int) -> tuple[int, str] | None:
-    """Give the parent of a process and when it started; None where it is gone."""
+    """Return the parent of a process and its start time, or None if it has exited."""
     try:
         text = (_PROC / str(pid) / "stat").read_text(errors="replace")
     except OSError:
@@ -95,7 +94,7 @@ process_table: Callable[[], Table] = {"linux": told_by_proc, "win32": Table}.get
 
 
 def descendants(pid: int) -> list[ProcessID]:
-    """Give every process that `pid` started, directly or not."""
+    """Return all descendants of `pid`."""
     children: dict[int, list[ProcessID]] = {}
     for each, (parent, started) in process_table().items():
         children.setdefault(parent, []).append(ProcessID(each, started))
@@ -109,7 +108,7 @@ def descendants(pid: int) -> list[ProcessID]:
 
 
 def bearing(mark: str) -> list[ProcessID]:
-    """Give every process that inherited `MARK` with this value, orphans included. Empty but on Linux."""
+    """Return every process that inherited `MARK` with this value, orphans included. Empty except on Linux."""
     entry = f"{MARK}={mark}".encode()
     found: list[ProcessID] = []
     for each in _all_pids():
