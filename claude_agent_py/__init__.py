@@ -1,12 +1,11 @@
-"""The Python SDK for Claude Code in which background work is first-class.
+"""A Python SDK for Claude Code, with first-class background tasks.
 
-Start with `Client` (a session that lives on), or with `run` and `query` (one prompt). What a session can be told stands
-in `ClientOptions`, what it brings in the messages, and `client.tasks` has its background tasks. To test agents without
-a model: `claude_agent_py.testing`.
+Start with `Client` (a session for any number of prompts), or with `run` and `query` (one prompt). `ClientOptions` holds
+the options of a session, and `client.tasks` its background tasks. `claude_agent_py.testing` tests agents without a
+model.
 
-The names here are those that most programs need. All others are in the namespaces `messages`, `tools`, `hooks`,
-`permissions`, `tasks`, `agents`, `control`, ... A module is loaded when one of its names is first asked for, so that
-the import costs next to nothing.
+This package has the names that most programs need; the others are in `messages`, `tools`, `hooks`, `permissions`,
+`tasks`, `agents`, `control`, ... Modules are loaded on first use, to keep the import fast.
 """
 
 from claude_agent_py._version import __version__ as __version__

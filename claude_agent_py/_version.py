@@ -8,4 +8,4 @@ CLI_VERSION: Final = "2.1.328"
 """The Claude Code CLI that `install-cli` fetches and that the tests run against."""
 
 MINIMUM_CLI_VERSION: Final = "2.1.238"
-"""The oldest CLI whose task messages carry what the task system builds on (`is_backgrounded`)."""
+"""The oldest CLI whose task messages have the fields that tasks depend on (`is_backgrounded`)."""

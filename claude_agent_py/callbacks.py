@@ -1,9 +1,7 @@
-"""Calling user functions: handlers, which answer; listeners, which are told; tools, which do something.
+"""Calling user functions: handlers, listeners and tools.
 
-Owns how one is called (an `async` function is awaited, a plain one runs in a worker thread, so that it blocks neither
-the event loop nor the pump), its time limit, and the one place where a failure of user code becomes a `HandlerError`.
-What a failure means (deny, ignore) is the caller's business. Only the program's own cancellation and KeyboardInterrupt
-pass; whatever else user code raises stays with it.
+Async functions are awaited; plain functions run in worker threads. Their exceptions become `HandlerError`, except for
+the program's own cancellation and KeyboardInterrupt.
 """
 
 import functools
@@ -26,30 +24,30 @@ from claude_agent_py.protocol.handlers import Cancellation
 Answer = TypeVar("Answer")
 
 Report = Callable[[HandlerError], object]
-"""Is told of a function that failed; the exception, where there is one, is the error's `__cause__`. Must not raise."""
+"""Called with the error of a failed function, whose `__cause__` is the exception, if any. Must not raise."""
 
 THREADS: Final = 40
-"""How many calls of one plain function may run at once in one event loop; further ones wait."""
+"""How many calls of one plain function may run at once in an event loop; others wait."""
 
 PATIENCE: Final = 1.0
-"""How long a call may wait for a thread before a warning says so, in seconds."""
+"""After how many seconds of waiting for a thread a warning is logged."""
 
 logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 _threads: "RunVar[WeakKeyDictionary[Callback, CapacityLimiter]]" = RunVar("claude_agent_py_threads")
-"""A limiter belongs to the event loop that it was made in; a function may be called in several."""
+"""Limiters belong to an event loop, and a function may be called in several."""
 
 _unlimited: "RunVar[CapacityLimiter]" = RunVar("claude_agent_py_unlimited")
 
 
 class DeadlineExpiredError(Exception):
-    """A function was not done in time; what it raised meanwhile, if anything, is the cause."""
+    """A function did not finish in time. The cause is what it raised, if anything."""
 
 
 class Callback:
-    """A user function, made ready once to be called any number of times.
+    """A user function, inspected once and called any number of times.
 
-    Each has threads of its own, so that one that blocks holds up no other: a listener or a tool never a guard.
+    Each has a thread limit of its own, so that a blocking listener or tool cannot delay a permission handler.
     """
 
     __slots__ = ("__weakref__", "_running", "call", "function", "name")
@@ -58,9 +56,9 @@ class Callback:
         self.function: Callable[..., Any] = function
         self.name: str = callback_name(function) if name is None else name
         self.call: Callable[..., Awaitable[Any]] = function if is_async_callable(function) else self._in_thread
-        """Calls the function. Raises whatever it raises."""
+        """Calls the function and raises what it raises."""
         self._running: dict[object, float] = {}
-        """When the calls began that hold a thread."""
+        """When each call that holds a thread began."""
 
     def __repr__(self) -> str:
         return f"<Callback {self.name}>"
@@ -77,11 +75,11 @@ class Callback:
         args: Sequence[Any] = (),
         keywords: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Call it, within `timeout` seconds. A plain function that is too slow runs on; its result is dropped.
+        """Call the function with a time limit in seconds. A plain function that is late runs on; its result is dropped.
 
         Raises:
-            DeadlineExpiredError: The time was over before it was done, whatever came of it then. `cancellation` is
-                set, so that a plain function can notice.
+            DeadlineExpiredError: The function did not finish in time. `cancellation` is set, so that a plain function
+                can notice.
             BaseException: Whatever the function raised.
         """
         if timeout is None:
@@ -108,17 +106,17 @@ class Callback:
         timeout: float | None = None,
         cancellation: Cancellation | None = None,
     ) -> Answer:
-        """Call it, and read what it returns: there is an answer in time, or a failure.
+        """Call the function and read its return value, within a time limit.
 
         Args:
-            args: What it is called with.
-            read: Makes the answer of the returned value, or raises ValueError where it is none.
-            timeout: In seconds; None sets no limit.
+            args: The arguments of the function.
+            read: Converts the return value to the answer, or raises ValueError if it is invalid.
+            timeout: In seconds; None means no limit.
             cancellation: Set when the time is over.
 
         Raises:
-            HandlerError: It raised, was too slow, or returned what is no answer. The exception, where there is one, is
-                its `__cause__`. A cancellation of the caller is no failure and passes.
+            HandlerError: The function raised, was too slow, or returned an invalid value. The exception, if any, is its
+                `__cause__`. A cancellation of the caller propagates unchanged.
         """
         try:
             if timeout is None:
@@ -133,10 +131,10 @@ class Callback:
             return read(value)
         except Exception as error:  # ValueError, or whatever an object of the user's own raises
             why = error if isinstance(error, ValueError) else f"reading it raised {type(error).__name__}"
-            raise HandlerError(self.name, f"what it returned is no answer: {why}") from error
+            raise HandlerError(self.name, f"it returned an invalid answer: {why}") from error
 
     async def tell(self, report: Report, *args: Any) -> None:
-        """Call it for its effect; a failure goes to `report`, with its text: no model reads it."""
+        """Call the function, ignoring its return value. An error goes to `report`, with its text: no model reads it."""
         try:
             await self.call(*args)
         except BaseException as error:
@@ -147,8 +145,8 @@ class Callback:
     async def _in_thread(self, *args: Any, **keywords: Any) -> Any:
         """Call a plain function in a worker thread, with the context variables of the caller.
 
-        Cancelling abandons the thread: it runs to its end, and its result is dropped. A function that returns an
-        awaitable (a lambda around an async function, say) has it awaited here.
+        Cancelling abandons the thread: it runs to its end, and its result is dropped. If the function returns an
+        awaitable, as a lambda around an async function does, it is awaited here.
         """
 
         def boxed() -> list[Any]:
@@ -192,7 +190,7 @@ class Callback:
 
 
 def _is_late(scope: anyio.CancelScope) -> bool:
-    """Tell whether the deadline has passed, also where an async function blocked the loop, which could not notice."""
+    """Return whether the deadline has passed, even if the function blocked the loop, which could not cancel it."""
     return scope.cancel_called or anyio.current_time() >= scope.deadline
 
 
@@ -208,12 +206,12 @@ def _no_limit() -> CapacityLimiter:
 
 
 def failure_of(name: str, error: BaseException, *, with_text: bool = False) -> HandlerError:
-    """Make the error for what a user function raised, which becomes its cause; to be called where it was caught.
+    """Return the `HandlerError` for a caught exception of a user function, which becomes its cause.
 
-    Without `with_text` it names the type alone: the text may hold secrets, and a model may read this.
+    Without `with_text` it names only the type: the text may hold secrets, and a model may read it.
 
     Raises:
-        BaseException: The exception itself, where it is the program's: a cancellation, or KeyboardInterrupt.
+        BaseException: The exception itself, if it is a cancellation of the program or KeyboardInterrupt.
     """
     if is_not_the_functions(error):
         raise error
@@ -224,7 +222,7 @@ def failure_of(name: str, error: BaseException, *, with_text: bool = False) -> H
 
 
 def is_not_the_functions(error: BaseException) -> bool:
-    """Tell whether what came out of a user function is the program's own: its cancellation, its KeyboardInterrupt."""
+    """Return whether an exception out of a user function is the program's own cancellation or KeyboardInterrupt."""
     if isinstance(error, Exception):
         return False
     if isinstance(error, BaseExceptionGroup):
@@ -245,7 +243,7 @@ def log_failure(error: HandlerError) -> None:
 
 
 def is_async_callable(function: Callable[..., Any]) -> bool:
-    """Tell whether calling returns an awaitable: a coroutine function, or an object whose `__call__` is one."""
+    """Return whether a callable is a coroutine function, or an object whose `__call__` is one."""
     while isinstance(function, functools.partial):
         function = function.func
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
@@ -254,7 +252,7 @@ def is_async_callable(function: Callable[..., Any]) -> bool:
 
 
 def callback_name(function: Callable[..., Any]) -> str:
-    """Name a user function for logs and errors."""
+    """Return the name of a user function for logs and errors."""
     while isinstance(function, functools.partial):
         function = function.func
     name = getattr(function, "__qualname__", None)
@@ -262,7 +260,7 @@ def callback_name(function: Callable[..., Any]) -> str:
 
 
 def takes_arguments(function: Callable[..., Any], count: int) -> bool:
-    """Tell whether a function can be called with so many positional arguments; yes where it cannot be known."""
+    """Return whether a function accepts `count` positional arguments; True if its signature is unknown."""
     try:
         inspect.signature(function).bind(*range(count))
     except TypeError:

@@ -1,7 +1,6 @@
-"""`Client`: a session with the CLI that lives on, and may be used from any worker.
+"""`Client`: a session with the CLI that stays open for any number of prompts.
 
-Owns what a user does with a session: open it, prompt it, listen to it, close it. The control requests are in
-`runtime/controls.py`, the tasks in `tasks/`. Twin: `runs.py`, for a single prompt with a process of its own.
+The control requests are in `runtime/controls.py`; `runs.py` runs a single prompt in a process of its own.
 """
 
 from __future__ import annotations
@@ -43,19 +42,19 @@ if TYPE_CHECKING:
 
 NOT_CONNECTED: Final = "the client is not connected; use `async with`, or call connect() first"
 ADVICE: Final = 'await them before (client.tasks.wait_all()), or close(tasks="wait")'
-"""How background tasks that a close ends could have been waited for."""
+"""How to wait for the background tasks that `close` would stop."""
 
 
 class Spawnable(Protocol):
     """What `Client.spawn` takes: a `ChildAgent`."""
 
     async def spawn(self, client: Client, prompt: str) -> Task:
-        """Start it under a client and give its task."""
+        """Start the agent under a client and return its task."""
         ...
 
 
 def current_client() -> Client | None:
-    """Give the client whose handler, listener or tool is running; None outside of these."""
+    """Return the client whose handler, listener or tool is running, or None."""
     client: Client | None = current()
     return client
 
@@ -66,19 +65,19 @@ class Client(SessionControls, Generic[Output]):
     Use it as `async with Client(options) as client`, or call `connect()` and `close()` yourself, each from any worker.
     All methods may be called from any number of workers at once, on asyncio and trio.
 
-    Who drops a client without closing it gets a `ResourceWarning`, and the session ends at once, by force. Its runs and
-    its `messages()` keep a client alive; its tasks do not.
+    A client that is garbage-collected without being closed emits a `ResourceWarning`, and its session is killed. Runs
+    and `messages()` iterators keep their client alive; tasks do not.
 
     Args:
-        options: Everything that can be set; `ClientOptions()` where None.
-        transport: Stands in for the real program, for tests and remote processes.
+        options: The session's options; None means `ClientOptions()`.
+        transport: Used instead of the `claude` program, for tests and remote processes.
 
     Raises:
-        OptionsError: `options` or `transport` is something else.
+        OptionsError: `options` or `transport` has the wrong type.
     """
 
     _warns = False
-    """Whether there is a session that nobody has closed. An attribute of the class, because `__init__` may fail."""
+    """Whether the session is open. A class attribute because `__del__` also runs when `__init__` fails."""
 
     def __init__(self, options: ClientOptions[Output] | None = None, *, transport: Transport | None = None) -> None:
         self._options: ClientOptions[Output] = options_or_defaults(options)
@@ -87,15 +86,12 @@ class Client(SessionControls, Generic[Output]):
         self._transport = transport
         self._above: Above | None = None
         self._connected: anyio.Event | None = None
-        """Set once `connect` is over, well or not."""
+        """Set once `connect` has succeeded or failed."""
         self._advice = ADVICE
 
     @cached_property
     def session(self) -> Session:
-        """What is below: for this package alone, and not bound by semantic versioning.
-
-        Loaded when it is first needed and not with this module, whose import is to be quick.
-        """
+        """The session behind the client. Internal to this package, and not covered by semantic versioning."""
         from claude_agent_py.runtime.session import Session
 
         return Session(self._options, above=self._above)
@@ -109,17 +105,17 @@ class Client(SessionControls, Generic[Output]):
     # Life --------------------------------------------------------------------------------------------------------
 
     async def connect(self) -> None:
-        """Start the CLI and initialize the session. After an error or a cancellation nothing is left behind.
+        """Start the CLI and initialize the session. An error or a cancellation leaves no process behind.
 
         Raises:
-            OptionsError: An option cannot be put into effect.
-            CLINotFoundError: There is no `claude` program.
-            SessionNotFoundError: There is no session to `resume`.
-            SessionInUseError: There is a session with this `session_id` already.
-            CLIStartError: It cannot be started, ended, or did not answer within `Timeouts.connect`.
-            CLIVersionError: It is too old.
-            ConnectionClosedError: The client was closed, before or meanwhile.
-            LocalProtocolError: `connect` was called before; a client is used once.
+            OptionsError: An option cannot be applied.
+            CLINotFoundError: The `claude` program was not found.
+            SessionNotFoundError: The session to `resume` does not exist.
+            SessionInUseError: A session with this `session_id` already exists.
+            CLIStartError: The CLI did not start, exited, or did not answer within `Timeouts.connect`.
+            CLIVersionError: The CLI is too old.
+            ConnectionClosedError: The client was closed before or during the call.
+            LocalProtocolError: `connect` was called before; a client connects once.
         """
         if self._connected is not None:
             raise LocalProtocolError("connect() was called already; a client is used once, make a new one")
@@ -151,7 +147,7 @@ class Client(SessionControls, Generic[Output]):
 
     @property
     def _on_stderr_line(self) -> Callable[[str], None]:
-        """What takes a line of stderr; it does not keep the client alive."""
+        """The callback for lines of stderr. It holds only a weak reference to the client."""
         reference = weakref.ref(self)
 
         def take(line: str) -> None:
@@ -162,18 +158,18 @@ class Client(SessionControls, Generic[Output]):
         return take
 
     async def close(self, *, tasks: TasksAtClose = "stop") -> None:
-        """End the session; no process and no worker is left. Idempotent, and bounded by `Timeouts.close`.
+        """Close the session and wait until its process has exited. Idempotent; takes at most `Timeouts.close`.
 
         Args:
-            tasks: What becomes of background tasks that still run: `stop` ends them; `wait` waits for them, at most as
-                long as the bound; `leave` returns at once and lets them finish, for as long as the event loop runs:
-                hooks, permissions and tools still answer, listeners are still told, tasks can still be awaited.
+            tasks: What to do with running background tasks. `stop` stops them. `wait` waits for them, up to
+                `Timeouts.close`. `leave` returns at once and lets them finish while the event loop runs: hooks,
+                permissions and tools still answer, listeners are still called, and tasks can still be awaited.
 
-        Cancelling stops the waiting; the session ends all the same. Open runs end with `ConnectionClosedError`. In a
-        handler, listener or tool of the session this returns when the end has begun: the end waits for them.
+        Cancelling stops the waiting, not the closing. Open runs end with `ConnectionClosedError`. Called in a handler,
+        listener or tool of the session, it returns once closing has begun, because closing waits for them.
 
         Raises:
-            OptionsError: `tasks` is something else.
+            OptionsError: `tasks` has another value.
         """
         if tasks not in ("stop", "wait", "leave"):
             raise OptionsError(f"must be 'stop', 'wait' or 'leave', not {tasks!r}", option="tasks")
@@ -181,12 +177,12 @@ class Client(SessionControls, Generic[Output]):
         from_within = current() is self
         await self.session.close(tasks=tasks, wait=not from_within, advice=self._advice, client=self)
         if self._connected is not None and not from_within:
-            await self._connected.wait()  # it gives up when it sees that the client is closed
+            await self._connected.wait()  # a pending `connect` fails once the client is closed
 
     def abort(self) -> None:
-        """End the session soon, by force; returns at once. May be called from any thread.
+        """Kill the session without waiting. May be called from any thread.
 
-        Its child agents are cancelled. To wait for the end, `await close()`.
+        Child agents are cancelled. To wait for the end, `await close()`.
         """
         self._warns = False
         session: Session | None = vars(self).get("session")
@@ -218,22 +214,20 @@ class Client(SessionControls, Generic[Output]):
     # Prompting ---------------------------------------------------------------------------------------------------
 
     def query(self, prompt: Prompt, *, until: Until = "result", timeout: float | None = None) -> Run[Output]:
-        """Send a prompt and give its run: iterate it for messages, await it for the `RunResult`.
+        """Send a prompt and return its run: iterate it for messages, await it for the `RunResult`.
 
-        The prompt is on its way when this returns, whether or not the run is awaited. Several runs may be open: the
-        CLI works on one turn at a time, queues the others or folds them into the turn, and each run receives the
-        messages of its own.
+        The prompt is sent whether or not the run is awaited. Several runs may be open: the CLI works on one turn at a
+        time and queues other prompts or folds them into the turn. Each run receives its own messages.
 
         Args:
-            prompt: Text, a list of content blocks, a whole `UserMessage`, or an async iterable of these, which a worker
-                of the session iterates.
-            until: `result`: the run is over with its own result. `idle`: it goes on until no background task is live
-                and the turns that finished tasks cause are over.
+            prompt: Text, a list of content blocks, a `UserMessage`, or an async iterable of these.
+            until: `result` ends the run with its own result. `idle` ends it once no background task is running and
+                the turns that finished tasks cause are over.
             timeout: Seconds for the whole run; None means `Timeouts.run`. On expiry the run is interrupted and raises
                 `RunTimeoutError`.
 
         Raises:
-            OptionsError: The prompt is empty or of a wrong type.
+            OptionsError: The prompt is empty or has the wrong type.
             ConnectionClosedError: The client is not connected.
             CLIExitError: The CLI has ended.
         """
@@ -253,14 +247,14 @@ class Client(SessionControls, Generic[Output]):
         return Run(self, session, mailbox)
 
     async def spawn(self, agent: Spawnable, prompt: str) -> Task:
-        """Start a child agent, a CLI process of its own, and give its task. Returns once the task is there.
+        """Start a child agent, which is a CLI process of its own, and return its task.
 
         Args:
             agent: A `ChildAgent`.
-            prompt: What it is to do.
+            prompt: The instructions for the agent.
 
         Raises:
-            OptionsError: The prompt is empty, a limit for child agents is reached, or `agent` is something else.
+            OptionsError: The prompt is empty, a limit for child agents is reached, or `agent` has the wrong type.
             ConnectionClosedError: The client is not open.
         """
         if not hasattr(agent, "spawn"):
@@ -268,33 +262,32 @@ class Client(SessionControls, Generic[Output]):
         return await agent.spawn(self, prompt)
 
     def messages(self) -> AsyncIterator[SessionMessage]:
-        """Iterate every message of the session from now on, those of injected turns and of all runs included.
+        """Iterate over every message of the session from now on, including those of all runs and of injected turns.
 
-        The first call also gives what came before it and belonged to no run (notifications of tasks of an earlier
-        process, say), as far as `Limits.unclaimed_messages` kept it. Any number of iterators may be open.
+        The first iterator also yields up to `Limits.unclaimed_messages` earlier messages that belonged to no run, such
+        as notifications of tasks of an earlier process. Any number of iterators may be open.
 
-        It ends when the client is closed, or the CLI has ended because it was asked to (`request_exit`). Cancelling
-        loses no message.
+        The iterator ends when the client is closed or the CLI exits after `request_exit`. Cancelling loses no message.
 
         Raises:
             ConnectionClosedError: The client is not connected, or (while iterating) the session broke.
-            CLIExitError: While iterating, after all that came: the CLI ended, and nobody had asked for it.
-            LocalProtocolError: While iterating: another worker is at it; give each an iterator of its own.
+            CLIExitError: While iterating, after the last message: the CLI exited unexpectedly.
+            LocalProtocolError: While iterating: another worker is using the same iterator.
         """
         from claude_agent_py.runtime.readers import SessionMessages
 
         return SessionMessages(self, self.session)
 
     def events(self) -> AsyncIterator[SessionEvent]:
-        """Iterate all that happens in the session from now on, in order: what an interface has to show.
+        """Iterate over everything that happens in the session from now on, in order, for a user interface for example.
 
-        That is every message, as `messages()` gives them; every `TaskEvent`, after the message that caused it; and for
-        what waits in the inbox for a person (the option `interactions`) `InteractionOpened` and `InteractionSettled`.
-        Any number of iterators may be open. What waits for a reader who is slow goes to a temporary file as with
-        `messages()`; events stay in memory, and where more than 10 000 things wait, `TaskProgressed` is left out.
+        Yields every message, as `messages()` does; every `TaskEvent`, after the message that caused it; and
+        `InteractionOpened` and `InteractionSettled` for the inbox (the option `interactions`). Any number of iterators
+        may be open. Messages that a slow reader has not taken go to a temporary file. Events stay in memory; when more
+        than 10 000 items are waiting, `TaskProgressed` events are dropped.
 
-        It ends, cancels and raises as `messages()` does, but after the events of the end: the tasks that failed with
-        it, the questions that nobody will answer. After `close(tasks="leave")` it goes on until the tasks are over.
+        It ends, cancels and raises as `messages()` does, after the final events: tasks that failed with the session
+        and questions that will not be answered. After `close(tasks="leave")` it continues until the tasks are over.
         """
         from claude_agent_py.runtime.readers import SessionMessages
 
@@ -303,23 +296,23 @@ class Client(SessionControls, Generic[Output]):
     # Looking -----------------------------------------------------------------------------------------------------
 
     async def control(self, subtype: str, /, *, timeout: float | None = None, **fields: Any) -> dict[str, Any]:
-        """Send any control request and give the payload of its reply (`{}` where the CLI sends none).
+        """Send any control request and return the payload of its reply (`{}` if the CLI sends none).
 
         Args:
-            subtype: The request, for example `get_settings`.
+            subtype: The subtype of the request, for example `get_settings`.
             timeout: Seconds; None means `Timeouts.control`.
-            fields: The request's fields, by their wire names.
+            fields: The fields of the request, by their wire names.
 
         Raises:
             ControlRejectedError: The CLI answered with an error.
-            ControlTimeoutError: It did not answer in time.
-            ConnectionClosedError: The client is not open, or closed before the reply.
+            ControlTimeoutError: The CLI did not answer in time.
+            ConnectionClosedError: The client is not open, or was closed before the reply.
         """
         return await self.session.control(subtype, timeout=timeout, **fields)
 
     @property
     def options(self) -> ClientOptions[Output]:
-        """The options that the client was made with."""
+        """The options of the client."""
         return self._options
 
     @property
@@ -329,30 +322,30 @@ class Client(SessionControls, Generic[Output]):
 
     @property
     def agents(self) -> Sequence[Subagent]:
-        """The subagents of the session so far, child agents included, each with its definition and its task."""
+        """The subagents and child agents of the session so far, each with its definition and its task."""
         from claude_agent_py.runtime.subagents import subagents_of
 
         return subagents_of(self.tasks, self.session.agents)
 
     @property
     def task_list(self) -> TaskList:
-        """The CLI's to-do list, which is another thing than `tasks`. The option `task_list_tools` switches it on."""
+        """The CLI's to-do list, which is unrelated to `tasks`. Enabled by the option `task_list_tools`."""
         return self.session.task_list
 
     @property
     def session_id(self) -> str | None:
-        """The id of the conversation, to `resume` it later. `/clear` changes it.
+        """The id of the conversation, for `resume`. `/clear` changes it.
 
-        Known from the start where `session_id` or `resume` names it, else None before the first turn.
+        None before the first turn, unless `session_id` or `resume` gives the id.
         """
         return self.session.answers.session_id
 
     @property
     def interactions(self) -> Inbox:
-        """What waits for a person: permission prompts, questions, plans, elicitations.
+        """The inbox of questions for a person: permission prompts, questions, plans, elicitations.
 
         Raises:
-            OptionsError: The option `interactions` was not given, so nothing ever waits.
+            OptionsError: The option `interactions` is not set.
         """
         inbox = self.session.answers.permissions.interactions
         if inbox is None:
@@ -361,10 +354,10 @@ class Client(SessionControls, Generic[Output]):
 
     @property
     def info(self) -> InitializeReply:
-        """What the CLI said of itself at connect: models, agents, commands, account, version.
+        """The CLI's reply to `initialize`: models, agents, commands, account, version.
 
         Raises:
-            ConnectionClosedError: The client was not connected.
+            ConnectionClosedError: The client has not been connected.
         """
         info = self.session.info
         if info is None:
@@ -379,33 +372,33 @@ class Client(SessionControls, Generic[Output]):
 
     @property
     def handler_errors(self) -> Sequence[HandlerError]:
-        """What went wrong in handlers and listeners so far, oldest first (the last 1000)."""
+        """The last 1000 errors of handlers and listeners, oldest first."""
         return list(self.session.failures.errors)
 
     @property
     def stderr_tail(self) -> str:
-        """The last that the CLI wrote to stderr; empty before connect."""
+        """The end of the CLI's stderr; empty before connect."""
         transport = self.session.transport
         return "" if transport is None else transport.stderr_tail
 
     @property
     def stderr_lines_dropped(self) -> int:
-        """How many lines of stderr `on_stderr` was not told so far.
+        """The number of stderr lines that were dropped before `on_stderr` was called with them.
 
-        More than 64 MiB of them waited, or the session ended before it got through them. One warning says so when it
-        has caught up, or the session has ended.
+        Lines are dropped when more than 64 MiB of them are waiting, or when the session ends first. A warning is
+        logged when `on_stderr` has caught up or the session has ended.
         """
         return self.session.answers.stderr_lines_dropped
 
     @property
     def pid(self) -> int | None:
-        """The process id of the CLI; None before connect, and where there is no process."""
+        """The process id of the CLI; None before connect, or if the transport has no process."""
         transport = self.session.transport
         return None if transport is None else transport.pid
 
     @cached_property
     def hooks(self) -> LiveHooks:
-        """The hooks of the session: `await client.hooks.add(event, handler)` and `remove` while it runs."""
+        """The hooks of the session. Change them with `await client.hooks.add(event, handler)` and `remove`."""
         from claude_agent_py.hooks.live import LiveHooks
 
         return LiveHooks(self.session.answers.hooks, self.session)

@@ -1,9 +1,6 @@
-"""The base of everything that users configure: values whose mistakes are told at once, and by name.
+"""`ConfigModel`: the frozen base of everything that users configure.
 
-Owns three rules: a configuration is a value (frozen), an unknown name is refused with the name that was probably meant,
-and what pydantic complains about reaches the user as an `OptionsError` that says where the mistake is and never shows
-the value, which may be a secret. Knows nothing of any particular option. Its twin for what the CLI sends is
-`wire/base.py`, which refuses nothing.
+Validation errors become an `OptionsError` that names the field and never shows the value, which may be a secret.
 """
 
 import difflib
@@ -16,13 +13,13 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from claude_agent_py.errors import OptionsError
 
 MAX_REPR_CHARS: Final = 60
-"""How much of a text a repr shows."""
+"""How many characters of a string a repr shows."""
 
 
 class Unshown(Mapping[str, Any]):
     """A mapping whose repr shows no values, which may be secrets: tracebacks with variables print reprs.
 
-    No `dict`: some printers look into these whatever their repr says.
+    Not a `dict` subclass, because some printers ignore the repr of these.
     """
 
     __slots__ = ("_values",)
@@ -44,7 +41,7 @@ class Unshown(Mapping[str, Any]):
 
 
 class _Signature:
-    """The signature of a model, which is only made together with the model, when that is first needed."""
+    """The signature of a model, created on first use together with the model."""
 
     def __get__(self, instance: object, owner: type[BaseModel]) -> Any:
         owner.model_rebuild()
@@ -54,7 +51,7 @@ class _Signature:
 
 
 class ConfigModel(BaseModel):
-    """A frozen value made by a user. Unknown names and wrong types raise `OptionsError`."""
+    """A frozen value. Unknown names and wrong types raise `OptionsError`."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(
         frozen=True,
@@ -69,7 +66,7 @@ class ConfigModel(BaseModel):
     QUALIFIED: ClassVar[bool] = True
     """Whether errors name the class before the field."""
     RENAMED: ClassVar[Mapping[str, str]] = {}
-    """What to use instead of a name that is known from elsewhere."""
+    """What to use instead of names from other SDKs."""
 
     def __init__(self, **data: Any) -> None:
         try:
@@ -83,8 +80,8 @@ class ConfigModel(BaseModel):
         del data  # tracebacks may show the variables of their frames
         raise problem  # outside of `except`: the context would show the values
 
-    # Says that this `__init__` only wraps the inherited one, so that a model inside of another is validated as a part
-    # of it and the error says where it stands.
+    # Tells pydantic that this `__init__` only wraps the inherited one, so that nested models are validated as parts and
+    # errors have their full path.
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
 
     @classmethod
@@ -115,13 +112,13 @@ class ConfigModel(BaseModel):
             )
 
     def _given(self) -> Iterator[tuple[str, Any]]:
-        """Iterate the fields that were given, in order. There are none yet while the value is being made."""
+        """Yield the fields that were set, in order. Empty during construction."""
         given = getattr(self, "__pydantic_fields_set__", ())
         values = self.__dict__
         return ((name, values[name]) for name in type(self).model_fields if name in given and name in values)
 
     def replace(self, **changes: Any) -> Self:
-        """Give a copy with some values changed, validated like a new one. Raises OptionsError."""
+        """Return a copy with some values changed, validated like a new one. Raises OptionsError."""
         return type(self)(**{name: getattr(self, name) for name in self.model_fields_set} | changes)
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
@@ -131,7 +128,7 @@ class ConfigModel(BaseModel):
 
 
 def describe_errors(error: ValidationError, model: type[ConfigModel]) -> OptionsError:
-    """Make an `OptionsError` of what pydantic found wrong."""
+    """Return an `OptionsError` for a validation error of pydantic."""
     first, *others = error.errors(include_url=False)
     where = [part for part in first["loc"][:1] if isinstance(part, str)]
     option = ".".join([model.__name__, *where] if model.QUALIFIED or not where else where)
@@ -141,20 +138,20 @@ def describe_errors(error: ValidationError, model: type[ConfigModel]) -> Options
 
 
 def inner_text(error: OptionsError) -> str:
-    """Give what an error of a part says, to be told by the whole: the field without its class, and the complaint."""
+    """Return the text of a nested error for use in the outer one: the field without its class, and the problem."""
     option = error.option or ""
     return f"{option.partition('.')[2]} {str(error).removeprefix(f'{option}: ')}".strip()
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
-    """Give `; did you mean ...?` for the known name nearest to `name`, or nothing."""
+    """Return `; did you mean ...?` with the known name closest to `name`, or an empty string."""
     wanted = snake_case(name)
     near = difflib.get_close_matches(wanted, list(known), n=1, cutoff=0.6)
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def snake_case(name: str) -> str:
-    """Give the Python form of a camelCase name."""
+    """Return the Python form of a camelCase name."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).replace("-", "_").lower()
 
 
@@ -185,7 +182,7 @@ def _instead(where: Sequence[str | int], model: type[ConfigModel]) -> str:
 
 
 def _model_at(where: Sequence[str | int], model: type[ConfigModel]) -> type[ConfigModel] | None:
-    """Find the model that stands at a place, as far as annotations tell."""
+    """Return the model at a path, as far as annotations tell, or None."""
     annotation: Any = model
     for part in where:
         models = list(_models_in(annotation))

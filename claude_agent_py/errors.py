@@ -3,45 +3,44 @@
 ::
 
     ClaudeAgentError
-    ├── OptionsError                    an option, a definition or an argument is wrong          .option
+    ├── OptionsError                    an option, a definition or an argument is invalid        .option
     ├── CLIError                        the `claude` program
-    │   ├── CLINotFoundError            it was found nowhere                                     .tried
-    │   ├── CLIInstallError             it could not be fetched                                  .tried
-    │   ├── CLIVersionError             it is too old                                            .version .minimum
-    │   ├── CLIStartError               it ended, or said nothing, before the session was up     .exit_code .stderr_tail
-    │   └── CLIExitError                it ended under a running session                         .exit_code .stderr_tail
+    │   ├── CLINotFoundError            not found                                                .tried
+    │   ├── CLIInstallError             could not be installed                                   .tried
+    │   ├── CLIVersionError             too old                                                  .version .minimum
+    │   ├── CLIStartError               it did not start, or exited before the session was open  .exit_code .stderr_tail
+    │   └── CLIExitError                it exited during a session                               .exit_code .stderr_tail
     ├── ProtocolError                   the conversation over the pipe
-    │   ├── LocalProtocolError          this side used the protocol wrongly
-    │   └── RemoteProtocolError         the CLI sent what it must not send                       .raw
+    │   ├── LocalProtocolError          the calling code misused the protocol
+    │   └── RemoteProtocolError         the CLI sent something invalid                           .raw
     ├── ControlError                    a control request                                        .subtype .request_id
     │   ├── ControlTimeoutError         no reply in time (also a TimeoutError)                   .timeout
     │   ├── ControlRejectedError        the CLI answered with an error                           .error .error_code
-    │   ├── MCPNotReadyError            MCP servers were not up in time (also a TimeoutError)    .servers .timeout
-    │   └── ConnectionClosedError       the session is closed, or closed before the reply
-    ├── RunFailed                       whatever ended a run without its answer                  .result .is_retryable
+    │   ├── MCPNotReadyError            MCP servers did not connect in time (also TimeoutError)  .servers .timeout
+    │   └── ConnectionClosedError       the session is not open, or closed before the reply
+    ├── RunFailed                       any error that ends a run                                .result .is_retryable
     │   └── RunError, and above CLIStartError, CLIExitError, ConnectionClosedError
-    ├── RunError                        a run that ended badly (also a RunFailed)                .result .is_retryable
+    ├── RunError                        the run's result is an error (also a RunFailed)          .result .is_retryable
     │   ├── AuthenticationError   BillingError         RateLimitedError (.resets_at)   OverloadedError
     │   ├── ServerError           InvalidRequestError  ModelNotFoundError              PromptTooLongError
     │   ├── MaxTurnsError         BudgetExceededError  MaxOutputTokensError            RefusalError
     │   ├── StructuredOutputError InterruptedRunError  PromptCancelledError            HookStoppedError
-    │   ├── UnreadableResultError       the line with the result was too long, or malformed
-    │   └── RunTimeoutError             a limit of `Timeouts` ran out (also a TimeoutError)      .timeout .kind
+    │   ├── UnreadableResultError       the result is malformed                                  .raw
+    │   └── RunTimeoutError             a limit of `Timeouts` expired (also a TimeoutError)      .timeout .kind
     ├── TaskError                       a background task                                        .task_id
     │   ├── TaskNotFoundError           no such task (also a KeyError)
-    │   ├── TaskTimeoutError            it was not over in time (also a TimeoutError)            .timeout .task_ids
+    │   ├── TaskTimeoutError            it did not finish in time (also a TimeoutError)          .timeout .task_ids
     │   └── TaskOutputError             its output cannot be read                                .path .reason
-    ├── ToolError                       what a tool says to the model on purpose
+    ├── ToolError                       an error that a tool reports to the model
     │   ├── ToolInputError              the model's arguments do not fit                         .tool .problems
-    │   └── ToolTimeoutError            the tool was not done in time (also a TimeoutError)      .tool .timeout
-    ├── HandlerError                    a handler of yours failed (reported, never raised)       .handler
-    ├── BacklogError                    messages waited, and there was no room for them          .reason .limit_bytes
+    │   └── ToolTimeoutError            the tool did not finish in time (also a TimeoutError)    .tool .timeout
+    ├── HandlerError                    a handler or listener failed (reported, not raised)      .handler
+    ├── BacklogError                    waiting messages were dropped for lack of space          .reason .limit_bytes
     └── SessionError                    a session on disk                                        .session_id
-        ├── SessionNotFoundError        there is none to resume
-        └── SessionInUseError           the id of a new one is taken
+        ├── SessionNotFoundError        the session to resume does not exist
+        └── SessionInUseError           the id of a new session is in use
 
-Attributes come first and the text is built from them; every error can be pickled. Knows nothing of the other modules
-but, for type checkers, what a `RunResult` is.
+The text of an error is built from its attributes, and every error can be pickled.
 """
 
 from collections.abc import Sequence
@@ -66,24 +65,24 @@ class ClaudeAgentError(Exception):
 
 
 class RunFailed(ClaudeAgentError):
-    """A run failed, for whatever reason: `except RunFailed` around a run catches every error that can end it.
+    """The base of every error that can end a run.
 
-    Not below it: mistakes of the calling code (`OptionsError`) and a program that is missing or too old.
+    Mistakes of the calling code (`OptionsError`) and a missing or outdated program are not `RunFailed`.
     """
 
     is_retryable: bool = False
-    """Whether the same prompt may succeed later without a change."""
+    """Whether the same prompt may succeed if it is retried."""
 
     result: "RunResult | None" = None
-    """What the run brought until then, messages included; None where it had not begun, or no run raised the error."""
+    """The partial result of the run, messages included; None if the run had not begun or the error is not a run's."""
 
 
 class OptionsError(ClaudeAgentError):
-    """An option, a definition or an argument is wrong. Raised before a process is started."""
+    """An option, a definition or an argument is invalid. Raised before a process is started."""
 
     def __init__(self, message: str, *, option: str | None = None) -> None:
         self.option = option
-        """The name of the option, as it is written in Python; None where it is none."""
+        """The Python name of the option; None if the error is not about an option."""
         super().__init__(f"{option}: {message}" if option else message)
 
 
@@ -91,7 +90,7 @@ class OptionsError(ClaudeAgentError):
 
 
 class CLIError(ClaudeAgentError):
-    """Something is wrong with the `claude` program."""
+    """The base of errors about the `claude` program."""
 
 
 INSTALL_HINT = (
@@ -105,19 +104,19 @@ class CLINotFoundError(CLIError):
 
     def __init__(self, tried: Sequence[str], message: str | None = None, *, hint: str | None = None) -> None:
         self.tried: list[str] = list(tried)
-        """Every place that was looked at, in order, with what was found there."""
+        """Every place that was searched, in order, with what was found there."""
         head = message or "no usable `claude` program was found"
         places = "".join(f"\n  - {place}" for place in self.tried)
         super().__init__(f"{head}; looked at:{places}\n{hint or INSTALL_HINT}")
 
 
 class CLIInstallError(CLIError):
-    """The `claude` program could not be fetched."""
+    """The `claude` program could not be installed."""
 
     def __init__(self, version: str, tried: Sequence[str]) -> None:
         self.version = version
         self.tried: list[str] = list(tried)
-        """Every way that was tried, with what went wrong."""
+        """Every method that was tried, with its error."""
         ways = "".join(f"\n  - {way}" for way in self.tried)
         super().__init__(f"the Claude Code CLI {version} could not be installed; tried:{ways}")
 
@@ -136,7 +135,7 @@ class CLIVersionError(CLIError):
 
 
 class _ProcessEndError(CLIError):
-    """What the two errors about an ended process share."""
+    """The base of the errors about a process that exited."""
 
     def __init__(
         self,
@@ -148,9 +147,9 @@ class _ProcessEndError(CLIError):
         version: str | None = None,
     ) -> None:
         self.exit_code = exit_code
-        """The exit status; negative is a signal's number; None while it is unknown or the process lives."""
+        """The exit status; negative for a signal; None if it is unknown or the process is running."""
         self.stderr_tail = stderr_tail
-        """The last that the CLI wrote to stderr."""
+        """The end of the CLI's stderr."""
         self.cli_path = cli_path
         self.version = version
         facts = [
@@ -168,29 +167,29 @@ class _ProcessEndError(CLIError):
 
 
 class CLIStartError(_ProcessEndError, RunFailed):
-    """The CLI could not be started, ended during start-up, or was not up in time."""
+    """The CLI could not be started, exited during start-up, or did not answer in time."""
 
 
 class CLIExitError(_ProcessEndError, RunFailed):
-    """The CLI ended while the session was in use."""
+    """The CLI exited during a session."""
 
     is_retryable = True
-    """In a new process: this one is gone."""
+    """In a new process."""
 
 
 # The pipe --------------------------------------------------------------------------------------------------------
 
 
 class ProtocolError(ClaudeAgentError):
-    """The rules of the conversation over the pipe were broken."""
+    """The protocol between this package and the CLI was violated."""
 
 
 class LocalProtocolError(ProtocolError):
-    """The calling code used the protocol wrongly."""
+    """The calling code misused the protocol."""
 
 
 class RemoteProtocolError(ProtocolError):
-    """The CLI sent something that it must not send."""
+    """The CLI sent something invalid."""
 
     def __init__(self, message: str, *, raw: Any = None) -> None:
         self.raw = raw
@@ -198,7 +197,7 @@ class RemoteProtocolError(ProtocolError):
 
 
 class ControlError(ClaudeAgentError):
-    """A control request did not succeed."""
+    """A control request failed."""
 
     def __init__(self, message: str, *, subtype: str = "", request_id: str = "") -> None:
         self.subtype = subtype
@@ -224,19 +223,19 @@ class ControlRejectedError(ControlError):
 
     def __init__(self, subtype: str, error: str, error_code: str | None = None, request_id: str = "") -> None:
         self.error = error
-        """The CLI's own words."""
+        """The CLI's error message."""
         self.error_code = error_code
-        """For example `unsupported_request`; None where the CLI gives none."""
+        """For example `unsupported_request`; None if the CLI sends none."""
         code = f" [{error_code}]" if error_code else ""
         super().__init__(f"the CLI rejected {subtype!r}{code}: {error}", subtype=subtype, request_id=request_id)
 
 
 class MCPNotReadyError(ControlError, TimeoutError):
-    """MCP servers were still being connected when the time was up. The CLI goes on connecting them."""
+    """MCP servers did not connect in time. The CLI keeps trying."""
 
     def __init__(self, servers: Sequence[str], timeout: float) -> None:
         self.servers: list[str] = list(servers)
-        """Those that were not up; empty where the CLI did not say."""
+        """The servers that are not connected; empty if the CLI did not report them."""
         self.timeout = timeout
         """How long was waited, in seconds."""
         which = ", ".join(map(repr, self.servers)) or "an unknown number of them"
@@ -244,18 +243,18 @@ class MCPNotReadyError(ControlError, TimeoutError):
 
 
 class ConnectionClosedError(ControlError, RunFailed):
-    """The session is not open, or closed before the answer came."""
+    """The session is not open, or was closed before the reply."""
 
 
 # Runs ------------------------------------------------------------------------------------------------------------
 
 
 class RunError(RunFailed):
-    """A run ended with an error. `result` has everything that the run brought until then."""
+    """A run ended with an error. `result` holds its partial result."""
 
     def __init__(self, message: str, *, result: "RunResult | None" = None) -> None:
         self.result: RunResult = result  # type: ignore[assignment] # every error that a run raises has one
-        """What the run brought, messages included."""
+        """The result of the run, messages included."""
         super().__init__(message)
 
 
@@ -267,7 +266,7 @@ LOGIN_HINT = (
 
 
 class AuthenticationError(RunError):
-    """The API key or login is missing, invalid, or not allowed to do this. The text says how to get one."""
+    """The API key or login is missing, invalid, or lacks permission. The message says how to set one up."""
 
     def __init__(self, message: str, *, result: "RunResult | None" = None) -> None:
         super().__init__(f"{message}. {LOGIN_HINT}", result=result)
@@ -284,7 +283,7 @@ class RateLimitedError(RunError):
 
     def __init__(self, message: str, *, result: "RunResult | None" = None, resets_at: float | None = None) -> None:
         self.resets_at = resets_at
-        """When the limit resets, in seconds since the epoch; None where the CLI does not say."""
+        """When the limit resets, in seconds since the epoch; None if unknown."""
         super().__init__(message, result=result)
 
 
@@ -305,7 +304,7 @@ class InvalidRequestError(RunError):
 
 
 class ModelNotFoundError(RunError):
-    """The model does not exist or may not be used."""
+    """The model does not exist or is not available to this account."""
 
 
 class PromptTooLongError(RunError):
@@ -321,7 +320,7 @@ class BudgetExceededError(RunError):
 
 
 class MaxOutputTokensError(RunError):
-    """The model hit its output limit again and again."""
+    """The model repeatedly hit its output limit."""
 
 
 class RefusalError(RunError):
@@ -329,7 +328,7 @@ class RefusalError(RunError):
 
 
 class UnreadableResultError(RunError):
-    """The CLI ended the turn with a result that cannot be read. `raw` is the frame as it came."""
+    """The CLI ended the turn with a malformed result. `raw` is the frame as received."""
 
     def __init__(self, message: str, *, raw: Any = None, result: "RunResult | None" = None) -> None:
         self.raw = raw
@@ -337,7 +336,7 @@ class UnreadableResultError(RunError):
 
 
 class StructuredOutputError(RunError):
-    """No structured output came, or it does not fit `output_type`."""
+    """The structured output is missing or does not match `output_type`."""
 
 
 class InterruptedRunError(RunError):
@@ -345,7 +344,7 @@ class InterruptedRunError(RunError):
 
 
 class PromptCancelledError(RunError):
-    """The prompt was taken out of the queue before it was answered."""
+    """The prompt was removed from the queue before it was answered."""
 
 
 class HookStoppedError(RunError):
@@ -353,7 +352,7 @@ class HookStoppedError(RunError):
 
 
 class RunTimeoutError(RunError, TimeoutError):
-    """A time limit of the run ran out; the run was interrupted."""
+    """A time limit of the run expired; the run was interrupted."""
 
     def __init__(self, kind: str, timeout: float, *, result: "RunResult | None" = None) -> None:
         self.kind = kind
@@ -372,7 +371,7 @@ class RunTimeoutError(RunError, TimeoutError):
 
 
 class TaskError(ClaudeAgentError):
-    """Something is wrong with a background task."""
+    """The base of errors about a background task."""
 
     def __init__(self, message: str, *, task_id: str) -> None:
         self.task_id = task_id
@@ -380,7 +379,7 @@ class TaskError(ClaudeAgentError):
 
 
 class TaskNotFoundError(TaskError, KeyError):
-    """There is no task with that id."""
+    """No task has that id."""
 
     def __init__(self, task_id: str) -> None:
         super().__init__(f"no task {task_id!r} is known", task_id=task_id)
@@ -390,13 +389,13 @@ class TaskNotFoundError(TaskError, KeyError):
 
 
 class TaskTimeoutError(TaskError, TimeoutError):
-    """A task was not over in time. The task itself goes on."""
+    """A task did not finish in time. It keeps running."""
 
     def __init__(self, task_id: str, timeout: float, task_ids: Sequence[str] = ()) -> None:
         self.timeout = timeout
         """How long was waited, in seconds."""
         self.task_ids: list[str] = list(task_ids) or [task_id]
-        """Every task that was not over; `task_id` is the first of them."""
+        """Every task that did not finish; `task_id` is the first of them."""
         which = ", ".join(map(repr, self.task_ids))
         what = f"task {which} was" if len(self.task_ids) == 1 else f"tasks {which} were"
         super().__init__(f"{what} not over within {timeout:g} s", task_id=task_id)
@@ -416,34 +415,34 @@ class TaskOutputError(TaskError):
 
 
 class ToolError(ClaudeAgentError):
-    """Raise it in a tool: the model gets the text as the tool's error result."""
+    """Raise it in a tool to send the model its text as the tool's error result."""
 
 
 class ToolInputError(ToolError):
-    """The arguments that a model wrote do not fit the tool. The model gets the text, so that it can mend them."""
+    """The model's arguments do not match the tool's parameters. The text is sent to the model, so that it can retry."""
 
     def __init__(self, tool: str, problems: Sequence[tuple[str, str]]) -> None:
         self.tool = tool
         self.problems: list[tuple[str, str]] = list(problems)
-        """Where and what, for each field that is wrong; the empty place stands for all of them together."""
+        """The path and the problem of each invalid field; an empty path means the arguments as a whole."""
         lines = "".join(f"\n- {place}: {told}" if place else f"\n- {told}" for place, told in self.problems)
-        super().__init__(f"the arguments of {tool} do not fit:{lines}\nMend them and call the tool again.")
+        super().__init__(f"invalid arguments for {tool}:{lines}\nFix the arguments and retry.")
 
 
 class ToolTimeoutError(ToolError, TimeoutError):
-    """A tool was not done in time; it was cancelled."""
+    """A tool did not finish in time and was cancelled."""
 
     def __init__(self, tool: str, timeout: float) -> None:
         self.tool = tool
         self.timeout = timeout
         """The tool's limit, in seconds."""
-        super().__init__(f"{tool} was not done within {timeout:g} s and was cancelled")
+        super().__init__(f"{tool} did not finish within {timeout:g} s and was cancelled")
 
 
 class HandlerError(ClaudeAgentError):
-    """A handler or listener of yours failed. It is logged and reported as an event, not raised by the session.
+    """A handler or listener failed. The error is logged and reported as an event, not raised by the session.
 
-    Only a run whose async iterable of prompts raised what is no `Exception` raises it.
+    It is raised only by a run whose async iterable of prompts raised a `BaseException` that is not an `Exception`.
     """
 
     def __init__(self, handler: str, reason: str) -> None:
@@ -453,23 +452,23 @@ class HandlerError(ClaudeAgentError):
 
 
 class BacklogError(ClaudeAgentError):
-    """Messages that waited for a reader were dropped: neither the disk nor memory had room for them.
+    """Messages that waited for a reader were dropped, because neither the disk nor memory had room for them.
 
-    It ends that reader alone, after what was kept; the session and its other readers go on.
+    It ends that reader, after the messages that were kept; the session and its other readers are not affected.
     """
 
     def __init__(self, reason: str, limit_bytes: int) -> None:
         self.reason = reason
-        """What is wrong with the temporary file, for example `No space left on device`."""
+        """The error of the temporary file, for example `No space left on device`."""
         self.limit_bytes = limit_bytes
-        """How much may wait in memory in place of the file, in bytes (`Limits.mailbox_bytes`, at least 1 MiB)."""
+        """How many bytes may wait in memory instead of the file (`Limits.mailbox_bytes`, at least 1 MiB)."""
         super().__init__(
             f"messages that waited were dropped: the temporary file cannot be used ({reason}), "
             f"and more than {limit_bytes} bytes would have to stay in memory"
         )
 
     def again(self) -> "BacklogError":
-        """Make the same error, for another who is told."""
+        """Return a new error with the same attributes."""
         return BacklogError(self.reason, self.limit_bytes)
 
 
@@ -482,8 +481,8 @@ class SessionError(ClaudeAgentError):
 
 
 class SessionNotFoundError(SessionError):
-    """There is no session to resume with that id or title, in the project of `cwd` and its config folder."""
+    """The session to resume does not exist in the project of `cwd` and its config directory."""
 
 
 class SessionInUseError(SessionError):
-    """The id that a new session was to have belongs to another one."""
+    """The id for a new session is in use by another session."""

@@ -1,8 +1,7 @@
-"""What anyio has no word for: the only module that tells asyncio from trio.
+"""Event loop functions that anyio does not provide; the only module that distinguishes asyncio from trio.
 
-Owns workers that belong to nobody's cancel scope (a session is opened in one worker, used in another and closed in a
-third, so its own workers cannot live in a task group of any of them), waking a worker from any thread, whether the
-calling worker is being cancelled, and the thread limiters of each event loop.
+A session may be opened, used and closed in three different workers, so its own workers run outside of their task groups
+(`spawn_detached`).
 """
 
 import asyncio
@@ -33,16 +32,16 @@ _asyncio_workers: set["asyncio.Task[None]"] = set()
 
 
 def in_trio() -> bool:
-    """Tell whether the calling code runs under trio."""
+    """Return whether the calling code runs under trio."""
     lowlevel = getattr(sys.modules.get("trio"), "lowlevel", None)
     in_run = getattr(lowlevel, "in_trio_run", None)  # missing while another thread is importing trio
     return in_run is not None and bool(in_run())
 
 
 def spawn_detached(function: Callable[[], Coroutine[Any, Any, None]], *, name: str) -> None:
-    """Run an async function as a worker of the event loop, with the context variables of the caller.
+    """Run an async function as a worker outside of any task group, with the context variables of the caller.
 
-    When the loop ends, the worker is cancelled and may still clean up. An exception that escapes it is logged.
+    The worker is cancelled when the loop ends, and may still clean up. Its exceptions are logged.
     """
 
     async def guarded() -> None:
@@ -60,7 +59,7 @@ def spawn_detached(function: Callable[[], Coroutine[Any, Any, None]], *, name: s
 
 
 class Wakeup:
-    """Something to wait for that may be set from any thread, a finalizer included. Made inside the event loop."""
+    """An event that can be set from any thread, finalizers included. Create it inside the event loop."""
 
     def __init__(self) -> None:
         self._event = anyio.Event()
@@ -72,8 +71,8 @@ class Wakeup:
             self._set_later = lambda: loop.call_soon_threadsafe(self._event.set)
 
     def set(self) -> None:
-        """Wake up whoever waits, now and later. Does nothing once the loop is gone."""
-        with contextlib.suppress(RuntimeError):  # the loop is closed, and with it all that waited
+        """Wake all current and later waiters. Does nothing once the loop is closed."""
+        with contextlib.suppress(RuntimeError):  # the loop is closed
             self._set_later()
 
     async def wait(self) -> None:
@@ -81,12 +80,12 @@ class Wakeup:
         await self._event.wait()
 
     def is_set(self) -> bool:
-        """Tell whether it was set."""
+        """Whether it has been set."""
         return self._event.is_set()
 
 
 def in_event_loop() -> bool:
-    """Tell whether the calling thread runs an event loop."""
+    """Return whether the calling thread runs an event loop."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -95,9 +94,9 @@ def in_event_loop() -> bool:
 
 
 def is_cancelled() -> bool:
-    """Tell whether the calling worker is being cancelled; if not, a cancellation that reaches it is somebody else's.
+    """Return whether the calling worker is being cancelled.
 
-    On asyncio a worker meets `CancelledError` also where it awaits something that was cancelled.
+    On asyncio a worker also sees `CancelledError` when something that it awaits is cancelled.
     """
     if anyio.current_effective_deadline() == -math.inf:
         return True
@@ -108,7 +107,7 @@ def is_cancelled() -> bool:
 
 
 async def run_file_work(function: Callable[[*Arguments], T], *args: *Arguments, abandon_on_cancel: bool = False) -> T:
-    """Call a function that works on files in a thread, apart from those that the program's own functions may hold."""
+    """Call a function that works on files in a thread, with a thread limit apart from that of user functions."""
     limiter = _file_threads.get(None)
     if limiter is None:
         limiter = anyio.CapacityLimiter(FILE_THREADS)

@@ -1,8 +1,6 @@
-"""`guard`: a permission policy that sees every tool call, as a hook.
+"""`guard`: a permission policy as a hook, so that it sees every tool call.
 
-Owns the step from a policy's opinion to a hook's answer. `can_use_tool` is asked only about what nothing else decided,
-and the CLI approves a good deal by itself; a `PreToolUse` hook runs before each call, whatever approves it later. Knows
-no policy by name.
+The CLI calls `can_use_tool` only if nothing else decides; a `PreToolUse` hook runs before every call.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -24,25 +22,25 @@ if TYPE_CHECKING:
 
 
 def guard(policy: Policy, *, timeout: float | None = None) -> HookMatcher:
-    """Ask a policy about every tool call, also about those that the CLI approves by itself.
+    """Return a hook that checks every tool call with a policy, including calls that the CLI approves by itself.
 
     ::
 
         ClientOptions(hooks={"PreToolUse": [guard(within("repo"))]})
 
-    What it denies does not run, whatever else would allow it; `interrupt=True` also ends the turn. `Allow` and None
-    leave the call to the usual permission check: a guard approves nothing. Of an `Allow`, `updated_input` is used (the
-    check follows, on the new input), `updated_permissions` is not. A policy that raises, is too slow, or answers
-    something else denies. Unlike a request of `can_use_tool` this one has no `suggestions` and no `decision_reason`:
-    nobody has looked at the call yet. Hooks run at the same time, so this one does not see what another one makes of
-    the input; nor does it see the files that a prompt names with `@`, which the CLI reads without a tool.
+    Denied calls do not run, even if a rule allows them; `interrupt=True` also ends the turn. `Allow` and None leave the
+    decision to the usual permission check: a guard never approves. The `updated_input` of an `Allow` is used, and then
+    checked; its `updated_permissions` are ignored. If the policy raises, is too slow, or returns something else, the
+    call is denied. Unlike in `can_use_tool`, the request has no `suggestions` and no `decision_reason`, because no
+    check has run yet. Hooks run concurrently, so a guard does not see changes of other hooks to the input. It also does
+    not see the files that a prompt names with `@`, which the CLI reads without a tool.
 
     Args:
         policy: `(PermissionRequest, PermissionContext) -> Allow | Deny | None`, async or plain.
-        timeout: How long it may take, in seconds, then the call is denied; None means as long as the CLI waits.
+        timeout: Seconds until the call is denied; None means as long as the CLI waits.
 
     Raises:
-        OptionsError: It is no such function.
+        OptionsError: `policy` is not such a function.
     """
     if not callable(policy):
         raise OptionsError(f"a policy is a function, not {type(policy).__name__}", option="hooks")
@@ -65,7 +63,7 @@ def _request(input: "PreToolUseInput", context: HookContext) -> PermissionReques
         mcp_server=input.mcp_server,
         agent_id=context.agent_id,
     )
-    check(wire)  # an input that is no object must not get to a policy that expects one
+    check(wire)  # policies expect the input to be an object
     own = PermissionContext(
         request_id=context.request_id,
         agent_id=context.agent_id,
@@ -78,10 +76,10 @@ def _request(input: "PreToolUseInput", context: HookContext) -> PermissionReques
 
 
 def _answer(wire: CanUseToolRequest, opinion: Any) -> "PreToolUseOutput | None":
-    """Make the hook's answer of an opinion.
+    """Return the hook's output for the policy's decision.
 
     Raises:
-        ValueError: It is none; the call is denied then.
+        ValueError: The decision is invalid; the call is then denied.
     """
     from claude_agent_py.wire.hooks.outputs import PreToolUseOutput
 

@@ -1,7 +1,4 @@
-"""What every handler is told beside its input: who asks, and whether the question still stands.
-
-The contexts of hooks, permissions and tools add to it.
-"""
+"""`HandlerContext`: the base of the contexts of hooks, permissions and tools."""
 
 from __future__ import annotations
 
@@ -16,18 +13,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class HandlerContext:
-    """What a handler is told about the question it answers."""
+    """The context of a handler's call."""
 
     request_id: str
-    """The control request that asks."""
+    """The id of the control request."""
     agent_id: str | None = None
-    """The subagent that asks; None for the main agent."""
+    """The id of the subagent that asks; None for the main agent."""
     task: Task | None = None
-    """The task of that subagent; None for the main agent, or where it is not known."""
+    """The task of that subagent; None for the main agent, or if it is unknown."""
     cancellation: Cancellation = field(default_factory=Cancellation)
-    """Set when the CLI withdraws the question (an interrupt, a timeout of its own)."""
+    """Set when the CLI cancels the request (because of an interrupt or its own timeout)."""
 
     @property
     def cancelled(self) -> bool:
-        """Whether the CLI no longer wants an answer."""
+        """Whether the CLI has cancelled the request."""
         return bool(self.cancellation)

@@ -1,4 +1,4 @@
-"""Public names whose modules load on first use (PEP 562), each written down once.
+"""Public names whose modules are loaded on first use (PEP 562).
 
 The `if TYPE_CHECKING:` block of a module is the only list of its names: type checkers read the imports there, and
 `attach` reads the same lines from the source when a name is first asked for.
@@ -12,14 +12,14 @@ The `if TYPE_CHECKING:` block of a module is the only list of its names: type ch
 import importlib
 import sys
 
-TYPE_CHECKING = False  # `typing` is not imported: the root package needs this module and nothing else
+TYPE_CHECKING = False  # avoids importing `typing`
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
 
 def attach(module: str) -> "tuple[Callable[[str], Any], Callable[[], list[str]]]":
-    """Return the `__getattr__` and the `__dir__` of a module, made of the imports in its `if TYPE_CHECKING:` block."""
+    """Return the `__getattr__` and the `__dir__` of a module, from the imports in its `if TYPE_CHECKING:` block."""
     homes: dict[str, str] = {}
 
     def read() -> "dict[str, str]":
@@ -36,14 +36,14 @@ def attach(module: str) -> "tuple[Callable[[str], Any], Callable[[], list[str]]]
         if home == module:
             return importlib.import_module(f"{module}.{name}")
         value = getattr(importlib.import_module(home), name)
-        setattr(sys.modules[module], name, value)  # so that this is asked once for each
+        setattr(sys.modules[module], name, value)  # later accesses skip `__getattr__`
         return value
 
     return load, lambda: sorted({*vars(sys.modules[module]), *read()})
 
 
 def _imports_of(module: str) -> "dict[str, str]":
-    """Return the modules that the names in a module's `if TYPE_CHECKING:` block come from."""
+    """Return the module of each name that the `if TYPE_CHECKING:` block imports."""
     import ast
 
     spec = sys.modules[module].__spec__
@@ -56,7 +56,7 @@ def _imports_of(module: str) -> "dict[str, str]":
 
 
 def _hint(module: str, name: str, homes: "dict[str, str]") -> str:
-    """Say in which of the module's own namespaces a name is, if any."""
+    """Return a hint on which namespace of the package has the name, if any."""
     if name.startswith("_"):
         return ""
     namespaces = [f"{module}.{space}" for space, home in homes.items() if home == module]

@@ -1,7 +1,6 @@
-"""Calling listeners: a queue between the pump, which never waits, and a function that may be slow or fail.
+"""`ListenerQueue`: calls a listener that may be slow or fail, without making the pump wait.
 
-A listener that is slow falls behind; one that raises is reported, and is called for the next item all the same. Twin:
-`streams`, for readers that iterate.
+Exceptions of the listener are reported, and it is called for the next item all the same.
 """
 
 import logging
@@ -19,20 +18,20 @@ from claude_agent_py.callbacks import Callback, Report
 logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 WAITING_BYTES: Final = 64 * 1024 * 1024
-"""How much memory the items that wait for a listener may take; beyond it the oldest are dropped."""
+"""How many bytes of items may wait for a listener before the oldest are dropped."""
 
 PIECE: Final = 1000
-"""How many items a plain listener is told in one go."""
+"""How many items a plain listener gets in one visit to its thread."""
 
 THREAD_TURN: Final = 0.05
-"""How long that may take, in seconds: failures are reported, and the end is noticed, after it."""
+"""How many seconds that may take; errors are reported after it."""
 
 TURN: Final = 0.005
-"""How long a listener that awaits nothing is told items before other workers have their turn, in seconds."""
+"""After how many seconds a listener that never awaits yields to other workers."""
 
 
 class ListenerQueue:
-    """Calls one listener for one item after the other, in order.
+    """Calls one listener with each item, in order.
 
     Items beyond `WAITING_BYTES` are dropped, the oldest first, and counted.
     """
@@ -46,19 +45,19 @@ class ListenerQueue:
         self._waiting: deque[Any] = deque()
         self._waiting_bytes = 0
         self._piece: deque[Any] = deque()
-        """What a plain listener is being told, in its thread."""
+        """The items that the thread of a plain listener is working on."""
         self._changed = anyio.Event()
         self._has_ended = self._is_over = False
         self.dropped: int = 0
-        """How many items the listener was not told."""
+        """How many items were dropped."""
         self._warned_of = 0
 
     def __len__(self) -> int:
-        """Return how many items wait."""
+        """Return the number of waiting items."""
         return len(self._waiting)
 
     def put(self, item: Any) -> None:
-        """Add an item, without waiting."""
+        """Add an item. Does not wait."""
         if self._is_over:
             self.dropped += 1
             return
@@ -70,12 +69,12 @@ class ListenerQueue:
         self._changed.set()
 
     def end(self) -> None:
-        """Let `deliver` return once everything is told."""
+        """Make `deliver` return once the waiting items are delivered."""
         self._has_ended = True
         self._changed.set()
 
     async def deliver(self) -> None:
-        """Call the listener for what comes, until `end`."""
+        """Call the listener with each item until `end`."""
         try:
             while self._waiting or not self._has_ended:
                 turn_ends = monotonic() + TURN
@@ -106,7 +105,7 @@ class ListenerQueue:
         await self._callback.tell(self._report, self._take())
 
     async def _tell_some(self) -> None:
-        """Tell a plain listener many items in one go: a thread switch takes longer than most listeners."""
+        """Call a plain listener with many items in one thread: a thread switch takes longer than most listeners."""
         self._piece.extend(self._take() for _ in range(min(len(self._waiting), PIECE)))
         while self._piece:
             await self._callback.tell(self._report)

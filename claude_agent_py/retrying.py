@@ -1,8 +1,4 @@
-"""Trying a run again: `RetryPolicy`.
-
-Owns when another attempt is made and how long to wait before it. What an attempt does is the caller's; which errors are
-worth another one, the errors say themselves (`RunFailed.is_retryable`).
-"""
+"""`RetryPolicy`: when to retry a run, and how long to wait before."""
 
 import logging
 import random
@@ -21,10 +17,10 @@ logger: logging.Logger = logging.getLogger("claude_agent_py")
 T = TypeVar("T")
 
 NOT_BEFORE: Final = 0.1
-"""How long to wait at least after a limit resets, in seconds: clocks differ."""
+"""The minimum wait after a limit resets, in seconds, because clocks differ."""
 
 LONG: Final = 60.0
-"""A wait of more seconds is one that somebody should hear of."""
+"""Waits of more seconds are logged as warnings."""
 
 Pause = Annotated[float, Field(ge=0, strict=True)]
 
@@ -34,44 +30,43 @@ def _says_so(error: RunFailed) -> bool:
 
 
 class RetryPolicy(ConfigModel):
-    """When to try a run again, and how long to wait before.
+    """When to retry a run, and how long to wait before.
 
     ::
 
         result = await RetryPolicy(attempts=5, budget=600).run(lambda: run(prompt, options))
 
-    A policy has no state: any number of runs may share one, at the same time.
+    A policy has no state: any number of concurrent runs may share one.
     """
 
     attempts: Annotated[int, Field(ge=1, strict=True)] = 4
-    """How many attempts at most, the first one included."""
+    """The maximum number of attempts, including the first."""
     wait: Pause = 1.0
-    """How long to wait before the second attempt, in seconds; twice as long before each further one."""
+    """The wait before the second attempt, in seconds; it doubles before each further attempt."""
     max_wait: Pause = 60.0
-    """How long that wait may become, in seconds. A rate limit that says when it resets is waited for however long."""
+    """The maximum of that wait, in seconds. It does not apply to rate limits with a reset time."""
     jitter: Annotated[float, Field(ge=0, le=1, strict=True)] = 0.5
-    """Which part of a wait is left to chance, 0 to 1, so that those who failed together do not come back together."""
+    """The random part of a wait, 0 to 1, so that runs that failed together do not retry together."""
     budget: Annotated[float, Field(gt=0, strict=True)] | None = None
-    """Seconds after which no further attempt begins, and no wait for one; None: no limit. It ends no attempt: that is
-    `Timeouts.run`."""
+    """Seconds after which no further attempt begins; None means no limit. To limit an attempt, use `Timeouts.run`."""
     is_retryable: Callable[[RunFailed], bool] = _says_so
-    """Which errors are worth another attempt; by default those that say so themselves."""
+    """Returns whether to retry after an error; by default `RunFailed.is_retryable`."""
     sleep: Callable[[float], Awaitable[Any]] = anyio.sleep
-    """How to wait so many seconds. With `clock` and `chance`: for tests."""
+    """Waits for a number of seconds. `sleep`, `clock` and `chance` can be replaced in tests."""
     clock: Callable[[], float] = time.time
-    """What time it is, in seconds since the epoch."""
+    """Returns the time, in seconds since the epoch."""
     chance: Callable[[], float] = random.random
-    """A random number from 0 to 1."""
+    """Returns a random number from 0 to 1."""
 
     async def run(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        """Call `attempt` and await what it gives, again and again until it succeeds; return its result.
+        """Call and await `attempt` until it succeeds, and return its result.
 
-        Every attempt is a run of its own: `lambda: run(prompt, options)`, or `lambda: client.query(prompt)` in a
-        session, where the failed prompts stay part of the conversation. Cancelling ends the attempt or the wait.
+        Every attempt is a new run: `lambda: run(prompt, options)`, or `lambda: client.query(prompt)` in a session,
+        where the failed prompts stay part of the conversation. Cancelling cancels the attempt or the wait.
 
         Raises:
-            RunFailed: That of the last attempt, unchanged but for a note that counts the attempts: it is not worth
-                another one, or attempts or budget are used up. Every other exception is raised at once.
+            RunFailed: The error of the last attempt, with a note of the number of attempts, if it is not retryable or
+                the attempts or the budget are used up. All other exceptions propagate at once.
         """
         began = self.clock()
         number = 1
@@ -96,7 +91,7 @@ class RetryPolicy(ConfigModel):
         longest = min(self.max_wait, self.wait * 2.0 ** min(number - 1, 60))
         if isinstance(error, RateLimitedError) and error.resets_at is not None:
             left = error.resets_at - self.clock()
-            if left > 0:  # all who share the limit wait for the same moment: chance comes on top
+            if left > 0:  # everyone waits for the same reset, so add a random wait
                 return left + NOT_BEFORE + longest * self.jitter * self.chance()
         return longest * (1 - self.jitter * self.chance())
 

@@ -1,7 +1,6 @@
-"""One prompt with a process of its own: `query`, `run` and `run_sync`.
+"""`query`, `run` and `run_sync`: run one prompt in a CLI process of its own.
 
-Owns the life of that process: started with the first message or await, gone when the run is over or dropped. What a
-run is stands in `runtime/run.py`. Twin: `client.py`, for a session that lives on.
+The process starts with the first message or await and exits when the run is over or dropped.
 """
 
 from __future__ import annotations
@@ -39,27 +38,26 @@ def query(
     timeout: float | None = None,
     transport: Transport | None = None,
 ) -> Run[Output]:
-    """Give a run that has a CLI process of its own: iterate it for messages, await it for the `RunResult`.
+    """Return a run with a CLI process of its own: iterate it for messages, await it for the `RunResult`.
 
-    The process starts with the first message or await and is gone when the run is over, or when the run is dropped
-    (a loop that is left early, say). It ends with the run, so `until` is `idle` by default: background tasks are
-    waited for, and their follow-up turns belong to the run. **That has no limit by default**: a background shell that
-    never ends (a server, say) is waited for for ever, with a warning after a minute. `Timeouts(idle=...)` limits the
-    wait for tasks, `timeout` the whole run.
+    The process starts with the first message or await and exits when the run is over or dropped, for example because
+    a loop over it was left early. `until` is `idle` by default: the run waits for background tasks and includes their
+    follow-up turns. **The wait is unlimited by default**: a background shell that never exits, such as a server, keeps
+    the run open, with a warning after a minute. `Timeouts(idle=...)` limits the wait for tasks, `timeout` the whole
+    run.
 
-    A start that fails is the end of the run: whoever awaits or iterates it, then or later, gets the same error, and no
-    further process is started. To try again, call `query` again. A start that was cancelled has not failed: the next
-    await or iteration starts afresh.
+    If the start fails, every await and iteration of the run raises the same error; call `query` again to retry. If the
+    start is cancelled, the next await or iteration starts the process again.
 
-    `transport` stands in for the process, as that of `Client` does.
+    `transport` is used instead of the `claude` program, as in `Client`.
 
     Raises:
-        OptionsError: The prompt is empty or of a wrong type, or `options` is something else.
+        OptionsError: The prompt is empty, or the prompt or `options` has the wrong type.
     """
     checked = options_or_defaults(options)
     check_run_arguments(until, timeout)
     if not is_stream(prompt):
-        check_prompt(prompt)  # a bad one is an error here and not later
+        check_prompt(prompt)
     return _OneShot(checked, prompt, until, timeout, transport)
 
 
@@ -71,13 +69,13 @@ async def run(
     timeout: float | None = None,
     transport: Transport | None = None,
 ) -> RunResult[Output]:
-    """Run one prompt to its end and give the result; the CLI process is gone then.
+    """Run one prompt and return its result. The CLI process has exited by then.
 
-    By default it waits for background tasks, too, also for one that never ends: see `query`.
+    By default it also waits for background tasks, without a limit: see `query`.
 
     Raises:
-        RunError: The result is an error; it is attached.
-        CLIError: The CLI could not be started, or ended under the run.
+        RunError: The result is an error; the exception has it as `result`.
+        CLIError: The CLI could not be started, or exited during the run.
     """
     async with query(prompt, options, until=until, timeout=timeout, transport=transport) as one:
         return await one
@@ -91,10 +89,10 @@ def run_sync(
     timeout: float | None = None,
     transport: Transport | None = None,
 ) -> RunResult[Output]:
-    """Do what `run` does, from code that is not async.
+    """Run one prompt and return its result, like `run`, from synchronous code.
 
-    Works inside a running event loop, too (a notebook, say): it then runs in a thread with a loop of its own, and
-    blocks the calling one. By default it waits for background tasks, too, also for one that never ends: see `query`.
+    Inside a running event loop (in a notebook, for example) it uses a thread with an event loop of its own and blocks
+    the calling thread. By default it also waits for background tasks, without a limit: see `query`.
     """
     return _run_anywhere(lambda: run(prompt, options, until=until, timeout=timeout, transport=transport))
 
@@ -131,7 +129,7 @@ class _OwnClient(Client):
 
 
 class _OneShot(Run):
-    """A run with a client of its own, which starts with the first message or await and ends with the run."""
+    """A run that starts its own client with the first message or await, and closes it at the end."""
 
     def __init__(
         self, options: ClientOptions, prompt: Prompt, until: Until, timeout: float | None, transport: Transport | None
@@ -143,7 +141,7 @@ class _OneShot(Run):
         self._timeout = timeout
         self._transport = transport
         self._failed: Exception | None = None
-        """Why the start failed: for whoever asks again."""
+        """The error of a failed start, raised again by later awaits and iterations."""
         self._starting = anyio.Lock()
 
     async def _started(self) -> tuple[Session, RunMailbox]:
@@ -163,7 +161,7 @@ class _OneShot(Run):
         return await super()._started()
 
     async def _start(self) -> None:
-        """Start the process and send the prompt. After an error or a cancellation nothing is left behind."""
+        """Start the process and send the prompt. An error or a cancellation leaves no process behind."""
         idle = self._until == "idle"
         advice = "the run ended before they did" if idle else 'to wait for them, run until="idle"'
         client = _OwnClient(self._options, self._transport, advice)
@@ -184,7 +182,7 @@ class _OneShot(Run):
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
         with anyio.CancelScope(shield=True):
-            await self._release()  # which ends its work, too
+            await self._release()
 
     def __del__(self) -> None:
         client: Client | None = vars(self).get("_client")

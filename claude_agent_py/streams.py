@@ -1,7 +1,6 @@
-"""Telling readers: an event that may be set again and again, and a queue to iterate.
+"""An event that can be set repeatedly, and a queue to iterate.
 
-Neither is tied to an event loop before something waits for it, so both can be made outside of one. Both are filled from
-the thread of the loop. Twin: `listeners`, which calls functions.
+Both can be created outside of an event loop, and are set and filled from its thread.
 """
 
 from collections import deque
@@ -13,11 +12,11 @@ from anyio.lowlevel import checkpoint
 T = TypeVar("T")
 
 QUEUE_LIMIT: Final = 10_000
-"""How many events wait for a slow reader before progress is left out."""
+"""How many events may wait for a slow reader before progress events are dropped."""
 
 
 class RepeatingEvent:
-    """Like `anyio.Event`, but `set` wakes only those who wait now: check a condition, then wait."""
+    """Like `anyio.Event`, but `set` wakes only the current waiters: check a condition, then wait."""
 
     def __init__(self) -> None:
         self._waiters: set[anyio.Event] = set()
@@ -29,7 +28,7 @@ class RepeatingEvent:
             waiter.set()
 
     async def wait(self, timeout: float | None = None) -> None:
-        """Wait until it is set, at most `timeout` seconds."""
+        """Wait for the next `set`, at most `timeout` seconds."""
         waiter = anyio.Event()
         self._waiters.add(waiter)
         try:
@@ -40,7 +39,7 @@ class RepeatingEvent:
 
 
 class Stream(Generic[T]):
-    """What happens from now on, for one reader: iterate it with `async for`. It ends when the session is over."""
+    """An async iterator over everything from now on, for one reader. It ends with the session."""
 
     def __init__(self) -> None:
         self._items: deque[T] = deque()
@@ -49,7 +48,7 @@ class Stream(Generic[T]):
 
     @property
     def waiting(self) -> int:
-        """How many items the reader has not taken yet."""
+        """The number of items that the reader has not taken yet."""
         return len(self._items)
 
     def put(self, item: T) -> None:

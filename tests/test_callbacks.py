@@ -43,7 +43,7 @@ async def test_an_exception_is_a_failure_with_its_cause_and_without_its_text() -
 
 
 async def test_rubbish_is_a_failure_that_says_why() -> None:
-    with pytest.raises(HandlerError, match="no answer: invalid literal"):
+    with pytest.raises(HandlerError, match="invalid answer: invalid literal"):
         await Callback(lambda: "x").answer(read=int)
 
 

@@ -1,7 +1,7 @@
-"""The environment that the CLI starts with.
+"""The environment of the CLI.
 
-Owns what of the surrounding one is passed on. A program that itself runs inside of a session (in a tool, a hook) has
-that session's marks around it; a CLI that inherits them takes itself for a part of that session.
+If this program itself runs in a session (in a tool or a hook), its environment has the variables of that session. They
+are removed, because a CLI that inherits them takes itself for a part of that session.
 """
 
 import logging
@@ -33,12 +33,12 @@ MARKS: Final = frozenset(
         "AI_AGENT",
     }
 )
-"""What the CLI (2.1.328) puts into the environment of what it starts. By name, and no prefix: variables such as
-CLAUDE_CODE_OAUTH_TOKEN are the user's."""
+"""The variables that the CLI (2.1.328) sets for its child processes. By name and not by prefix, because variables such
+as CLAUDE_CODE_OAUTH_TOKEN are the user's."""
 
 
 def environment(options: ClientOptions, surrounding: Mapping[str, str]) -> Mapping[str, str]:
-    """Give the whole environment. The user's own `env` has the last word."""
+    """Return the environment of the CLI. The option `env` takes precedence."""
     env = _inherited(surrounding) if options.inherit_env else {}
     if options.hooks is not None:
         env.pop(HOOKS_OFF, None)
@@ -65,9 +65,9 @@ def _inherited(surrounding: Mapping[str, str]) -> dict[str, str]:
 
 
 def _trace_context() -> dict[str, str]:
-    """Give the variables by which the CLI's own OpenTelemetry spans become part of the caller's trace.
+    """Return the variables that make the CLI's OpenTelemetry spans part of the caller's trace.
 
-    Only where this program has loaded OpenTelemetry: there is no span otherwise.
+    Empty unless this program has loaded OpenTelemetry.
     """
     if "opentelemetry.trace" not in sys.modules:
         return {}
@@ -83,6 +83,6 @@ def _trace_context() -> dict[str, str]:
 
 
 def config_directory(env: Mapping[str, str]) -> Path:
-    """Give the directory in which a CLI with this environment keeps its sessions, transcripts and to-do lists."""
+    """Return the directory in which a CLI with this environment stores sessions, transcripts and to-do lists."""
     given = env.get("CLAUDE_CONFIG_DIR")
     return Path(given) if given else Path(env.get("HOME") or Path.home()) / ".claude"

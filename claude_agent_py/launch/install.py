@@ -1,11 +1,7 @@
-"""Fetching the `claude` program: from the npm registry, else out of the wheel `claude-agent-sdk`.
+"""`install_cli`: installing the `claude` program from the npm registry, or from the wheel `claude-agent-sdk`.
 
-Owns the ways and their order, the unpacking and the cache. Deliberately speaks no HTTP: the clients `npm` and `pip`
-know the registries, mirrors, proxies and checksums of this machine. Its twin `locate` finds what is there.
-
-Nothing of an archive but the one member that is wanted is written, and to a name of our own; the program is tried
-before it moves to its place, in one step. All that a download leaves, the clients' own caches included, is in one
-folder that goes when it is over.
+The downloads are left to `npm` and `pip`, which know the registries, mirrors, proxies and checksums of this machine.
+Only the program itself is extracted from an archive; it is tested before it is moved into the cache atomically.
 """
 
 import contextlib
@@ -30,15 +26,15 @@ from claude_agent_py.launch.locate import PROGRAM, WINDOWS, cache_folder, cached
 NPM_PACKAGE: Final = "@anthropic-ai/claude-code"
 WHEEL: Final = "claude-agent-sdk"
 FETCH_TIMEOUT: Final = 900.0
-"""Seconds for one download."""
+"""The time limit of a download, in seconds."""
 DOWNLOAD_MB: Final = 170
-"""About how much is downloaded."""
+"""The approximate size of the download."""
 INSTALLED_MB: Final = 370
-"""About how much of the disk the program takes."""
+"""The approximate size of the installed program."""
 PROGRESS: Final = 5.0
-"""Seconds between two reports of how far a download is."""
+"""Seconds between progress reports."""
 CACHE: Final = "client-cache"
-"""What a client keeps for next time, within the folder of the download."""
+"""The cache of the client, inside of the download directory."""
 
 SYSTEMS: Final[Mapping[str, str]] = {"linux": "linux", "darwin": "darwin", "win32": "win32"}
 MACHINES: Final[Mapping[str, str]] = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64", "arm64": "arm64"}
@@ -47,7 +43,7 @@ Report = Callable[[str], object]
 
 
 class _WayFailed(Exception):
-    """One way to the program failed; the text says why."""
+    """A method of installing the program failed."""
 
 
 def install_cli(
@@ -59,30 +55,30 @@ def install_cli(
     exact: bool = False,
     environ: Mapping[str, str] | None = None,
 ) -> Path:
-    """Fetch the Claude Code CLI into the cache and give its path. Blocks for as long as the download takes.
+    """Install the Claude Code CLI into the cache and return its path. Blocks during the download.
 
-    What is there and works is kept, unless `force` is set. npm brings exactly `version`. The wheel, which is tried
-    where npm is missing or fails, brings the version that it bundles, which is reported and has a place of its own.
+    A working installation is kept, unless `force` is set. npm installs exactly `version`. The wheel, which is used if
+    npm is missing or fails, installs the version that it bundles, which is reported.
 
     Args:
         version: Such as `2.1.328`.
-        cache_dir: The cache folder; by default that of `find_cli`.
-        report: Told in plain lines what happens.
-        force: Fetch it even if it is there.
-        exact: Be content with no other version, such as the wheel's.
-        environ: The environment for the clients and for the cache folder; by default this process's.
+        cache_dir: The cache directory; by default that of `find_cli`.
+        report: Called with lines of text about the progress.
+        force: Install it even if it is installed.
+        exact: Fail rather than install another version, such as the wheel's.
+        environ: The environment for the clients and the cache directory; by default this process's.
 
     Raises:
-        OptionsError: `version` is no version.
-        CLIInstallError: No way led to a working program. `tried` has each with its reason.
+        OptionsError: `version` is not a version number.
+        CLIInstallError: Every method failed; `tried` has each with its error.
     """
     if not re.fullmatch(r"\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?", version):
-        raise OptionsError(f"{version!r} is no version such as {CLI_VERSION}", option="version")
+        raise OptionsError(f"{version!r} is not a version such as {CLI_VERSION}", option="version")
     environ = os.environ if environ is None else environ
     root = Path(cache_dir).expanduser().absolute() if cache_dir is not None else cache_folder(environ)
     target = cached_cli(version, root)
     if not force and target.exists() and _works(target, version):
-        report(f"{target} is there already")
+        report(f"{target} is already installed")
         return target
     report(
         f"fetching Claude Code {version}: a download of about {DOWNLOAD_MB} MB, often a minute or two; it takes "
@@ -99,9 +95,9 @@ def install_cli(
 
 
 def platform_name() -> str:
-    """Name this platform as the packages do: `linux-x64`, `linux-arm64-musl`, `darwin-arm64`, `win32-x64`, ...
+    """Return the platform name of the packages: `linux-x64`, `linux-arm64-musl`, `darwin-arm64`, `win32-x64`, ...
 
-    An unknown platform gives a name too, which no registry will know.
+    An unknown platform also gets a name, for which the registries have no package.
     """
     system = SYSTEMS.get(sys.platform, sys.platform)
     machine = platform.machine().lower()
@@ -110,18 +106,18 @@ def platform_name() -> str:
 
 
 Way = Callable[[str, Path, Report, Mapping[str, str]], Path]
-"""Fetches a version into an empty folder and gives the program there."""
+"""Downloads a version into an empty directory and returns the path of the program."""
 
 
 def _through(way: Way, version: str, root: Path, report: Report, environ: Mapping[str, str], *, exact: bool) -> Path:
-    """Fetch, try, and move to the place of the version that it turns out to be."""
+    """Download and test the program, and move it to the cache path of its actual version."""
     root.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="fetch-", dir=root, ignore_cleanup_errors=True) as folder:
         program = way(version, Path(folder), report, environ)
         program.chmod(0o755)
         found = read_version(program, timeout=60.0)
         if exact and found != version:
-            raise _WayFailed(f"version {version} was asked for, {found} came")
+            raise _WayFailed(f"it installed version {found} instead of {version}")
         if found != version:
             report(f"the wheel bundles version {found}, not {version}")
         target = cached_cli(found, root)
@@ -134,12 +130,12 @@ def _through(way: Way, version: str, root: Path, report: Report, environ: Mappin
 def _from_npm(version: str, folder: Path, report: Report, environ: Mapping[str, str]) -> Path:
     npm = shutil.which("npm", path=environ.get("PATH"))
     if npm is None:
-        raise _WayFailed("there is no npm on PATH")
+        raise _WayFailed("npm is not on PATH")
     package = f"{NPM_PACKAGE}-{platform_name()}@{version}"
     report(f"fetching {package} with npm")
-    cache = folder / CACHE  # the user's own would keep the archive for ever
+    cache = folder / CACHE  # the user's cache would keep the archive
     _run([npm, "pack", package, "--ignore-scripts", "--loglevel=error", "--cache", str(cache)], folder, report, environ)
-    shutil.rmtree(cache, ignore_errors=True)  # room for the program
+    shutil.rmtree(cache, ignore_errors=True)  # frees space for the program
     archive = _only_file(folder, "*.tgz")
     with tarfile.open(archive) as tar:
         for member in tar:
@@ -164,7 +160,7 @@ def _from_wheel(version: str, folder: Path, report: Report, environ: Mapping[str
 
 
 def _run(command: Sequence[str], folder: Path, report: Report, environ: Mapping[str, str]) -> None:
-    """Run a client that downloads into a folder, and report how far it is."""
+    """Run a client that downloads into a directory, and report its progress."""
     pipe, env = subprocess.PIPE, dict(environ)
     with subprocess.Popen(
         command, cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=pipe
@@ -187,11 +183,11 @@ def _watched(client: subprocess.Popen[bytes], folder: Path, report: Report) -> b
             return client.communicate(timeout=PROGRESS)[1]
         except subprocess.TimeoutExpired:
             report(f"{min(_megabytes(folder), DOWNLOAD_MB)} of about {DOWNLOAD_MB} MB")
-    raise _WayFailed(f"the download was not over within {FETCH_TIMEOUT:g} s")
+    raise _WayFailed(f"the download did not finish within {FETCH_TIMEOUT:g} s")
 
 
 def _megabytes(folder: Path) -> int:
-    """Measure what is in a folder. Files that come and go meanwhile do no harm."""
+    """Return the size of a directory's files, ignoring files that disappear meanwhile."""
     total = 0
     for place, _, names in os.walk(folder):
         for name in names:
@@ -208,9 +204,9 @@ def _only_file(folder: Path, pattern: str) -> Path:
 
 
 def _unpacked(member: IO[bytes] | None, folder: Path) -> Path:
-    """Write one archive member to a name of our own: what the archive calls it decides nothing."""
+    """Extract one archive member to a fixed file name, regardless of its name in the archive."""
     if member is None:
-        raise _WayFailed("the archive's program is no file")
+        raise _WayFailed("the program in the archive is not a regular file")
     program = folder / f"unpacked-{PROGRAM}"
     with program.open("wb") as file:
         shutil.copyfileobj(member, file, 1024 * 1024)

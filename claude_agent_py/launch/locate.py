@@ -1,9 +1,7 @@
-"""Finding the `claude` program on this machine, and asking its version.
+"""Finding the `claude` program on this machine, and reading its version.
 
-Owns the places and their order: the option, the environment variable, the cache of `install-cli`, PATH, the usual
-install places. Deliberately fetches nothing (its twin `install` does) and starts no session.
-
-What someone named on purpose is never replaced by something else: a wrong option or variable is an error at once.
+Searched in this order: the option, the environment variable, the cache of `install-cli`, PATH, the usual install
+locations. An invalid option or variable is an error; the search does not continue.
 """
 
 import os
@@ -21,7 +19,7 @@ CLI_VARIABLE: Final = "CLAUDE_AGENT_CLI"
 """Names the program to use."""
 
 CACHE_VARIABLE: Final = "CLAUDE_AGENT_CACHE_DIR"
-"""Names the folder that `install-cli` fills, instead of the platform's."""
+"""Names the cache directory of `install-cli`, instead of the platform's."""
 
 WINDOWS: Final = sys.platform == "win32"
 PROGRAM: Final = "claude.exe" if WINDOWS else "claude"
@@ -39,7 +37,7 @@ USUAL_PLACES: Final = (
         ".yarn/bin/claude",
     )
 )
-"""Where installers put the program; relative ones are below the home folder."""
+"""Where installers put the program; relative paths are below the home directory."""
 
 VERSION_PATTERN: Final = re.compile(r"\d+\.\d+\.\d+[0-9A-Za-z.+-]*")
 
@@ -48,23 +46,23 @@ class Candidate(NamedTuple):
     """A place where the program may be."""
 
     place: str
-    """What led there: `the cache`, `PATH`, ..."""
+    """The source of the path: `the cache`, `PATH`, ..."""
     path: Path
     problem: str | None
-    """Why it cannot be used; None where it can, as far as looking at it tells."""
+    """Why it cannot be used, or None if it looks usable."""
 
     def __str__(self) -> str:
         return f"{self.place}: {self.path} ({self.problem or 'usable'})"
 
 
 def find_cli(cli_path: str | os.PathLike[str] | None = None, environ: Mapping[str, str] | None = None) -> Path:
-    """Find the `claude` program and give its absolute path. Looks at files only: blocks for well under a millisecond.
+    """Find the `claude` program and return its absolute path. Runs nothing, and blocks for less than a millisecond.
 
-    `cli_path` is what the user named; `environ` is the environment to search with, by default this process's.
+    `cli_path` is the user's choice; `environ` is the environment to search with, by default this process's.
 
     Raises:
-        CLINotFoundError: Nothing usable was found; or what `cli_path` or `CLAUDE_AGENT_CLI` names cannot be used, in
-            which case nothing else is tried. `tried` has every place with what is wrong there.
+        CLINotFoundError: No usable program was found, or the one named by `cli_path` or `CLAUDE_AGENT_CLI` cannot be
+            used, in which case nothing else is tried. `tried` has every place with its problem.
     """
     environ = os.environ if environ is None else environ
     named = _named(cli_path, environ)
@@ -74,7 +72,7 @@ def find_cli(cli_path: str | os.PathLike[str] | None = None, environ: Mapping[st
         raise CLINotFoundError(
             [str(named)],
             f"the `claude` program named by {named.place} cannot be used",
-            hint="Correct it, or leave it out to have the program looked for.",
+            hint="Correct it, or remove it to search for the program.",
         )
     tried = []
     for candidate in search(environ):
@@ -85,7 +83,7 @@ def find_cli(cli_path: str | os.PathLike[str] | None = None, environ: Mapping[st
 
 
 def search(environ: Mapping[str, str] | None = None) -> Iterator[Candidate]:
-    """Give every place that is looked at when nobody names the program, in order, usable or not."""
+    """Yield every place to search for the program, in order, usable or not."""
     environ = os.environ if environ is None else environ
     yield from _in_cache(environ)
     yield from _on_path(environ)
@@ -94,7 +92,7 @@ def search(environ: Mapping[str, str] | None = None) -> Iterator[Candidate]:
 
 
 def cache_folder(environ: Mapping[str, str] | None = None) -> Path:
-    """Give the folder that holds fetched programs, as `<folder>/cli/<version>/claude`. It need not exist."""
+    """Return the directory of installed programs, as `<directory>/cli/<version>/claude`. It may not exist."""
     environ = os.environ if environ is None else environ
     if named := environ.get(CACHE_VARIABLE):
         return Path(named).expanduser().absolute()
@@ -108,27 +106,27 @@ def cache_folder(environ: Mapping[str, str] | None = None) -> Path:
 
 
 def cached_cli(version: str, cache: Path) -> Path:
-    """Give the path that a version has in a cache folder. It need not exist."""
+    """Return the path of a version in a cache directory. It may not exist."""
     return cache / "cli" / version / PROGRAM
 
 
 def home(environ: Mapping[str, str]) -> Path:
-    """Give the home folder that an environment names, else that of the user."""
+    """Return the home directory of an environment, or else that of the user."""
     named = environ.get("USERPROFILE" if WINDOWS else "HOME")
     return Path(named).absolute() if named else Path.home()
 
 
 def read_version(path: str | os.PathLike[str], *, timeout: float = 20.0) -> str:
-    """Ask a program for its version, such as `2.1.328`. Blocks while the program runs, `timeout` seconds at most.
+    """Return the version that a program prints, such as `2.1.328`. Blocks while it runs, for at most `timeout` seconds.
 
     Raises:
-        CLIStartError: It cannot be started, fails, is too slow, or prints no version.
+        CLIStartError: The program cannot be started, fails, is too slow, or prints no version.
     """
     command = [str(path), "--version"]
     try:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout, check=False)
     except subprocess.TimeoutExpired:
-        raise CLIStartError(f"`--version` was not over within {timeout:g} s", cli_path=str(path)) from None
+        raise CLIStartError(f"`--version` did not finish within {timeout:g} s", cli_path=str(path)) from None
     except OSError as error:
         raise CLIStartError(f"cannot be started: {error.strerror or error}", cli_path=str(path)) from error
     found = VERSION_PATTERN.search(done.stdout.decode(errors="replace"))
@@ -151,7 +149,7 @@ def require_version(version: str, cli_path: str | os.PathLike[str]) -> None:
 
 
 def version_key(version: str) -> tuple[int, ...]:
-    """Give what versions are ordered by: `2.1.328` is (2, 1, 328). Empty for what is no version."""
+    """Return the sort key of a version: `2.1.328` is (2, 1, 328). Empty for an invalid version."""
     numbers = re.match(r"(\d+)\.(\d+)\.(\d+)", version)
     return tuple(int(number) for number in numbers.groups()) if numbers else ()
 
@@ -165,7 +163,7 @@ def _named(cli_path: str | os.PathLike[str] | None, environ: Mapping[str, str]) 
 
 
 def _in_cache(environ: Mapping[str, str]) -> Iterator[Candidate]:
-    """The version that this package is tested with, then the others that are new enough, newest first."""
+    """Yield the version that this package is tested with, then the others that are supported, newest first."""
     cache = cache_folder(environ)
     yield _look("the cache", cached_cli(CLI_VERSION, cache))
     try:
@@ -178,9 +176,9 @@ def _in_cache(environ: Mapping[str, str]) -> Iterator[Candidate]:
 
 
 def _on_path(environ: Mapping[str, str]) -> Iterator[Candidate]:
-    """Absolute entries only: a relative one would run whatever lies in the current directory."""
+    """Yield programs on PATH, ignoring relative entries, which would run files of the current directory."""
     folders = [folder for folder in environ.get("PATH", "").split(os.pathsep) if os.path.isabs(folder)]
-    missing = Candidate("PATH", Path(PROGRAM), f"in none of its {len(folders)} folders")
+    missing = Candidate("PATH", Path(PROGRAM), f"in none of its {len(folders)} directories")
     found = [
         candidate
         for candidate in (_look("PATH", Path(folder) / PROGRAM) for folder in folders)
@@ -198,16 +196,16 @@ def _look(place: str, path: Path) -> Candidate:
 
 
 def _problem(path: Path) -> str | None:
-    """Say why a file cannot be the program; None where nothing speaks against it."""
+    """Return why a file cannot be the program, or None."""
     if _is_shell_script(path):
         return "a .cmd or .bat script cannot be started safely; name the claude.exe"
     try:
         if not path.exists():
-            return "is a link to nothing" if path.is_symlink() else MISSING
+            return "is a broken link" if path.is_symlink() else MISSING
         if path.is_dir():
-            return "is a folder"
+            return "is a directory"
     except OSError as error:
-        return f"cannot be looked at: {error.strerror or error}"
+        return f"cannot be read: {error.strerror or error}"
     return None if os.access(path, os.X_OK) else "is not executable"
 
 

@@ -1,8 +1,6 @@
-"""From options to a process: the command line, the environment, and the first thing that the CLI is told.
+"""`plan_launch`: builds the command line, environment and `initialize` fields of a CLI from options.
 
-Owns the walk through `table.py` and what it must not do: put something long or secret on the command line, or let a
-value become a flag (`--flag=value` is one argument, whatever the value). `plan_launch` looks whether files are there
-but changes nothing; `LaunchPlan.prepare` writes what has to be in a file, `clean_up` removes it.
+Nothing long or secret goes on the command line, and no value can become a flag (`--flag=value` is one argument).
 """
 
 import contextlib
@@ -30,60 +28,60 @@ from claude_agent_py.options.values import PluginConfig, SystemPromptFile
 from claude_agent_py.wire.rule_lists import split_rules
 
 LONG_LIST_CHARS: Final = 8 * 1024
-"""A list that is longer goes another way than the command line."""
+"""Longer lists are not passed on the command line."""
 
 MAX_ARGUMENT_BYTES: Final = 131_071
-"""The longest argument that Linux takes (MAX_ARG_STRLEN, 128 KiB with its NUL)."""
+"""The longest argument on Linux (MAX_ARG_STRLEN, 128 KiB with its NUL)."""
 
 MAX_COMMAND_CHARS: Final = 32_766 if sys.platform == "win32" else 1024 * 1024
-"""The longest command line: on Windows the system's limit; elsewhere half of what systems take with the environment."""
+"""The longest command line: on Windows the system's limit, elsewhere half of the usual limit with the environment."""
 
 
 SETTINGS_FILE: Final = "settings.json"
 
 NEW_SECONDS: Final = 60.0
-"""A directory that changed in this time is left alone."""
+"""Directories that changed within this time are not removed."""
 
 PREFIX: Final = "claude-agent-py-"
-"""How the directories of plans are called."""
+"""The name prefix of the directories of plans."""
 
 _locks: dict[Path, int] = {}
-"""The locks of the directories of this process, by which others see that it lives."""
+"""The locks on this process's directories, which show other processes that it is running."""
 
 
 @dataclass(frozen=True)
 class LaunchPlan:
-    """How to start one CLI."""
+    """The command line, environment and files of a CLI process."""
 
     argv: tuple[str, ...]
-    """The program and its arguments. Holds no secrets but those in `extra_args`."""
+    """The program and its arguments. Contains no secrets except those in `extra_args`."""
     env: Mapping[str, str]
     """The whole environment; empty once `forget_environment` was called."""
     cwd: Path | None
-    """Where to start; None is this process's directory. It was there when the plan was made."""
+    """The working directory; None means this process's. It existed when the plan was made."""
     initialize: Mapping[str, Any]
     """The fields of the first control request."""
     user: str | int | None = None
-    """The operating system's user to start it as."""
+    """The operating system user to start it as."""
     files: Mapping[Path, str] = field(default_factory=dict)
-    """What has to be in files while the CLI runs; not written yet."""
+    """The contents of the files that the CLI needs while it runs; written by `prepare`."""
     confirmations: Mapping[str, str] = field(default_factory=dict)
-    """Fields that must be true in the reply to `initialize`, and the option that each is about."""
+    """Fields that must be true in the reply to `initialize`, each with its option."""
     owner: int = field(default_factory=os.getpid)
-    """The process that the files belong to: a forked copy of it does not remove them."""
+    """The process that owns the files: a forked copy does not remove them."""
 
     def __repr__(self) -> str:
         told = ", ".join(self.initialize)
         return f"<LaunchPlan {' '.join(self.argv)} in {self.cwd or '.'}, initialize: {told}, {len(self.files)} files>"
 
     def prepare(self) -> None:
-        """Write the files, into a new directory that only this user can read. Blocks for under a millisecond.
+        """Write the files into a new directory that only this user can read. Blocks for less than a millisecond.
 
-        They are removed by `clean_up`, or else when the plan is forgotten or the interpreter ends. Those of a process
-        that was killed are removed by the next one that writes some (POSIX).
+        They are removed by `clean_up`, when the plan is collected, or at exit of the interpreter. The files of a killed
+        process are removed by the next process that writes some (POSIX).
 
         Raises:
-            OptionsError: They cannot be written.
+            OptionsError: The files cannot be written.
         """
         if not self.files:
             return
@@ -116,15 +114,15 @@ class LaunchPlan:
         object.__setattr__(self, "env", Unshown({}))
 
     def check_reply(self, reply: Mapping[str, Any]) -> None:
-        """Check that the CLI took what it only takes at its start.
+        """Check that the CLI accepted what it only accepts at its start.
 
         Raises:
-            OptionsError: It did not: it is too old, or something between drops a flag.
+            OptionsError: It did not: it is too old, or a wrapper drops a flag.
         """
         for confirmation, option in self.confirmations.items():
             if reply.get(confirmation) is not True:
                 raise OptionsError(
-                    f"the CLI did not take it ({confirmation} is {reply.get(confirmation)!r}): it is too old, or a "
+                    f"the CLI did not accept it ({confirmation} is {reply.get(confirmation)!r}): it is too old, or a "
                     "wrapper around it drops flags",
                     option=option,
                 )
@@ -138,14 +136,14 @@ def plan_launch(
     environ: Mapping[str, str] | None = None,
     scratch: Path | None = None,
 ) -> LaunchPlan:
-    """Say how to start the CLI with these options. Starts and writes nothing.
+    """Return the plan to start the CLI with these options. Starts and writes nothing.
 
     Args:
-        options: What the user wants.
-        cli: The program.
-        extra_initialize: Fields of `initialize` that somebody else makes: hooks, servers in this process.
-        environ: The environment to inherit; None is this process's.
-        scratch: A directory that does not exist yet, for the files of the plan; None makes one up.
+        options: The options.
+        cli: The path of the program.
+        extra_initialize: Additional fields of `initialize`: hooks, servers in this process.
+        environ: The environment to inherit; None means this process's.
+        scratch: A directory that does not exist yet, for the files of the plan; None chooses one.
 
     Raises:
         OptionsError: A directory, file or user is missing, or something is too long for a command line.
@@ -180,7 +178,7 @@ def _checked_cwd(options: ClientOptions) -> Path | None:
         return None
     cwd = Path(options.cwd).absolute()
     if not cwd.is_dir():
-        raise OptionsError(f"{cwd} is {'no directory' if cwd.exists() else 'not there'}", option="cwd")
+        raise OptionsError(f"{cwd} {'is not a directory' if cwd.exists() else 'does not exist'}", option="cwd")
     return cwd
 
 
@@ -192,37 +190,37 @@ def _check_user(user: str | int | None) -> None:
     try:
         pwd.getpwnam(user)
     except (KeyError, ValueError):
-        problem = OptionsError(f"there is no user {user!r} on this system", option="user")
+        problem = OptionsError(f"user {user!r} does not exist on this system", option="user")
     else:
         return
     raise problem
 
 
 def _check_files(options: ClientOptions) -> None:
-    """Check what the CLI is to read itself: most of what is not there it would do without, in silence."""
+    """Check that the files for the CLI exist, because it silently ignores most of those that do not."""
     for option, path, is_there, problem in _named_paths(options):
         if not is_there(path):
-            raise OptionsError(f"{problem} {path.absolute()}", option=option)
+            raise OptionsError(f"{problem}: {path.absolute()}", option=option)
 
 
 def _named_paths(options: ClientOptions) -> Iterator[tuple[str, Path, Callable[[Path], bool], str]]:
     prompt, servers, cwd = options.system_prompt, options.mcp_servers, Path(options.cwd or os.curdir)
     if isinstance(prompt, SystemPromptFile):
-        yield "system_prompt", prompt.path.expanduser(), os.path.isfile, "there is no file"
+        yield "system_prompt", prompt.path.expanduser(), os.path.isfile, "no such file"
     if isinstance(servers, Path):
-        yield "mcp_servers", servers, os.path.isfile, "there is no file"
-    for plugin in (one for one in options.plugins if isinstance(one, PluginConfig)):  # all are, once they are read
-        yield "plugins", plugin.path.expanduser(), os.path.exists, "there is no plugin"
+        yield "mcp_servers", servers, os.path.isfile, "no such file"
+    for plugin in (one for one in options.plugins if isinstance(one, PluginConfig)):  # all are, after validation
+        yield "plugins", plugin.path.expanduser(), os.path.exists, "no such plugin"
     for directory in options.additional_directories:
-        yield "additional_directories", cwd / directory, os.path.isdir, "there is no directory"
+        yield "additional_directories", cwd / directory, os.path.isdir, "no such directory"
     if options.project_config_root is not None:
-        yield "project_config_root", Path(options.project_config_root), os.path.isdir, "there is no directory"
+        yield "project_config_root", Path(options.project_config_root), os.path.isdir, "no such directory"
     if options.debug_file is not None:
-        yield "debug_file", Path(options.debug_file), _can_be_written, "there can be no file"
+        yield "debug_file", Path(options.debug_file), _can_be_written, "cannot create"
 
 
 def _can_be_written(file: Path) -> bool:
-    """Tell whether a file can be made, together with the directories above it, which the CLI makes as well."""
+    """Return whether a file can be created, including its parent directories, which the CLI creates."""
     if os.path.exists(file):
         return os.path.isfile(file) and os.access(file, os.W_OK)
     nearest = next(parent for parent in file.absolute().parents if os.path.exists(parent))
@@ -236,7 +234,7 @@ def _told(options: ClientOptions, kind: type[Field] | type[Flag]) -> Iterator[tu
 
 
 def _flags(options: ClientOptions) -> tuple[list[str], dict[str, list[str]]]:
-    """Give the flags, and the lists that are too long to be one, by where they go instead."""
+    """Return the flags, and the lists that are too long for a flag, by their destination."""
     flags: list[str] = []
     too_long: dict[str, list[str]] = {}
     for row, value in _told(options, Flag):
@@ -264,12 +262,12 @@ def _settings(options: ClientOptions, allowed: list[str], scratch: Path) -> tupl
 
 
 def _own_flags(options: ClientOptions, flags: list[str]) -> list[str]:
-    """Give the flags of `extra_args`, unless an option says the same."""
+    """Return the flags of `extra_args`. Raises OptionsError if an option sets the same flag."""
     taken = {flag.partition("=")[0] for flag in flags}
     own = []
     for name, value in options.extra_args.items():
         if f"--{name}" in taken:
-            raise OptionsError(f"--{name} is there already, because of the option {_option_of(f'--{name}')}",
+            raise OptionsError(f"--{name} is already set by the option {_option_of(f'--{name}')}",
                                option="extra_args")  # fmt: skip
         own.append(f"--{name}" if value is None else f"--{name}={value}")
     return own
@@ -278,7 +276,7 @@ def _own_flags(options: ClientOptions, flags: list[str]) -> list[str]:
 def _check_length(argv: tuple[str, ...], options: ClientOptions) -> None:
     for argument in argv:
         if "\0" in argument:
-            problem = "holds a NUL character, which no argument of a program can"
+            problem = "must not contain a NUL character"
         elif len(os.fsencode(argument)) > MAX_ARGUMENT_BYTES:
             problem = f"is too long for a command line ({len(argument):,} characters)"
         else:
@@ -288,13 +286,13 @@ def _check_length(argv: tuple[str, ...], options: ClientOptions) -> None:
     if total > MAX_COMMAND_CHARS:
         longest = _option_of(max(argv[1:], key=len).partition("=")[0])
         raise OptionsError(
-            f"the command line would have {total:,} characters, and {MAX_COMMAND_CHARS:,} are possible here",
+            f"the command line has {total:,} characters; the limit here is {MAX_COMMAND_CHARS:,}",
             option=longest,
         )
 
 
 def _option_of(name: str) -> str:
-    """Give the option that a flag or field is about."""
+    """Return the option of a flag or field."""
     bare = name.removeprefix("--")
     return next((row.option_names[0] for row in TABLE if row.name.removeprefix("--") == bare), "extra_args")
 
@@ -313,7 +311,7 @@ def _remove(paths: tuple[Path, ...], owner: int) -> None:
 
 
 def _lock(directory: Path) -> None:
-    """Lock a directory for as long as this process lives. Nothing where the system or the file system cannot."""
+    """Lock a directory while this process runs, if the system and the file system support it."""
     if sys.platform == "win32" or directory in _locks:
         return
     import fcntl
@@ -328,7 +326,7 @@ def _lock(directory: Path) -> None:
 
 
 def _sweep(folder: Path) -> None:
-    """Remove what killed processes of this user left: directories that nobody holds a lock on."""
+    """Remove the unlocked directories, which killed processes of this user left."""
     if sys.platform == "win32":
         return
     with contextlib.suppress(OSError):

@@ -1,8 +1,4 @@
-"""The settings of a session: what the user gave, the sandbox, and what did not fit on the command line.
-
-Owns how they are joined. Knows nothing of what a setting means, but for the sandbox (`wire/sandbox.py`); that they
-reach the CLI in a file of their own is `plan.py`'s business.
-"""
+"""Merging the settings of a session: the option `settings`, the sandbox, and lists too long for the command line."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,18 +11,18 @@ from claude_agent_py.wire.base import JSONObject
 
 
 def joined_settings(options: ClientOptions, allowed: Sequence[str] = ()) -> JSONObject | Path | None:
-    """Give the settings to send, the path of a file that has them as they are, or None where there are none.
+    """Return the settings, the path of a file that can be used unchanged, or None if there are no settings.
 
-    `allowed` are rules for what runs without asking that were too long for the command line.
+    `allowed` are allow rules that are too long for the command line.
 
     Raises:
-        OptionsError: The file of `settings` cannot be read, or what it holds cannot be joined with the rest.
+        OptionsError: The file of `settings` cannot be read, or its contents cannot be merged.
     """
     given = options.settings
     if isinstance(given, Path):
         path = given.absolute()
         if not path.is_file():
-            raise OptionsError(f"there is no file {path}", option="settings")
+            raise OptionsError(f"{path} does not exist", option="settings")
         if options.sandbox is None and not allowed:
             return path
         given = _read(path)

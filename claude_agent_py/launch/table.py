@@ -1,11 +1,7 @@
-"""Which option becomes what: the one table of flags, variables and fields of `initialize`.
+"""The table of options: the CLI flag, environment variable or field of `initialize` that each becomes.
 
-Owns the names that the CLI knows and how a value is written for each. Every option of `ClientOptions` stands here at
-least once, those that are used in this process as well (`Here`). Pure data and pure functions; `plan.py` walks the
-table, and `docs/generate_options.py` prints it.
-
-What is long or secret is a `Field`, never a `Flag`: the command line has a limit, and every user of the machine can
-read it.
+Long or secret values are a `Field`, never a `Flag`: the command line is limited in length and readable by every user of
+the machine. Options that are only used in this process are listed, too (`Here`).
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -30,7 +26,7 @@ from claude_agent_py.options.values import (
 from claude_agent_py.wire.base import JSONObject
 
 Encode: TypeAlias = Callable[..., Any]
-"""Writes the values of the options of a row for the CLI. None and empty collections mean: leave it out."""
+"""Converts the values of a row's options for the CLI. None and empty collections are left out."""
 
 
 def _same(value: Any) -> Any:
@@ -47,10 +43,10 @@ def _if_on(switch: object) -> bool | None:
 
 @dataclass(frozen=True)
 class Row:
-    """One thing that the CLI can be told, and the options that decide it.
+    """A flag, variable or field of the CLI, and the options that it depends on.
 
-    `options` names one option, or several with a comma; `encode` is called with their values. With one option it is not
-    called for None.
+    `options` names one option, or several separated by commas; `encode` is called with their values. With one option
+    it is not called for None.
     """
 
     name: str
@@ -59,11 +55,11 @@ class Row:
 
     @cached_property
     def option_names(self) -> list[str]:
-        """The options that decide it, the one that errors are about first."""
+        """The options that it depends on; the first is the one that errors name."""
         return self.options.split(",")
 
     def value(self, options: ClientOptions) -> Any:
-        """Give what to tell the CLI; None where there is nothing to tell."""
+        """Return the value for the CLI, or None to leave it out."""
         given = [getattr(options, name) for name in self.option_names]
         if len(given) == 1 and given[0] is None:
             return None
@@ -73,13 +69,13 @@ class Row:
 
 @dataclass(frozen=True)
 class Flag(Row):
-    """A flag of the command line. True is a bare flag, False is none, a list is one flag for each entry."""
+    """A command line flag. True is a bare flag, False leaves it out, a list repeats the flag for each item."""
 
     when_long: str | None = None
-    """Where a list goes that is too long for the command line: a field of `initialize`, or `settings`."""
+    """The destination of lists that are too long for the command line: a field of `initialize`, or `settings`."""
 
     def value(self, options: ClientOptions) -> Any:
-        """Give what stands behind the flag; None where there is none."""
+        """Return the value of the flag, or None to leave it out."""
         told = super().value(options)
         return None if told is False else told
 
@@ -89,25 +85,25 @@ class Variable(Row):
 
 
 class Field(Row):
-    """A field of `initialize`, which goes through stdin."""
+    """A field of `initialize`, which is sent through stdin."""
 
 
 class Settings(Row):
-    """A part of the settings, which go to the CLI in a file that only this user can read."""
+    """A part of the settings, which are passed in a file that only this user can read."""
 
 
 class Here(Row):
-    """Nothing that the CLI is told this way: used in this process. `name` says for what."""
+    """An option that is used in this process. `name` says what for."""
 
 
 @dataclass(frozen=True)
 class Awaited:
-    """What a field needs that the CLI reads before it does anything else."""
+    """The requirements of a field that the CLI has to read before it starts up."""
 
     confirmed_by: str
-    """The field of the reply that says whether the CLI took it."""
+    """The field of the reply that confirms it."""
     flags: tuple[str, ...] = ()
-    """Flags beside `--await-initialize`."""
+    """Flags in addition to `--await-initialize`."""
 
 
 AWAITED: Final[Mapping[str, Awaited]] = {
@@ -135,9 +131,9 @@ def _asker(*asked: Any) -> str | None:
 
 
 def _refused(disallowed: Iterable[str], *asked: Any) -> str | None:
-    """Give what is refused, together with what nobody would answer.
+    """Return the disallowed tools, plus those of the asking tools that have no handler.
 
-    The CLI offers these three tools as soon as it can ask the host anything at all.
+    The CLI offers its three asking tools as soon as it can send the host any question.
     """
     can_use_tool, on_question, on_plan, interactions, prompts = asked
     asks = is_any_given(can_use_tool, on_question, on_plan) or prompts == "host"
@@ -155,7 +151,7 @@ def _allowed(allowed: Iterable[str], skills: Sequence[str] | str | None) -> str 
 
 
 def _tools(tools: Sequence[str] | str) -> str:
-    return tools if isinstance(tools, str) else ",".join(tools)  # empty for none, which is a value
+    return tools if isinstance(tools, str) else ",".join(tools)  # empty means no tools
 
 
 def _thinking(thinking: ThinkingConfig) -> str | None:
@@ -302,7 +298,7 @@ TABLE: Final[tuple[Row, ...]] = (
     Field("forwardNestedSubagentToolCalls", "forward_nested_subagent_tool_calls", _if_on),
     Field("agentProgressSummaries", "agent_progress_summaries", _if_on),
     Field("appendSubagentSystemPrompt", "append_subagent_system_prompt"),
-    # Without this variable the CLI (2.1.328) takes the text and does nothing with it.
+    # Without this variable the CLI (2.1.328) ignores the text.
     Variable("CLAUDE_CODE_ENABLE_APPEND_SUBAGENT_PROMPT", "append_subagent_system_prompt", _if_on),
     Variable("CLAUDE_CODE_MAX_SUBAGENT_SPAWN_DEPTH", "max_subagent_depth", str),
     Variable("CLAUDE_CODE_MAX_CONCURRENT_SUBAGENTS", "max_concurrent_subagents", str),

@@ -1,9 +1,4 @@
-"""What a session can be told before it starts: `ClientOptions` and the values that it holds.
-
-`client_options` is the model, `values` what its options hold, `checks` how single values are read and what goes
-together, `output_shape` how a type becomes a JSON Schema and back. What an option means to the CLI stands in
-`launch/table.py`.
-"""
+"""`ClientOptions` and the values that it holds. `launch/table.py` maps the options to the CLI's flags and fields."""
 
 from typing import TYPE_CHECKING
 

@@ -1,8 +1,6 @@
-"""What makes options right: how a value is read, which ones exclude each other, which do nothing.
+"""Validation of options: readers of single values, conflicts between options, and warnings about useless ones.
 
-Owns the readings of single options (they accept the official SDKs' shapes as well), the rules over several, the doubts
-that become warnings, and what to use instead of a name from another SDK. Knows nothing of the CLI's flags. The options
-themselves are in `options`.
+The readers also accept the shapes of the official SDKs.
 """
 
 import difflib
@@ -31,13 +29,13 @@ if TYPE_CHECKING:
 
 
 def optional(reader: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Make a reading that lets None through."""
+    """Return a reader that also accepts None."""
     checked = part_of_an_option(reader)
     return lambda value: None if value is None else checked(value)
 
 
 def part_of_an_option(reader: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Make a reading whose error about a part becomes an error about the option."""
+    """Return a reader whose errors about a part of the value become errors about the option."""
 
     def read(value: Any) -> Any:
         try:
@@ -50,7 +48,7 @@ def part_of_an_option(reader: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def text(value: Any) -> str:
-    """Read text that says something."""
+    """Read text that is not empty."""
     if not isinstance(value, str):
         raise ValueError(f"must be text, not {type(value).__name__}")
     if not value.strip():
@@ -59,7 +57,7 @@ def text(value: Any) -> str:
 
 
 def names(value: Any) -> list[str]:
-    """Read a list of texts. A single text is a mistake: it would be read letter by letter."""
+    """Read a list of strings. A single string is refused: it would be read letter by letter."""
     if isinstance(value, str) or not isinstance(value, Iterable):
         raise ValueError(f"must be a list, not {type(value).__name__}")
     return [text(name) for name in value]
@@ -78,14 +76,14 @@ def paths(value: Any) -> list[Path]:
 
 
 def function(value: Any) -> Any:
-    """Refuse what cannot be called."""
+    """Refuse a value that is not callable."""
     if not callable(value):
         raise ValueError(f"must be a function, not {type(value).__name__}")
     return value
 
 
 def function_of(*arguments: str) -> Callable[[Any], Any]:
-    """Make a reading that refuses what cannot be called with these arguments."""
+    """Return a reader that refuses a value that cannot be called with these arguments."""
     told = f"{'one argument' if len(arguments) == 1 else 'two arguments'}: ({', '.join(arguments)})"
 
     def read(value: Any) -> Any:
@@ -97,7 +95,7 @@ def function_of(*arguments: str) -> Callable[[Any], Any]:
 
 
 def flag_or_text(value: Any) -> bool | str:
-    """Read a switch that may say more."""
+    """Read a bool or text."""
     return value if isinstance(value, bool) else text(value)
 
 
@@ -115,35 +113,37 @@ def session_id(value: Any) -> str:
 
 
 def environment(value: Any) -> Any:
-    """Refuse names and values that no environment can hold."""
+    """Refuse names and values that are invalid in an environment."""
     for name, content in value.items() if isinstance(value, Mapping) else ():
         if not isinstance(name, str) or not name or "=" in name or "\0" in name:
-            raise ValueError(f"{name!r} is no name for a variable")
+            raise ValueError(f"{name!r} is not a valid variable name")
         if isinstance(content, str) and "\0" in content:
             raise ValueError(f"the value of {name} holds a NUL character")
     return value
 
 
 def rules(value: Any) -> list[str]:
-    """Read permission rules, and refuse those that the CLI would read as something else."""
+    """Read permission rules, and refuse those that the CLI would misread."""
     for rule in (given := names(value)):
         if not survives_splitting(rule) and survives_splitting(f"{rule})"):
             raise ValueError(f"a parenthesis of the rule {rule!r} is not closed")
         if not survives_splitting(rule):
             raise ValueError(
-                f"the rule {rule!r} falls into pieces when the CLI reads the list: no comma or space may stand outside "
+                f"the CLI would split the rule {rule!r}: commas and spaces are not allowed outside "
                 "of parentheses or after the first ')'. Put it into settings={'permissions': {...}} instead"
             )
     return given
 
 
 def built_in_tools(value: Any) -> list[str] | str:
-    """Read the set of built-in tools: names, or all (`default`, or an official SDK's preset)."""
+    """Read the built-in tools: names, or all of them (`default`, or an official SDK's preset)."""
     if value == "default" or (isinstance(value, Mapping) and value.get("type") == "preset"):
         return "default"
     for name in (given := names(value)):
         if not re.fullmatch(r"[\w-]+", name):
-            raise ValueError(f"{name!r} is no name of a built-in tool; rules such as 'Bash(git *)' go to allowed_tools")
+            raise ValueError(
+                f"{name!r} is not the name of a built-in tool; put rules such as 'Bash(git *)' into allowed_tools"
+            )
     return given
 
 
@@ -153,12 +153,12 @@ def skills(value: Any) -> list[str] | str:
         return "all"
     for name in (given := names(value)):
         if not re.fullmatch(r"[^\s(),*]+", name):
-            raise ValueError(f"{name!r} is no name of a skill")
+            raise ValueError(f"{name!r} is not a valid skill name")
     return given
 
 
 def models(value: Any) -> list[str]:
-    """Read models in order: a list, or one text with commas."""
+    """Read models in order: a list, or one string with commas."""
     return names([name.strip() for name in value.split(",")] if isinstance(value, str) else value)
 
 
@@ -168,7 +168,7 @@ def token_budget(value: Any) -> Any:
 
 
 def delegation_guide(value: Any) -> DelegationGuide | bool:
-    """Read a guide, or whether to give one."""
+    """Read a guide, or whether to use the default one."""
     if isinstance(value, bool | DelegationGuide):
         return value
     raise ValueError(f"must be a DelegationGuide, True or False, not {type(value).__name__}")
@@ -184,7 +184,7 @@ def settings(value: Any) -> JSONObject | Path:
 
 
 def managed_settings(value: Any) -> JSONObject:
-    """Read settings that restrict: an object, or its JSON. The CLI ignores a path here without a word."""
+    """Read managed settings: an object, or its JSON. The CLI silently ignores a path here."""
     given = settings(value)
     if isinstance(given, Path):
         raise ValueError("must be an object, or its JSON text; a path has no effect")
@@ -192,7 +192,7 @@ def managed_settings(value: Any) -> JSONObject:
 
 
 def mcp_servers(value: Any) -> dict[str, Any] | Path:
-    """Read MCP servers by name; or the path of a file that has them."""
+    """Read MCP servers by name, or the path of a configuration file."""
     if isinstance(value, str) and value.lstrip().startswith("{"):
         value = _json_object(value)
     if isinstance(value, str | Path):
@@ -219,7 +219,7 @@ def _by_name(servers: Iterable[Any]) -> dict[str, Any]:
 
 
 def _check_prefixes(names: list[str]) -> None:
-    """Refuse names that are different here and one for the CLI: rules for one would hold for the other."""
+    """Refuse different names that are the same to the CLI: rules for one server would apply to the other."""
     if len(names) < 2:
         return
     from claude_agent_py.tools.names import mcp_server_name
@@ -233,7 +233,7 @@ def _check_prefixes(names: list[str]) -> None:
 
 def _server_name(name: Any) -> str:
     if not isinstance(name, str) or not name.strip():
-        raise ValueError(f"{name!r} is no name of a server; give servers by name")
+        raise ValueError(f"{name!r} is not a server name; pass servers as {{name: server}}")
     return name
 
 
@@ -248,12 +248,12 @@ def _mcp_server(name: str, server: Any) -> Any:
 
 
 def is_external(server: object) -> bool:
-    """Tell whether the CLI runs or reaches a server itself; the others run in this process."""
+    """Return whether the CLI connects to a server itself; other servers run in this process."""
     return isinstance(server, MCPStdioServer | MCPHTTPServer | MCPSSEServer)
 
 
 def interactions(value: Any) -> Any:
-    """Read whether to keep an inbox, or the inbox."""
+    """Read an inbox, or whether to use one."""
     if isinstance(value, bool):
         return value
     from claude_agent_py.permissions.interactions import Inbox
@@ -264,7 +264,7 @@ def interactions(value: Any) -> Any:
 
 
 def custom_tools(value: Any) -> list[Any]:
-    """Read tools that run in this process; a function becomes one."""
+    """Read tools that run in this process; functions become tools."""
     if isinstance(value, str | Mapping) or not isinstance(value, Iterable):
         raise ValueError(f"must be a list, not {type(value).__name__}")
     from claude_agent_py.tools.server import ToolServer
@@ -284,7 +284,7 @@ def hooks(value: Any) -> Any:
 
 
 def output_type(value: Any) -> Any:
-    """Refuse a type that has no JSON Schema."""
+    """Refuse a type without a JSON Schema."""
     if inspect.isroutine(value):
         raise ValueError("must be a type, not a function")
     OutputShape(value)
@@ -292,15 +292,15 @@ def output_type(value: Any) -> Any:
 
 
 def extra_args(value: Any) -> Any:
-    """Read flags by name; dashes before a name do no harm."""
+    """Read flags by name, with or without leading dashes."""
     if not isinstance(value, Mapping):
         return value
     flags = {str(name).removeprefix("--"): text for name, text in value.items()}
     for name in flags:
         if not re.fullmatch(r"[A-Za-z][\w-]*", name):
-            raise ValueError(f"{name!r} is no name of a flag")
+            raise ValueError(f"{name!r} is not a valid flag name")
         if name in OWN_FLAGS:
-            raise ValueError(f"--{name} is what this package sets itself")
+            raise ValueError(f"--{name} is set by this package")
     return flags
 
 
@@ -313,7 +313,7 @@ def _writable_as_json(value: JSONObject) -> JSONObject:
     try:
         json.dumps(value, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
-        problem = ValueError(f"must hold nothing but JSON values: {error}")
+        problem = ValueError(f"must hold only JSON values: {error}")
     else:
         return value
     raise problem
@@ -323,7 +323,7 @@ def _json_object(text: str) -> dict[str, Any]:
     try:
         value = read_json(text)
     except ValueError as error:
-        problem = ValueError(f"is no valid JSON: {error}")
+        problem = ValueError(f"is not valid JSON: {error}")
     else:
         assert isinstance(value, dict)  # noqa: S101 - it begins with a brace
         return value
@@ -333,13 +333,13 @@ def _json_object(text: str) -> dict[str, Any]:
 # Several options ------------------------------------------------------------------------------------------------------
 
 HOOKS_OFF: Final = "CLAUDE_CODE_SIMPLE"
-"""The variable of the CLI's bare mode, in which it calls no hook, whatever it answers to `initialize`."""
+"""The variable of the CLI's bare mode, in which it calls no hooks, whatever it replies to `initialize`."""
 
 _TRUE_WORDS: Final = frozenset({"1", "true", "yes", "on"})
 
 
 def turns_hooks_off(variables: object) -> bool:
-    """Tell whether these variables switch every hook off."""
+    """Return whether these variables disable all hooks."""
     given = variables.items() if isinstance(variables, Mapping) else ()
     return any(str(k).upper() == HOOKS_OFF and str(v).strip().lower() in _TRUE_WORDS for k, v in given)
 
@@ -349,7 +349,7 @@ def _env_of(settings: object) -> object:
 
 
 class Conflict(NamedTuple):
-    """Options that do not go together."""
+    """Options that conflict."""
 
     option: str
     holds: Callable[["ClientOptions"], Any]
@@ -360,27 +360,27 @@ CONFLICTS: Final = (
     Conflict(
         "env",
         lambda o: o.hooks is not None and turns_hooks_off(o.env),
-        f"{HOOKS_OFF} switches every hook off; take it away, or the hooks",
+        f"{HOOKS_OFF} disables all hooks; remove it, or the hooks",
     ),
     Conflict(
         "settings",
         lambda o: o.hooks is not None and turns_hooks_off(_env_of(o.settings)),
-        f"{HOOKS_OFF} in their env switches every hook off; take it away, or the hooks",
+        f"{HOOKS_OFF} in their env disables all hooks; remove it, or the hooks",
     ),
     Conflict(
         "extra_args",
         lambda o: o.hooks is not None and "bare" in o.extra_args,
-        "--bare switches every hook off; take it away, or the hooks",
+        "--bare disables all hooks; remove it, or the hooks",
     ),
     Conflict(
         "continue_conversation",
         lambda o: o.continue_conversation and o.resume,
-        "does not go together with resume: one continues the newest session, the other a named one",
+        "conflicts with resume: one continues the newest session, the other a named one",
     ),
     Conflict(
         "session_id",
         lambda o: o.session_id and (o.resume or o.continue_conversation) and not o.fork_session,
-        "goes together with resume or continue_conversation only where fork_session=True makes a new session",
+        "can be combined with resume or continue_conversation only with fork_session=True",
     ),
     Conflict(
         "fork_session",
@@ -392,22 +392,22 @@ CONFLICTS: Final = (
     Conflict(
         "fallback_model",
         lambda o: o.model is not None and o.model in (o.fallback_model or ()),
-        "must be another model than model",
+        "must differ from model",
     ),
     Conflict(
         "max_thinking_tokens",
         lambda o: o.max_thinking_tokens is not None and o.thinking is not None,
-        "is the older form of thinking; give one of them",
+        "is the older form of thinking; use only one of them",
     ),
     Conflict(
         "output_format",
         lambda o: o.output_format is not None and o.output_type is not None,
-        "and output_type both say what the answer looks like; give one of them",
+        "and output_type both define the output; use only one of them",
     ),
     Conflict(
         "permission_prompt_tool_name",
         lambda o: o.permission_prompt_tool_name and o.asks_host,
-        "names a tool that answers permission prompts, and a handler of yours does so, too; give one of them",
+        "names a tool that answers permission prompts, and so does a handler; use only one of them",
     ),
     Conflict(
         "supported_dialog_kinds",
@@ -422,18 +422,18 @@ CONFLICTS: Final = (
     Conflict(
         "delegation_guide",
         lambda o: o.delegation_guide and not o.agents,
-        "needs agents: it tells the model which of them to use when",
+        "needs agents: it tells the model when to use them",
     ),
 )
 
 
 def conflicts(options: "ClientOptions") -> Iterator[Conflict]:
-    """Find what does not go together."""
+    """Yield the conflicts between options."""
     return (conflict for conflict in CONFLICTS if conflict.holds(options))
 
 
 PROMPTING_TOOLS: Final = frozenset({"Bash", "PowerShell", "Write", "Edit", "NotebookEdit", "WebFetch", "WebSearch"})
-"""Built-in tools that ask for permission; those of MCP servers do as well."""
+"""Built-in tools that ask for permission, as tools of MCP servers do."""
 
 _NEVER_ASKS: Final = {
     "bypassPermissions": "allows everything without asking",
@@ -442,7 +442,7 @@ _NEVER_ASKS: Final = {
 
 
 def doubts(options: "ClientOptions") -> Iterator[str]:
-    """Find what will not do what it seems to."""
+    """Yield warnings about options that will not do what they seem to."""
     yield from _unknown_tools(options)
     if options.can_use_tool is None:
         return
@@ -462,15 +462,15 @@ def doubts(options: "ClientOptions") -> Iterator[str]:
 def _unknown_tools(options: "ClientOptions") -> Iterator[str]:
     tools = () if isinstance(options.tools, str | None) else options.tools
     for name in filter(_is_unknown_tool, tools):
-        yield f"tools: the CLI may leave out {name!r}, which is no built-in tool that is known{_right_tool(name)}"
+        yield f"tools: {name!r} is not a known built-in tool, so the CLI may ignore it{_right_tool(name)}"
     for name in filter(_is_unknown_tool, map(tool_of, options.disallowed_tools)):
-        yield f"disallowed_tools: {name!r} may take nothing away, which is no tool that is known{_right_tool(name)}"
+        yield f"disallowed_tools: {name!r} is not a known tool, so it may have no effect{_right_tool(name)}"
     for name in filter(_is_unknown_tool, map(tool_of, options.allowed_tools)):
-        yield f"allowed_tools: {name!r} may allow nothing, which is no tool that is known{_right_tool(name)}"
+        yield f"allowed_tools: {name!r} is not a known tool, so it may have no effect{_right_tool(name)}"
     for agent, definition in (options.agents or {}).items():
         for option in ("tools", "disallowed_tools"):
             for name in filter(_is_unknown_tool, map(tool_of, getattr(definition, option, None) or ())):
-                yield f"agents: {option} of {agent!r}: {name!r} is no tool that is known{_right_tool(name)}"
+                yield f"agents: {option} of {agent!r}: {name!r} is not a known tool{_right_tool(name)}"
 
 
 def _is_unknown_tool(name: str) -> bool:
@@ -489,41 +489,41 @@ def _right_tool(name: str) -> str:
 
 
 def _prompts(rule: str) -> bool:
-    """Tell whether a rule approves a whole tool that would ask."""
+    """Return whether a rule approves every call of a tool that would otherwise ask."""
     return tool_of(rule) == rule and (rule in PROMPTING_TOOLS or rule.startswith("mcp__"))
 
 
 # Names and reprs ------------------------------------------------------------------------------------------------------
 
 RENAMED: Final[Mapping[str, str]] = {
-    "abort_controller": "call run.interrupt(), or write `async with run`, which does so when the block is left",
+    "abort_controller": "call run.interrupt(), or use `async with run`, which interrupts the run on exit",
     "add_dirs": "use additional_directories",
     "append_system_prompt": "use system_prompt=SystemPromptPreset(append=...)",
     "continue": "use continue_conversation",
     "debug_stderr": "use on_stderr",
-    "disallowed_tools_delivery": "lists that are too long for the command line go through initialize by themselves",
-    "executable": "the CLI is a program of its own; give its path as cli_path",
-    "executable_args": "the CLI is a program of its own; give its path as cli_path",
+    "disallowed_tools_delivery": "lists that are too long for the command line are sent in initialize automatically",
+    "executable": "the CLI is a standalone program; pass its path as cli_path",
+    "executable_args": "the CLI is a standalone program; pass its path as cli_path",
     "json_schema": "use output_format, or output_type for a Python type",
-    "load_timeout_ms": "there are no session stores here; see session_mirror",
-    "managed_settings_delivery": "managed settings always go through initialize",
+    "load_timeout_ms": "session stores are not supported; see session_mirror",
+    "managed_settings_delivery": "managed settings are always sent in initialize",
     "max_buffer_size": "use limits=Limits(max_line_bytes=...)",
-    "mcp_servers_delivery": "MCP servers always go through initialize, so that their secrets stay off the command line",
+    "mcp_servers_delivery": "MCP servers are always sent in initialize, which keeps their secrets off the command line",
     "on_stderr_line": "use on_stderr",
     "path_to_claude_code_executable": "use cli_path",
-    "plugin_delivery": "plugins go by their paths",
-    "session_store": "there are none here: session_mirror=True gives you the entries, to store them where you want",
-    "session_store_flush": "there are no session stores here; see session_mirror",
+    "plugin_delivery": "plugins are passed by path",
+    "session_store": "not supported; session_mirror=True sends you the entries, to store anywhere",
+    "session_store_flush": "session stores are not supported; see session_mirror",
     "settings_delivery": "settings always go in a file that only the user can read",
-    "spawn_claude_code_process": "give Client(transport=...) a transport of your own",
+    "spawn_claude_code_process": "pass a transport of your own to Client(transport=...)",
     "stderr": "use on_stderr",
     "tool_config": "use question_preview_format",
 }
-"""What to use instead of names of the official SDKs that are not the same here."""
+"""What to use instead of option names of the official SDKs that differ here."""
 
 
 def shown(name: str, value: Any) -> Any:
-    """Give what a repr shows of an option: never a value that may be a secret."""
+    """Return what a repr shows of an option, without values that may be secrets."""
     if name in ("env", "extra_args", "settings", "managed_settings", "mcp_servers", "output_format", "agents"):
         return list(value) if isinstance(value, Mapping) else value
     if value is not None and name.startswith(("on_", "can_use_")):

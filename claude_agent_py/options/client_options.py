@@ -1,9 +1,4 @@
-"""`ClientOptions`: everything that a session can be told before it starts.
-
-Owns the names and what they mean. A mistake is an `OptionsError` when the options are made, before there is a process.
-How single values are read and what goes together is in `checks`, the values themselves are in `values`,
-and what an option becomes for the CLI (a flag, a variable, a field of `initialize`) is in `launch/table.py`.
-"""
+"""`ClientOptions`: the options of a session. `launch/table.py` maps them to the CLI's flags, variables and fields."""
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -53,7 +48,7 @@ if TYPE_CHECKING:
     from claude_agent_py.tasks.events import TaskEvent
     from claude_agent_py.tasks.listeners import TaskListener
     from claude_agent_py.wire.tasks import TaskNotificationMessage
-else:  # at run time the readers check what an option is given; loading these would cost every program
+else:  # the readers check the values at run time, and importing these types takes time
     CanUseTool = DialogHandler = ElicitationHandler = PlanHandler = QuestionHandler = Any
     Hooks = HooksByEvent = Inbox = Any
     TaskListener = list
@@ -61,12 +56,12 @@ else:  # at run time the readers check what an option is given; loading these wo
 
 
 def _reads(reader: Callable[[Any], Any]) -> PlainValidator:
-    """Say how an option is read. What it holds then is narrower than what may be given."""
+    """Return the validator of an option that applies a reader, which may narrow its type."""
     return PlainValidator(read.optional(reader))
 
 
 def _needs(reader: Callable[[Any], Any]) -> PlainValidator:
-    """Say how an option is read that cannot be None."""
+    """Return the validator of an option that cannot be None."""
     return PlainValidator(read.part_of_an_option(reader))
 
 
@@ -77,29 +72,29 @@ Names: TypeAlias = Annotated[Sequence[str], _needs(read.names)]
 Rules: TypeAlias = Annotated[Sequence[str], _needs(read.rules)]
 Count: TypeAlias = Annotated[int, Field(ge=1, strict=True)]
 DIALOG_KINDS: tuple[str, ...] = ("refusal_fallback_prompt",)
-"""The dialogs that a CLI is known to ask for."""
+"""The dialogs that the CLI is known to request."""
 
 
 def is_any_given(*handlers: Any) -> bool:
-    """Tell whether any of these handlers or inboxes is there; an inbox that is empty is there, too."""
+    """Return whether any of these handlers or inboxes is set. An empty inbox counts as set."""
     return any(handler is not None and handler is not False for handler in handlers)
 
 
 class OptionsWarning(UserWarning):
-    """Options that are valid, but will not do what they seem to."""
+    """An option is valid but will not have the expected effect."""
 
 
 class ClientOptions(ConfigModel, Generic[Output]):
-    """What a session is told before it starts. Everything has a default; unknown names are refused.
+    """The options of a session, all optional and immutable.
 
-    A value: change some with `options.replace(model="opus")`, which checks like making new ones. Where an official SDK
-    takes a dict, the dict works here, too.
+    `options.replace(model="opus")` returns a validated copy with changes. Options for which an official SDK takes a
+    dict accept the same dict.
 
     Raises:
-        OptionsError: An option is unknown or wrong; `option` names it.
+        OptionsError: An option is unknown or invalid; `option` names it.
 
     Warns:
-        OptionsWarning: `can_use_tool` would not be called, or a tool is not known.
+        OptionsWarning: `can_use_tool` would never be called, or a tool is unknown.
     """
 
     QUALIFIED: ClassVar[bool] = False
@@ -108,53 +103,55 @@ class ClientOptions(ConfigModel, Generic[Output]):
     # The program
 
     cli_path: AnyPath = None
-    """The `claude` program. None looks for it: the variable `CLAUDE_AGENT_CLI`, the cache of `install-cli`, PATH, and
-    the usual places."""
+    """The path of the `claude` program. None searches the variable `CLAUDE_AGENT_CLI`, the cache of `install-cli`,
+    PATH, and the usual install locations."""
     cwd: AnyPath = None
-    """The directory that the session works in; its project settings and its sessions on disk belong to it. It must
-    exist. None is the directory of this process."""
+    """The working directory of the session, which also selects the project settings and the sessions on disk. It must
+    exist. None means the current directory."""
     env: Annotated[Mapping[str, str | None], BeforeValidator(read.environment)] = Field(default_factory=dict)
-    """Variables that are *added* to the environment which the CLI inherits from this process; None takes one away."""
+    """Variables *added* to the environment that the CLI inherits from this process. A value of None removes the
+    variable."""
     inherit_env: StrictBool = True
-    """False: the CLI starts with the variables of `env` and nothing else. It then needs at least `PATH` and `HOME`."""
+    """False: the CLI gets only the variables in `env`, which should include at least `PATH` and `HOME`."""
     user: Annotated[str | int | None, _reads(read.system_user)] = None
-    """The *operating system's* user that the program runs as, where this process may change it. It does not name a user
-    of your service: see `client_app`, or keep sessions apart by `cwd` and `env`."""
+    """The *operating system* user to run the program as, if this process has the permission. It is not a user of your
+    service: see `client_app`, or separate sessions by `cwd` and `env`."""
     client_app: Text | None = None
-    """What your application calls itself in the CLI's requests, such as `my-app/1.0`. None names this package."""
+    """The name of your application in the CLI's API requests, such as `my-app/1.0`. None means this package."""
     debug: Annotated[bool | str, _needs(read.flag_or_text)] = False
-    """Write a debug log; text selects categories, such as `api,hooks`."""
+    """Write a debug log. A string selects categories, such as `api,hooks`."""
     debug_file: AnyPath = None
-    """Where the debug log goes; turns it on."""
+    """The file for the debug log, which is then enabled."""
     extra_args: Annotated[Mapping[str, str | None], BeforeValidator(read.extra_args)] = Field(default_factory=dict)
-    """More flags for the CLI, by name without the dashes; None for one without a value. They stand on the command line,
-    where every user of the machine can read them: put no secrets here."""
+    """Extra flags for the CLI, by name without dashes; None for a flag without a value. Every user of the machine can
+    read the command line, so do not put secrets here."""
     timeouts: Timeouts = Field(default_factory=Timeouts)
-    """How long things may take."""
+    """Time limits."""
     limits: Limits = Field(default_factory=Limits)
-    """How much memory things may take."""
+    """Limits on memory and on child processes."""
 
     # The model
 
     model: Text | None = None
-    """A model's full name or a short one (`opus`, `sonnet`, `haiku`). None is what settings say, or the default."""
+    """The full name of a model or an alias (`opus`, `sonnet`, `haiku`). None uses the settings or the default."""
     fallback_model: Annotated[str | Sequence[str] | None, _reads(read.models)] = None
-    """Models to use, in order, while `model` is overloaded. The main one is tried again at every turn."""
+    """Models to use, in order, while `model` is overloaded. `model` is tried again at every turn."""
     thinking: Annotated[
         ThinkingConfig | Literal["adaptive", "disabled"] | Mapping[str, Any] | None, _reads(read_thinking)
     ] = None
     """How the model thinks before it answers."""
     max_thinking_tokens: Annotated[int, Field(ge=0, strict=True)] | None = None
-    """The older form of `thinking`: a budget in tokens, 0 for none."""
+    """The older form of `thinking`: a budget in tokens; 0 disables thinking."""
     effort: ChosenEffort | None = None
-    """How much work the model puts into an answer."""
+    """How much effort the model puts into an answer."""
     max_turns: Count | None = None
-    """A run ends with an error after so many turns of the model."""
+    """The maximum number of model turns in a run; exceeding it ends the run with an error."""
     max_budget_usd: Annotated[float, Field(gt=0, strict=True)] | None = None
-    """A run ends with an error when the session has cost so much. Checked between calls of the model, so it can be
-    exceeded by one."""
+    """The maximum cost of the session in US dollars; reaching it ends the run with an error. It is checked between
+    model calls, so one call may exceed it."""
     task_budget: Annotated[Count, BeforeValidator(read.token_budget)] | None = None
-    """How many tokens the model is told to make do with, so that it can pace itself. No limit: see `max_budget_usd`."""
+    """A token budget that the model is told about, so that it can pace itself. It is not enforced: see
+    `max_budget_usd`."""
     betas: Names = ()
     """Beta features of the API, such as `context-1m-2025-08-07`."""
 
@@ -163,31 +160,30 @@ class ClientOptions(ConfigModel, Generic[Output]):
     system_prompt: Annotated[
         SystemPrompt | str | Sequence[str] | Mapping[str, Any] | None, _reads(read_system_prompt)
     ] = None
-    """None leaves the CLI's own prompt as it is (the official SDKs send an empty one instead). Text or a list of blocks
+    """None keeps the CLI's own prompt (the official SDKs send an empty one instead). Text or a list of blocks
     *replaces* it; `SystemPromptPreset(append=...)` adds to it; `SystemPromptFile(path)` is read by the CLI."""
     plan_mode_instructions: Text | None = None
-    """What the model is told to do in plan mode, instead of planning a change of code."""
+    """Instructions for plan mode, instead of planning a code change."""
     delegation_guide: Annotated[DelegationGuide | bool, _needs(read.delegation_guide)] = False
-    """Tell the model when to hand work to which of `agents`, at the end of the system prompt. True is the guide as it
-    comes."""
+    """Append guidance to the system prompt on when to delegate to which of `agents`. True uses the default guide."""
     title: Text | None = None
-    """The session's title. None lets the CLI make one up."""
+    """The title of the session. None lets the CLI generate one."""
 
     # Tools
 
     tools: Annotated[Sequence[str] | Literal["default"] | Mapping[str, Any] | None, _reads(read.built_in_tools)] = None
-    """Which built-in tools *there are*: this is what restricts. `[]` is none, `"default"` and None are the usual ones.
-    Tools of MCP servers are not affected."""
+    """The built-in tools that *exist* in the session: use this to restrict it. `[]` means none, `"default"` and None
+    the default set. MCP tools are not affected."""
     allowed_tools: Rules = ()
-    """Rules for what runs *without asking*, such as `Read` or `Bash(git log *)`. This restricts nothing: every other
-    tool is still there, and asks. To restrict, use `tools` or `disallowed_tools`. A rule for a command covers that
-    command alone, not a loop or a list of commands that begins with it."""
+    """Rules for calls that run *without asking*, such as `Read` or `Bash(git log *)`. This does not restrict anything:
+    all other tools still exist, and ask. To restrict, use `tools` or `disallowed_tools`. A rule for a command covers
+    only that command, not a loop or a list of commands that begins with it."""
     disallowed_tools: Rules = ()
-    """Tools that are taken away, and rules for what is refused, such as `Bash(rm *)`. They win over everything else."""
+    """Tools to remove, and rules for calls to deny, such as `Bash(rm *)`. They take precedence over everything else."""
     tool_aliases: Mapping[Text, Text] = Field(default_factory=dict)
-    """Tools to run in place of others: `{"Bash": "mcp__sandbox__bash"}`. Not followed further."""
+    """Tools to run in place of others: `{"Bash": "mcp__sandbox__bash"}`. Replacements are not replaced again."""
     skills: Annotated[Sequence[str] | Literal["all"] | None, _reads(read.skills)] = None
-    """Skills to have, and to use without asking. None leaves it to the CLI, which does *not* mean none."""
+    """Skills to enable and to use without asking. None uses the CLI's default, which does *not* mean no skills."""
     custom_tools: Annotated[Sequence[Any], _needs(read.custom_tools)] = ()
     """Functions or `Tool`s that run in this process: the short form of a `ToolServer` in `mcp_servers`."""
     mcp_servers: Annotated[Mapping[str, Any] | Iterable[Any] | str | Path, _needs(read.mcp_servers)] = Field(
@@ -195,142 +191,146 @@ class ClientOptions(ConfigModel, Generic[Output]):
     )
     """MCP servers by name: `MCPStdioServer`, `MCPHTTPServer`, `MCPSSEServer`, a server in this process (`ToolServer`,
     or one made with the `mcp` package), a dict as in `.mcp.json` (with its names, and milliseconds), or the path of
-    such a file. Secrets in them never stand on a command line."""
+    such a file. Secrets in them never appear on a command line."""
     strict_mcp_config: StrictBool = False
-    """Use no other MCP servers than these: none of the project, the user or plugins."""
+    """Use only these MCP servers, and none of the project, the user or plugins."""
     task_list_tools: StrictBool = False
-    """Give the model its to-do list (TaskCreate, TaskUpdate, ...). It has nothing to do with background tasks."""
+    """Enable the model's to-do list tools (TaskCreate, TaskUpdate, ...). They are unrelated to background tasks."""
     question_preview_format: Literal["markdown", "html"] | None = None
-    """The form of the previews that the model gives with the options of a question."""
+    """The format of the previews that the model adds to the options of a question."""
     plugins: Annotated[Sequence[PluginConfig | str | Path | Mapping[str, Any]], _needs(read_plugins)] = ()
     """Plugins on this machine, by path."""
 
     # What is allowed, and who is asked
 
     permission_mode: ChosenPermissionMode | None = None
-    """What happens to calls that no rule decides. `default` asks; `acceptEdits` allows edits of files; `plan` changes
-    nothing; `dontAsk` denies; `auto` lets a classifier decide; `bypassPermissions` allows everything. None is what
-    settings say, which may be `auto`: give `default` to be sure that `can_use_tool` is asked."""
+    """What happens to calls that no rule decides. `default` asks; `acceptEdits` allows file edits; `plan` changes
+    nothing; `dontAsk` denies; `auto` lets a classifier decide; `bypassPermissions` allows everything. None uses the
+    settings, which may say `auto`: set `default` to make sure that `can_use_tool` is called."""
     can_use_tool: Annotated[CanUseTool | None, _handler] = None
-    """Handler that is asked for permission: `(request, context) -> Allow | Deny`. Not called for what a rule, the
+    """Handler for permission requests: `(request, context) -> Allow | Deny`. Not called for calls that a rule, the
     permission mode or `allowed_tools` decides."""
     on_question: Annotated[QuestionHandler | None, _handler] = None
-    """Handler for questions of the model: `(questions, context) -> answers`. Without it, the model cannot ask."""
+    """Handler for questions of the model: `(questions, context) -> answers`. Without it, the model cannot ask
+    questions."""
     on_plan: Annotated[PlanHandler | None, _handler] = None
-    """Handler for plans that want approval: `(plan, context) -> ...`. Without it, `can_use_tool` is asked; without
-    both, there are no plans to approve."""
+    """Handler for plans that need approval: `(plan, context) -> ...`. Without it, `can_use_tool` is called; without
+    both, the model cannot submit plans."""
     on_elicitation: Annotated[ElicitationHandler | None, _handler] = None
-    """Handler for MCP servers that ask for input. Without it and without an inbox, they are told `cancel`."""
+    """Handler for MCP servers that ask for input. Without it and without an inbox, the answer is `cancel`."""
     on_user_dialog: Annotated[DialogHandler | None, _handler] = None
-    """Handler for dialogs that the CLI wants shown."""
+    """Handler for dialogs that the CLI asks to show."""
     supported_dialog_kinds: Annotated[Sequence[str] | None, _reads(read.names)] = None
-    """The dialogs that `on_user_dialog` can show; the CLI asks for no other. None is all that are known."""
+    """The dialogs that `on_user_dialog` can show; the CLI requests no others. None means all known dialogs."""
     interactions: Annotated[Inbox | bool | None, _reads(read.interactions)] = None
-    """True, or an inbox: prompts, questions and plans that no handler answers wait there for a person."""
+    """True, or an inbox, in which prompts, questions and plans that no handler answers wait for a person."""
     permission_prompts: Literal["host", "none"] | None = None
-    """`none`: what would be asked is denied at once, and `can_use_tool` is never called."""
+    """`none`: calls that would need permission are denied at once, and `can_use_tool` is never called."""
     permission_prompt_tool_name: Text | None = None
-    """A tool of an MCP server that answers permission prompts, instead of a handler."""
+    """An MCP tool that answers permission prompts, instead of a handler."""
     allow_dangerously_skip_permissions: StrictBool = False
-    """Allow to *switch* to `bypassPermissions` later. It does not switch by itself."""
+    """Allow the session to *switch* to `bypassPermissions` later. This option does not switch it."""
     hooks: Annotated[Hooks | HooksByEvent | None, _reads(read.hooks)] = None
-    """Handlers for events, by event: `{"PreToolUse": [HookMatcher("Bash", handler)]}`, or a `Hooks`."""
+    """Hook handlers by event: `{"PreToolUse": [HookMatcher("Bash", handler)]}`, or a `Hooks`."""
     additional_directories: Annotated[Sequence[str | Path], _needs(read.paths)] = ()
-    """More directories that tools may use. Relative ones are seen from `cwd`."""
+    """Additional directories that tools may use. Relative paths are resolved against `cwd`."""
     sandbox: SandboxSettings | None = None
-    """The sandbox that shell commands run in. Joined with a `sandbox` block in `settings`."""
+    """The sandbox that shell commands run in. Merged with a `sandbox` block in `settings`."""
 
     # Subagents and background tasks
 
     agents: Annotated[Mapping[str, AgentLike] | None, _reads(validate_agents)] = None
-    """Subagents that the model can start, by name. The CLI's own ones stay; an agent of the same name replaces one."""
+    """Subagents that the model can start, by name. They are added to the CLI's own agents, or replace one of the same
+    name."""
     agent: Text | None = None
-    """The agent that the *whole session* is: its prompt, tools and model, by its name in `agents` or on disk."""
+    """The agent whose prompt, tools and model the *whole session* uses, by its name in `agents` or on disk."""
     forward_subagent_text: StrictBool = False
-    """Send what subagents in the foreground write, too. By default only their tool calls arrive."""
+    """Also send the text of foreground subagents. By default only their tool calls are sent."""
     forward_nested_subagent_tool_calls: StrictBool = False
-    """Send the tool calls of subagents of subagents, too."""
+    """Also send the tool calls of nested subagents."""
     agent_progress_summaries: StrictBool = False
-    """Have a summary made about every 30 s of what a subagent is doing (`task_progress`); costs tokens."""
+    """Summarise the progress of subagents about every 30 s (`task_progress`), which costs tokens."""
     append_subagent_system_prompt: Text | None = None
-    """Text at the end of every subagent's system prompt."""
+    """Text appended to every subagent's system prompt."""
     max_subagent_depth: Count | None = None
-    """How deep subagents may start subagents; 1 forbids it to them. None is the CLI's default, 3."""
+    """How deep subagents may be nested; 1 means that subagents cannot start subagents. None means the CLI's default,
+    3."""
     max_concurrent_subagents: Count | None = None
-    """How many subagents may run at a time; one more is refused. None is the CLI's default."""
+    """How many subagents may run at once; further ones are refused. None means the CLI's default."""
     per_task_stop_affordance: StrictBool = True
-    """Interrupting spares background tasks, which are then stopped one by one. False: it kills background agents."""
+    """Interrupting does not stop background tasks, which can be stopped one by one. False: it kills background
+    agents."""
 
     late_tasks: Literal["stop", "leave"] = "stop"
-    """What becomes of background tasks for which `Timeouts.idle` ran out. `leave`: they go on, with `query` and `run`
-    as long as the event loop runs. `RunResult.unfinished_tasks` names them either way."""
+    """What happens to background tasks when `Timeouts.idle` expires. `leave`: they keep running, with `query` and `run`
+    as long as the event loop runs. `RunResult.unfinished_tasks` lists them either way."""
 
     # Listeners
 
     on_task_notification: Annotated[
         TaskListener[TaskNotificationMessage] | None, _reads(read.function_of("notification"))
     ] = None
-    """Told when a background task has ended: `(notification)`."""
+    """Called when a background task ends: `(notification)`."""
     on_task_event: Annotated[TaskListener[TaskEvent] | None, _reads(read.function_of("event"))] = None
-    """Told about everything that happens to background tasks: `(event)`."""
+    """Called with every event of background tasks: `(event)`."""
     on_stderr: Annotated[Callable[[str], object] | None, _reads(read.function_of("line"))] = None
-    """Told every line that the CLI writes to stderr: `(line)`. Up to 64 MiB of lines wait for it; others are dropped
-    and counted by `Client.stderr_lines_dropped`."""
+    """Called with every line of the CLI's stderr: `(line)`. Up to 64 MiB of lines wait for it; more are dropped and
+    counted by `Client.stderr_lines_dropped`."""
 
     # What comes back
 
     output_type: Annotated[type[Output] | None, _reads(read.output_type)] = None
-    """The type that answers have: a pydantic model, dataclass, TypedDict, `list[int]`, ... `RunResult.output` has it,
-    also for type checkers. They do not take a union or a `Literal` for a type: `cast(type[int | str], int | str)`."""
+    """The type of the structured output: a pydantic model, dataclass, TypedDict, `list[int]`, ... `RunResult.output`
+    has this type, also for type checkers. For a union or a `Literal`, type checkers need a cast: `cast(type[int | str],
+    int | str)`."""
     output_format: Annotated[Mapping[str, Any] | None, _reads(check_output_format)] = None
-    """A JSON Schema that answers have. `RunResult.output` is plain JSON then."""
+    """The JSON Schema of the structured output. `RunResult.output` is then plain JSON."""
     include_partial_messages: StrictBool = False
-    """Send text as it is written (`StreamEventMessage`)."""
+    """Stream partial messages (`StreamEventMessage`)."""
     include_hook_events: StrictBool = False
-    """Send when hooks of the *settings* start and end, as messages of the run. For handlers of yours, a `HookRun`
-    stands among `client.messages()` after each."""
+    """Send messages when hooks of the *settings* start and end. For your own handlers, `client.messages()` yields a
+    `HookRun` after each call."""
     prompt_suggestions: StrictBool = False
-    """Send a guess at the next prompt after every result."""
+    """Send a suggestion for the next prompt after every result."""
     verbatim_prompts: StrictBool = False
-    """Take prompts as they are: no `/commands`, no `@files`. For text that users did not type for the CLI. The CLI also
-    leaves out context that it otherwise adds at the start of a turn."""
+    """Send prompts verbatim, without `/commands` and `@files`, for text that was not typed for the CLI. The CLI then
+    also omits the context that it adds at the start of a turn."""
 
     # Sessions and settings
 
     resume: Text | None = None
-    """The session to go on with, by id or title."""
+    """The session to resume, by id or title."""
     continue_conversation: StrictBool = False
-    """Go on with the newest session of `cwd`."""
+    """Continue the newest session of `cwd`."""
     session_id: Annotated[str | UUID | None, _reads(read.session_id)] = None
-    """The id of the *new* session, a UUID that is not in use. It does not go on with a session: that is `resume`."""
+    """The id for the *new* session, an unused UUID. To continue a session, use `resume`."""
     fork_session: StrictBool = False
-    """Go on in a copy with an id of its own, and leave the session as it is. With `resume` or
-    `continue_conversation`."""
+    """Continue in a copy of the session with a new id. With `resume` or `continue_conversation`."""
     resume_session_at: Text | None = None
-    """Forget what came after the message with this uuid. With `resume`."""
+    """Resume at the message with this uuid and drop the later ones. With `resume`."""
     resume_drops_turn: Text | None = None
-    """Refuse to resume if `resume_session_at` would forget more than the turn of the prompt with this uuid."""
+    """Refuse to resume if `resume_session_at` would drop more than the turn of the prompt with this uuid."""
     persist_session: StrictBool = True
-    """False: write the session to no disk; it cannot be resumed."""
+    """False: do not save the session to disk; it cannot be resumed."""
     session_mirror: StrictBool = False
-    """Send every entry that the CLI writes into the session's transcript, as `TranscriptMirrorMessage`, so that you can
-    keep a copy elsewhere. Needs `persist_session`."""
+    """Send every entry of the session's transcript as a `TranscriptMirrorMessage`, so that you can store a copy
+    elsewhere. Needs `persist_session`."""
     enable_file_checkpointing: StrictBool = False
-    """Keep what files were like at every prompt, so that `rewind_files` can bring it back."""
+    """Save the state of files at every prompt, so that `client.files.rewind` can restore it."""
     setting_sources: Sequence[SettingSource] | None = None
-    """Settings files to read. None is all of them; `[]` is none, which also leaves out CLAUDE.md. `project` has to be
-    there for those of the project."""
+    """The settings sources to load. None means all; `[]` means none, which also skips CLAUDE.md. The project's
+    CLAUDE.md and settings need `project`."""
     settings: Annotated[Mapping[str, Any] | str | Path | None, _reads(read.settings)] = None
-    """More settings, which win over those in files: an object, its JSON, or the path of a file. One wrong value makes
-    the CLI ignore *all* of them without a word."""
+    """Additional settings, which override those in files: an object, its JSON, or the path of a file. One invalid value
+    makes the CLI silently ignore *all* of them."""
     managed_settings: Annotated[Mapping[str, Any] | str | None, _reads(read.managed_settings)] = None
-    """Restrictions in the form of settings, as an administrator has them. They only ever take away."""
+    """Managed settings, like an administrator's. They can only restrict."""
     project_config_root: AnyPath = None
-    """The checkout whose settings, agents and servers are used instead of those in `cwd`, for work on a copy that is
-    not trusted."""
+    """The checkout whose settings, agents and servers are used instead of those in `cwd`, for work in an untrusted
+    copy."""
 
     def model_post_init(self, context: Any, /) -> None:
-        """Check what goes together."""
+        """Check for conflicts and warn about useless options."""
         for conflict in read.conflicts(self):
             raise OptionsError(conflict.problem, option=conflict.option)
         for doubt in read.doubts(self):
@@ -348,12 +348,12 @@ class ClientOptions(ConfigModel, Generic[Output]):
 
     @property
     def output_shape(self) -> OutputShape | None:
-        """The shape of `output_type`; None without one. Made anew each time."""
+        """The shape of `output_type`, or None. Built anew on each access."""
         return None if self.output_type is None else OutputShape(self.output_type)
 
     @property
     def external_mcp_servers(self) -> dict[str, Any]:
-        """The servers that the CLI runs or reaches itself, by name. Empty where `mcp_servers` is a path."""
+        """The servers that the CLI connects to itself, by name. Empty if `mcp_servers` is a path."""
         return {name: server for name, server in self._servers.items() if read.is_external(server)}
 
     @property
@@ -367,10 +367,10 @@ class ClientOptions(ConfigModel, Generic[Output]):
 
 
 def options_or_defaults(options: object) -> ClientOptions:
-    """Give the options, or those as they come where there are none.
+    """Return the options, or the default options for None.
 
     Raises:
-        OptionsError: It is something else.
+        OptionsError: `options` has another type.
     """
     if options is None:
         return ClientOptions()

@@ -1,7 +1,6 @@
-"""What shape a run's answer must have: the JSON Schema that the CLI enforces, and the way back into Python.
+"""`OutputShape`: the JSON Schema of an output type, and the validation of structured output.
 
-Owns the schema of a type and the wrapper for types that are no JSON object (the CLI asks the model for an object).
-Knows neither the CLI nor runs: `launch/` sends the schema, `runs` validates with the adapter.
+Types that are not a JSON object are wrapped in one, because the CLI asks the model for an object.
 """
 
 from collections.abc import Mapping
@@ -15,13 +14,14 @@ from typing_extensions import TypeVar
 from claude_agent_py.wire.base import JSONObject
 
 Output = TypeVar("Output", default=Any)
-"""What `RunResult.output` is: the options' `output_type`."""
+"""The type of `RunResult.output`, set by the option `output_type`."""
 
 
 class OutputShape:
-    """The shape of an answer.
+    """The schema and the validator of an output type.
 
-    Raises ValueError, with a text that says what to do, for a type that has no JSON Schema.
+    Raises:
+        ValueError: The type has no JSON Schema.
     """
 
     def __init__(self, output_type: Any) -> None:
@@ -38,14 +38,14 @@ class OutputShape:
         self.schema: JSONObject = schema
         """The JSON Schema, whose root is an object."""
         self.adapter: TypeAdapter[Any] = adapter
-        """Validates what the CLI reports as structured output, and gives the Python value."""
+        """Validates the structured output of the CLI and converts it to the Python value."""
 
 
 def check_output_format(value: Any) -> JSONObject:
-    """Give the JSON Schema of `output_format`, from a plain schema or an official SDK's `{type: json_schema, schema}`.
+    """Return the JSON Schema of `output_format`: a plain schema, or an official SDK's `{type: json_schema, schema}`.
 
     Raises:
-        ValueError: It is no JSON Schema of an object. (Anything but an object would end the CLI.)
+        ValueError: It is not the JSON Schema of an object. (The CLI exits for any other type.)
     """
     if isinstance(value, Mapping) and value.get("type") == "json_schema":
         value = value.get("schema")
@@ -53,7 +53,7 @@ def check_output_format(value: Any) -> JSONObject:
         raise ValueError(f"must be a JSON Schema (a dict), not {type(value).__name__}")
     if value.get("type", "object") != "object":
         raise ValueError(
-            f"must describe an object, not {value['type']!r}: put it into a property, or use output_type, which does so"
+            f"must describe an object, not {value['type']!r}: wrap it in a property, or use output_type, which does so"
         )
     return dict(value)
 
@@ -79,7 +79,7 @@ def _schema(adapter: TypeAdapter[Any]) -> JSONObject:
 
 
 def _inlined(schema: JSONObject) -> JSONObject:
-    """Give a schema whose root is no mere reference to one of its definitions."""
+    """Return a schema whose root is not a reference to one of its definitions."""
     name = schema.get("$ref", "").removeprefix("#/$defs/")
     rest = {key: value for key, value in schema.items() if key != "$ref"}
     return {**schema["$defs"][name], **rest} if name else schema

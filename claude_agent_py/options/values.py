@@ -1,7 +1,6 @@
-"""The values that options hold: limits, system prompts, thinking, plugins.
+"""The values that options hold: timeouts, limits, system prompts, thinking, plugins.
 
-Owns their fields and the official SDKs' dict shapes of the same things, which are read as well. Their twin `options`
-has the options themselves; what becomes of a value on the command line is in `launch/`.
+They can also be read from the dicts of the official SDKs.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,8 +12,8 @@ from pydantic import Field, StrictBool
 from claude_agent_py.configuration import ConfigModel, snake_case
 
 SYSTEM_PROMPT_DYNAMIC_BOUNDARY: Final = "__SYSTEM_PROMPT_DYNAMIC_BOUNDARY__"
-"""A block of a system prompt of its own: what stands before it is the same for all sessions and can be cached for all
-of them; what stands after it is this session's."""
+"""A separator block in a system prompt: the blocks before it are the same for all sessions, so that they can be cached;
+the blocks after it are specific to this session."""
 
 Seconds: TypeAlias = Annotated[float, Field(gt=0, strict=True)]
 Bytes: TypeAlias = Annotated[int, Field(gt=0, strict=True)]
@@ -23,73 +22,73 @@ MEBIBYTE: Final = 1024 * 1024
 
 
 class Timeouts(ConfigModel):
-    """How long things may take, in seconds; None is without limit."""
+    """Time limits, in seconds; None means no limit."""
 
     connect: Seconds | None = 60.0
-    """From the start of the program to its answer to `initialize`. A program that ends earlier fails at once."""
+    """From the start of the program to its reply to `initialize`. A program that exits earlier fails at once."""
     first_message: Seconds | None = None
-    """From the prompt to the first that the model says or does. What the CLI says of itself does not count."""
+    """From the prompt to the first output of the model. Status messages of the CLI do not count."""
     silence: Seconds | None = None
-    """How long a run may make no progress: content, tool traffic, task events. Status pings do not count."""
+    """Without progress in a run: content, tool calls and results, task events. Status pings do not count."""
     run: Seconds | None = None
     """From the prompt to the end of its run."""
     idle: Seconds | None = None
-    """With `until="idle"`: from the run's own result on, how long to wait for background tasks. Then the run ends,
-    without an error; `ClientOptions.late_tasks` says what becomes of those that still run."""
+    """With `until="idle"`: from the run's own result to the end of its background tasks. On expiry the run ends without
+    an error; `ClientOptions.late_tasks` decides what happens to the remaining tasks."""
     control: Seconds | None = 60.0
-    """How long the CLI may take to answer a control request."""
+    """From a control request to its reply."""
     close: Seconds = 10.0
-    """How long `close()` waits for the program before it ends it by force."""
+    """How long `close()` waits for the program before killing it."""
 
 
 class Limits(ConfigModel):
-    """How much memory things may take, and how many processes."""
+    """Limits on memory and on child processes."""
 
     max_line_bytes: Bytes = 256 * MEBIBYTE
     """A longer line of the CLI is dropped and reported as a `MalformedFrame`; the session goes on. Lines of many
-    megabytes are ordinary: a file that the model wrote is one line."""
+    megabytes are normal: a file that the model writes is one line."""
     mailbox_bytes: Bytes = 64 * MEBIBYTE
-    """How much may wait in memory for one reader. More goes to a temporary file, and nothing is lost; while that cannot
-    be written, as much again stays in memory."""
+    """How many bytes of messages may wait in memory for one reader. More go to a temporary file; if that cannot be
+    written, as many again stay in memory."""
     unclaimed_messages: Count = 1000
-    """How many messages that belong to no run are kept for the first reader of `client.messages()`."""
+    """How many messages outside of runs are kept for the first reader of `client.messages()`."""
     stderr_bytes: Bytes = 64 * 1024
-    """How much of the end of the CLI's stderr is kept for errors."""
+    """How many bytes of the end of the CLI's stderr are kept for error messages."""
     child_depth: Count = 3
-    """How deep child agents may be nested: 1 allows children, 2 their children, 0 none."""
+    """How deep child agents may be nested: 0 allows none, 1 allows children, 2 allows their children."""
     child_processes: Annotated[int, Field(gt=0, strict=True)] = 4
-    """How many child processes run at once, in each generation; further ones wait for their turn. (A child that waits
+    """How many child processes run at once in each generation; others wait. (Per generation, because a child that waits
     for its children must not keep them from starting.) A process takes 100 to 200 MB."""
     child_total: Count = 100
-    """How many children a client may start in its life, all generations together."""
+    """How many child agents a client may start in total, over all generations."""
 
 
 # The system prompt ----------------------------------------------------------------------------------------------------
 
 
 class SystemPromptText(ConfigModel):
-    """A system prompt of your own, instead of the CLI's."""
+    """A custom system prompt, instead of the CLI's."""
 
     text: str | list[str]
     """The prompt, or its blocks. One block may be `SYSTEM_PROMPT_DYNAMIC_BOUNDARY`."""
     snapshot: StrictBool | None = None
-    """False: a resumed session uses this prompt. By default it goes on with the one that it began with."""
+    """False: a resumed session uses this prompt. By default it keeps its original prompt."""
 
 
 class SystemPromptPreset(ConfigModel):
     """The CLI's own system prompt, with additions."""
 
     append: str | None = None
-    """Text at its end."""
+    """Text appended to the prompt."""
     exclude_dynamic_sections: StrictBool | None = None
-    """True: what differs between machines (directory, git status, memory) goes into the first user message instead, so
+    """True: move the parts that differ between machines (directory, git status, memory) into the first user message, so
     that the prompt can be cached for many users."""
     snapshot: StrictBool | None = None
     """See `SystemPromptText`."""
 
 
 class SystemPromptFile(ConfigModel):
-    """A system prompt of your own, read by the CLI from a file."""
+    """A custom system prompt that the CLI reads from a file."""
 
     path: Path
     snapshot: StrictBool | None = None
@@ -120,10 +119,12 @@ def read_system_prompt(value: Any) -> SystemPrompt:
 
 def _prompt_from_dict(value: dict[str, Any]) -> SystemPrompt:
     kind = value.pop("type", None)
-    if not isinstance(kind, str) or kind not in _PROMPT_KINDS:  # the text of the prompt may stand there by mistake
+    if (
+        not isinstance(kind, str) or kind not in _PROMPT_KINDS
+    ):  # not shown in the error: it may be the text of the prompt
         raise ValueError(f"must have a type: {', '.join(_PROMPT_KINDS)}")
     if kind == "preset" and value.pop("preset", _ONLY_PRESET) != _ONLY_PRESET:
-        raise ValueError(f"must be the preset {_ONLY_PRESET!r}, the only one there is")
+        raise ValueError(f"must be {_ONLY_PRESET!r}, the only preset")
     if kind == "custom" and "prompt" in value:
         value["text"] = value.pop("prompt")
     return _PROMPT_KINDS[kind](**{snake_case(name): field for name, field in value.items()})
@@ -135,7 +136,7 @@ ThinkingDisplay: TypeAlias = Literal["summarized", "omitted"]
 
 
 class ThinkingAdaptive(ConfigModel):
-    """The model decides how much it thinks; `effort` guides it. The default of models that can."""
+    """The model decides how much it thinks, guided by `effort`. The default of models that support it."""
 
     display: ThinkingDisplay | None = None
 
@@ -161,7 +162,7 @@ _THINKING_KINDS: Final[Mapping[str, type[ThinkingConfig]]] = {
 
 
 def read_thinking(value: Any) -> ThinkingConfig:
-    """Read how to think, also from a word or an official SDK's dict."""
+    """Read a thinking configuration, also from its name or an official SDK's dict."""
     if isinstance(value, ThinkingConfig):
         return value
     fields: dict[str, Any] = {"type": value} if isinstance(value, str) else {}
@@ -182,7 +183,7 @@ class PluginConfig(ConfigModel):
     path: Path
     """Its directory or `.zip`."""
     skip_mcp_discovery: StrictBool = False
-    """Do not start the MCP servers that it brings along."""
+    """Do not start the MCP servers of the plugin."""
 
 
 def read_plugins(value: Any) -> list[PluginConfig]:
@@ -198,7 +199,7 @@ def _plugin(value: Any) -> PluginConfig:
     if isinstance(value, Mapping):
         fields = {snake_case(name): field for name, field in value.items()}
         if fields.pop("type", "local") != "local":
-            raise ValueError("must hold plugins of type 'local', the only one there is")
+            raise ValueError("must hold plugins of type 'local', the only supported type")
         return PluginConfig(**fields)
     if isinstance(value, str | Path) and str(value).strip():
         return PluginConfig(path=Path(value))

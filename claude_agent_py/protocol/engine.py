@@ -1,11 +1,8 @@
-"""The conversation with the CLI, without any I/O: bytes in, events out; intents in, bytes out.
+"""`Engine`: the protocol without I/O.
 
-Joins the parts of this package, each of which knows one thing: `lines` (where a frame ends), the codec (what it
-says), `requests` (which reply is whose), `turns` (which run a message belongs to) and `state` (what may be sent).
-
-A driver feeds `receive_data` / `receive_eof` / `tick` and acts on the events they give; it calls the intents
-(`request`, `answer`, `open_run`, `send_prompt`, ...) and then writes what `data_to_send` gives. Nothing here waits,
-and nothing raises for what the CLI sends. Twin: `runtime/session.py`, the driver.
+The driver (`runtime/session.py`) passes input to `receive_data`, `receive_eof` and `tick` and acts on the events that
+they return. To send, it calls `request`, `answer`, `send_prompt`, ... and writes what `data_to_send` returns. Nothing
+here waits, and invalid input never raises.
 """
 
 import re
@@ -96,13 +93,13 @@ class Engine:
     # Receiving ---------------------------------------------------------------------------------------------------
 
     def receive_data(self, data: bytes, now: float) -> list[Event]:
-        """Take bytes of the CLI, cut anywhere, and give what they mean."""
+        """Process bytes from the CLI, in chunks of any size, and return their events."""
         events: list[Event] = []
         self._receive(self._lines.feed(data), events, now)
         return events
 
     def receive_eof(self, now: float) -> list[Event]:
-        """Take the end of what the CLI writes: half a line is reported, then every run ends."""
+        """Process the end of the CLI's output: report an incomplete line, then end every run."""
         events: list[Event] = []
         rest = self._lines.end()
         if rest is not None:
@@ -223,11 +220,11 @@ class Engine:
         return request
 
     def forget_request(self, request_id: str) -> None:
-        """Say that nobody waits for the reply any more."""
+        """Drop a request. Its reply will count as late."""
         self._outgoing.forget(request_id)
 
     def answer(self, request_id: str, payload: dict[str, Any]) -> bool:
-        """Answer a request of the CLI; False where it no longer wants an answer.
+        """Answer a request of the CLI. Return False if it is no longer pending.
 
         Raises:
             ValueError, TypeError: The payload is no JSON; the request is still open.
@@ -235,7 +232,7 @@ class Engine:
         return self._respond({"subtype": "success", "request_id": request_id, "response": payload})
 
     def answer_error(self, request_id: str, error: str, error_code: str | None = None) -> bool:
-        """Refuse a request of the CLI; False where it no longer wants an answer."""
+        """Refuse a request of the CLI. Return False if it is no longer pending."""
         code = {"error_code": error_code} if error_code else {}
         return self._respond({"subtype": "error", "request_id": request_id, "error": error, **code})
 
@@ -258,7 +255,7 @@ class Engine:
         self._turns.open_run(run_id, until, limits, now)
 
     def send_prompt(self, run_id: RunId, prompt: UserMessage, now: float) -> bool:
-        """Send a prompt of a run; False (and nothing is sent) where the run is over already.
+        """Send a prompt of a run. Return False, and send nothing, if the run is already over.
 
         Raises:
             LocalProtocolError: Nothing can be sent any more.
@@ -281,7 +278,7 @@ class Engine:
         return self._turns.seal_run(run_id, now)
 
     def drop_run(self, run_id: RunId) -> tuple[str, ...]:
-        """Forget a run; give its prompts without an answer."""
+        """Drop a run and return its unanswered prompts."""
         return self._turns.drop_run(run_id)
 
     def settle(self, now: float) -> Sequence[Event]:
@@ -296,7 +293,7 @@ class Engine:
         return bool(self._to_send)
 
     def data_to_send(self) -> bytes:
-        """Give what is to be written now, whole lines; `b""` if nothing is."""
+        """Return the data to write now, in whole lines; `b""` if there is none."""
         data, self._to_send = self._to_send, []
         return b"".join(data)
 
@@ -308,10 +305,10 @@ class Engine:
         return run if request is None else request if run is None else min(request, run)
 
     def tick(self, now: float) -> list[Event]:
-        """Give what is so because of the time it is."""
+        """Return the events caused by the passing of time."""
         if self._asked or len(self._incoming):
             self._asked = False
-            self._turns.keep_alive(now)  # somebody here is being asked, or was: that is no silence of the CLI
+            self._turns.keep_alive(now)  # the CLI is, or was, waiting for an answer of this side
         events: list[Event] = [
             RequestTimedOut(r.request_id, r.subtype, r.timeout or 0.0) for r in self._outgoing.expire(now)
         ]

@@ -1,7 +1,4 @@
-"""What the engine reports to its driver: values, each the consequence of bytes or of time.
-
-The ends of runs, `RunEnded` and `RunWaits`, come from the router as they are (`turns.py`).
-"""
+"""The events that the engine returns to its driver. `RunEnded` and `RunWaits` are in `turns.py`."""
 
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -12,17 +9,17 @@ from claude_agent_py.protocol.turns import RunEnded, RunId, RunWaits
 
 @dataclass(slots=True)
 class MessageReceived:
-    """A message of the conversation, and the runs that it belongs to. Not frozen, which takes long: there are many."""
+    """A message of the conversation, and the runs that it belongs to. Not frozen, for speed: there are many."""
 
     message: Any
     runs: tuple[RunId, ...]
     line: bytes
-    """Its line; empty where decoding it would not give the message again (it was too long to keep)."""
+    """The line of the message; empty if decoding it would not reproduce the message (it was too long to keep)."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestReceived:
-    """The CLI asks. Answer with `Engine.answer` or `Engine.answer_error`."""
+    """A control request of the CLI. Answer with `Engine.answer` or `Engine.answer_error`."""
 
     request_id: str
     request: Any
@@ -31,26 +28,26 @@ class RequestReceived:
 
 @dataclass(frozen=True, slots=True)
 class RequestCancelled:
-    """The CLI no longer wants an answer."""
+    """The CLI cancelled a control request."""
 
     request_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class ReplyReceived:
-    """A request of ours was answered."""
+    """The reply to a request of this side."""
 
     request_id: str
     subtype: str
     payload: dict[str, Any]
     error: str | None = None
-    """The CLI's words, where it refused."""
+    """The CLI's error message, if it refused the request."""
     error_code: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class StrayReply:
-    """A reply that nobody waits for. Harmless."""
+    """A reply without a pending request. Harmless."""
 
     request_id: str
     kind: StrayKind
@@ -58,7 +55,7 @@ class StrayReply:
 
 @dataclass(frozen=True, slots=True)
 class RequestTimedOut:
-    """A request of ours was not answered in time."""
+    """A request of this side was not answered in time."""
 
     request_id: str
     subtype: str
@@ -67,7 +64,7 @@ class RequestTimedOut:
 
 @dataclass(frozen=True, slots=True)
 class StreamEnded:
-    """The CLI will write no more."""
+    """The end of the CLI's output."""
 
 
 Event: TypeAlias = (

@@ -1,7 +1,4 @@
-"""Whether a question of the CLI still stands.
-
-Pure: the flag is set by whoever runs the handler, and may be read from any thread.
-"""
+"""`Cancellation`: whether the CLI has cancelled a request."""
 
 import threading
 from collections.abc import Callable
@@ -10,12 +7,12 @@ _making_event = threading.Lock()
 
 
 class Cancellation:
-    """A flag that turns true once, when the CLI no longer wants an answer. Safe to read from any thread."""
+    """A flag that is set once, when the CLI cancels a request. Safe to read from any thread."""
 
     def __init__(self) -> None:
         self._is_set = False
         self._event: threading.Event | None = None
-        """What a thread waits for; most answers need none."""
+        """Created by the first `wait`; most requests need none."""
         self._callbacks: list[Callable[[], None]] = []
 
     def __bool__(self) -> bool:
@@ -25,7 +22,7 @@ class Cancellation:
         return f"<Cancellation {'set' if self else 'not set'}>"
 
     def set(self) -> None:
-        """Say that the answer is no longer wanted."""
+        """Set the flag."""
         if self._is_set:
             return
         self._is_set = True
@@ -42,7 +39,7 @@ class Cancellation:
         return self._is_set or self._event.wait(timeout)
 
     def on_set(self, callback: Callable[[], None]) -> None:
-        """Call `callback` when the flag is set (at once if it is)."""
+        """Call `callback` when the flag is set, or at once if it is set."""
         self._callbacks.append(callback)
         if self:
             callback()

@@ -1,28 +1,24 @@
-"""Bytes to lines: cuts what the CLI writes, however it arrives in pieces.
-
-Owns the bound on a line's length: a longer one is counted and dropped as it comes, and reported once. Knows nothing
-of what a line says.
-"""
+"""`LineBuffer`: splits a byte stream into lines, and drops lines beyond a maximum length."""
 
 from dataclasses import dataclass
 from typing import Final
 
 EVIDENCE_BYTES: Final = 4096
-"""How much of a dropped line is kept to show what it was."""
+"""How many bytes of a dropped line are kept, to identify it."""
 
 
 @dataclass(frozen=True, slots=True)
 class OversizeLine:
-    """A line that was longer than the limit, and was dropped."""
+    """A line that was dropped because it exceeds the limit."""
 
     length: int
-    """Its whole length, in bytes."""
+    """The length of the whole line, in bytes."""
     head: bytes
-    """How it began."""
+    """The beginning of the line."""
 
 
 class LineBuffer:
-    """Cuts a stream of bytes at newlines. Any chunking of the same bytes gives the same lines."""
+    """Splits a stream of bytes at newlines, however it is chunked."""
 
     def __init__(self, max_line_bytes: int) -> None:
         self._limit = max_line_bytes
@@ -30,7 +26,7 @@ class LineBuffer:
         self._held = 0
 
     def feed(self, data: bytes) -> list[bytes | OversizeLine]:
-        """Take the next bytes and give the lines that they complete, without their newlines."""
+        """Add bytes and return the lines that they complete, without newlines."""
         pieces = data.split(b"\n")
         rest = pieces.pop()
         lines: list[bytes | OversizeLine] = []
@@ -38,7 +34,7 @@ class LineBuffer:
             self._hold(pieces.pop(0))
             lines.append(self._take())
         limit = self._limit
-        if len(data) <= limit:  # then none of them is longer
+        if len(data) <= limit:  # no line can be longer
             lines += pieces
         else:
             lines += [p if len(p) <= limit else OversizeLine(len(p), p[:EVIDENCE_BYTES]) for p in pieces]
@@ -47,13 +43,13 @@ class LineBuffer:
         return lines
 
     def end(self) -> bytes | OversizeLine | None:
-        """Give what stood after the last newline when the stream ended; None if nothing did."""
+        """Return the unterminated last line at the end of the stream, or None."""
         return self._take() if self._parts else None
 
     def _hold(self, data: bytes) -> None:
         self._held += len(data)
         self._parts.append(data)
-        if self._held > self._limit:  # it will be dropped: keep only what shows what it was
+        if self._held > self._limit:  # it will be dropped: keep only its beginning
             self._parts = [b"".join(self._parts)[:EVIDENCE_BYTES]]
 
     def _take(self) -> bytes | OversizeLine:

@@ -1,7 +1,4 @@
-"""What the features may ask of a running session: two small interfaces.
-
-The runtime implements them. The features know nothing else of it, which keeps them testable without a process.
-"""
+"""The interfaces through which other packages use a running session."""
 
 from typing import Any, Protocol
 
@@ -10,30 +7,30 @@ class ControlPort(Protocol):
     """Sends control requests to the CLI."""
 
     async def control(self, subtype: str, /, *, timeout: float | None = None, **fields: Any) -> dict[str, Any]:
-        """Send a control request and give the payload of its reply (`{}` where the CLI sends none).
+        """Send a control request and return the payload of its reply (`{}` if the CLI sends none).
 
-        `timeout` is in seconds; None means the session's own (`Timeouts.control`). Cancelling forgets the request; a
-        late reply is harmless. May be called from any number of workers at once.
+        `timeout` is in seconds; None means `Timeouts.control`. Cancelling drops the request, and its reply is ignored.
+        May be called from any number of workers at once.
 
         Raises:
             ControlRejectedError: The CLI answered with an error.
-            ControlTimeoutError: It did not answer in time.
-            ConnectionClosedError: The session is not open, or closed before the reply.
+            ControlTimeoutError: The CLI did not answer in time.
+            ConnectionClosedError: The session is not open, or was closed before the reply.
         """
         ...
 
 
 class LiveTasks(Protocol):
-    """Knows which background tasks are under way."""
+    """Knows the running background tasks."""
 
     def live_ids(self) -> frozenset[str]:
-        """Give the ids of the tasks that are not over; ambient ones (which are no activity) left out."""
+        """Return the ids of the running tasks, without ambient ones, which do not count as activity."""
         ...
 
 
 class TaskSink(LiveTasks, Protocol):
-    """Is told every message of the session, so that it knows the tasks."""
+    """Receives every message of the session, to track its tasks."""
 
     def track(self, message: Any, line: bytes = b"", /) -> object:
-        """Fold one message; `line` is its line, where decoding that gives it again. Quick, and raises nothing."""
+        """Process one message. `line` is its line if decoding it reproduces the message. Must not block or raise."""
         ...

@@ -1,7 +1,4 @@
-"""Control requests and their replies, both ways: ids, who waits, what is late, double or unknown.
-
-Pure bookkeeping. Owns no bytes and no clock: time is an argument, in seconds of any monotonic clock.
-"""
+"""Pending control requests in both directions. Times are in seconds of any monotonic clock."""
 
 import itertools
 from collections import OrderedDict
@@ -9,13 +6,13 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 REMEMBERED: Final = 4096
-"""How many settled ids are remembered, to tell a late or double one from an unknown one."""
+"""How many settled ids are remembered, to distinguish late and duplicate replies from unknown ones."""
 
 StrayKind = Literal["late", "duplicate", "unknown"]
 
 
 class _Settled:
-    """The last settled ids and how each was settled; bounded."""
+    """The last settled ids, with the kind of stray reply that each would get."""
 
     def __init__(self) -> None:
         self._kinds: OrderedDict[str, StrayKind] = OrderedDict()
@@ -34,7 +31,7 @@ class _Settled:
 
 @dataclass(frozen=True, slots=True)
 class PendingRequest:
-    """A request of ours that waits for its reply."""
+    """A request of this side that waits for its reply."""
 
     request_id: str
     subtype: str
@@ -43,7 +40,7 @@ class PendingRequest:
 
 
 class OutgoingRequests:
-    """The requests that we send."""
+    """The requests that this side sends."""
 
     def __init__(self) -> None:
         self._pending: dict[str, PendingRequest] = {}
@@ -54,7 +51,7 @@ class OutgoingRequests:
         return len(self._pending)
 
     def open(self, subtype: str, *, now: float, timeout: float | None) -> PendingRequest:
-        """Give a new request its id and its deadline."""
+        """Add a request, with a new id and its deadline."""
         request_id = f"req_{next(self._numbers)}"
         deadline = None if timeout is None else now + timeout
         request = PendingRequest(request_id, subtype, timeout, deadline)
@@ -62,7 +59,7 @@ class OutgoingRequests:
         return request
 
     def resolve(self, request_id: str) -> PendingRequest | StrayKind:
-        """Settle the request that a reply answers; or say what kind of stray reply it is."""
+        """Settle the request of a reply and return it, or return the kind of stray reply."""
         request = self._pending.pop(request_id, None)
         if request is None:
             return self._settled.kind(request_id)
@@ -70,26 +67,26 @@ class OutgoingRequests:
         return request
 
     def forget(self, request_id: str) -> None:
-        """Nobody waits for this one any more; its reply will be late."""
+        """Drop a request. Its reply will count as late."""
         if self._pending.pop(request_id, None) is not None:
             self._settled.add(request_id, "late")
 
     def expire(self, now: float) -> list[PendingRequest]:
-        """Settle and give every request whose deadline has come."""
+        """Settle and return every request whose deadline has passed."""
         expired = [r for r in self._pending.values() if r.deadline is not None and r.deadline <= now]
         for request in expired:
             self.forget(request.request_id)
         return expired
 
     def next_deadline(self) -> float | None:
-        """When `expire` has something to do, at the earliest."""
+        """The earliest deadline, or None."""
         if not self._pending:
             return None
         return min((r.deadline for r in self._pending.values() if r.deadline is not None), default=None)
 
 
 class IncomingRequests:
-    """The requests that the CLI sends, from their arrival to our answer."""
+    """The requests of the CLI that have not been answered."""
 
     def __init__(self) -> None:
         self._open: set[str] = set()
@@ -99,14 +96,14 @@ class IncomingRequests:
         return len(self._open)
 
     def accept(self, request_id: str) -> bool:
-        """Tell whether this request is new. One that is being answered, or was, must not run twice."""
+        """Add a request. Return whether it is new: a repeated request must not run twice."""
         if request_id in self._open or request_id in self._settled:
             return False
         self._open.add(request_id)
         return True
 
     def settle(self, request_id: str) -> bool:
-        """Tell whether the request still wants an answer, and settle it."""
+        """Settle a request. Return whether it was pending."""
         if request_id not in self._open:
             return False
         self._open.discard(request_id)

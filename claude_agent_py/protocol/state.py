@@ -1,18 +1,17 @@
-"""Where a connection stands, and what moves it: all of it is in the table below.
+"""The states of a connection and their transitions.
 
 =========  =====================================================================================
-NEW        nothing was sent; the CLI is being started
+NEW        nothing has been sent; the CLI is starting
 OPEN       frames go both ways
 EXITING    the CLI was asked to exit (`end_session`) and has not refused; it may end at any time
-LEFT       this side sends no more prompts; the CLI finishes its work, and its questions are answered
-CLOSING    the end has begun on this side; the CLI may still write, and ask
-DIED       the CLI ended, and nobody had asked it to
-EXITED     the CLI ended because it was asked to exit
-CLOSED     over, as this side wanted
+LEFT       this side sends no more prompts; the CLI finishes its work, and its requests are answered
+CLOSING    this side is closing the connection; the CLI may still write, and send requests
+DIED       the CLI exited unexpectedly
+EXITED     the CLI exited because it was asked to
+CLOSED     closed by this side
 =========  =====================================================================================
 
-Prompts and requests can be sent in OPEN and EXITING, answers as long as the CLI reads. This file does not know what a
-frame says.
+Prompts and requests can be sent in OPEN and EXITING, answers as long as the CLI reads.
 """
 
 from collections.abc import Mapping
@@ -23,7 +22,7 @@ from claude_agent_py.errors import LocalProtocolError
 
 
 class State(Enum):
-    """Where the connection stands."""
+    """The state of a connection."""
 
     NEW = "new"
     OPEN = "open"
@@ -36,7 +35,7 @@ class State(Enum):
 
 
 class Step(Enum):
-    """What can happen to a connection."""
+    """An event that changes the state of a connection."""
 
     START = "start"
     SEND = "send"
@@ -95,7 +94,7 @@ def advance(state: State, step: Step) -> State:
     """Return the state after a step.
 
     Raises:
-        LocalProtocolError: The step is not possible in that state.
+        LocalProtocolError: The step is not allowed in this state.
     """
     try:
         return TRANSITIONS[state][step]

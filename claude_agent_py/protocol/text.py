@@ -1,8 +1,7 @@
-"""The text of a run as it arrives, each piece once.
+"""`TextFold`: the text of a run as it arrives, each piece once.
 
-The same text comes up to three times over the wire: as deltas (with partial messages), as a finished block in an
-`assistant` message, and in the result. And where the API's stream breaks, the CLI starts the answer again: it closes
-the broken attempt with `abandoned_blocks`, and the new attempt repeats what was said. Pure: messages in, text out.
+The same text is sent up to three times: as deltas, as a block of an `assistant` message, and in the result. If the
+API's stream breaks, the CLI sends `abandoned_blocks`, and the next attempt repeats the text.
 """
 
 from collections.abc import Iterator
@@ -20,22 +19,22 @@ from claude_agent_py.wire.stream import (
 )
 
 RESTART: Final = "\n\n"
-"""What stands between a broken-off answer and the one that replaces it, where the two differ."""
+"""Separates an abandoned answer from its replacement, if they differ."""
 
 
 class TextFold:
-    """Gives the main agent's text, each piece once. Subagents and what a result repeats are left out."""
+    """Extracts the main agent's text from messages, each piece once, without subagents."""
 
     def __init__(self) -> None:
         self._message_id = ""
         self._streamed: dict[str, dict[int, list[str]]] = {}
-        """By message, by block: the text that came as deltas."""
+        """The text received as deltas, by message and block."""
         self._abandoned = ""
-        """What a broken attempt said, as far as the next attempt has not repeated it yet."""
+        """The text of an abandoned attempt that the next one has not repeated yet."""
         self._repeated: list[str] = []
 
     def feed(self, message: Any) -> Iterator[str]:
-        """Give the new text that a message brings."""
+        """Yield the new text of a message."""
         kind = type(message)
         if kind is StreamEventMessage:
             if message.parent_tool_use_id is None:
@@ -58,29 +57,29 @@ class TextFold:
         elif message.abandoned_blocks is not None:
             self._abandon(message.abandoned_blocks)
         elif isinstance(event, MessageStopEvent):
-            self._abandoned = ""  # the new attempt is through, whatever it did not repeat
+            self._abandoned = ""  # the new attempt is complete
 
     def _abandon(self, abandoned: AbandonedBlocks) -> None:
-        """Remember what the broken attempt said: the next one will most likely say it again."""
+        """Remember the text of the abandoned attempt, which the next one will probably repeat."""
         blocks = self._streamed.pop(abandoned.api_message_id, {})
         kept = {index: parts for index, parts in blocks.items() if index < abandoned.from_block_index}
         if kept:
             self._streamed[abandoned.api_message_id] = kept
         said, stays = _text(blocks), _text(kept)
-        if self._abandoned:  # it broke before it had said again all of what the attempt before it had said
+        if self._abandoned:  # it broke before it had repeated the attempt before it
             said = "".join(self._repeated) + self._abandoned
         self._abandoned = said[len(stays) :]
         self._repeated = []
 
     def _on_blocks(self, message: AssistantMessage) -> Iterator[str]:
         if message.message.id in self._streamed or message.error is not None:
-            return  # the deltas gave it already; or it is no answer but reports a failure of the API
+            return  # already received as deltas, or an error report instead of an answer
         for block in message.content:
             if isinstance(block, TextBlock) and block.text:
                 yield from self._new(block.text)
 
     def _new(self, text: str) -> Iterator[str]:
-        """Give text, except for what repeats a broken attempt."""
+        """Yield text, except for what repeats an abandoned attempt."""
         if not self._abandoned:
             if text:
                 yield text

@@ -1,19 +1,17 @@
-"""Which run a message belongs to, and when a run is over.
+"""`TurnRouter`: which run a message belongs to, and when a run is over.
 
-The CLI works on one turn at a time, but not only on ours: it starts turns by itself (a finished task, a peer), it
-folds several prompts into one turn, and it answers queued prompts together. So nothing here goes by order:
+The CLI works on one turn at a time, but it also starts turns by itself (for a finished task or a peer), folds several
+prompts into one turn, and answers queued prompts together. So routing does not rely on order:
 
-* a prompt is known by the uuid that we gave it. `command_lifecycle` says when the CLI starts on it, and the messages
-  of a turn name the prompts it works on (`user_message_uuids`, 64 at most);
-* a turn begins with the first message that belongs to one and ends with a result, which answers all of its prompts.
-  Its messages go to their runs; those of a turn that works on none go to the runs that wait for the session to be
-  idle, and those of a turn on somebody else's prompts to nobody;
-* a task belongs to the runs in whose turn it started, and its children to the same; what a subagent says goes there.
+* A prompt is identified by its uuid. `command_lifecycle` says when the CLI starts on it, and the messages of a turn
+  name its prompts (`user_message_uuids`, 64 at most).
+* A turn begins with its first message and ends with a result, which answers all of its prompts. Its messages go to the
+  runs of these prompts. Messages of a turn without prompts go to the runs that wait for the session to be idle, and
+  messages of a turn on unknown prompts to no run.
+* A task belongs to the runs in whose turn it started, and so do its children and the messages of its subagent.
 
-A run is over at its own result, or (`until="idle"`) once no task is live and no follow-up turn is due: see `is_idle`.
-
-Pure: no I/O, and time is an argument (seconds of any monotonic clock). Twin: `tasks/ledger.py` knows the tasks
-themselves; here they are only ids.
+A run is over at its own result, or (`until="idle"`) once no task is running and no follow-up turn is expected: see
+`is_idle`.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -43,83 +41,83 @@ from claude_agent_py.wire.unknown import MalformedFrame, UnknownMessage
 
 Until: TypeAlias = Literal["result", "idle"]
 RunId: TypeAlias = Any
-"""What the driver knows a run by: anything that can be hashed."""
+"""The driver's identifier of a run: any hashable object."""
 EndReason: TypeAlias = Literal["result", "idle", "cancelled", "unreadable", "timeout", "closed"]
 TimeoutKind: TypeAlias = Literal["run", "first_message", "silence", "idle"]
 
 FIRST_NOTICE: Final = 60.0
-"""After how many seconds of waiting for tasks alone somebody should be told."""
+"""After how many seconds of waiting only for tasks a `RunWaits` is reported."""
 
 NEXT_NOTICE: Final = 600.0
-"""How many seconds later somebody should be told again."""
+"""After how many more seconds it is reported again."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunLimits:
-    """How long a run may take, in seconds; None is without limit."""
+    """Time limits of a run, in seconds; None means no limit."""
 
     run: float | None = None
     first_message: float | None = None
     silence: float | None = None
     idle: float | None = None
-    """From its own result on, for tasks; a turn that is under way then is not cut short. No error: the run ends."""
+    """From its own result to the end of its tasks. On expiry the run ends without an error, after the current turn."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunEnded:
-    """Why and how a run is over."""
+    """A run is over."""
 
     run_id: RunId
     reason: EndReason
     kind: TimeoutKind | None = None
-    """Which limit ran out, when that is the reason."""
+    """The limit that expired, if that is the reason."""
     limit: float | None = None
     tasks: frozenset[str] = frozenset()
-    """The ids of the tasks that started in the run, or that their subagents started."""
+    """The ids of the tasks started in the run, or by their subagents."""
     was_in_turn: bool = False
-    """Whether the CLI was at work on one of its prompts."""
+    """Whether the CLI was working on one of its prompts."""
     frame: MalformedFrame | None = None
-    """The result that cannot be read, when that is the reason."""
+    """The malformed result, if that is the reason."""
     late_tasks: frozenset[str] = frozenset()
-    """Those of `tasks` that still ran when `RunLimits.idle` ran out."""
+    """The tasks that were running when `RunLimits.idle` expired."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunWaits:
-    """A run that has its answer has been waiting for tasks for long."""
+    """A run that has its answer has been waiting for tasks for a long time."""
 
     run_id: RunId
     seconds: float
 
 
 Routing: TypeAlias = tuple[tuple[RunId, ...], tuple[RunEnded, ...]]
-"""The runs that a message goes to, and those that it ends (after they have received it)."""
+"""The runs that receive a message, and those that it then ends."""
 
 
 @dataclass(slots=True, eq=False)
 class _Run:
-    """What is known of an open run."""
+    """An open run."""
 
     run_id: RunId
     until: Until
     limits: RunLimits
     is_limited: bool
-    """Whether time matters at all."""
+    """Whether the run has any time limit to check."""
     opened_at: float
     last_progress: float
     waiting: dict[str, None] = field(default_factory=dict)
-    """The prompts without an answer, oldest first."""
+    """The unanswered prompts, oldest first."""
     tasks: set[str] = field(default_factory=set)
     sealed: bool = False
     """No more prompts will come."""
     heard: bool = False
-    """The CLI has begun to work for it."""
+    """The CLI has started on one of its prompts."""
     answered: bool = False
     """A result came for one of its prompts."""
     waits_since: float | None = None
-    """Since when it has all its answers and waits for the session to be idle."""
+    """When it got its last answer and began to wait for the session to be idle."""
     next_notice: float = FIRST_NOTICE
-    """After how long a wait somebody is told next."""
+    """After how many seconds of waiting `RunWaits` is reported next."""
 
     @property
     def has_all_answers(self) -> bool:
@@ -127,30 +125,30 @@ class _Run:
 
 
 class _Turn:
-    """The turn under way: the prompts it works on, and who receives its messages."""
+    """The current turn: its prompts and the runs that receive its messages."""
 
     __slots__ = ("assumed", "audience", "prompts")
 
     def __init__(self) -> None:
         self.prompts: dict[str, None] = {}
         self.assumed: tuple[str, ...] = ()
-        """What it may be about, where the CLI did not say."""
+        """The prompts that it may be working on, if the CLI did not say."""
         self.audience: tuple[RunId, ...] = ()
 
 
 class _Rule(NamedTuple):
-    """What to do with messages of one type."""
+    """How to route messages of one type."""
 
     on_message: Callable[[Any, float], tuple[RunId, ...]]
-    """Gives the runs that receive it."""
+    """Returns the runs that receive the message."""
     is_progress: bool = True
-    """Whether it counts against silence. That a prompt was queued, a status or a retry is a sign of life only."""
+    """Whether the message counts as progress. A queued prompt, a status or a retry does not."""
     may_end: bool = False
-    """Whether a run may be over after it."""
+    """Whether the message may end a run."""
 
 
 class TurnRouter:
-    """Routes every message of a session to the runs it belongs to, and says when they are over."""
+    """Routes every message of a session to its runs, and decides when they are over."""
 
     def __init__(self, tasks: LiveTasks) -> None:
         self._tasks = tasks
@@ -158,17 +156,17 @@ class TurnRouter:
         self._owner_of_prompt: dict[str, RunId] = {}
         self._owners_of_task: dict[str, tuple[RunId, ...]] = {}
         self._task_of_call: dict[str, str] = {}
-        """By the tool call that launched it: for messages of a subagent that do not name their task."""
+        """Tasks by the tool call that launched them, for messages of a subagent that do not name their task."""
         self._foreground: set[str] = set()
         self._elsewhere: set[str] = set()
-        """Child agents and what they run: of their ends the CLI does not know, so that no turn follows."""
+        """Child agents and their tasks. The CLI does not know them, so their ends cause no follow-up turn."""
         self._turn: _Turn | None = None
         self._state: str | None = None
         self._lifecycle_seen = False
         self._last_progress = 0.0
         self._follow_ups = FollowUps()
         self._completed: set[str] = set()
-        """Prompts that the CLI is done with and that have no answer yet."""
+        """Prompts that the CLI has completed without an answer so far."""
         self._waits: list[RunWaits] = []
         self._other = _Rule(self._on_other, is_progress=False)
         self._rules: dict[type, _Rule] = {
@@ -197,7 +195,7 @@ class TurnRouter:
 
     @property
     def turn_runs(self) -> tuple[RunId, ...]:
-        """The runs whose prompts the turn under way works on; empty between turns."""
+        """The runs of the prompts of the current turn; empty between turns."""
         return self._turn.audience if self._turn else ()
 
     def open_run(self, run_id: RunId, until: Until, limits: RunLimits, now: float) -> None:
@@ -205,7 +203,7 @@ class TurnRouter:
         self._runs[run_id] = _Run(run_id, until, limits, limits != RunLimits(), opened_at=now, last_progress=now)
 
     def add_prompt(self, run_id: RunId, prompt_uuid: str, now: float) -> bool:
-        """Say that a prompt of the run is being sent; False where the run is over already."""
+        """Add a prompt of the run. Return False if the run is already over."""
         run = self._runs.get(run_id)
         if run is None:
             return False
@@ -215,7 +213,7 @@ class TurnRouter:
         return True
 
     def seal_run(self, run_id: RunId, now: float) -> tuple[RunEnded, ...]:
-        """Say that no more prompts of the run will come; give the end that this may be."""
+        """Note that the run has all its prompts. Return the runs that this ends."""
         run = self._runs.get(run_id)
         if run is None:
             return ()
@@ -224,13 +222,13 @@ class TurnRouter:
         return self._finished(now)
 
     def drop_run(self, run_id: RunId) -> tuple[str, ...]:
-        """Forget a run that nobody wants any more; give its prompts without an answer."""
+        """Drop a run and return its unanswered prompts."""
         run = self._runs.pop(run_id, None)
         if run is None:
             return ()
         for prompt in run.waiting:
             self._owner_of_prompt.pop(prompt, None)
-        for task_id in run.tasks:  # the task stays known, and belongs to one run less
+        for task_id in run.tasks:  # the task itself stays known
             self._owners_of_task[task_id] = tuple(r for r in self._owners_of_task[task_id] if r != run_id)
         if self._turn is not None:
             self._turn.audience = tuple(r for r in self._turn.audience if r != run_id)
@@ -246,10 +244,10 @@ class TurnRouter:
     # Messages ----------------------------------------------------------------------------------------------------
 
     def route(self, message: Any, now: float) -> Routing:
-        """Say which runs receive this message and which it ends."""
+        """Return the runs that receive this message and those that it ends."""
         rule = self._rules.get(type(message), self._other)
         runs = rule.on_message(message, now)
-        if rule.is_progress:  # which restarts the clock of silence
+        if rule.is_progress:
             self._last_progress = now
             for run_id in runs:
                 run = self._runs.get(run_id)
@@ -259,7 +257,7 @@ class TurnRouter:
         return runs, self._finished(now) if rule.may_end else ()
 
     def spoil(self, frame: MalformedFrame, now: float) -> tuple[RunEnded, ...]:
-        """Take a result that cannot be read: the runs whose prompts it answers are over all the same."""
+        """End the runs whose prompts a malformed result answers."""
         turn, self._turn = self._turn or _Turn(), None
         prompts = dict.fromkeys((*_prompts_of(frame.raw), *turn.prompts, *turn.assumed))
         if not prompts and not _is_injected(frame.raw):
@@ -271,13 +269,13 @@ class TurnRouter:
         return ends + self._finished(now)
 
     def settle(self, now: float) -> tuple[RunEnded, ...]:
-        """Look again for runs that are over: tasks may have ended without a message."""
+        """Return the runs that are over because tasks ended without a message."""
         return self._finished(now)
 
     def _on_delta(self, message: StreamEventMessage | AssistantMessage, now: float) -> tuple[RunId, ...]:
-        """Route what the main agent says to the turn, which it may begin."""
+        """Route a message of the main agent to the turn, which it may begin."""
         turn = self._turn or self._begin_turn(message.prompt_uuids, now)
-        if message.user_message_uuid is not None:  # on the first message of an answer only
+        if message.user_message_uuid is not None:  # only on the first message of an answer
             self._join(turn, message.prompt_uuids)
         return turn.audience
 
@@ -320,7 +318,7 @@ class TurnRouter:
     def _on_state(self, message: SessionStateChangedMessage, now: float) -> tuple[RunId, ...]:
         audience = self._session_audience()
         self._state = message.state
-        if message.state == "idle":  # said only with an empty queue: whatever was expected will not come
+        if message.state == "idle":  # only sent with an empty queue, so no follow-up turn is coming
             turn, self._turn = self._turn, None
             self._follow_ups.clear()
             for prompt in (*(turn.prompts if turn else ()), *self._completed):
@@ -351,7 +349,7 @@ class TurnRouter:
         return self._task_audience(task_id)
 
     def _owners_of_start(self, message: TaskStartedMessage) -> tuple[RunId, ...]:
-        """Say whose a task is that starts, or starts again: also of those who had asked for it before."""
+        """Return the runs of a task that starts or resumes, including its previous ones."""
         before = self._owners_of_task.get(message.task_id)
         if before is not None and message.prompt is None:
             return before  # it resumed by itself
@@ -377,14 +375,14 @@ class TurnRouter:
         return self._task_audience(message.task_id)
 
     def _expect_follow_up(self, message: TaskUpdatedMessage | TaskNotificationMessage, now: float) -> None:
-        """Expect the turn that the end of a task causes; one that ran in the foreground causes none."""
+        """Expect the follow-up turn of a finished task, unless it ran in the foreground."""
         if message.task_id not in self._foreground and message.task_id not in self._elsewhere:
             self._follow_ups.expect(message.run_id or message.task_id, now)
 
     # Turns -------------------------------------------------------------------------------------------------------
 
     def _begin_turn(self, prompts: Sequence[str], now: float) -> _Turn:
-        """Begin a turn on these prompts; where it names none, for those that wait to be idle."""
+        """Begin a turn on these prompts, or without any for the runs that wait for the session to be idle."""
         self._follow_ups.give_up(now)
         self._turn = turn = _Turn()
         if prompts:
@@ -397,7 +395,7 @@ class TurnRouter:
         return turn
 
     def _join(self, turn: _Turn, prompts: Iterable[str]) -> None:
-        """Say that the turn works on these prompts too."""
+        """Add prompts to the turn."""
         new = [p for p in prompts if p not in turn.prompts and p in self._owner_of_prompt]
         if new:
             turn.prompts.update(dict.fromkeys(new))
@@ -405,11 +403,11 @@ class TurnRouter:
             turn.audience = tuple(dict.fromkeys([*turn.audience, *owners]))
 
     def _assumed_prompts(self) -> list[str]:
-        """Give the oldest prompt without an answer, for a CLI that says nothing of the life of a prompt."""
+        """Return the oldest unanswered prompt, for a CLI without `command_lifecycle`."""
         return [] if self._lifecycle_seen else list(self._owner_of_prompt)[:1]
 
     def _answer(self, prompt: str) -> RunId | None:
-        """Say that the prompt has its answer; give the run it belongs to."""
+        """Mark the prompt as answered and return its run."""
         owner = self._owner_of_prompt.pop(prompt, None)
         if owner is not None:
             run = self._runs[owner]
@@ -418,7 +416,7 @@ class TurnRouter:
         return owner
 
     def _withdraw(self, prompt: str) -> None:
-        """Take back a prompt that will have no answer; one in the turn under way gets that turn's result."""
+        """Drop a prompt that will not be answered. A prompt of the current turn gets that turn's result."""
         if self._turn and prompt in self._turn.prompts:
             return
         owner = self._owner_of_prompt.pop(prompt, None)
@@ -426,7 +424,7 @@ class TurnRouter:
             self._runs[owner].waiting.pop(prompt, None)
 
     def waits_for_idle(self, run_id: RunId) -> bool:
-        """Tell whether an open run has all its answers and only waits for the session to be idle."""
+        """Return whether an open run has all its answers and is waiting for the session to be idle."""
         return run_id in self._waiting_for_idle()
 
     # Audiences ---------------------------------------------------------------------------------------------------
@@ -435,26 +433,30 @@ class TurnRouter:
         return tuple(r.run_id for r in self._runs.values() if r.until == "idle" and r.has_all_answers)
 
     def _session_audience(self) -> tuple[RunId, ...]:
-        """Who receives a message that belongs to no task: the turn's runs, and between turns all that are open."""
+        """Return the runs for a message without a task: the turn's runs, or all open runs between turns."""
         return self._turn.audience if self._turn else tuple(self._runs)
 
     def _task_audience(self, task_id: str) -> tuple[RunId, ...]:
-        """Who receives a message of a task: the open runs that own it, else those that wait for the session's tasks."""
+        """Return the runs for a message of a task: its open runs, or else those that wait for the session to be
+        idle.
+        """
         owners = tuple(o for o in self._owners_of_task.get(task_id, ()) if o in self._runs)
         return owners or self._waiting_for_idle()
 
     def _subagent_audience(self, message: AssistantMessage | UserMessage) -> tuple[RunId, ...]:
-        """Who receives what a subagent says. It never begins a turn; one that nobody announced speaks in the turn."""
+        """Return the runs for a message of a subagent, which never begins a turn. An unknown one belongs to the
+        turn.
+        """
         task_id = message.agent_id or self._task_of_call.get(message.parent_tool_use_id or "")
         return self.turn_runs if task_id is None and self._turn else self._task_audience(task_id or "")
 
     def tasks_of(self, run_id: RunId) -> frozenset[str]:
-        """Give the ids of the tasks that started in an open run, or that their subagents started."""
+        """Return the ids of the tasks started in an open run, or by their subagents."""
         run = self._runs.get(run_id)
         return frozenset(run.tasks) if run else frozenset()
 
     def queued_prompts(self, run_id: RunId) -> tuple[str, ...]:
-        """Give the prompts of an open run that the CLI has not started on, as far as it says."""
+        """Return the prompts of an open run that the CLI has not started on, as far as it reports that."""
         run = self._runs.get(run_id)
         begun = (*self._turn.prompts, *self._turn.assumed) if self._turn else ()
         return tuple(p for p in run.waiting if p not in begun) if run else ()
@@ -462,7 +464,7 @@ class TurnRouter:
     # Ends --------------------------------------------------------------------------------------------------------
 
     def _finished(self, now: float) -> tuple[RunEnded, ...]:
-        """Take out and give the runs that are over."""
+        """Remove and return the runs that are over."""
         ends = tuple(end for run in self._runs.values() if (end := self._end_of(run, now)))
         for end in ends:
             self.drop_run(end.run_id)
@@ -486,10 +488,10 @@ class TurnRouter:
         return RunEnded(run.run_id, reason, tasks=tasks, was_in_turn=is_in_turn, late_tasks=late, **how)
 
     def is_idle(self, now: float) -> bool:
-        """Tell whether the session is: no turn, no live task, no question open, and no follow-up turn due.
+        """Return whether the session is idle: no turn, running task, open question or expected follow-up turn.
 
-        `session_state_changed` is believed where the CLI sends it. It withholds `idle` while a background agent or
-        the turn that it will cause is live, but not for shells: for those there is the ledger and a short grace.
+        If the CLI sends `session_state_changed`, it decides. The CLI does not report `idle` while a background agent or
+        its follow-up turn is running, but it does for shells, which the ledger and a short grace period cover.
         """
         if self._turn is not None or self._state not in (None, "idle") or self._tasks.live_ids():
             return False
@@ -499,17 +501,17 @@ class TurnRouter:
     # Time --------------------------------------------------------------------------------------------------------
 
     def keep_alive(self, now: float) -> None:
-        """Restart the clock of silence of every run: somebody is being asked, which is no silence of the CLI."""
+        """Restart the silence limit of every run, because the CLI is waiting for an answer of this side."""
         for run in self._runs.values():
             run.last_progress = now
 
     def _deadline(self, run: _Run) -> tuple[float, TimeoutKind, float] | None:
-        """Give the next moment at which a limit of the run has run out, which limit that is, and its length."""
+        """Return when the next limit of the run expires, its kind and its length."""
         limits = run.limits
         moments: list[tuple[float, TimeoutKind, float]] = []
         if limits.run is not None:
             moments.append((run.opened_at + limits.run, "run", limits.run))
-        if run.waiting or run.sealed:  # else the caller is silent, not the CLI
+        if run.waiting or run.sealed:  # otherwise the caller is silent, not the CLI
             since = self._silent_since(run)
             if limits.first_message is not None and not run.heard:
                 moments.append((since + limits.first_message, "first_message", limits.first_message))
@@ -520,12 +522,12 @@ class TurnRouter:
         return min(moments, default=None)
 
     def _silent_since(self, run: _Run) -> float:
-        """Say when the CLI last did something for the run, or for the turn that the run waits behind."""
+        """Return when the CLI last made progress on the run, or on the turn that the run is queued behind."""
         is_queued = run.waiting and run.run_id not in self.turn_runs
         return max(run.last_progress, self._last_progress) if is_queued else run.last_progress
 
     def _note_waits(self, now: float) -> None:
-        """Note the runs of whose waiting somebody is to be told now."""
+        """Note the runs that have been waiting for tasks for a long time."""
         for run in self._runs.values():
             waited = 0.0 if run.waits_since is None else now - run.waits_since
             if waited >= run.next_notice:
@@ -533,12 +535,12 @@ class TurnRouter:
                 self._waits.append(RunWaits(run.run_id, waited))
 
     def take_waits(self) -> list[RunWaits]:
-        """Give the runs that have been waiting for tasks for long, each now and then."""
+        """Return and clear the noted runs."""
         waits, self._waits = self._waits, []
         return waits
 
     def next_deadline(self) -> float | None:
-        """Say when `tick` has something to do, at the earliest."""
+        """Return when to call `tick` next, or None."""
         moments = [d[0] for run in self._runs.values() if run.is_limited and (d := self._deadline(run))]
         if self._turn is None:
             notices = [run.waits_since + run.next_notice for run in self._runs.values() if run.waits_since is not None]
@@ -546,7 +548,7 @@ class TurnRouter:
         return min(moments, default=None)
 
     def tick(self, now: float) -> tuple[RunEnded, ...]:
-        """Give the runs that are over because of the time it is."""
+        """Return the runs that are over because a limit or a grace period has expired."""
         if self._turn is None:
             self._follow_ups.give_up(now)
             self._note_waits(now)
@@ -561,7 +563,7 @@ class TurnRouter:
 
 
 def _prompts_of(raw: Any) -> Iterable[str]:
-    """Return the prompts that a result names, as far as that can be read."""
+    """Return the prompts that a malformed result names, as far as readable."""
     if not isinstance(raw, dict):
         return []
     named = raw.get("user_message_uuids")
@@ -570,13 +572,13 @@ def _prompts_of(raw: Any) -> Iterable[str]:
 
 
 def _is_injected(raw: Any) -> bool:
-    """Return whether a result says that something else than a prompt caused its turn, as far as that can be read."""
+    """Return whether a malformed result names a cause of its turn other than a prompt, as far as readable."""
     origin = raw.get("origin") if isinstance(raw, dict) else None
     return isinstance(origin, dict) and origin.get("kind") != "human"
 
 
 def _task_of(message: Any) -> str | None:
-    """Give the task that a message names, be it in a field that this version does not know."""
+    """Return the task that a message names, even in a field that its model does not have."""
     field = _task_field(type(message))
     if field is not None:
         named = getattr(message, field)
@@ -590,7 +592,7 @@ _TASK_FIELDS: Final[dict[type, str | None]] = {}
 
 
 def _task_field(kind: type) -> str | None:
-    """Give the field in which messages of a type name the task that they are about; None where they have none."""
+    """Return the field in which messages of a type name their task, or None."""
     if kind not in _TASK_FIELDS:
         fields = getattr(kind, "__struct_fields__", ())
         _TASK_FIELDS[kind] = next((name for name in ("task_id", "agent_id") if name in fields), None)

@@ -1,8 +1,7 @@
-"""What a result says of its run: fine, or which error.
+"""Mapping results to error classes.
 
-Owns the tables that turn the CLI's words into error classes. An API failure arrives as `subtype: "success"` with
-`is_error: true`, so the subtype alone says little (`terminal_reason`, the HTTP status and the `error` of the last
-assistant message say more). Pure; the twin that raises is `runs.py`.
+An API failure is a result with `subtype: "success"` and `is_error: true`, so the class also depends on
+`terminal_reason`, the HTTP status and the `error` of the last assistant message.
 """
 
 from collections.abc import Iterable
@@ -55,7 +54,7 @@ BY_ASSISTANT_ERROR: Final[dict[str, type[RunError]]] = {
     "model_not_found": errors.ModelNotFoundError,
     "max_output_tokens": errors.MaxOutputTokensError,
 }
-"""What the CLI calls the failure, where that says more than the status: an empty account is a 400, for example."""
+"""Error classes by the CLI's error name, which may be more specific than the status: an empty account is a 400."""
 
 BY_VAGUE_ERROR: Final[dict[str, type[RunError]]] = {
     "invalid_request": errors.InvalidRequestError,
@@ -75,10 +74,10 @@ BY_STATUS: Final[dict[int, type[RunError]]] = {
 
 
 def error_of(result: ResultMessage, messages: Iterable[Any]) -> RunError | None:
-    """Give the error that a result stands for; None for one that is none.
+    """Return the error of a result, or None on success.
 
-    `messages` are those of the run: the last assistant message of the turn tells what the API said, a rate limit
-    message when the limit resets.
+    `messages` are those of the run: the last assistant message has the error of the API, and a rate limit
+    message the time of the reset.
     """
     if is_fine(result):
         return None
@@ -89,7 +88,7 @@ def error_of(result: ResultMessage, messages: Iterable[Any]) -> RunError | None:
     spoken = _last_error_message(turn)
     cls = _classify(result, spoken, turn)
     text = _text(result, spoken)
-    if cls is errors.InterruptedRunError:  # the CLI's own words are about its insides
+    if cls is errors.InterruptedRunError:  # the CLI's text is about its internals
         text = f"the run was interrupted ({result.terminal_reason})"
     if cls is errors.RateLimitedError:
         return errors.RateLimitedError(text, resets_at=_resets_at(history))
@@ -97,27 +96,27 @@ def error_of(result: ResultMessage, messages: Iterable[Any]) -> RunError | None:
 
 
 def is_fine(result: ResultMessage) -> bool:
-    """Tell whether a result needs no closer look: the model answered, and nothing ended the turn before its end."""
+    """Return whether the model answered and the turn completed."""
     return not result.is_error and bool(result.num_turns) and result.terminal_reason not in BY_TERMINAL_REASON
 
 
 def _stopped_by_hook(result: ResultMessage, turn: list[Any]) -> RunError | None:
-    """Give the error of a turn that a hook ended, or whose prompt a hook kept from the model.
+    """Return the error of a turn that a hook ended, or whose prompt a hook blocked, or None.
 
-    The CLI calls both a success: nothing failed. But there is no answer, and nobody should take it for one.
+    The CLI reports both as a success, although there is no answer.
     """
     outcomes = [m.prompt_submit_outcome for m in turn if isinstance(m, InformationalMessage)]
     kept = next((outcome for outcome in outcomes if outcome is not None and outcome.kind), None)
     if kept is not None:
         reason = f": {kept.reason}" if kept.reason else ""
-        return errors.HookStoppedError(f"a hook kept the prompt from the model ({kept.kind}){reason}")
+        return errors.HookStoppedError(f"a hook blocked the prompt ({kept.kind}){reason}")
     if BY_TERMINAL_REASON.get(result.terminal_reason or "") is errors.HookStoppedError:
         return errors.HookStoppedError(f"a hook ended the run ({result.terminal_reason})")
     return None
 
 
 def _turn_of(result: ResultMessage, history: list[Any]) -> list[Any]:
-    """Give the messages of the turn that the result ends: a run may have had others, before and after."""
+    """Return the messages of the turn that the result ends; a run may have several turns."""
     results = [index for index, message in enumerate(history) if isinstance(message, ResultMessage)]
     end = next((index for index in results if history[index] == result), len(history))
     begin = max((index + 1 for index in results if index < end), default=0)
@@ -125,7 +124,7 @@ def _turn_of(result: ResultMessage, history: list[Any]) -> list[Any]:
 
 
 def _classify(result: ResultMessage, spoken: AssistantMessage | None, turn: list[Any]) -> type[RunError]:
-    """Find the class: what ended the turn, then what the failure is called, then the HTTP status."""
+    """Return the error class, by what ended the turn, the CLI's error name, or the HTTP status."""
     status = int(result.api_error_status or 0)
     said = str(spoken.error) if spoken else ""
     candidates = (
@@ -148,7 +147,7 @@ def _last_error_message(turn: list[Any]) -> AssistantMessage | None:
 
 
 def _text(result: ResultMessage, spoken: AssistantMessage | None) -> str:
-    """Say what happened, in the CLI's words where it has any."""
+    """Return the error text, from the CLI if it has one."""
     words = result.result or "; ".join(result.errors or ()) or (spoken.text if spoken else "")
     facts = [f for f in (result.terminal_reason, _status(result)) if f]
     head = words or f"the run ended with {result.subtype}"

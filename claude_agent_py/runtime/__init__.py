@@ -1,6 +1,4 @@
-"""The async shell: a session at work, on asyncio and trio.
+"""A running session on asyncio or trio: it moves bytes between a transport and the engine of `protocol`.
 
-Read `session` first (from options to an end), then `connection` (the workers that drive the engine), `prompting` and
-`run` (from a prompt to its result). `features` puts together what answers the CLI, `answering` who answers what,
-`controls` has the typed control requests. The decisions are made in `protocol`.
+Read `session` first, then `run` (the user's view of a prompt) and `answers` (requests of the CLI).
 """

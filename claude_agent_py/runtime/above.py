@@ -1,8 +1,4 @@
-"""What the session of a child agent has above it: as much of its parent's session as concerns it.
-
-Owns the interface and nothing else, so that a session knows nothing of child agents; they implement it
-(`children/line.py`). A session that is nobody's child has nothing above it.
-"""
+"""The interface of a child agent's session to its parent. `children/line.py` implements it."""
 
 from typing import Any, Protocol
 
@@ -11,30 +7,30 @@ from claude_agent_py.runtime.answers import PermissionAnswers
 
 
 class Above(Protocol):
-    """The parent's session, as the child's sees it. All is called in the event loop's thread and has to be quick."""
+    """The parent's session, as seen by the child's. Called in the thread of the event loop; must not block."""
 
     @property
     def agent_id(self) -> str:
-        """Under which id the child's main agent is known above: that of its task."""
+        """The id of the child's main agent in the parent's session: that of its task."""
         ...
 
     @property
     def permissions(self) -> PermissionAnswers | None:
-        """What answers for a person in place of the child's own handlers; None where it has handlers of its own."""
+        """The parent's permission handlers; None if the child has its own."""
         ...
 
     def find_task(self, agent_id: str) -> Any:
-        """Give the task of an agent as it is known above; None for one that is not."""
+        """Return the parent's task of an agent, or None if the parent does not know it."""
         ...
 
     def take(self, message: Any) -> None:
-        """Hear of a message of the child's session. The child's tasks know of it already."""
+        """Receive a message of the child's session. The child's tasks have received it already."""
         ...
 
     def note_failure(self, error: HandlerError) -> None:
-        """Hear that a handler or listener of the child's session failed. It was logged already."""
+        """Receive an error of a handler or listener of the child's session. It has been logged."""
         ...
 
     def note_waiting(self, prompt_id: str, agent_id: str, waiting: bool) -> None:
-        """Hear that an agent of the child's waits for a person whom the child asks itself, or no longer."""
+        """Note that an agent of the child starts or stops waiting for a person whom the child asks itself."""
         ...

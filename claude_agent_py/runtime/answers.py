@@ -1,9 +1,6 @@
-"""What answers the CLI in one session, and what this side notes of its messages.
+"""`Answers`: answers the requests of the CLI, by a table of hooks, permissions, elicitations, dialogs and MCP messages.
 
-`table` has a function for each kind of question: hooks, permissions, elicitations, dialogs, messages to MCP servers in
-this process. How a hook is run or a permission decided is the features' business; without a handler the answer is the
-safe one. A feature is loaded with the session where the options give it something to do, and when it is first asked for
-otherwise: most sessions need little of it.
+Features load when the options need them or on their first request. Without a handler the safe answer is sent.
 """
 
 import os

@@ -1,8 +1,4 @@
-"""What all typed control requests are made of: ask by a request model, read the answer by a reply model.
-
-Owns the step from a method's arguments to the request's body and from the payload to the reply. Knows no single
-request (the `controls_*` modules do) and not how a request travels: a `ControlPort` does.
-"""
+"""`Controls`: the base of typed control requests, which builds requests and reads replies by their models."""
 
 from __future__ import annotations
 
@@ -50,13 +46,13 @@ async def ask(
 async def tell(
     port: ControlPort, request: type[WireModel], /, *, timeout: float | None = None, **fields: Any
 ) -> JSONObject:
-    """Send a request whose reply says nothing, or has no model; give the payload."""
+    """Send a request whose reply has no model; return the payload."""
     body = _body(request, fields)
     return await port.control(body.pop("subtype"), timeout=timeout, **body)
 
 
 def given(**fields: Any) -> dict[str, Any]:
-    """Give the fields that say something: None and False stand for "not sent" where the wire means the same by it."""
+    """Return the fields without None and False, for requests in which leaving a field out means the same."""
     return {name: value for name, value in fields.items() if value is not None and value is not False}
 
 

@@ -1,8 +1,8 @@
-"""`client.conversation`: its title, its text, its plan, and prompts that wait in the CLI's queue."""
+"""`client.conversation`: the title, transcript and plan of the conversation, and the queued prompts."""
 
 from __future__ import annotations
 
-from claude_agent_py import control  # its models load on first use, which keeps the import of the client quick
+from claude_agent_py import control  # loads its models on first use, to keep the import of the client fast
 from claude_agent_py.runtime.controls_base import Controls
 
 
@@ -12,13 +12,13 @@ class ConversationControls(Controls):
     async def generate_title(
         self, description: str, *, persist: bool = False, timeout: float | None = None
     ) -> control.GenerateSessionTitleReply:
-        """Let a small model find a title for what `description` says.
+        """Generate a title with a small model.
 
-        `title` is None when the CLI did not ask the model, as with `CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC`.
+        `title` is None if the CLI did not call the model, as with `CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC`.
 
         Args:
-            description: What the session is about, for example the first prompt.
-            persist: Make it the session's title.
+            description: The topic of the session, for example the first prompt.
+            persist: Use it as the session's title.
             timeout: Seconds to wait; None means `Timeouts.control`.
         """
         return await self._ask(
@@ -30,30 +30,30 @@ class ConversationControls(Controls):
         )
 
     async def rename(self, title: str) -> None:
-        """Give the session a title. A `session_title_changed` message follows."""
+        """Set the title of the session. A `session_title_changed` message follows."""
         await self._tell(control.RenameSessionRequest, title=title)
 
     async def set_color(self, color: str) -> None:
-        """Give the session a colour. The CLI refuses it (`unsupported_request`) when it runs without a terminal."""
+        """Set the colour of the session. A CLI without a terminal refuses it (`unsupported_request`)."""
         await self._tell(control.SetColorRequest, color=color)
 
     async def export(self) -> control.ExportConversationReply:
-        """Give the conversation as the text that `/export` writes, and a name for the file."""
+        """Return the conversation as text, as `/export` writes it, and a suggested file name."""
         return await self._ask(control.ExportConversationRequest, control.ExportConversationReply)
 
     async def cancel_prompt(self, message_uuid: str) -> control.CancelAsyncMessageReply:
-        """Take a prompt out of the CLI's queue, by the uuid it was sent with; `cancelled` is False when too late."""
+        """Remove a prompt from the CLI's queue, by its uuid. `cancelled` is False if it is too late."""
         return await self._ask(
             control.CancelAsyncMessageRequest, control.CancelAsyncMessageReply, message_uuid=message_uuid
         )
 
     async def set_has_subscribers(self, has_subscribers: bool | None) -> None:
-        """Say whether anybody looks at the stream; None means unknown.
+        """Tell the CLI whether the stream has readers; None means unknown.
 
-        Matters only to a CLI that holds events back (`CLAUDE_CODE_STREAM_EVENT_HOLD_MS`).
+        Only has an effect if the CLI delays events (`CLAUDE_CODE_STREAM_EVENT_HOLD_MS`).
         """
         await self._tell(control.SetHasSubscribersRequest, has_subscribers=has_subscribers)
 
     async def plan(self) -> control.GetPlanReply:
-        """Give the plan that the agent wrote in plan mode; `exists` is False while there is none."""
+        """Return the plan that the agent wrote in plan mode; `exists` is False if it has not written one."""
         return await self._ask(control.GetPlanRequest, control.GetPlanReply)

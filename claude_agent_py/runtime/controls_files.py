@@ -1,4 +1,4 @@
-"""`client.files`: files and folders, as the CLI sees them."""
+"""`client.files`: files and directories as the CLI sees them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 import os
 from typing import Final, Literal, TypeAlias
 
-from claude_agent_py import control  # its models load on first use, which keeps the import of the client quick
+from claude_agent_py import control  # loads its models on first use, to keep the import of the client fast
 from claude_agent_py.runtime.controls_base import Controls, given
 from claude_agent_py.wire.base import JSONObject
 
@@ -24,15 +24,15 @@ class FileControls(Controls):
         max_bytes: int | None = None,
         encoding: Literal["utf-8", "base64"] | None = None,
     ) -> control.ReadFileReply:
-        """Read a file that the session may read.
+        """Read a file that the session is allowed to read.
 
         Args:
-            path: Absolute, or relative to the CLI's working folder.
-            max_bytes: Read only the head; `truncated` says so. None is the CLI's own limit, 1 MB.
-            encoding: How `contents` holds the bytes. As `utf-8` (the default) what is none is replaced (`lossy`).
+            path: Absolute, or relative to the CLI's working directory.
+            max_bytes: Read at most this many bytes; `truncated` tells if there are more. None means the CLI's 1 MB.
+            encoding: The encoding of `contents`. With `utf-8` (the default) invalid bytes are replaced (`lossy`).
 
         Raises:
-            ControlRejectedError: The file is missing, or the session may not read it; the CLI does not tell which.
+            ControlRejectedError: The file does not exist or may not be read; the CLI does not say which.
         """
         return await self._ask(
             control.ReadFileRequest,
@@ -42,16 +42,16 @@ class FileControls(Controls):
         )
 
     async def suggest(self, query: str) -> control.FileSuggestionsReply:
-        """Complete a path, as `@` does in the CLI. The list may be empty until the CLI has looked at the folder."""
+        """Complete a path, as `@` does in the CLI. The list may be empty until the CLI has scanned the directory."""
         return await self._ask(control.FileSuggestionsRequest, control.FileSuggestionsReply, query=query)
 
     async def seed_read_state(self, path: StrPath, mtime: float) -> None:
-        """Tell the CLI that the model knows a file, so that it may edit it without reading it first.
+        """Mark a file as read, so that the model may edit it without reading it first.
 
         Args:
-            path: The file. One that does not exist is no error.
-            mtime: When the file was changed last, in seconds since the epoch, as `os.stat(path).st_mtime` says. A file
-                that was changed since then counts as unknown.
+            path: The file. It does not have to exist.
+            mtime: The modification time that the model knows, in seconds since the epoch (`os.stat(path).st_mtime`).
+                If the file has changed since, it counts as unread.
         """
         await self._tell(
             control.SeedReadStateRequest, path=os.fspath(path), mtime=math.floor(round(mtime * MILLISECONDS, 3))
@@ -65,16 +65,16 @@ class FileControls(Controls):
         reload_plugins: bool = False,
         reload_skills: bool = False,
     ) -> control.RegisterRepoRootReply:
-        """Add a folder as a root of the session. Hooks on `DirectoryAdded` run.
+        """Add a directory as a root of the session. Hooks on `DirectoryAdded` run.
 
         Args:
-            directory: Below the working folder, or below one that the session was started with (`add_dirs`).
-            reload_claude_md: Read the folder's `CLAUDE.md`; so the other two.
-            reload_plugins: Read its plugins.
-            reload_skills: Read its skills.
+            directory: A directory below the working directory or one of the `additional_directories`.
+            reload_claude_md: Load the `CLAUDE.md` of the directory.
+            reload_plugins: Load its plugins.
+            reload_skills: Load its skills.
 
         Raises:
-            ControlRejectedError: It does not exist, or lies elsewhere.
+            ControlRejectedError: The directory does not exist or is not below one of these.
         """
         return await self._ask(
             control.RegisterRepoRootRequest,
@@ -88,39 +88,39 @@ class FileControls(Controls):
         )
 
     async def set_cwd(self, path: StrPath, *, trusted_directory: StrPath | None = None) -> control.SetCwdReply:
-        """Change the CLI's working folder.
+        """Change the CLI's working directory.
 
-        `status` is `ok`, `rejected` (`reason` says why), or `needs_trust`: then nothing was changed, and `directory`
-        names the folder whose settings, hooks and MCP servers would be used. To agree, ask again with it.
+        `status` is `ok`, `rejected` (with a `reason`), or `needs_trust`. In the last case nothing has changed, and
+        `directory` is the one whose settings, hooks and MCP servers would be used; to trust it, call again with it.
 
         Args:
-            path: The folder.
-            trusted_directory: The folder that you trust, as an earlier reply named it (`needs_trust`).
+            path: The new working directory.
+            trusted_directory: The directory to trust, from an earlier `needs_trust` reply.
         """
         directory = None if trusted_directory is None else os.fspath(trusted_directory)
         trust = given(trust_accepted=directory is not None, trusted_directory=directory)
         return await self._ask(control.SetCwdRequest, control.SetCwdReply, path=os.fspath(path), **trust)
 
     async def diff(self) -> JSONObject:
-        """Give what changed in the working folder since the last commit.
+        """Return the changes in the working directory since the last commit.
 
-        `diff` is None outside of a Git repository (`noDiffReason` says so); else it has `stats`, `perFileStats` and
-        `hunks`. The CLI declares no fixed shape for it, so it is given as it comes.
+        `diff` is None outside of a Git repository (see `noDiffReason`); otherwise it has `stats`, `perFileStats` and
+        `hunks`. The CLI declares no schema for it, so it is returned as received.
         """
         return await self._tell(control.GetWorkspaceDiffRequest)
 
     async def rewind(self, user_message_id: str, dry_run: bool = False) -> control.RewindFilesReply:
-        """Put the files that tools changed back to where they were when a prompt was sent.
+        """Restore the files that tools changed to their state when a prompt was sent.
 
-        Needs the option `enable_file_checkpointing`. The conversation itself is not rewound. What shells changed is
-        not tracked.
+        Needs the option `enable_file_checkpointing`. The conversation is not rewound, and changes made by shell
+        commands are not tracked.
 
         Args:
             user_message_id: The uuid of the prompt.
-            dry_run: Only say what would change (`files_changed`, `insertions`, `deletions`).
+            dry_run: Only report the changes (`files_changed`, `insertions`, `deletions`).
 
         Raises:
-            ControlRejectedError: There is no checkpoint for that prompt.
+            ControlRejectedError: The prompt has no checkpoint.
         """
         return await self._ask(
             control.RewindFilesRequest,

@@ -1,8 +1,4 @@
-"""`client.mcp`: the MCP servers of a session, those that the CLI runs or reaches and those in this process.
-
-Owns one method for each request, what the CLI is told of servers that are set while the session runs, and waiting until
-servers are up.
-"""
+"""`client.mcp`: the MCP servers of a session, those that the CLI connects to and those in this process."""
 
 from __future__ import annotations
 
@@ -13,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import anyio
 
-from claude_agent_py import control  # its models load on first use, which keeps the import of the client quick
+from claude_agent_py import control  # loads its models on first use, to keep the import of the client fast
 from claude_agent_py.errors import ControlRejectedError, MCPNotReadyError, OptionsError
 from claude_agent_py.runtime.controls_base import Controls, given
 from claude_agent_py.wire.base import JSONObject
@@ -26,15 +22,15 @@ if TYPE_CHECKING:
 
 FIRST_PAUSE: Final = 0.05
 LONGEST_PAUSE: Final = 0.5
-"""Between two looks at the servers, in seconds: the CLI does not tell when one is up."""
+"""Seconds between polls of the servers: the CLI does not announce that one is connected."""
 
 LISTED_WITHIN: Final = 5.0
-"""How long a server of this process may be missing in the list, in seconds; then the CLI does not want it."""
+"""After how many seconds a server of this process that is not listed counts as refused by the CLI."""
 MILLISECONDS: Final = 1000
 CALL_TIMEOUT: Final = 120.0
-"""How long a call may take in the CLI where nobody says, in seconds."""
+"""The CLI's default time limit of a tool call, in seconds."""
 REPLY_SLACK: Final = 5.0
-"""How much longer than the call itself its reply is waited for, in seconds."""
+"""How many seconds longer than the call its reply may take."""
 
 
 class MCPControls(Controls):
@@ -43,23 +39,23 @@ class MCPControls(Controls):
     def __init__(self, port: ControlPort, host: MCPHost | None = None) -> None:
         super().__init__(port)
         self._mcp_host = host
-        """What answers for the servers in this process; None where there can be none."""
+        """The host of the servers in this process, if any."""
 
     async def status(self) -> list[MCPServerStatus]:
-        """Give every server: whether it is connected, why not, and its tools."""
+        """Return the status of every server: whether it is connected, its error, and its tools."""
         return (await self._ask(control.MCPStatusRequest, control.MCPStatusReply)).mcp_servers
 
     async def ready(self, timeout: float | None = None) -> list[MCPServerStatus]:
-        """Wait until no server is being connected any more, and give them all.
+        """Wait until no server is connecting, and return them all.
 
-        A server that failed, is switched off or wants a login counts as settled: look at `status` and `error`. Without
-        this, a turn begins without the tools of servers that are not up yet.
+        A server that failed, is disabled or needs a login does not count as connecting: check `status` and `error`.
+        Without this call, a turn may begin without the tools of servers that are not connected yet.
 
         Args:
-            timeout: Seconds; None waits as long as the CLI tries (`MCP_TIMEOUT`, 30 s for each server).
+            timeout: Seconds; None waits as long as the CLI tries to connect (`MCP_TIMEOUT`, 30 s for each server).
 
         Raises:
-            MCPNotReadyError: Some are still being connected; `servers` names them. They go on.
+            MCPNotReadyError: Some servers, listed in `servers`, are still connecting. The CLI keeps trying.
         """
         pending: list[str] = []
         pause, listed_by = FIRST_PAUSE, monotonic() + LISTED_WITHIN
@@ -67,7 +63,7 @@ class MCPControls(Controls):
             while True:
                 servers = await self.status()
                 pending = [server.name for server in servers if server.status == "pending"]
-                if monotonic() < listed_by:  # at first the CLI does not list those in this process
+                if monotonic() < listed_by:  # the CLI lists servers in this process with a delay
                     pending += sorted(set(self._hosted) - {server.name for server in servers})
                 if not pending:
                     return servers
@@ -76,56 +72,56 @@ class MCPControls(Controls):
         raise MCPNotReadyError(pending, timeout or 0.0)
 
     async def reconnect(self, name: str, *, timeout: float | None = None) -> None:
-        """Connect a server again; returns when it is connected.
+        """Reconnect a server and wait until it is connected.
 
         Args:
             name: Its name in the configuration.
             timeout: Seconds to wait; None means `Timeouts.control`. The CLI gives a server `MCP_TIMEOUT`, 30 s.
 
         Raises:
-            ControlRejectedError: It cannot be connected, is switched off, is unknown, or runs in this process.
+            ControlRejectedError: The server does not connect, is disabled, is unknown, or runs in this process.
         """
         await self._tell(control.MCPReconnectRequest, timeout=timeout, server_name=name)
 
     async def toggle(self, name: str, enabled: bool, *, timeout: float | None = None) -> None:
-        """Switch a server on or off; returns when a server that was switched on is connected, or has failed to.
+        """Enable or disable a server. Waits until an enabled server is connected or has failed to connect.
 
         Args:
             name: Its name in the configuration.
-            enabled: On or off.
+            enabled: Whether to enable it.
             timeout: Seconds to wait; None means `Timeouts.control`.
 
         Raises:
-            ControlRejectedError: There is no such server.
+            ControlRejectedError: The server is unknown.
         """
         await self._tell(control.MCPToggleRequest, timeout=timeout, server_name=name, enabled=enabled)
 
     async def set_servers(
         self, servers: Mapping[str, Any], *, timeout: float | None = None
     ) -> control.MCPSetServersReply:
-        """Replace the servers that an earlier call set, and all those in this process, by these.
+        """Replace the servers of earlier calls, and all servers in this process, with these.
 
-        Servers of settings, plugins and the CLI's flags stay. External servers are connected when this returns;
-        `errors` of the reply names those that could not be. Those in this process may still be `pending`.
+        Servers of settings, plugins and CLI flags are kept. External servers are connected when this returns, except
+        those in `errors` of the reply. Servers in this process may still be `pending`.
 
         Args:
-            servers: By name: `MCPStdioServer`, `MCPHTTPServer`, `MCPSSEServer`, a mapping as `.mcp.json` has it, or a
+            servers: By name: `MCPStdioServer`, `MCPHTTPServer`, `MCPSSEServer`, a mapping as in `.mcp.json`, or a
                 server in this process. An unchanged server stays connected.
             timeout: Seconds to wait; None means `Timeouts.control`.
 
         Raises:
-            OptionsError: A configuration is wrong; nothing was sent.
+            OptionsError: A configuration is invalid; nothing was sent.
         """
         if not isinstance(servers, Mapping):
-            raise OptionsError("give servers by name: {name: server}", option="mcp_servers")
+            raise OptionsError("pass servers by name: {name: server}", option="mcp_servers")
         configs = {name: self._server_config(name, server) for name, server in servers.items()}
         fresh = self._not_hosted_yet(servers)
         replaced = {name: server for name, server in self._hosted.items() if name in fresh}
         old = {name: config for name, config in configs.items() if name not in fresh}
-        # The CLI does not notice another server in this process under the same name, so it has to let go of it first.
+        # The CLI does not notice a new server in this process under an old name, so remove the old one first.
         removed = (await self._send_servers(old, timeout)).removed if replaced else []
         try:
-            self._host(fresh)  # before the request: the CLI greets them before it replies
+            self._host(fresh)  # before the request: the CLI initializes them before it replies
             reply = await self._send_servers(configs, timeout)
         except (OptionsError, ControlRejectedError):
             self._drop(fresh)
@@ -150,18 +146,18 @@ class MCPControls(Controls):
         timeout: float | None = None,
         check_permissions: bool = False,
     ) -> control.MCPCallReply:
-        """Call a tool of an external server without the model. Nothing of it goes into the conversation.
+        """Call a tool of an external server without the model. The call does not become part of the conversation.
 
         Args:
             tool: The full name, `mcp__server__tool`; `mcp_tool_name` makes it.
-            arguments: What the tool takes.
-            timeout: Seconds that the call may take; None leaves it to the CLI, 120. The CLI takes 1 to 600.
-            check_permissions: Ask the permission rules first, and `can_use_tool` where they say so; the answer is
-                waited for without a limit. Else the tool is called whatever the rules say.
+            arguments: The arguments of the tool.
+            timeout: Seconds that the call may take, 1 to 600; None means the CLI's default, 120.
+            check_permissions: Check the permission rules first, and call `can_use_tool` if they ask, without a time
+                limit. Otherwise the tool is called regardless of the rules.
 
         Raises:
-            ControlRejectedError: The tool failed (`error` is what it says), the server is not connected, or it runs
-                in this process.
+            ControlRejectedError: The tool failed (`error` is its message), or the server is not connected or runs in
+                this process.
         """
         limit = CALL_TIMEOUT if timeout is None else timeout
         return await self._ask(
@@ -177,7 +173,7 @@ class MCPControls(Controls):
         )
 
     async def read_resource(self, name: str, uri: str) -> control.MCPReadResourceReply:
-        """Read a resource of an external server. The CLI gives those whose URI begins with `ui://`, and no others."""
+        """Read a resource of an external server. The CLI only serves URIs that begin with `ui://`."""
         return await self._ask(control.MCPReadResourceRequest, control.MCPReadResourceReply, server_name=name, uri=uri)
 
     async def set_permission_mode(
@@ -187,18 +183,18 @@ class MCPControls(Controls):
         *,
         ask_for_tools: Sequence[Mapping[str, Any]] | None = None,
     ) -> str | None:
-        """Use a stricter permission mode for the tools of one server; None takes that back.
+        """Set a stricter permission mode for the tools of one server; None removes it.
 
         Args:
             name: Its name in the configuration.
-            mode: What applies to the server where the session's own mode would allow more.
-            ask_for_tools: As the CLI takes it.
+            mode: Applies to the server when the session's own mode would allow more.
+            ask_for_tools: Passed to the CLI as is.
 
         Returns:
-            A warning, for example that no such server is known yet; else None.
+            A warning, for example that the server is not known yet, or None.
 
         Raises:
-            ControlRejectedError: The mode is another one.
+            ControlRejectedError: The mode is not supported.
         """
         payload = await self._tell(
             control.SetMCPPermissionModeOverrideRequest,
@@ -210,18 +206,18 @@ class MCPControls(Controls):
         return warning if isinstance(warning, str) else None
 
     async def send_message(self, name: str, message: Mapping[str, Any]) -> None:
-        """Send a JSON-RPC message to the CLI as a server in this process, such as a progress notification.
+        """Send a JSON-RPC message to the CLI from a server in this process, such as a progress notification.
 
-        An answer comes as a message to the server. The CLI ignores messages of servers that it does not know.
+        A response arrives as a message to the server. The CLI ignores messages of unknown servers.
         """
         await self._tell(control.MCPMessageRequest, server_name=name, message=dict(message))
 
     # Servers in this process -------------------------------------------------------------------------------------
 
     def _server_config(self, name: str, server: Any) -> JSONObject:
-        """Give what the CLI is told of a server."""
-        from claude_agent_py.tools.host import is_hosted  # not needed before somebody sets servers
-        from claude_agent_py.tools.server import ToolServer  # not needed before somebody sets servers
+        """Return the configuration of a server for the CLI."""
+        from claude_agent_py.tools.host import is_hosted  # loaded on first use
+        from claude_agent_py.tools.server import ToolServer  # loaded on first use
 
         if is_hosted(server) and self._mcp_host is not None:
             return {"type": "sdk", "name": name, **(server.config() if isinstance(server, ToolServer) else {})}
@@ -231,14 +227,14 @@ class MCPControls(Controls):
             return {"args": [], **server.to_wire()}  # without `args` the CLI cannot start it
         if isinstance(server, MCPHTTPServer | MCPSSEServer):
             return server.to_wire()
-        raise OptionsError(f"server {name!r}: {type(server).__name__} is no MCP server", option="mcp_servers")
+        raise OptionsError(f"server {name!r} must be an MCP server, not {type(server).__name__}", option="mcp_servers")
 
     @property
     def _hosted(self) -> Mapping[str, Any]:
         return {} if self._mcp_host is None else self._mcp_host.servers
 
     def _not_hosted_yet(self, servers: Mapping[str, Any]) -> dict[str, Any]:
-        """Give the servers in this process that are new; one that stays keeps its conversation with the CLI."""
+        """Return the new servers in this process; unchanged ones keep their connection to the CLI."""
         from claude_agent_py.tools.host import is_hosted
 
         hosted = self._hosted

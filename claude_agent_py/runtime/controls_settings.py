@@ -1,14 +1,11 @@
-"""`client.settings`: the settings that apply to a session, and what the CLI reads from disk.
-
-The settings that a user changes often (`set_model`, `set_permission_mode`) are on `Client`.
-"""
+"""`client.settings`: the settings, plugins, skills and output styles of a session."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
-from claude_agent_py import control  # its models load on first use, which keeps the import of the client quick
+from claude_agent_py import control  # loads its models on first use, to keep the import of the client fast
 from claude_agent_py.runtime.controls_base import Controls, given
 
 EditableSettings: TypeAlias = Literal["localSettings", "userSettings"]
@@ -18,37 +15,37 @@ class SettingsControls(Controls):
     """The settings of a running session. The methods raise what those of `Client` raise."""
 
     async def get(self) -> control.GetSettingsReply:
-        """Give the settings that apply, those of each source, and what became of them."""
+        """Return the effective settings and those of each source."""
         return await self._ask(control.GetSettingsRequest, control.GetSettingsReply)
 
     async def apply(self, settings: Mapping[str, Any]) -> None:
-        """Change settings for this session only; they win over those of files.
+        """Change settings for this session only. They override those in files.
 
         Args:
-            settings: By their names in `settings.json`. Each replaces the one of that name as a whole; None takes back
+            settings: By their names in `settings.json`. Each replaces the setting of that name as a whole; None removes
                 what was applied before.
 
         Raises:
-            ControlRejectedError: One of them is invalid; none was applied.
+            ControlRejectedError: A setting is invalid; none was applied.
         """
         await self._tell(control.ApplyFlagSettingsRequest, settings=dict(settings))
 
     async def update(self, source: EditableSettings, settings: Mapping[str, Any]) -> None:
-        """Write settings into a settings FILE, where they outlive the session.
+        """Write settings into a settings *file*, permanently.
 
         The CLI allows `outputStyle` in `localSettings` and `effortLevel` in `userSettings`.
 
         Raises:
-            ControlRejectedError: The CLI does not allow one of the names.
+            ControlRejectedError: The CLI does not allow one of the settings.
         """
         await self._tell(control.UpdateSettingsRequest, source=source, settings=dict(settings))
 
     async def permission_rules(self) -> control.ListPermissionRulesReply:
-        """Give all permission rules that are in force, with where each comes from."""
+        """Return all permission rules in force, each with its source."""
         return await self._ask(control.ListPermissionRulesRequest, control.ListPermissionRulesReply)
 
     async def hooks(self) -> control.GetHooksListingReply:
-        """Give the hooks of the settings and all events that hooks can have. Hooks of the options are not listed."""
+        """Return the hooks of the settings and all hook events. Hooks of the options are not listed."""
         return await self._ask(control.GetHooksListingRequest, control.GetHooksListingReply)
 
     async def reload_plugins(
@@ -59,16 +56,17 @@ class SettingsControls(Controls):
         refuse_if_busy: bool = False,
         timeout: float | None = None,
     ) -> control.ReloadPluginsReply:
-        """Read the plugins again, and give the commands, agents, plugins and MCP servers that are there now.
+        """Reload the plugins, and return the commands, agents, plugins and MCP servers.
 
         Args:
-            add_plugins: More plugins, as the CLI takes them: `{"type": "local", "path": "..."}`.
-            hold_on_cache_impact: Do nothing where it would cost the prompt cache; `held` and `cache_impact` say so.
-            refuse_if_busy: Refuse while a turn runs.
+            add_plugins: Additional plugins, in the CLI's format: `{"type": "local", "path": "..."}`.
+            hold_on_cache_impact: Do nothing if it would invalidate the prompt cache; see `held` and `cache_impact`.
+            refuse_if_busy: Fail if a turn is running.
             timeout: Seconds to wait; None means `Timeouts.control`.
 
         Raises:
-            ControlRejectedError: `error_code` is `reload_plugins_busy` where a turn runs and `refuse_if_busy` is true.
+            ControlRejectedError: A turn is running and `refuse_if_busy` is true (`error_code` is
+                `reload_plugins_busy`).
         """
         return await self._ask(
             control.ReloadPluginsRequest,
@@ -82,9 +80,9 @@ class SettingsControls(Controls):
         )
 
     async def reload_skills(self) -> control.ReloadSkillsReply:
-        """Read the skills again, and give them."""
+        """Reload the skills and return them."""
         return await self._ask(control.ReloadSkillsRequest, control.ReloadSkillsReply)
 
     async def reload_output_styles(self) -> control.ReloadOutputStylesReply:
-        """Read the output styles again, and give their names."""
+        """Reload the output styles and return their names."""
         return await self._ask(control.ReloadOutputStylesRequest, control.ReloadOutputStylesReply)

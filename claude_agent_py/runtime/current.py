@@ -1,8 +1,6 @@
-"""Which client a handler, listener or tool of yours runs for.
+"""The current client, in a context variable of the workers and threads of its session.
 
-The workers of a session carry it in a context variable, threads of plain functions included. Owns that variable and
-nothing else: `client.current_client` gives what it holds its type. The reference is weak: a session must not keep
-alive the client by which its user holds it, or nobody would notice that the user has dropped it.
+The reference is weak: a session must not keep its client alive, so that a dropped client is noticed.
 """
 
 import weakref
@@ -15,14 +13,14 @@ _CURRENT: Final[ContextVar[weakref.ref[Any] | None]] = ContextVar("claude_agent_
 
 
 def current() -> Any:
-    """Give the current client; None where there is none, or it was dropped."""
+    """Return the current client, or None if there is none or it was dropped."""
     client = _CURRENT.get()
     return None if client is None else client()
 
 
 @contextmanager
 def running_client(client: Any) -> Iterator[None]:
-    """Make `client` the current one for the workers that are started inside."""
+    """Make `client` the current one for workers started in the block."""
     token = _CURRENT.set(weakref.ref(client))
     try:
         yield

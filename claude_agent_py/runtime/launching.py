@@ -1,8 +1,4 @@
-"""Starting the CLI: the first thing that a session does, before its own parts are loaded.
-
-The CLI takes longer to start than the rest of this package takes to load, so the two go side by side. That is why this
-module imports nothing but what starting needs. What happens once the CLI runs is the business of `session.py`.
-"""
+"""Starting the CLI. Imports only what that needs, so that the rest of the package loads while the CLI starts."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,27 +15,27 @@ from claude_agent_py.transport import SubprocessTransport, Transport
 from claude_agent_py.transport.subprocess import FORCE
 
 FORCE_SHARE: Final = 0.5
-"""The most of `Timeouts.close` that ending the CLI by force may take."""
+"""The largest part of `Timeouts.close` that killing the CLI may take."""
 
 
 @dataclass(frozen=True)
 class Launched:
-    """A CLI that has been started and not been spoken to."""
+    """A CLI that has been started but not initialized."""
 
     plan: LaunchPlan
     transport: Transport
     cli_path: Path | None
-    """The program; None where a transport of the user's stands in for it."""
+    """The path of the program; None with a custom transport."""
 
     async def discard(self) -> None:
-        """End it at once; shielded from cancellation."""
+        """Kill it; shielded from cancellation."""
         with anyio.CancelScope(shield=True):
             await self.transport.close(grace=0.0)
         self.plan.clean_up()
 
 
 def force_of(options: ClientOptions) -> float:
-    """Return how long ending the CLI by force may take, in seconds."""
+    """Return how many seconds killing the CLI may take."""
     return min(FORCE, options.timeouts.close * FORCE_SHARE)
 
 
@@ -54,14 +50,14 @@ def _plan(options: ClientOptions, cli: Path) -> LaunchPlan:
 async def launch(
     options: ClientOptions, transport: Transport | None, *, on_stderr: Callable[[str], None] | None = None
 ) -> Launched:
-    """Start the CLI, or the transport that stands in for it. After an error or a cancellation nothing is left behind.
+    """Start the CLI, or a custom transport. An error or a cancellation leaves no process behind.
 
-    `on_stderr` is called with every line of stderr, once the transport is run.
+    `on_stderr` is called with every line of stderr.
 
     Raises:
-        OptionsError: An option cannot be put into effect.
-        CLINotFoundError: There is no `claude`.
-        CLIStartError: The system cannot start it.
+        OptionsError: An option cannot be applied.
+        CLINotFoundError: The `claude` program was not found.
+        CLIStartError: The program cannot be started.
     """
     cli = find_cli(options.cli_path) if transport is None else None
     plan = _plan(options, cli or Path("claude"))

@@ -1,4 +1,4 @@
-"""Where failures of user code are reported."""
+"""The log of failed handlers and listeners."""
 
 from collections import deque
 from collections.abc import Callable
@@ -10,16 +10,16 @@ from claude_agent_py.errors import HandlerError
 
 @dataclass(frozen=True, slots=True)
 class HandlerFailed:
-    """An event among the session's messages: a handler or listener of yours failed. Not a frame of the wire."""
+    """A handler or listener failed: an event among the session's messages that the CLI did not send."""
 
     handler: str
     reason: str
 
 
 class FailureLog:
-    """Where failures of handlers and listeners go: logged once, kept for `Client.handler_errors`, and told.
+    """Logs the errors of handlers and listeners, keeps them for `Client.handler_errors`, and announces them.
 
-    Those of a child agent's session are kept in that of its parent, too (`above`).
+    Errors of a child agent's session are also kept by its parent (`above`).
     """
 
     def __init__(
@@ -34,12 +34,12 @@ class FailureLog:
         self._above = above
 
     def report(self, error: HandlerError) -> None:
-        """Take a failure. Never raises."""
+        """Log and record an error. Never raises."""
         log_failure(error)
         self.take(error)
 
     def take(self, error: HandlerError) -> None:
-        """Take a failure that was logged already. Never raises."""
+        """Record an error that has been logged. Never raises."""
         self.errors.append(error)
         self._tell(error)
         if self._above is not None:

@@ -1,8 +1,7 @@
-"""Where messages wait for a reader who takes his time.
+"""`Mailbox`: a queue of messages for one reader, with bounded memory.
 
-The pump puts and never waits; memory stays bounded because what exceeds the limit goes to a temporary file, as wire
-lines, in order. Nothing is lost, unless the disk is full: then as much again waits in memory, and what exceeds that
-ends the reader with an error. One reader at a time.
+Messages beyond the limit go to a temporary file, as wire lines. If the disk is full, as much again waits in memory;
+beyond that, messages are dropped and the reader gets an error.
 """
 
 from collections import deque
@@ -17,19 +16,19 @@ from claude_agent_py.runtime.spill import Spill
 from claude_agent_py.wire.codec import decode
 
 DECODED_BYTES: Final = 1024 * 1024
-"""How much waits as messages, by the length of their lines; what comes then waits as lines. A line takes a tenth of the
+"""How many bytes wait as messages, by the length of their lines; the rest waits as lines. A line takes a tenth of the
 memory of its message, and none of the garbage collector's time."""
 
 TURN: Final = 0.005
-"""How long one reader may take messages that are there already before the others have their turn, in seconds."""
+"""After how many seconds of taking waiting messages a reader yields to other workers."""
 
 
 class Mailbox:
     """A queue of messages between the pump and one reader.
 
     Args:
-        max_bytes: How many bytes of messages (as they were on the wire) may wait in memory; as many again where the
-            temporary file cannot be written.
+        max_bytes: How many bytes of messages (as on the wire) may wait in memory; as many again if the temporary file
+            cannot be written.
     """
 
     def __init__(self, max_bytes: int) -> None:
@@ -38,12 +37,12 @@ class Mailbox:
         self._held_bytes = 0
         self._spill: Spill | None = None
         self._local: deque[tuple[int, Any]] = deque()
-        """What did not come over the wire, while messages wait on disk: each with how many of those come before it."""
+        """Items that are not messages, while messages wait on disk: each with the number of messages before it."""
         self._taken = 0
-        """How many of those on disk were read."""
+        """How many messages on disk have been read."""
         self._is_closed = False
         self._failure: BacklogError | None = None
-        """Why messages were dropped; raised once the reader has had those before them."""
+        """Why messages were dropped; raised after the messages before them."""
         self._wakeup: anyio.Event | None = None
         self._is_waiting = False
         self._has_reader = False
@@ -53,10 +52,10 @@ class Mailbox:
         return len(self._held) + len(self._local) + (len(self._spill) - self._taken if self._spill else 0)
 
     def put(self, message: Any, line: bytes) -> None:
-        """Add a message and its line. Never waits. Dropped once the mailbox is closed.
+        """Add a message and its line. Never waits. Does nothing once the mailbox is closed.
 
-        The line waits in place of the message where much waits already, or nobody reads yet. It is empty where decoding
-        it would not give the message again.
+        The line is stored instead of the message if many are waiting or no reader has begun. It is empty if decoding it
+        would not reproduce the message.
         """
         if self._is_closed or self._failure is not None:
             return
@@ -81,7 +80,7 @@ class Mailbox:
                 self._drop_spill()
 
     def announce(self, thing: Any) -> None:
-        """Add something that did not come over the wire; it stays in memory."""
+        """Add an item that is not a message; it stays in memory."""
         if self._is_closed:
             return
         if self._spill is None:
@@ -91,32 +90,32 @@ class Mailbox:
         self._wake()
 
     def close(self) -> None:
-        """Say that no more will come: the reader ends after the last message."""
+        """End the mailbox: the reader stops after the last message."""
         self._is_closed = True
         self._wake()
 
     def discard(self) -> None:
-        """Drop what waits, and whatever comes: nobody will read."""
+        """Drop all waiting and later messages."""
         Mailbox.close(self)
         self._held.clear()
         self._local.clear()
         self._drop_spill()
 
     def ready(self) -> Any | None:
-        """Take the next message, if it is at hand and the reader's turn is not over; else None: await `get`."""
+        """Return the next message, or None if the reader has to await `get`."""
         if not self._held or monotonic() >= self._turn_ends:
             return None
-        message, size = self._held.popleft()  # as in `_take`, without the call
+        message, size = self._held.popleft()  # `_take` inlined, for speed
         self._held_bytes -= size
         return decode(message) if type(message) is bytes else message
 
     async def get(self) -> Any:
-        """Give the next message. Cancelling is safe: no message is lost.
+        """Return the next message. Cancelling is safe: no message is lost.
 
         Raises:
             StopAsyncIteration: The mailbox has ended.
-            BacklogError: Messages were dropped here, for want of room.
-            LocalProtocolError: Somebody else is reading.
+            BacklogError: The next messages were dropped for lack of space.
+            LocalProtocolError: Another worker is reading.
         """
         self._has_reader = True
         if monotonic() > self._turn_ends:
@@ -132,7 +131,7 @@ class Mailbox:
 
     async def _wait(self) -> None:
         if self._is_waiting:
-            raise LocalProtocolError("somebody is reading these messages already; one reader at a time")
+            raise LocalProtocolError("another worker is already reading these messages")
         self._is_waiting, self._wakeup = True, anyio.Event()
         try:
             await self._wakeup.wait()

@@ -1,7 +1,4 @@
-"""What iterating a run or a session gives, as types for signatures.
-
-Owns the two unions. Imported by type checkers, and by users' programs through the package's public names.
-"""
+"""The types of the messages and events of a run and of a session."""
 
 from typing import TypeAlias
 
@@ -13,9 +10,9 @@ from claude_agent_py.wire.frames import Message
 from claude_agent_py.wire.unknown import MalformedFrame
 
 RunMessage: TypeAlias = Message | MalformedFrame
-"""What iterating a `Run` gives."""
+"""The messages of a `Run`."""
 
 SessionMessage: TypeAlias = RunMessage | HandlerFailed | HookRun
-"""What iterating `Client.messages()` gives."""
+"""The messages of `Client.messages()`."""
 SessionEvent: TypeAlias = SessionMessage | TaskEvent | InteractionOpened | InteractionSettled
-"""What `Client.events` gives: messages, task events, and questions that wait for a person."""
+"""The items of `Client.events()`: messages, task events, and questions that wait for a person."""

@@ -1,7 +1,7 @@
-"""Prompts: what a user passes as one, checked and made into user messages with a uuid each.
+"""Validation of prompts, and their conversion to user messages.
 
-The CLI forwards an empty prompt, drops one of a wrong type without a word (and never answers it), and dies of
-others, so a bad prompt has to be an error here, before anything is sent.
+The CLI forwards empty prompts, silently drops those of some wrong types and crashes on others, so all of them are
+refused before anything is sent.
 """
 
 import inspect
@@ -26,21 +26,21 @@ if TYPE_CHECKING:
 logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 GENERATOR_GRACE: Final = 1.0
-"""How long a generator of prompts may take to end when no more are wanted, in seconds."""
+"""How many seconds a generator of prompts may take to close."""
 
-# The message is named by a text because its module is loaded with the first prompt, and not with this one.
+# A string, because the module of `UserMessage` is loaded with the first prompt.
 PromptContent: TypeAlias = Union[str, Sequence[ContentBlock], Mapping[str, Any], "UserMessage"]
-"""One prompt: text; a list of content blocks; or a whole `UserMessage`, also as a dict."""
+"""One prompt: text, a list of content blocks, or a `UserMessage`, also as a dict."""
 
 Prompt: TypeAlias = PromptContent | AsyncIterable[PromptContent]
-"""What `query` takes: one prompt, or an async iterable of prompts."""
+"""The prompt of `query`: one prompt, or an async iterable of prompts."""
 
 
 def check_run_arguments(until: Any, timeout: Any) -> None:
-    """Check what `query` and `run` are told beside the prompt.
+    """Check the arguments `until` and `timeout` of `query` and `run`.
 
     Raises:
-        OptionsError: `until` is no such word, or `timeout` no positive number of seconds.
+        OptionsError: `until` is unknown, or `timeout` is not a positive number of seconds.
     """
     if until not in ("result", "idle"):
         raise OptionsError(f"must be 'result' or 'idle', not {until!r}", option="until")
@@ -55,10 +55,10 @@ def is_stream(prompt: Any) -> bool:
 
 
 def prompt_message(prompt: Any, *, verbatim: bool) -> "UserMessage":
-    """Return the user message of one prompt, with a fresh uuid unless it is a message that has one.
+    """Return the user message of one prompt, with a new uuid unless it has one.
 
     Raises:
-        OptionsError: It is empty, has a wrong field, or is neither text, nor content blocks, nor a user message.
+        OptionsError: The prompt is empty, has an invalid field, or has the wrong type.
     """
     from claude_agent_py.wire.messages import UserContent, UserMessage
 
@@ -71,14 +71,14 @@ def prompt_message(prompt: Any, *, verbatim: bool) -> "UserMessage":
     try:
         check(message)
     except Misfit as error:
-        problem = OptionsError(f"the user message is wrong: {error}", option="prompt")
+        problem = OptionsError(f"the user message is invalid: {error}", option="prompt")
     else:
         return message
     raise problem  # outside of `except`: the context would show the values
 
 
 async def send_each(session: "Session", run: "RunMailbox", prompts: AsyncIterable[Any]) -> None:
-    """Send what an async iterable gives, as it gives it; its failure is the run's. A worker of the session does it."""
+    """Send the prompts of an async iterable as they come. Runs in a worker of the session; its errors fail the run."""
     iterator: AsyncIterator[Any] | None = None
     try:
         with run.sending:
@@ -87,7 +87,7 @@ async def send_each(session: "Session", run: "RunMailbox", prompts: AsyncIterabl
                 message = prompt_message(prompt, verbatim=session.options.verbatim_prompts)
                 session.send_prompt(run, session.check_prompt(message))
             if not run.prompts:
-                raise OptionsError("the iterable ended without giving one", option="prompt")
+                raise OptionsError("the iterable yielded no prompt", option="prompt")
             session.seal_run(run)
     except BaseException as error:
         failure = error if isinstance(error, Exception) else failure_of("the prompts", error)
@@ -97,7 +97,7 @@ async def send_each(session: "Session", run: "RunMailbox", prompts: AsyncIterabl
 
 
 async def _close(iterator: AsyncIterator[Any] | None) -> None:
-    """Close a generator of prompts, as Python would only do some time later, and trio not without a warning."""
+    """Close a generator of prompts. Python would do so later, and trio only with a warning."""
     if inspect.isasyncgen(iterator):
         with anyio.move_on_after(GENERATOR_GRACE, shield=True):
             try:
@@ -112,28 +112,28 @@ def check_prompt(prompt: Any) -> str | list[ContentBlock]:
     """Return the content of one prompt.
 
     Raises:
-        OptionsError: It is empty, or neither text, nor content blocks, nor a user message.
+        OptionsError: The prompt is empty or has the wrong type.
     """
     if (whole := _whole_message(prompt)) is not None:
         return check_prompt(whole.content)
     if isinstance(prompt, str):
         if not prompt.strip():
-            raise OptionsError("it is empty; the model needs something to answer", option="prompt")
+            raise OptionsError("must not be empty", option="prompt")
         return prompt
     if not isinstance(prompt, Sequence) or isinstance(prompt, bytes | bytearray):
         kind = type(prompt).__name__
         raise OptionsError(
-            f"expected text, a list of content blocks, a UserMessage, or an async iterable of them, not {kind}",
+            f"must be text, a list of content blocks, a UserMessage, or an async iterable of them, not {kind}",
             option="prompt",
         )
     blocks = [_checked_block(index, block) for index, block in enumerate(prompt)]
     if not any(not isinstance(block, TextBlock) or block.text.strip() for block in blocks):
-        raise OptionsError("it has no content; the model needs something to answer", option="prompt")
+        raise OptionsError("must have content", option="prompt")
     return blocks
 
 
 def _whole_message(prompt: Any) -> "UserMessage | None":
-    """Return a prompt that is a whole user message, also as a dict of the official SDKs; None for any other prompt."""
+    """Return the prompt as a user message if it is one, or an official SDK's dict of one; otherwise None."""
     if isinstance(prompt, str) or not isinstance(prompt, WireModel | Mapping):
         return None
     from claude_agent_py.wire.messages import UserMessage
@@ -147,8 +147,8 @@ def _whole_message(prompt: Any) -> "UserMessage | None":
         message, _ = fit(UserMessage, dict(prompt))
         keep_source(message, "_source", dict(prompt))
         return message
-    except Misfit as error:  # the CLI would drop it without a word, and never answer
-        problem = OptionsError(f"the user message is wrong: {error}", option="prompt")
+    except Misfit as error:  # the CLI would silently drop it and never answer
+        problem = OptionsError(f"the user message is invalid: {error}", option="prompt")
     raise problem  # outside of `except`: the context would show the values
 
 
@@ -162,7 +162,7 @@ def _checked_block(index: int, block: Any) -> Any:
     try:
         check(block)
     except Misfit as error:
-        problem = OptionsError(f"block {index} ({type(block).__name__}) is wrong: {error}", option="prompt")
+        problem = OptionsError(f"block {index} ({type(block).__name__}) is invalid: {error}", option="prompt")
     else:
         return block
     raise problem  # outside of `except`: the context would show the values

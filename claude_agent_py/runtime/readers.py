@@ -1,8 +1,4 @@
-"""Who reads all messages of the session, or all that happens in it, and what waits for the first who will.
-
-Owns the mailboxes of `Client.messages()` and `Client.events()`, and the order of what happens beside the messages. What
-belongs to a run goes to the run as well, by other ways.
-"""
+"""The readers of `Client.messages()` and `Client.events()`, and the messages kept for the first of them."""
 
 import threading
 from collections import deque
@@ -18,7 +14,7 @@ if TYPE_CHECKING:
     from claude_agent_py.client import Client
     from claude_agent_py.runtime.session import Session
 
-if TYPE_CHECKING:  # they are loaded where a session can ask somebody
+if TYPE_CHECKING:  # loaded only by sessions with an inbox
     from claude_agent_py.permissions.interactions import Interaction, InteractionOpened, InteractionSettled
 
 
@@ -26,28 +22,28 @@ class Readers:
     """The readers of a session's messages.
 
     Args:
-        mailbox_bytes: How much may wait in memory for each, and for the first before there is one.
-        most_unclaimed: How many messages that belong to no run are kept for the first.
+        mailbox_bytes: How many bytes may wait in memory for each reader, and for the first one in advance.
+        most_unclaimed: How many messages outside of runs are kept for the first reader.
     """
 
     def __init__(self, mailbox_bytes: int, most_unclaimed: int) -> None:
         self._mailbox_bytes = mailbox_bytes
         self._most_unclaimed = most_unclaimed
         self._mailboxes: tuple[Mailbox, ...] = ()
-        """Replaced, never changed: a reader may be dropped at any time, in any thread, while these are gone through."""
+        """Replaced, never mutated: a reader may be dropped in any thread while they are iterated."""
         self._changing = threading.RLock()
         self._unclaimed: deque[MessageReceived] = deque()
         self._unclaimed_bytes = 0
         self._ended = False
         self._of_events: tuple[Mailbox, ...] = ()
-        """Those of the mailboxes that receive events, too. Replaced, never changed."""
+        """The mailboxes that also receive events. Replaced, never mutated."""
         self._caused: dict[int, tuple[Any, Sequence[Any]]] = {}
-        """The events that messages caused which no reader has received yet, by the identity of the message."""
+        """The events to deliver after a message, by the identity of the message."""
         self._open: dict[str, Interaction] = {}
         """The questions that wait for a person."""
 
     def put(self, event: MessageReceived) -> None:
-        """Give a message to every reader; without one, keep it if no run has it."""
+        """Deliver a message to every reader. Without readers, keep it if it belongs to no run."""
         for mailbox in self._mailboxes:
             mailbox.put(event.message, event.line)
         if not event.runs and not self._mailboxes:
@@ -62,7 +58,7 @@ class Readers:
         return bool(self._of_events)
 
     def announce_events(self, events: Sequence[Any], cause: Any = None) -> None:
-        """Give events to who wants them; where a message that is still to be put is their cause, after that one."""
+        """Deliver events to their readers, after the message that caused them."""
         if not self._of_events:
             return
         if cause is not None:
@@ -78,7 +74,7 @@ class Readers:
                     mailbox.announce(event)
 
     def announce_interaction(self, event: "InteractionOpened | InteractionSettled") -> None:
-        """Give what happened to a question that waits for a person."""
+        """Deliver an event of the inbox."""
         from claude_agent_py.permissions.interactions import InteractionOpened
 
         if isinstance(event, InteractionOpened):
@@ -88,23 +84,23 @@ class Readers:
         self._put_events([event])
 
     def announce(self, thing: Any) -> None:
-        """Give something that did not come over the wire."""
+        """Deliver an item that is not a message of the CLI."""
         for mailbox in self._mailboxes:
             mailbox.announce(thing)
         if not self._mailboxes:
             self._keep(MessageReceived(thing, (), b""))
 
     def _keep(self, event: MessageReceived) -> None:
-        """Keep a message for the first reader; the oldest are forgotten when they are too many or too big."""
+        """Keep a message for the first reader, and drop the oldest ones beyond the limits."""
         self._unclaimed.append(event)
         self._unclaimed_bytes += len(event.line)
         while len(self._unclaimed) > self._most_unclaimed or self._unclaimed_bytes > self._mailbox_bytes:
             self._unclaimed_bytes -= len(self._unclaimed.popleft().line)
 
     def add(self, *, events: bool = False) -> Mailbox:
-        """Give a mailbox that receives every message from now on; the first one also what nobody has claimed.
+        """Return a mailbox that receives every message from now on. The first one also receives the kept messages.
 
-        With `events` it also receives what happens to tasks and to questions that wait for a person.
+        With `events` it also receives the events of tasks and of the inbox.
         """
         mailbox = Mailbox(self._mailbox_bytes)
         for event in self._unclaimed:
@@ -127,14 +123,14 @@ class Readers:
         mailbox.discard()
 
     def end(self) -> None:
-        """No more messages will come; `end_events` follows when nothing else will, either."""
+        """End the messages. `end_events` follows after the last event."""
         self._ended = True
         for mailbox in self._mailboxes:
             if mailbox not in self._of_events:
                 mailbox.close()
 
     def end_events(self) -> None:
-        """Nothing at all will come."""
+        """End the events."""
         for _, events in self._caused.values():
             self._put_events(events)
         self._caused.clear()
@@ -148,12 +144,12 @@ class Readers:
 
 
 class SessionMessages:
-    """Every message of a session, through a mailbox of its own. Ends as the session does: well, or with its error.
+    """An iterator over every message of a session. It ends with the session, and raises its error.
 
     Args:
-        client: Lives as long as this.
+        client: Kept alive by the iterator.
         session: The session.
-        events: Whether what happens to tasks and questions comes as well.
+        events: Whether to include the events of tasks and of the inbox.
 
     Raises:
         ConnectionClosedError: The session was not opened.

@@ -1,8 +1,7 @@
-"""The messages of a run, kept for its result, however many: memory holds the first, a temporary file the rest.
+"""`Record`: the messages of a run, kept for its result in memory and, beyond a limit, in a temporary file.
 
-A sequence that only grows. In memory, too, a message is kept as the line that it was, and decoded when somebody looks:
-most runs are read as they come and never again, and a line takes a tenth of the memory of its message and none of the
-garbage collector's time. What was decoded is equal to what came, but not the same object.
+Messages are kept as wire lines and decoded on access: most are never read again, and a line takes a tenth of the memory
+of its message. A decoded message is equal to the received one, but not the same object.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,12 +13,11 @@ from claude_agent_py.wire.codec import decode
 
 
 class Record(Sequence[Any]):
-    """Messages in order.
+    """An append-only sequence of messages.
 
     Args:
-        max_bytes: How many bytes of messages (as they were on the wire) to hold in memory; as many again where the
-            temporary file cannot be written. What exceeds that is dropped: `len` counts, and indices and slices give,
-            what was kept, and iterating raises BacklogError after the last of it.
+        max_bytes: How many bytes of messages (as on the wire) to hold in memory; as many again if the temporary file
+            cannot be written. Further messages are dropped, and iterating raises BacklogError after the last one kept.
     """
 
     def __init__(self, max_bytes: int) -> None:
@@ -32,7 +30,7 @@ class Record(Sequence[Any]):
         return f"<Record of {len(self)} messages>"
 
     def append(self, message: Any, line: bytes) -> None:
-        """Add a message and its line, which is empty where decoding it would not give the message again."""
+        """Add a message and its line, which is empty if decoding it would not reproduce the message."""
         self._room -= len(line)
         if self._room >= 0:
             self._held.append(line or message)
@@ -77,7 +75,7 @@ class Record(Sequence[Any]):
         return len(self) == len(other) and all(mine == theirs for mine, theirs in zip(self, other, strict=True))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return list, (self[:],)  # a file cannot travel
+        return list, (self[:],)  # a file cannot be pickled
 
     __hash__: ClassVar[None] = None  # type: ignore[assignment]
 
@@ -85,7 +83,7 @@ class Record(Sequence[Any]):
         if position < len(self._held):
             kept = self._held[position]
             if type(kept) is bytes:
-                kept = self._held[position] = decode(kept)  # so that looking again gives the same object
+                kept = self._held[position] = decode(kept)  # the next access returns the same object
             return kept
         assert self._spill is not None  # noqa: S101 - the position is below the length
         return self._spill[position - len(self._held)]

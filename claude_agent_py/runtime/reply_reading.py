@@ -1,7 +1,6 @@
-"""Reading the reply to a control request as its model, as far as it goes.
+"""Reading replies to control requests as their models, leniently.
 
-A CLI of another version may answer in another shape: what does not fit is left out, and the rest is returned. The
-models are in `wire/replies.py`.
+Fields that do not match the model, as from another version of the CLI, are left out.
 """
 
 import logging
@@ -17,10 +16,10 @@ Reply = TypeVar("Reply", bound=FrameModel)
 
 
 def read_reply(model: type[Reply], subtype: str, payload: JSONObject) -> Reply:
-    """Return the payload of a successful reply as its model, without the pieces that do not fit.
+    """Return the payload of a successful reply as its model, without the fields that do not match.
 
     Raises:
-        RemoteProtocolError: A required piece is missing, or nothing fits. `raw` is the payload.
+        RemoteProtocolError: A required field is missing or invalid. `raw` is the payload.
     """
     try:
         reply: Reply

@@ -1,7 +1,4 @@
-"""What a run brought: `RunResult`, and the errors that stand for a bad one.
-
-Owns how a result is put together from the messages of a run. Knows nothing of how they arrived.
-"""
+"""`RunResult`: the result of a run, built from its messages."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -30,26 +27,26 @@ REPR_CHARS: Final = 80
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class RunResult(Generic[Output]):
-    """Everything that a run brought. A value: it does not change any more, except for the tasks that still run."""
+    """The result of a run. It does not change, except for the tasks that are still running."""
 
     message: ResultMessage | None
-    """The result of the prompt itself; of the last one where the run had several. None if none came."""
+    """The result message of the prompt, or of the last one if there are several; None if there is no result."""
     results: Sequence[ResultMessage]
-    """All results of the run, in order: with `until="idle"` also those of the turns that finished tasks caused."""
+    """All result messages of the run, in order. With `until="idle"` they include those of follow-up turns of tasks."""
     messages: Sequence["RunMessage"]
-    """Every message of the run, in order. Deltas of partial messages are not kept."""
+    """The messages of the run, in order, without deltas of partial messages."""
     tasks: Sequence[Task] = ()
-    """The background tasks that were started in the run, by the main agent or by its subagents."""
+    """The background tasks started in the run, by the main agent or its subagents."""
     agents: Sequence["Subagent"] = ()
-    """Those of `tasks` that are subagents or child agents, with their definitions."""
+    """The subagents and child agents among `tasks`, with their definitions."""
     prompts: Sequence[str] = ()
-    """The uuids under which the prompts were sent; a result names those that it answers in `prompt_uuids`."""
+    """The uuids of the prompts. A result message lists those that it answers in `prompt_uuids`."""
     was_interrupted: bool = False
-    """Whether `Run.interrupt` stopped the CLI's work on it."""
+    """Whether `Run.interrupt` interrupted the run."""
     late_tasks: frozenset[str] = frozenset()
-    """The ids of those of `tasks` that still ran when `Timeouts.idle` ran out."""
+    """The ids of the tasks that were running when `Timeouts.idle` expired."""
     output: Output = None  # type: ignore[assignment]
-    """The structured output: an instance of `output_type` where the options name one, else the plain JSON value."""
+    """The structured output: an instance of `output_type` if the options set it, otherwise plain JSON."""
 
     def __repr__(self) -> str:
         text = self.text if len(self.text) <= REPR_CHARS else f"{self.text[:REPR_CHARS]}..."
@@ -59,7 +56,7 @@ class RunResult(Generic[Output]):
 
     @property
     def text(self) -> str:
-        """The last answer that is not empty; after `until="idle"` usually the synthesis of what the tasks brought."""
+        """The last answer that is not empty. With `until="idle"` it usually covers the results of the tasks."""
         answers = (r.result for r in reversed(self.results) if r.result and not r.is_error)
         failures = (r.result for r in reversed(self.results) if r.result and r.is_error)
         return next(answers, None) or next(failures, None) or self._last_spoken
@@ -71,25 +68,27 @@ class RunResult(Generic[Output]):
 
     @cached_property
     def is_error(self) -> bool:
-        """Whether the prompt's own result is an error, or none came, or the last follow-up turn failed.
+        """Whether the prompt's own result is an error or missing, or the last follow-up turn failed.
 
-        A run that a hook ended, or whose prompt a hook kept from the model, is one, too.
+        Also true if a hook ended the run or blocked its prompt.
         """
         return self.error() is not None
 
     @property
     def is_shared(self) -> bool:
-        """Whether the CLI answered prompts of other runs with the same result (it folds what is sent during a turn)."""
+        """Whether the CLI answered prompts of other runs with the same result, as it may for prompts sent during a
+        turn.
+        """
         return self.message is not None and not set(self.message.prompt_uuids) <= set(self.prompts)
 
     @property
     def terminal_reason(self) -> str | None:
-        """Why the turn ended, more exactly than `stop_reason`: `completed`, `api_error`, `max_turns`, ..."""
+        """Why the turn ended, in more detail than `stop_reason`: `completed`, `api_error`, `max_turns`, ..."""
         return self.message.terminal_reason if self.message else None
 
     @property
     def duration(self) -> float:
-        """How long the turns of the run took, in seconds; the time between them is not counted."""
+        """The duration of the run's turns in seconds, without the time between them."""
         return sum(float(r.duration_ms) for r in self.results) / 1000
 
     @property
@@ -99,38 +98,38 @@ class RunResult(Generic[Output]):
 
     @property
     def session_id(self) -> str:
-        """The session that the run belongs to; pass it as `resume` to go on later."""
+        """The id of the session, for the option `resume`."""
         own = (m for m in reversed(self.messages) if getattr(m, "agent_id", None) is None)  # not of child agents
         named = (getattr(m, "session_id", "") for m in own)
         return self.message.session_id if self.message else next(filter(None, named), "")
 
     @property
     def num_turns(self) -> int:
-        """How many steps the CLI counts, over all results of the run (it counts every tool result, too)."""
+        """The number of turns over all results of the run, as counted by the CLI, which includes tool results."""
         return sum(int(r.num_turns) for r in self.results)
 
     @property
     def total_cost_usd(self) -> float:
-        """What the session has cost so far, in US dollars, as the CLI estimates it: cumulative over all its runs."""
+        """The cumulative cost of the session so far in US dollars, as estimated by the CLI."""
         return float(self.results[-1].total_cost_usd) if self.results else 0.0
 
     @property
     def cost_usd(self) -> float:
-        """What the turns of this run have cost, in US dollars, subagents included, as the CLI estimates it.
+        """The cost of this run in US dollars, subagents included, as estimated by the CLI.
 
-        What subagents spend between two turns counts to the turn that follows.
+        What subagents spend between two turns is counted in the next turn.
         """
         spent = [usage for r in self.results for usage in (r.model_usage_since_last_result or {}).values()]
         return sum(float(usage.cost_usd) for usage in spent)
 
     @property
     def usage(self) -> Usage | None:
-        """The tokens of the prompt's own turn (the main agent's only)."""
+        """The token usage of the main agent in the prompt's own turn."""
         return self.message.usage if self.message else None
 
     @property
     def model_usage(self) -> Mapping[str, ModelUsage]:
-        """The tokens by model, cumulative over the session, subagents included."""
+        """The token usage by model, cumulative over the session, subagents included."""
         return self.results[-1].model_usage if self.results else {}
 
     @property
@@ -140,12 +139,12 @@ class RunResult(Generic[Output]):
 
     @property
     def unfinished_tasks(self) -> Sequence[Task]:
-        """Those of `tasks` that are still not over (as of now), and the `late_tasks`, stopped or not."""
+        """The tasks that are still running, and the `late_tasks`, stopped or not."""
         return [task for task in self.tasks if not task.done or task.id in self.late_tasks]
 
     @cached_property
     def tool_calls(self) -> Sequence[ToolCallRecord]:
-        """Every tool call of the run, paired with its result; subagents' included where the CLI forwards them."""
+        """Every tool call of the run with its result, including those of subagents if the CLI forwards them."""
         traffic = ToolTraffic()
         for message in self.messages:
             traffic.fold(message)
@@ -153,22 +152,22 @@ class RunResult(Generic[Output]):
 
     @property
     def refused_agents(self) -> Sequence[ToolCallRecord]:
-        """The tool calls that were to start a subagent and did not: too deep, too many at once, unknown, denied.
+        """The tool calls that failed to start a subagent: nested too deep, too many at once, unknown, or denied.
 
-        `text` of each says why. Calls of subagents are among them where the CLI forwards them.
+        The `text` of each has the reason. Calls of subagents are included if the CLI forwards them.
         """
         from claude_agent_py.runtime.subagents import refused_launches
 
         return refused_launches(self.tool_calls, self.tasks)
 
     def error(self) -> RunError | None:
-        """Give the error that this result stands for, with the result attached; None for a good one."""
+        """Return the error of the run, with this result attached, or None on success."""
         if self.message is None and self.was_interrupted:
             return InterruptedRunError("the run was interrupted", result=self)
         if self.message is None:
             return PromptCancelledError("the prompt was taken back before it was answered", result=self)
         for result in (self.message, self.results[-1]):
-            error = error_of(result, self.messages[:])  # those that were kept, where the disk was full
+            error = error_of(result, self.messages[:])  # without those dropped on a full disk
             if error is not None:
                 error.result = self
                 return error
@@ -178,10 +177,10 @@ class RunResult(Generic[Output]):
 def make_result(
     mailbox: RunMailbox, tasks: Sequence[Task], agents: Sequence["Subagent"], options: ClientOptions
 ) -> RunResult:
-    """Return what a run that is over has brought.
+    """Return the result of a finished run.
 
     Raises:
-        StructuredOutputError: An `output_type` was asked for, and no output came or it does not fit.
+        StructuredOutputError: The structured output is missing or does not match `output_type`.
     """
     result = RunResult(
         message=mailbox.own_result,
@@ -205,18 +204,18 @@ def make_result(
 
 
 def structured_output(results: Sequence[ResultMessage], adapter: TypeAdapter[Any] | None) -> Any:
-    """Give the structured output of a run, validated where there is an adapter.
+    """Return the structured output of a run, validated with the adapter, if any.
 
     Raises:
-        StructuredOutputError: An `output_type` was asked for, and no output came or it does not fit. (The CLI reports
-            success even when the model never gave a structured output.)
+        StructuredOutputError: The structured output is missing or does not match `output_type`. (The CLI reports
+            success even if the model produced no structured output.)
     """
     found = next((r for r in reversed(results) if r.has_structured_output), None)
     if adapter is None:
         return found.structured_output if found else None
     if found is None:
-        raise StructuredOutputError("the model gave no structured output, although the CLI reports success")
+        raise StructuredOutputError("the model produced no structured output, although the CLI reports success")
     try:
         return adapter.validate_json(to_json(found.structured_output))  # JSON rules: text to dates, lists to sets
     except ValidationError as error:
-        raise StructuredOutputError(f"the structured output does not fit output_type: {error}") from error
+        raise StructuredOutputError(f"the structured output does not match output_type: {error}") from error

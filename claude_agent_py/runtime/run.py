@@ -1,8 +1,4 @@
-"""`Run`: the user's end of a run. An object, not a generator: nothing hangs when a loop over it is left.
-
-Iterate it for the messages, await it for the result, or both. The session's end is `run_mailbox.py`. Twin: `runs.py`,
-whose runs have a client of their own.
-"""
+"""`Run`: the user's view of a run. `run_mailbox.py` is the session's view."""
 
 from __future__ import annotations
 
@@ -31,36 +27,36 @@ logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 @dataclass(frozen=True, kw_only=True)
 class InterruptReceipt:
-    """What became of an interrupt."""
+    """The outcome of an interrupt."""
 
     outcome: Literal["interrupted", "dequeued", "too_late"]
-    """`interrupted`: the CLI stops the turn; its result follows. `dequeued`: the prompt had not started and was taken
-    out of the queue. `too_late`: nothing runs."""
+    """`interrupted`: the turn is being interrupted, and its result follows. `dequeued`: the prompt had not started and
+    was removed from the queue. `too_late`: nothing was running."""
     still_queued: tuple[str, ...] = ()
-    """The uuids of the prompts that wait in the CLI's queue and run next."""
+    """The uuids of the prompts that remain in the CLI's queue and run next."""
     cancelled: tuple[str, ...] = ()
-    """The uuids of the prompts that were taken out of the queue."""
+    """The uuids of the prompts that were removed from the queue."""
 
 
 class Run(Generic[Output]):
-    """One prompt's way through the session, and what came of it.
+    """A prompt that was sent to a session, with its messages and its result.
 
-    * `async for message in run` gives its messages as they arrive; an error result is just the last of them.
-    * `await run` waits for the end and gives the `RunResult`; an error result raises its `RunError`.
-    * `async with run` interrupts it, if it is not over, when the block is left.
+    * `async for message in run` yields its messages as they arrive; an error result is just the last message.
+    * `await run` waits for the end and returns the `RunResult`; an error result raises its `RunError`.
+    * `async with run` interrupts the run on exit, unless it is over.
 
-    Leaving a loop early loses nothing: iterate again to go on, or await. Once all messages were given, iterating again
-    gives those that are kept, which are all but the deltas. Cancelling disturbs nothing. Iterate in one worker at a
-    time; await in as many as you like.
+    Leaving a loop early loses nothing: iterate again to continue, or await. After the last message, iterating again
+    yields the recorded messages, which are all but the deltas. Cancelling has no effect on the run. Only one worker may
+    iterate at a time; any number may await.
     """
 
     def __init__(self, client: Client | None, session: Session | None, mailbox: RunMailbox | None) -> None:
         self._client = client
-        """Lives as long as its runs."""
+        """Kept alive by its runs."""
         self._session = session
         self._mailbox = mailbox
         self._reads: Literal["mailbox", "record"] | None = None
-        """Where iteration reads: the mailbox, or what it recorded, once the run was awaited first."""
+        """Where iteration reads from: the mailbox, or its record if the run was awaited first."""
         self._position = 0
         self._is_exhausted = False
         self._result: RunResult[Output] | None = None
@@ -74,7 +70,7 @@ class Run(Generic[Output]):
 
     @property
     def tasks(self) -> Sequence[Task]:
-        """The background tasks that were started in the run so far: follow them, await them, stop them."""
+        """The background tasks started in the run so far: follow, await or stop them."""
         if self._session is None or self._mailbox is None:
             return []
         ids = self._session.task_ids_of(self._mailbox)
@@ -82,10 +78,10 @@ class Run(Generic[Output]):
 
     @property
     def agents(self) -> Sequence[Subagent]:
-        """The subagents that were started in the run so far, those of subagents and child agents included.
+        """The subagents and child agents started in the run so far, nested ones included.
 
-        Each has its definition, its status, its usage, its messages and its task. A message leads to its subagent by
-        its `agent_id`, which is the id of the task: `client.tasks.get(message.agent_id)`.
+        Each has its definition, status, usage, messages and task. The `agent_id` of a message is the id of its
+        subagent's task: `client.tasks.get(message.agent_id)`.
         """
         from claude_agent_py.runtime.subagents import subagents_of
 
@@ -103,12 +99,12 @@ class Run(Generic[Output]):
         return _Messages(self)
 
     def _begin_again(self) -> None:
-        """Once all messages were given, give again those that are kept."""
+        """After the last message, restart with the recorded messages."""
         if self._is_exhausted:
             self._reads, self._position, self._is_exhausted = "record", 0, False
 
     def _ready(self) -> RunMessage | None:
-        """Return the next message if it is at hand, without the detours, for a reader who is behind."""
+        """Return the next message if it is already there, a fast path for a reader who is behind."""
         if self._reads != "mailbox" or self._mailbox is None:
             return None
         message: RunMessage | None = self._mailbox.ready()
@@ -138,19 +134,19 @@ class Run(Generic[Output]):
         return message
 
     def text(self) -> AsyncIterator[str]:
-        """Iterate the main agent's text as it arrives, each piece once.
+        """Iterate over the main agent's text as it arrives, each piece once.
 
-        With `include_partial_messages` the pieces are deltas, else whole blocks. Where the API broke off and the CLI
-        started the answer again, what was given already is not repeated. Consumes the run's messages.
+        The pieces are deltas with `include_partial_messages`, otherwise whole blocks. Text that the CLI repeats after
+        an API failure is not yielded again. Consumes the run's messages.
 
-        It ends as `await run` does: after all text that came it raises the `RunError` of an error result. The words in
-        which the CLI reports a failure of the API are in that error, not in the text.
+        It ends as `await run` does: after the last text it raises the `RunError` of an error result. API error messages
+        of the CLI are in that error, not in the text.
         """
         self._begin_again()
         return _Text(self)
 
     def tool_calls(self) -> AsyncIterator[ToolCallRecord]:
-        """Iterate the run's tool calls, each when its result is there. Consumes the run's messages."""
+        """Iterate over the run's tool calls as their results arrive. Consumes the run's messages."""
         self._begin_again()
         return _ToolCalls(self)
 
@@ -160,18 +156,18 @@ class Run(Generic[Output]):
         return self._finish().__await__()
 
     async def result(self) -> RunResult[Output]:
-        """Wait for the end and give the result, without raising for an error result.
+        """Wait for the end and return the result, without raising for an error result.
 
         Raises:
-            CLIError: The CLI could not be started, or ended under the run.
-            ConnectionClosedError: The client was closed under the run.
-            RunTimeoutError: A time limit ran out.
-            StructuredOutputError: The structured output is missing or does not fit `output_type`.
+            CLIError: The CLI could not be started, or exited during the run.
+            ConnectionClosedError: The client was closed during the run.
+            RunTimeoutError: A time limit expired.
+            StructuredOutputError: The structured output is missing or does not match `output_type`.
         """
         _, mailbox = await self._started()
         if self._reads is None:
             self._reads = "record"
-            mailbox.discard()  # nobody reads along
+            mailbox.discard()  # it has no reader
         await mailbox.wait()
         await self._release()
         if mailbox.failure is not None:
@@ -193,7 +189,7 @@ class Run(Generic[Output]):
         if isinstance(error, RunFailed):
             try:
                 error.result = self._make_result()
-            except StructuredOutputError as missing:  # no wonder: the run did not come to its end
+            except StructuredOutputError as missing:  # expected: the run did not complete
                 error.result = missing.result
         return error
 
@@ -205,7 +201,7 @@ class Run(Generic[Output]):
         result = make_result(self._mailbox, self.tasks, self.agents, self._session.options)
         if result.unfinished_tasks:
             names = ", ".join(repr(task.description) for task in result.unfinished_tasks)
-            logger.info("a run ended while background tasks of it go on: %s", names)
+            logger.info("a run ended while its background tasks are still running: %s", names)
         return result
 
     async def _started(self) -> tuple[Session, RunMailbox]:
@@ -214,23 +210,23 @@ class Run(Generic[Output]):
         return self._session, self._mailbox
 
     def _take(self, other: Run) -> None:
-        """Be the run that another one is."""
+        """Take over the session and the mailbox of another run."""
         self._client, self._session, self._mailbox = other._client, other._session, other._mailbox
 
     async def _release(self) -> None:
-        """Let go of what belongs to the run alone."""
+        """Release the resources of the run."""
 
     # Control -----------------------------------------------------------------------------------------------------
 
     async def interrupt(self, *, cancel_queued: bool = False, stop_tasks: bool = False) -> InterruptReceipt:
-        """Stop the work on this run; its end follows, and an await raises `InterruptedRunError`.
+        """Interrupt this run. It then ends, and awaiting it raises `InterruptedRunError`.
 
-        A prompt that has not started is taken out of the queue instead (`PromptCancelledError`). Background tasks go
-        on, unless `stop_tasks` is true or the option `per_task_stop_affordance` was switched off. `cancel_queued`
-        takes all other waiting prompts out of the queue, too.
+        A prompt that has not started is removed from the queue instead (`PromptCancelledError`). Background tasks keep
+        running, unless `stop_tasks` is true or the option `per_task_stop_affordance` is False. `cancel_queued` also
+        removes all other prompts from the queue.
 
         Raises:
-            ControlError: The CLI did not take it.
+            ControlError: The CLI did not accept the request.
         """
         session, mailbox = await self._started()
         if mailbox.is_over:
@@ -268,14 +264,12 @@ class Run(Generic[Output]):
 
 
 async def _dequeue(session: Session, prompt: str) -> bool:
-    """Take a prompt out of the CLI's queue, and return whether it was still there."""
+    """Remove a prompt from the CLI's queue. Return whether it was still there."""
     reply = await session.control("cancel_async_message", message_uuid=prompt)
     return reply.get("cancelled") is True
 
 
 class _Messages:
-    """The messages of a run."""
-
     def __init__(self, run: Run) -> None:
         self._run = run
 
@@ -291,8 +285,6 @@ class _Messages:
 
 
 class _Text:
-    """The text of a run."""
-
     def __init__(self, run: Run) -> None:
         from claude_agent_py.protocol.text import TextFold
 
@@ -316,13 +308,11 @@ class _Text:
         try:
             return await self._run._next()
         except StopAsyncIteration:
-            await self._run  # an error result raises: the text is not the whole answer, or none at all
+            await self._run  # raises for an error result
             raise
 
 
 class _ToolCalls:
-    """The tool calls of a run, each with its result."""
-
     def __init__(self, run: Run) -> None:
         from claude_agent_py.tools.traffic import ToolTraffic
 

@@ -1,8 +1,4 @@
-"""The session's end of a run: the messages that it brought so far, and how it ended.
-
-The session puts messages in and ends it; `Run`, the user's end, reads them out. Which message belongs to which run was
-decided by the router (`protocol/turns.py`), which knows a run by this object.
-"""
+"""`RunMailbox`: the session's view of a run. The session fills and ends it, and `Run` reads from it."""
 
 from collections.abc import Callable
 from typing import Any
@@ -17,29 +13,29 @@ from claude_agent_py.wire.stream import StreamEventMessage
 
 
 class RunMailbox(Mailbox):
-    """The messages of one run, for whoever iterates it, and all but the deltas once more for its result.
+    """The messages of one run, for iteration, and a record of all but the deltas, for its result.
 
     Args:
-        max_bytes: How many bytes of messages (as they were on the wire) may wait in memory, and be kept there.
+        max_bytes: How many bytes of messages (as on the wire) may wait in memory, and how many may be recorded there.
     """
 
     def __init__(self, max_bytes: int) -> None:
         super().__init__(max_bytes)
         self.prompts: list[str] = []
-        """The uuids of the prompts, in the order in which they were sent."""
+        """The uuids of the prompts, in the order sent."""
         self.messages: Record = Record(max_bytes)
         self.results: list[ResultMessage] = []
         self.was_interrupted = False
         self.sending: anyio.CancelScope = anyio.CancelScope()
-        """Where prompts are sent that come one by one; cancelled when the run is over."""
+        """The scope of the worker that sends an async iterable of prompts; cancelled when the run is over."""
         self.reason: EndReason | None = None
-        """Why the run is over; None while it goes on, and where this side ended it."""
+        """Why the run is over; None if it is not, or if this side ended it."""
         self.late_tasks: frozenset[str] = frozenset()
-        """The ids of the tasks that were not waited for to their end, because `Timeouts.idle` ran out."""
+        """The ids of the tasks that were running when `Timeouts.idle` expired."""
         self.failure: Callable[[], BaseException] | None = None
-        """Makes the error of a run that did not come to its end, for each who is to be told."""
+        """Makes the error of a run that did not complete, anew for each waiter."""
         self.task_ids: frozenset[str] = frozenset()
-        """The tasks that belong to the run; set when it ends."""
+        """The tasks of the run; set when it ends."""
         self._over = anyio.Event()
 
     def put(self, message: Any, line: bytes) -> None:
@@ -54,7 +50,7 @@ class RunMailbox(Mailbox):
     def finish(
         self, tasks: frozenset[str], end: RunEnded | None = None, failure: Callable[[], BaseException] | None = None
     ) -> None:
-        """End the run. Idempotent: the first end counts."""
+        """End the run. Only the first call has an effect."""
         if not self.is_over:
             self.task_ids, self.failure = tasks, failure
             if end is not None:  # not kept: it refers to this mailbox
@@ -65,7 +61,7 @@ class RunMailbox(Mailbox):
 
     @property
     def is_over(self) -> bool:
-        """Whether no more messages will come."""
+        """Whether the run has ended."""
         return self._over.is_set()
 
     async def wait(self) -> None:
@@ -74,7 +70,7 @@ class RunMailbox(Mailbox):
 
     @property
     def own_result(self) -> ResultMessage | None:
-        """The result that answers the last of the run's prompts, or None while there is none."""
+        """The result that answers the last of the run's prompts, or None."""
         mine = set(self.prompts)
         named = (r for r in reversed(self.results) if mine.intersection(r.prompt_uuids))
         unnamed = (r for r in self.results if not r.prompt_uuids and not r.is_injected)

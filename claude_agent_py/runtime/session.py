@@ -148,7 +148,9 @@ class Session:
         self.info: InitializeReply | None = None
         """What the CLI answered to `initialize`."""
         self.readers: Readers = Readers(options.limits.mailbox_bytes, options.limits.unclaimed_messages)
-        self.failures: FailureLog = FailureLog(self._announce_failure, above=above.note_failure if above is not None else None)
+        self.failures: FailureLog = FailureLog(
+            self._announce_failure, above=above.note_failure if above is not None else None
+        )
         self.agents: dict[str, AgentDefinition] = validate_agents(options.agents or {})
         """The definitions of agents that are known, by name; those of child agents come in as they start."""
         self.children: set[Callable[[], None]] = set()

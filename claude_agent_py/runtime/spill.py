@@ -1,8 +1,6 @@
-"""Messages on disk: where a mailbox and the record of a run put what exceeds their memory.
+"""`Spill`: messages in a temporary file, for mailboxes and records that exceed their memory.
 
-Owns the temporary file and how a message is written to it: as its line, and where the line does not tell all, with a
-note before it. Gives every message by its number, and forgets none before it is closed. While the file cannot be
-written, messages stay in memory, as many as the limit allows.
+A message is written as its line, with a note before it if the line alone does not reproduce the message.
 """
 
 import contextlib
@@ -25,10 +23,10 @@ BUFFER_BYTES: Final = 1024 * 1024
 
 
 class Spill:
-    """Messages in a temporary file, which is gone when it is closed or forgotten.
+    """Messages in a temporary file, which is deleted when this is closed or collected.
 
     Args:
-        memory_bytes: How much may stay in memory while the file cannot be written, at least `BUFFER_BYTES`.
+        memory_bytes: How much may stay in memory if the file cannot be written, at least `BUFFER_BYTES`.
     """
 
     def __init__(self, memory_bytes: int) -> None:
@@ -37,23 +35,23 @@ class Spill:
         self._starts = array("Q")
         self._size = 0
         self._written = 0
-        """How many bytes are in the file; those after them are pending."""
+        """How many bytes are in the file; the rest is pending."""
         self._pending = bytearray()
         self._write_at = BUFFER_BYTES
-        """How much is pending when it is time to write."""
+        """Write when this many bytes are pending."""
         self.close: Any = weakref.finalize(self, _close, self._file)
 
     def __len__(self) -> int:
         return len(self._starts)
 
     def append(self, message: Any, line: bytes = b"") -> None:
-        """Write a message at the end; `line` saves encoding it, where decoding it gives the message again.
+        """Append a message. `line`, if decoding it reproduces the message, saves encoding it.
 
         Raises:
-            BacklogError: It can neither be written nor kept in memory. What is there can still be read.
+            BacklogError: It can neither be written nor kept in memory. Earlier messages can still be read.
         """
         line = line + b"\n" if line else encode(message)
-        if type(message) is MalformedFrame:  # what is wrong is not always to be seen: the line may be a part of one
+        if type(message) is MalformedFrame:  # the line may be truncated, and the error would be lost
             line = encode_json(message.error) + line
         self._pending += line
         if len(self._pending) >= self._write_at:
@@ -66,7 +64,7 @@ class Spill:
         self._size += len(line)
 
     def __getitem__(self, number: int) -> Any:
-        """Read the message with that number, counted from 0.
+        """Read the message with that index.
 
         Raises:
             BacklogError: The file cannot be read.
@@ -79,7 +77,7 @@ class Spill:
         return _malformed(line.removesuffix(b"\n"), json.loads(error))
 
     def _write(self) -> None:
-        """Write what is pending, as far as there is room for it."""
+        """Write what is pending, as far as the disk has room for it."""
         done = 0
         try:
             if self._file is not None:
@@ -89,7 +87,7 @@ class Spill:
                         done += self._file.write(pending[done:])
         except OSError as error:
             self._problem = error.strerror or type(error).__name__
-            logger.warning("messages that wait stay in memory: the temporary file cannot be written (%s)", error)
+            logger.warning("waiting messages stay in memory: the temporary file cannot be written (%s)", error)
         del self._pending[:done]
         self._written += done
         self._write_at = len(self._pending) + BUFFER_BYTES
@@ -105,7 +103,7 @@ class Spill:
         except OSError as error:
             raise BacklogError(error.strerror or type(error).__name__, self._memory_bytes) from error
         if len(data) < on_disk:
-            raise BacklogError("the temporary file was cut", self._memory_bytes)
+            raise BacklogError("the temporary file was truncated", self._memory_bytes)
         first = max(start - self._written, 0)
         return bytes(data + self._pending[first : end - self._written]) if end > self._written else bytes(data)
 
@@ -116,16 +114,16 @@ def _malformed(line: bytes, error: str) -> MalformedFrame:
 
 
 def _temporary_file() -> tuple[io.FileIO | None, str]:
-    """Make the file; None where none can be made, and why."""
+    """Return a new file, or None and the reason why it cannot be created."""
     try:
         file: Any = tempfile.TemporaryFile(prefix="claude-agent-py-", buffering=0)  # noqa: SIM115 - `Spill` closes it
     except OSError as error:
-        logger.warning("messages that wait stay in memory: no temporary file can be made (%s)", error)
+        logger.warning("waiting messages stay in memory: cannot create a temporary file (%s)", error)
         return None, error.strerror or type(error).__name__
     return file, ""
 
 
 def _close(file: io.FileIO | None) -> None:
     if file is not None:
-        with contextlib.suppress(OSError):  # its descriptor is gone all the same
+        with contextlib.suppress(OSError):  # the descriptor is closed all the same
             file.close()

@@ -1,8 +1,4 @@
-"""How a session comes up: initialize it, and refuse a CLI that did not take what it was given.
-
-The one start-up path: `Client`, `query()`, `run()` and child agents all come through here. The process was started
-before (`launching.py`), so that it comes up while this package loads.
-"""
+"""Initializing a session over a started CLI, and refusing a CLI that did not accept the options."""
 
 import logging
 import os
@@ -41,23 +37,24 @@ from claude_agent_py.wire.system import InitMessage
 logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 UNKNOWN_SESSION: Final = ("No conversation found with session ID", "does not match any session title")
-"""How the CLI says that there is no session to resume: with this id, with this title."""
+"""The CLI's messages for an unknown session id and an unknown session title."""
 
 NO_LOGIN: Final = "none"
-"""What the CLI calls the source of a login that is not there."""
+"""The CLI's name for the source of a missing login."""
 
 VERSION_TIMEOUT: Final = 2.0
-"""How long a CLI that did not come up may take to print its version for the error, in seconds."""
+"""How many seconds a CLI that failed to start may take to print its version for the error."""
 
 
 async def open_session(session: Session, launched: Launched) -> None:
-    """Open a session over a CLI that was started. After an error or a cancellation nothing is left of it.
+    """Open a session over a started CLI. An error or a cancellation ends the CLI.
 
     Raises:
-        OptionsError: An option cannot be put into effect.
-        SessionNotFoundError, SessionInUseError: The session to resume, or to make, is not there, or is.
-        CLIStartError: The CLI ended, or did not answer within `Timeouts.connect`.
-        CLIVersionError: It is too old.
+        OptionsError: An option cannot be applied.
+        SessionNotFoundError: The session to resume does not exist.
+        SessionInUseError: The id for a new session is in use.
+        CLIStartError: The CLI exited, or did not answer within `Timeouts.connect`.
+        CLIVersionError: The CLI is too old.
     """
     startup = _Startup(session, launched)
     try:
@@ -86,7 +83,7 @@ class _Startup:
         self._plan = launched.plan
 
     async def initialize(self) -> InitializeReply:
-        """Send the first request, and return what the CLI says of itself."""
+        """Send the `initialize` request and return its reply."""
         fields = Unshown({**self._plan.initialize, **self._session.answers.initialize_fields()})
         limit = self._options.timeouts.connect
         try:
@@ -97,7 +94,7 @@ class _Startup:
         except ControlRejectedError as error:
             raise await self._error(f"the CLI refused to initialize: {error.error}") from error
         except CLIExitError as error:
-            problem = await self._error("the CLI ended before the session was up")
+            problem = await self._error("the CLI exited before the session was open")
             wrong = self._wrong_session(problem)
             raise (wrong or problem) from (problem if wrong else error)
         if self._cli_path is not None:
@@ -105,7 +102,7 @@ class _Startup:
         try:
             return read_reply(InitializeReply, "initialize", payload)
         except RemoteProtocolError as error:
-            raise await self._error(f"the CLI answered initialize with something else: {error}") from error
+            raise await self._error(f"the CLI sent an invalid reply to initialize: {error}") from error
 
     async def _prepare(self) -> None:
         """Build, while the CLI starts, what the first messages and hooks would have to wait for."""
@@ -116,7 +113,7 @@ class _Startup:
         self._session.answers.prepare()
 
     async def _error(self, message: str) -> CLIError:
-        """Return the error of a failed start, with all the evidence there is; that the CLI is too old comes first."""
+        """Return the error of a failed start, with its details. A CLI that is too old takes precedence."""
         version = await self._version(None)
         error = CLIStartError(
             message,
@@ -133,21 +130,21 @@ class _Startup:
         return error
 
     def _wrong_session(self, problem: CLIError) -> ClaudeAgentError | None:
-        """Return what the CLI has against the session that it was told to resume or make, or None.
+        """Return the error for a session that cannot be resumed or created, or None.
 
-        It only says so in words; these are those of version 2.1.328.
+        The CLI only reports it as text; this matches version 2.1.328.
         """
         told = problem.stderr_tail if isinstance(problem, CLIStartError) else ""
         resumed, made = self._options.resume, self._options.session_id
         if resumed and any(words in told for words in UNKNOWN_SESSION):
-            return SessionNotFoundError(f"there is no session {resumed!r} to resume here", session_id=resumed)
+            return SessionNotFoundError(f"session {resumed!r} does not exist here", session_id=resumed)
         if made and f"Session ID {made} is already in use" in told:
-            text = f"there is a session {made} already: give resume to go on with it"
+            text = f"session {made} already exists: use resume to continue it"
             return SessionInUseError(text, session_id=str(made))
         return None
 
     async def _version(self, info: InitializeReply | None) -> str | None:
-        """Return the version that the CLI says, or else the one that the program prints."""
+        """Return the version that the CLI reports in its reply, or else the one that the program prints."""
         if info is not None and info.claude_code_version:
             return info.claude_code_version
         if self._cli_path is None:
@@ -155,23 +152,23 @@ class _Startup:
         return await run_file_work(_printed_version, self._cli_path, abandon_on_cancel=True)
 
     async def check(self, info: InitializeReply) -> None:
-        """Refuse a CLI that is too old, or that dropped agents without a word."""
+        """Refuse a CLI that is too old, or that silently dropped agents."""
         version = await self._version(info)
         if version is not None:
             require_version(version, self._cli_path or "the CLI")
         offered = {agent.name for agent in info.agents or ()}
         dropped = set(self._options.agents or ()) - offered
         if dropped and offered:
-            raise OptionsError(f"the CLI did not take {', '.join(sorted(dropped))}", option="agents")
+            raise OptionsError(f"the CLI did not accept {', '.join(sorted(dropped))}", option="agents")
         agent = self._options.agent
         if agent is not None and "agents" in info.raw and agent not in offered:
             known = ", ".join(sorted(offered)) or "none"
             raise OptionsError(
-                f"there is no agent {agent!r}: the CLI would run without it; those it has are {known}", option="agent"
+                f"unknown agent {agent!r}: the CLI would run without it; known agents: {known}", option="agent"
             )
 
     async def check_settings(self) -> None:
-        """Refuse to go on without settings that were asked for: one wrong value makes the CLI drop all of a file."""
+        """Refuse to continue without the given settings: one invalid value makes the CLI drop a whole file."""
         if not self._plan.files or self._cli_path is None:
             return
         reply = await self._session.control("get_settings", timeout=self._options.timeouts.connect)
@@ -179,23 +176,23 @@ class _Startup:
         wrong = [e for e in reply.get("errors") or () if isinstance(e, dict) and e.get("file") in ours]
         if wrong:
             told = "; ".join(f"{e.get('path')}: {e.get('message')}" for e in wrong)
-            raise OptionsError(f"the CLI does not take them ({told})", option="settings")
+            raise OptionsError(f"the CLI rejected them ({told})", option="settings")
 
     async def check_hooks(self, info: InitializeReply) -> None:
-        """Refuse to go on without hooks that were given: they may be what guards the tools."""
+        """Refuse to continue without the given hooks: they may guard tools."""
         if self._options.hooks is None:
             return
         if info.hooks_applied is False:
-            raise OptionsError("the CLI did not take them (hooks_applied is False)", option="hooks")
+            raise OptionsError("the CLI did not accept them (hooks_applied is False)", option="hooks")
         from claude_agent_py.hooks.live import check_in_force
 
         try:
             await check_in_force(self._session, timeout=self._options.timeouts.connect)
         except ControlTimeoutError as error:
-            raise await self._error("the CLI did not say whether hooks are in force") from error
+            raise await self._error("the CLI did not report whether hooks are in force") from error
 
     def warn_of_missing_login(self, info: InitializeReply) -> None:
-        """Say at once what the first prompt will say, maybe much later. No error: headers may hold a key unseen."""
+        """Warn of a missing login before the first prompt. Not an error: custom headers may hold a key."""
         account = info.account
         is_missing = account is not None and account.token_source == NO_LOGIN and account.api_key_source is None
         if is_missing and not environment(self._options, os.environ).get("ANTHROPIC_CUSTOM_HEADERS"):

@@ -1,4 +1,4 @@
-"""Waiting for the reply to one request."""
+"""`Waiter`: a future for the reply to a request."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +9,7 @@ from claude_agent_py.errors import ClaudeAgentError
 
 
 class Waiter:
-    """A reply that is still to come: its payload, or the error in its place."""
+    """The payload of a pending reply, or its error."""
 
     def __init__(self) -> None:
         self._done = anyio.Event()
@@ -22,12 +22,12 @@ class Waiter:
         self._done.set()
 
     def fail(self, error: Callable[[], ClaudeAgentError]) -> None:
-        """Set the error; `error` makes it when somebody waits for it."""
+        """Set the error, which `error` creates when it is awaited."""
         self._error = error
         self._done.set()
 
     async def wait(self) -> dict[str, Any]:
-        """Return the payload once it is there, or raise the error."""
+        """Wait for the payload and return it, or raise the error."""
         await self._done.wait()
         if self._error is not None:
             raise self._error()

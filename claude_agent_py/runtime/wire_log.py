@@ -1,8 +1,7 @@
-"""The wire log: a line for each frame that comes and goes, in the logger `claude_agent_py.wire`.
+"""The wire log: a line for each frame, in the logger `claude_agent_py.wire`.
 
-Owns what is said of a frame, and what of its body is hidden. At level DEBUG: direction, kind, id and size; below it
-(`BODIES`), the body as well, without secrets. Whether there is a log is decided when a session begins, so that it costs
-nothing where there is none. Knows frames only as JSON: what they mean is the business of `wire/`.
+At level DEBUG: direction, kind, id and size; at `BODIES` also the body, without secrets. The level is checked when a
+session begins, so that a disabled log costs nothing.
 """
 
 import json
@@ -19,7 +18,7 @@ BODIES: Final = 5
 HIDDEN: Final = "***"
 
 _MAPS_OF_SECRETS: Final = frozenset({"env", "headers", "variables", "environment"})
-"""Names of objects all of whose values are hidden."""
+"""Objects whose values are all hidden."""
 
 _SECRET_NAME: Final = re.compile(
     r"(?i)(secret|passw|api_?key|authorization|cookie|credential|bearer|private_?key|(^|_|[a-z])token$)"
@@ -28,11 +27,11 @@ _SECRET_NAME: Final = re.compile(
 _SECRET_TEXT: Final = re.compile(r"(?i)sk-ant-[\w-]+|\b(?:bearer|basic) [\w.~+/=-]{8,}")
 
 _LONGEST: Final = 256 * 1024
-"""A longer line, in bytes, is not read; it is logged by its size alone."""
+"""Longer lines, in bytes, are not parsed; only their size is logged."""
 
 
 def wire_log() -> "WireLog | None":
-    """Return a log for one session, or None where nobody listens."""
+    """Return a log for one session, or None if it is disabled."""
     return WireLog() if logger.isEnabledFor(logging.DEBUG) else None
 
 
@@ -44,11 +43,11 @@ class WireLog:
         self._size = {"<-": 0, "->": 0}
 
     def received(self, data: bytes) -> None:
-        """Take what the CLI wrote."""
+        """Log data that the CLI wrote."""
         self._take("<-", data)
 
     def sent(self, data: bytes) -> None:
-        """Take what is written to the CLI."""
+        """Log data that is written to the CLI."""
         self._take("->", data)
 
     def _take(self, direction: str, data: bytes) -> None:

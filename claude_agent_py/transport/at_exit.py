@@ -1,9 +1,4 @@
-"""The last resort: programs that still run when the interpreter ends are ended then.
-
-An event loop that ends in an orderly way ends its sessions. This is for those that do not: a loop that was stopped and
-left, a loop in a daemon thread. Owns the list of running programs and their end without a loop. POSIX only; Windows
-has nothing but the end of the program's input.
-"""
+"""Kills programs that still run when the interpreter exits, because their event loop was abandoned. POSIX only."""
 
 import atexit
 import contextlib
@@ -31,7 +26,7 @@ def end_at_exit(pid: int, mark: str) -> None:
 
 
 def forget(pid: int) -> None:
-    """A program has ended, or is no business of ours any more."""
+    """Unregister a program."""
     _running.pop(pid, None)
 
 
@@ -56,8 +51,8 @@ def _end_all() -> None:
 
 
 def _is_running(pid: int) -> bool:
-    """Tell whether a child of ours has not ended. Its number can be nobody else's until it is reaped."""
+    """Return whether a child process is running. Its pid cannot be reused until it is reaped."""
     try:
         return os.waitpid(pid, os.WNOHANG)[0] == 0
-    except ChildProcessError:  # somebody else has reaped it
+    except ChildProcessError:  # reaped elsewhere
         return False

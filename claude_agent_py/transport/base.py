@@ -1,8 +1,4 @@
-"""What a transport is: bytes to a `claude` process and bytes back.
-
-A transport owns the process or whatever stands in for it, and its end. It knows no JSON, no lines and no messages.
-Twins: `subprocess.py` (the real program) and `testing.FakeTransport` (a scripted one, in memory).
-"""
+"""`Transport`: the interface to a `claude` process. It moves bytes, and owns the process and its end."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -29,7 +25,7 @@ class Transport(ABC):
 
     @abstractmethod
     async def receive(self) -> bytes:
-        """Give the next bytes that the program wrote, as many as there are; `b""` once there will be no more."""
+        """Return the next available bytes of the program's output; `b""` at its end."""
 
     @abstractmethod
     async def send(self, data: bytes) -> None:
@@ -52,10 +48,10 @@ class Transport(ABC):
         """
 
     async def run(self) -> None:  # noqa: B027 - a default, not a forgotten abstract method
-        """Do the transport's background work (reading stderr, say) until there is none left."""
+        """Do the transport's background work, such as reading stderr, until it is done."""
 
     async def wait(self) -> int | None:
-        """Wait until the program is gone and give its exit status; at once where there is none to wait for."""
+        """Wait for the program to exit and return its exit status. Returns at once if there is no process."""
         return self.exit_code
 
     @property
@@ -70,5 +66,5 @@ class Transport(ABC):
 
     @property
     def pid(self) -> int | None:
-        """The process id; None where there is no process."""
+        """The process id, or None if there is no process."""
         return None

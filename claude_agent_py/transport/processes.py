@@ -1,9 +1,8 @@
-"""The end of a process: noticing it, and bringing it about together with everything that the process started.
+"""Waiting for a process to exit, and killing it together with its descendants.
 
-The CLI gets a process group of its own, but the shells that it starts lead groups of their own, so that the group
-alone is not enough: its descendants are looked up while their parents still live (in /proc on Linux, with `ps` on other
-POSIX systems). Those of a CLI that died are orphans; on Linux they are known by a mark in their environment. On Windows
-the process alone is ended. What cannot be looked up counts as not there: ending a process never fails for that.
+The shells that the CLI starts lead process groups of their own, so its descendants are looked up while their parents
+are alive (in /proc on Linux, with `ps` on other POSIX systems). Orphans of a CLI that died are found by a mark in their
+environment, on Linux only. On Windows only the process itself is killed.
 """
 
 import contextlib

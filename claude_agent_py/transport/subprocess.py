@@ -1,7 +1,6 @@
-"""The transport to the real program: a subprocess in a process group of its own.
+"""`SubprocessTransport`: a `claude` process in a process group of its own.
 
-Owns the process, its pipes, the tail of its stderr, and its end: end of input, then SIGTERM, then SIGKILL of the
-group and of everything below it, each bounded. Knows no JSON, and not what the arguments mean.
+It ends with the end of its input, then SIGTERM, then SIGKILL of the group and all descendants, each with a time limit.
 """
 
 import contextlib
@@ -80,13 +79,13 @@ class StderrTail:
             self._on_line(line.decode(errors="replace").rstrip("\r"))
 
     def end(self) -> None:
-        """Give the last line, if no newline ended it."""
+        """Return the last line, if it has no newline."""
         if self._rest:
             self._on_line(self._rest.decode(errors="replace"))
         self._rest = b""
 
     def text(self) -> str:
-        """Give the tail as text."""
+        """Return the tail as text."""
         return self._tail.decode(errors="replace")
 
 
@@ -139,7 +138,7 @@ class SubprocessTransport(Transport):
         self._closing: anyio.Event | None = None
         """Set when the worker that closes is done, well or not."""
         self._stdout_over: anyio.Event | None = None
-        """Made by whoever reads first; set when there is no more to read."""
+        """Created by the first reader; set at the end of the output."""
 
     def __repr__(self) -> str:
         return f"<SubprocessTransport {self._argv[0]} pid={self.pid} exit_code={self.exit_code}>"
@@ -156,7 +155,7 @@ class SubprocessTransport(Transport):
         """
         _keep_read_buffers()
         try:
-            with anyio.CancelScope(shield=True):  # asyncio leaves pipes behind where it is cancelled half-way
+            with anyio.CancelScope(shield=True):  # asyncio leaks pipes if it is cancelled here
                 self._process = await anyio.open_process(
                     self._argv,
                     stdin=subprocess.PIPE,
@@ -176,7 +175,7 @@ class SubprocessTransport(Transport):
         end_at_exit(self._running().pid, self._mark)
 
     async def receive(self) -> bytes:
-        """Give the next bytes of stdout; `b""` at its end."""
+        """Return the next bytes of stdout; `b""` at its end."""
         process = self._running()
         assert process.stdout is not None  # noqa: S101 - it was asked for
         if self._stdout_over is None:

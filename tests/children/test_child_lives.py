@@ -87,7 +87,7 @@ async def test_a_crash_is_an_error_with_the_evidence(agent_of: MakeAgent) -> Non
         (child_cli(steps.stderr("no licence\n"), steps.exit(3)), ["exit code 3", "no licence"]),
         (child_cli(b"Usage: claude\n", steps.hang()), ["Usage: claude"]),
         (child_cli(answers={"initialize": None}), ["did not initialize within 0.5 s"]),
-        (child_cli(name="another"), ["the CLI did not take worker"]),
+        (child_cli(name="another"), ["the CLI did not accept worker"]),
     ],
 )
 async def test_a_child_that_cannot_start_is_an_error(agent_of: MakeAgent, fake: FakeCLI, said: list[str]) -> None:

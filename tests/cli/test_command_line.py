@@ -50,7 +50,7 @@ def test_wrong_arguments_are_told(environ: Environ, args: tuple[str, ...]) -> No
 def test_install_cli_says_what_was_tried(environ: Environ) -> None:
     done = run(environ, "install-cli")
     assert done.returncode == 1
-    assert "no npm on PATH" in done.stderr
+    assert "npm is not on PATH" in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -58,7 +58,7 @@ def test_install_cli_refuses_what_is_no_version(environ: Environ) -> None:
     done = run(environ, "install-cli", "--version", "latest")
     assert (done.returncode, done.stderr) == (
         1,
-        f"claude-agent-py: version: 'latest' is no version such as {CLI_VERSION}\n",
+        f"claude-agent-py: version: 'latest' is not a version such as {CLI_VERSION}\n",
     )
 
 
@@ -98,4 +98,4 @@ def test_install_cli_if_missing_is_not_content_with_an_old_one(tmp_path: Path, e
 
 def test_main_gives_the_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["install-cli", "--version", "x"]) == 1
-    assert "is no version" in capsys.readouterr().err
+    assert "is not a version" in capsys.readouterr().err

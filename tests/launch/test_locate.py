@@ -106,7 +106,7 @@ def dangling(path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("make", "problem"),
-    [(not_executable, "is not executable"), (folder, "is a folder"), (dangling, "is a link to nothing")],
+    [(not_executable, "is not executable"), (folder, "is a directory"), (dangling, "is a broken link")],
 )
 @pytest.mark.parametrize("place", [in_variable, in_cache, on_path, in_home])
 def test_what_cannot_be_used_is_named_with_its_problem(

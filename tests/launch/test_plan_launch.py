@@ -149,7 +149,7 @@ def test_servers_and_managed_settings_go_through_stdin_and_are_confirmed() -> No
     assert made.argv[4:] == ("--await-initialize", "--managed-settings-in-initialize")
     assert made.initialize["mcpServers"] == {"a": {"type": "stdio", "command": "x", "env": {"K": "SECRET"}}}
     made.check_reply({"mcp_servers_applied": True, "managed_settings_applied": True})
-    with pytest.raises(OptionsError, match=r"^mcp_servers: the CLI did not take it") as caught:
+    with pytest.raises(OptionsError, match=r"^mcp_servers: the CLI did not accept it") as caught:
         made.check_reply({"mcp_servers_applied": False, "managed_settings_applied": True})
     assert caught.value.option == "mcp_servers"
     with pytest.raises(OptionsError, match=r"^managed_settings: .*is None"):
@@ -207,23 +207,23 @@ def test_long_lists_stay_off_the_command_line() -> None:
 @pytest.mark.parametrize(
     ("given", "option", "says"),
     [
-        ({"cwd": "/does/not/exist"}, "cwd", "is not there"),
-        ({"cwd": __file__}, "cwd", "is no directory"),
-        pytest.param({"user": "nobody-of-this-name"}, "user", "there is no user 'nobody-of-this-name'", marks=POSIX),
-        ({"settings": "/does/not/exist.json"}, "settings", "there is no file"),
-        ({"mcp_servers": "/does/not/exist.json"}, "mcp_servers", "there is no file"),
-        ({"system_prompt": SystemPromptFile(path=Path("/does/not/exist"))}, "system_prompt", "there is no file"),
+        ({"cwd": "/does/not/exist"}, "cwd", "does not exist"),
+        ({"cwd": __file__}, "cwd", "is not a directory"),
+        pytest.param({"user": "nobody-of-this-name"}, "user", "user 'nobody-of-this-name' does not exist", marks=POSIX),
+        ({"settings": "/does/not/exist.json"}, "settings", "does not exist"),
+        ({"mcp_servers": "/does/not/exist.json"}, "mcp_servers", "no such file"),
+        ({"system_prompt": SystemPromptFile(path=Path("/does/not/exist"))}, "system_prompt", "no such file"),
         ({"settings": {"sandbox": 5}, "sandbox": {"enabled": True}}, "settings", "sandbox must be an object, not int"),
         ({"model": "x" * MAX_ARGUMENT_BYTES}, "model", "is too long for a command line"),
         ({"resume": "a\0b"}, "resume", "holds a NUL character"),
         ({"extra_args": {f"x{n}": "y" * 100_000 for n in range(11)}}, "extra_args", "the command line would have"),
-        ({"additional_directories": ["/does/not/exist"]}, "additional_directories", "there is no directory"),
-        ({"additional_directories": ["x" * 100_000]}, "additional_directories", "there is no directory"),
-        ({"additional_directories": [__file__]}, "additional_directories", "there is no directory"),
+        ({"additional_directories": ["/does/not/exist"]}, "additional_directories", "no such directory"),
+        ({"additional_directories": ["x" * 100_000]}, "additional_directories", "no such directory"),
+        ({"additional_directories": [__file__]}, "additional_directories", "no such directory"),
         ({"plugins": ["/does/not/exist"]}, "plugins", "there is no plugin"),
-        ({"project_config_root": "/does/not/exist"}, "project_config_root", "there is no directory"),
-        ({"debug_file": f"{__file__}/below/a/file"}, "debug_file", "there can be no file"),
-        ({"debug_file": Path(__file__).parent}, "debug_file", "there can be no file"),
+        ({"project_config_root": "/does/not/exist"}, "project_config_root", "no such directory"),
+        ({"debug_file": f"{__file__}/below/a/file"}, "debug_file", "cannot create"),
+        ({"debug_file": Path(__file__).parent}, "debug_file", "cannot create"),
         (
             {"extra_args": {"settings": "x"}, "sandbox": {"enabled": True}},
             "extra_args",

@@ -81,7 +81,7 @@ async def test_an_inherited_switch_is_taken_away(monkeypatch: pytest.MonkeyPatch
     ],
 )
 async def test_an_option_that_is_a_switch_is_refused(option: str, given: Any) -> None:
-    with pytest.raises(OptionsError, match="switches every hook off") as caught:
+    with pytest.raises(OptionsError, match="disables all hooks") as caught:
         ClientOptions(hooks=DenyAll().hooks, **{option: given})
     assert caught.value.option == option
     ClientOptions(**{option: given})
@@ -111,9 +111,9 @@ async def test_a_running_session_takes_no_setting_that_is_a_switch() -> None:
     async with model() as scripted:
         options = guarded(scripted, guard)
         async with Client(options) as client:
-            with pytest.raises(OptionsError, match="switches every hook off"):
+            with pytest.raises(OptionsError, match="disables all hooks"):
                 await client.settings.apply(SWITCH)
-            with pytest.raises(OptionsError, match="switches every hook off"):
+            with pytest.raises(OptionsError, match="disables all hooks"):
                 await client.control("apply_flag_settings", settings=SWITCH)
             await client.query("go")
         assert guard.saw == ["Bash"]

@@ -22,7 +22,7 @@ async def test_a_session_is_the_agent_it_names_or_nothing() -> None:
     reviewer = AgentDefinition(description="Reviews code", prompt="You are the reviewer.")
     async with ScriptedModel(["fine"]) as model:
         for wrong in ("Reviewer", "auditor"):  # the CLI would run without its prompt and its restrictions
-            with pytest.raises(OptionsError, match=rf"agent: there is no agent '{wrong}'.*reviewer") as caught:
+            with pytest.raises(OptionsError, match=rf"agent: unknown agent '{wrong}'.*reviewer") as caught:
                 await Client(model.options(agents={"reviewer": reviewer}, agent=wrong)).connect()
             assert caught.value.option == "agent"
         async with Client(model.options(agents={"reviewer": reviewer}, agent="reviewer")) as client:

@@ -247,12 +247,12 @@ async def test_failures_are_told_to_the_model_which_mends_them(caplog: pytest.Lo
 
     last = model.requests_of("main")[-1]
     wrong = result_text(last, "toolu_wrong")
-    assert wrong.startswith("the arguments of divide do not fit:\n- a: Input should be a valid integer")
+    assert wrong.startswith("invalid arguments for divide:\n- a: Input should be a valid integer")
     assert "\n- b: is required\n- c: there is no such field\n" in wrong
     assert result_text(last, "toolu_crash").startswith("divide failed: ZeroDivisionError: division by zero")
     assert "Traceback" not in str(last.messages)
     assert result_text(last, "toolu_refused").startswith("Dividing by one is silly.")
-    assert result_text(last, "toolu_slow").startswith("slow was not done within 0.1 s and was cancelled")
+    assert result_text(last, "toolu_slow").startswith("slow did not finish within 0.1 s and was cancelled")
     assert result_text(last, "toolu_good") == "2.0"
     assert [record.is_error for record in result.tool_calls] == [True, True, True, True, False]
     assert result.text == "It is 2."

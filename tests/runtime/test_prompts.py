@@ -99,11 +99,11 @@ def test_a_prompt_may_be_marked_as_not_to_be_touched() -> None:
         ([{"type": "text", "text": "hi"}], "block 0 is a dict; pass content blocks"),
         (
             {"type": "user", "message": {"role": "user"}},
-            "the user message is wrong: message: Object missing required field `content`",
+            "the user message is invalid: message: Object missing required field `content`",
         ),
         (
             {"type": "user", "message": {"role": "assistant", "content": "hi"}},
-            "the user message is wrong: message.role",
+            "the user message is invalid: message.role",
         ),
         ({"type": "user", "message": {"role": "user", "content": " "}}, "empty"),
         (UserMessage(message=UserContent(role="user", content="")), "empty"),

@@ -152,7 +152,7 @@ async def test_arguments_in_text_are_in_the_notation_of_the_encoder() -> None:
 async def test_arguments_in_text_that_cannot_be_read_are_an_error_to_mend() -> None:
     result = await CHAIN.execute("<search>{query: a}</search>")
 
-    assert "the arguments of search do not fit" in result.text
+    assert "invalid arguments for search" in result.text
     assert "{query: a}" in result.text
 
 
@@ -196,7 +196,7 @@ async def test_the_time_limit_of_the_chain() -> None:
 
     result = await ToolChain([slow], text_format=XML, timeout=0.01).execute([use("slow")])
 
-    assert "was not done within 0.01 s" in result.text
+    assert "did not finish within 0.01 s" in result.text
 
 
 # At once ----------------------------------------------------------------------------------------------------------

@@ -159,8 +159,8 @@ async def test_every_kind_of_result() -> None:
     ("name", "arguments", "told"),
     [
         ("fail", {}, "on purpose"),
-        ("echo", {"text": 1}, "the arguments of echo do not fit:\n- text: Input should be a valid string; given: 1"),
-        ("echo", [1], "the arguments of echo do not fit:\n- the arguments must be an object"),
+        ("echo", {"text": 1}, "invalid arguments for echo:\n- text: Input should be a valid string; given: 1"),
+        ("echo", [1], "invalid arguments for echo:\n- the arguments must be an object"),
     ],
 )
 async def test_what_fails_is_a_result(name: str, arguments: Any, told: str) -> None:
@@ -177,7 +177,7 @@ async def test_the_time_limit_of_the_server() -> None:
 
     result = await Client(ToolServer("calc", [slow], timeout=0.01)).call("slow")
 
-    assert text_of(result) == "slow was not done within 0.01 s and was cancelled"
+    assert text_of(result) == "slow did not finish within 0.01 s and was cancelled"
 
 
 async def test_the_context_of_a_call() -> None:
