@@ -419,14 +419,14 @@ class ToolError(ClaudeAgentError):
 
 
 class ToolInputError(ToolError):
-    """The arguments that a model wrote do not fit the tool. The model gets the text, so that it can mend them."""
+    """The arguments that a model wrote do not fit the tool. The model gets the text, so it can fix them."""
 
     def __init__(self, tool: str, problems: Sequence[tuple[str, str]]) -> None:
         self.tool = tool
         self.problems: list[tuple[str, str]] = list(problems)
         """Where and what, for each field that is wrong; the empty place stands for all of them together."""
         lines = "".join(f"\n- {place}: {told}" if place else f"\n- {told}" for place, told in self.problems)
-        super().__init__(f"the arguments of {tool} do not fit:{lines}\nMend them and call the tool again.")
+        super().__init__(f"invalid arguments for {tool}:{lines}\nFix the arguments and retry.")
 
 
 class ToolTimeoutError(ToolError, TimeoutError):

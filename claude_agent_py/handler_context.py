@@ -1,7 +1,4 @@
-"""What every handler is told beside its input: who asks, and whether the question still stands.
-
-The contexts of hooks, permissions and tools add to it.
-"""
+"""The base class of the contexts of hooks, permissions and tools: which agent asks, and whether it still waits."""
 
 from __future__ import annotations
 
@@ -16,14 +13,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class HandlerContext:
-    """What a handler is told about the question it answers."""
+    """The context of a question that a handler answers."""
 
     request_id: str
-    """The control request that asks."""
+    """The id of the control request."""
     agent_id: str | None = None
     """The subagent that asks; None for the main agent."""
     task: Task | None = None
-    """The task of that subagent; None for the main agent, or where it is not known."""
+    """The task of that subagent; None for the main agent, or if unknown."""
     cancellation: Cancellation = field(default_factory=Cancellation)
     """Set when the CLI withdraws the question (an interrupt, a timeout of its own)."""
 

@@ -247,7 +247,7 @@ async def test_failures_are_told_to_the_model_which_mends_them(caplog: pytest.Lo
 
     last = model.requests_of("main")[-1]
     wrong = result_text(last, "toolu_wrong")
-    assert wrong.startswith("the arguments of divide do not fit:\n- a: Input should be a valid integer")
+    assert wrong.startswith("invalid arguments for divide:\n- a: Input should be a valid integer")
     assert "\n- b: is required\n- c: there is no such field\n" in wrong
     assert result_text(last, "toolu_crash").startswith("divide failed: ZeroDivisionError: division by zero")
     assert "Traceback" not in str(last.messages)

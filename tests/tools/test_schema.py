@@ -398,7 +398,7 @@ def test_errors_name_every_field() -> None:
         "name": "is required",
         "nmae": "there is no such field",
     }
-    assert str(caught.value).startswith("the arguments of f do not fit:\n- home.street: Input should be a valid string")
+    assert str(caught.value).startswith("invalid arguments for f:\n- home.street: Input should be a valid string")
 
 
 def test_the_error_is_about_what_the_model_wrote() -> None:

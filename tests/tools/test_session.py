@@ -159,8 +159,8 @@ async def test_every_kind_of_result() -> None:
     ("name", "arguments", "told"),
     [
         ("fail", {}, "on purpose"),
-        ("echo", {"text": 1}, "the arguments of echo do not fit:\n- text: Input should be a valid string; given: 1"),
-        ("echo", [1], "the arguments of echo do not fit:\n- the arguments must be an object"),
+        ("echo", {"text": 1}, "invalid arguments for echo:\n- text: Input should be a valid string; given: 1"),
+        ("echo", [1], "invalid arguments for echo:\n- the arguments must be an object"),
     ],
 )
 async def test_what_fails_is_a_result(name: str, arguments: Any, told: str) -> None:
