@@ -152,7 +152,7 @@ async def test_arguments_in_text_are_in_the_notation_of_the_encoder() -> None:
 async def test_arguments_in_text_that_cannot_be_read_are_an_error_to_mend() -> None:
     result = await CHAIN.execute("<search>{query: a}</search>")
 
-    assert "the arguments of search do not fit" in result.text
+    assert "invalid arguments for search" in result.text
     assert "{query: a}" in result.text
 
 
