@@ -15,7 +15,7 @@ from claude_agent_py.formatting.truncation import text_length, truncate, truncat
 from claude_agent_py.wire.base import JSONObject
 
 OverflowPolicy: TypeAlias = Literal["truncate", "file", "error"]
-"""How to handle text over the limit: truncate it with a note, write it to a file named in a note, or return an error."""
+"""How to handle text over the limit: truncate it, write it to a file named in a note, or return an error."""
 
 _MCP_FLAGS: Final = frozenset({"is_error", "isError"})
 _MCP_RESULT: Final = frozenset({"content", "structuredContent", "_meta"}) | _MCP_FLAGS
