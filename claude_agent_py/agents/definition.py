@@ -155,8 +155,8 @@ class AgentDefinition(ConfigModel):
     def from_markdown(cls, source: str | Path) -> Self:
         """Read a definition from a Markdown file (a `Path`) or from its text (a `str`).
 
-        Requires the extra `agents`. The `name` in the front matter is no part of the definition: `agents.read_agent` gives
-        both.
+        Requires the extra `agents`. The `name` in the front matter is not part of the definition; `agents.read_agent`
+        returns both.
 
         Raises:
             OptionsError: The text does not define an agent; the message names the file, line and field.

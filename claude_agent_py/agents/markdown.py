@@ -122,9 +122,7 @@ class _Reader:
         fields = {_field(key): (key, value) for key, value in header.values.items()}
         _, name = fields.pop("name", ("name", self._default_name))
         if "prompt" in fields and self._unknown == "error":
-            raise self._problem(
-                "the prompt belongs below the front matter, not in it", header.lines["prompt"]
-            )
+            raise self._problem("the prompt belongs below the front matter, not in it", header.lines["prompt"])
         values = self._known({field: (key, _plain(field, value)) for field, (key, value) in fields.items()})
         try:
             return AgentFile(check_name(name), AgentDefinition(**values, prompt=prompt.strip()))

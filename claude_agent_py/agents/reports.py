@@ -13,7 +13,7 @@ def shorten_report(report: str, max_chars: int | None) -> str:
     if max_chars is None or text_length(report) <= max_chars:
         return report
     total = text_length(report)
-    note = f"\n\n[Report truncated; the full report has {total:,} characters.]"
+    note = f"\n\n[The report has {total:,} characters; this is its beginning.]"
     room = max_chars - text_length(note)
     if room <= 0:
         return truncate(report, max_chars)

@@ -43,8 +43,8 @@ class PermissionDispatcher:
     """Answers permission prompts, questions, plans, elicitations and dialogs of one session.
 
     Args:
-        can_use_tool: `(PermissionRequest, PermissionContext) -> Allow | Deny | None`. None leaves the call to the inbox,
-            or denies it without one.
+        can_use_tool: `(PermissionRequest, PermissionContext) -> Allow | Deny | None`. None leaves the call to the
+            inbox, or denies it without one.
         on_question: `(questions, context) -> answers`.
         on_plan: `(Plan, context) -> Allow | Deny`.
         on_elicitation: `(ElicitationRequest, context) -> Accept | Decline | Cancel`.
