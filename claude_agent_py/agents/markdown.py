@@ -134,7 +134,7 @@ class _Reader:
     def _split(self, text: str) -> tuple[str, str]:
         match = re.match(rf"{FENCE}[ \t]*\n(.*?)^{FENCE}[ \t]*(?:\n|\Z)", text, re.DOTALL | re.MULTILINE)
         if match is None:
-            what = "the front matter is not closed" if text.startswith(FENCE) else "there is no front matter"
+            what = "the front matter is not closed" if text.startswith(FENCE) else "the front matter is missing"
             raise self._problem(
                 f"{what}: an agent file starts with fields such as `name` between two lines {FENCE!r}", 1
             )

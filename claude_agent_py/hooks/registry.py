@@ -162,7 +162,7 @@ def _doubts(event: str, matcher: HookMatcher) -> Iterator[str]:
 
 
 def _depth_of_caller() -> int:
-    """Give the stack level of the code that uses this package, for warnings to point at."""
+    """Return the stack level of the first caller outside this package and pydantic."""
     depth, frame = 1, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _OURS:
         depth, frame = depth + 1, frame.f_back

@@ -49,7 +49,7 @@ class Registrar(Generic[Input, Output]):
         timeout: float | None = None,
         on_failure: OnFailure | None = None,
     ) -> Any:
-        """Register the decorated function. The arguments are those of `HookMatcher`."""
+        """Register the decorated function. Takes the arguments of `HookMatcher`."""
         if callable(matcher):
             return self._hooks.on(self._event)(matcher)
         return self._hooks.on(self._event, matcher, timeout=timeout, on_failure=on_failure)

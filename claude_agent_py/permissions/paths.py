@@ -57,7 +57,7 @@ def within(directory: str | os.PathLike[str], *more: str | os.PathLike[str]) -> 
 def _root(directory: str | os.PathLike[str]) -> Path:
     path = Path(directory).expanduser()
     if not path.is_dir():
-        raise OptionsError(f"within: there is no directory {str(path)!r}", option="can_use_tool")
+        raise OptionsError(f"within: no such directory: {str(path)!r}", option="can_use_tool")
     return path.resolve()
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from claude_agent_py.tasks.task import Task
 
 
-def _nobody(told: Any) -> None:
+def _ignore(told: Any) -> None:
     """Do nothing."""
 
 
@@ -32,8 +32,8 @@ class PermissionContext(HandlerContext):
     """The tool call in question, if any."""
     cwd: str | None = None
     """The session's start directory, or for a guard the shell's current directory; None if unknown."""
-    on_waiting: Callable[[bool], object] = field(default=_nobody, repr=False, compare=False)
-    on_interaction: Callable[[Any], object] = field(default=_nobody, repr=False, compare=False)
+    on_waiting: Callable[[bool], object] = field(default=_ignore, repr=False, compare=False)
+    on_interaction: Callable[[Any], object] = field(default=_ignore, repr=False, compare=False)
     """For inboxes: call it with `InteractionOpened` and `InteractionSettled` in the event loop. Does not raise."""
 
     @contextlib.contextmanager

@@ -13,7 +13,7 @@ Notify: TypeAlias = Callable[[str, JSONObject], None]
 """Sends an MCP notification, method and params. Never blocks."""
 
 
-def _to_nobody(method: str, params: JSONObject) -> None:
+def _drop(method: str, params: JSONObject) -> None:
     """Drop a notification."""
 
 
@@ -38,7 +38,7 @@ class ToolContext(HandlerContext):
     """The absolute directory the session was started in; None without a session, as in a `ToolChain`."""
     progress_token: str | int | None = None
     """None if the caller did not ask for progress."""
-    notify: Notify = field(default=_to_nobody, repr=False)
+    notify: Notify = field(default=_drop, repr=False)
 
     def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         """Report progress without blocking. Safe to call from the tool's thread. Ignored if the caller did not ask

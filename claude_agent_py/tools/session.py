@@ -236,7 +236,7 @@ class ServerSession:
     async def _read_resource(self, params: JSONObject, context: HandlerContext) -> JSONObject:
         resource = self._server.resources.get(str(params.get("uri")))
         if resource is None:
-            raise RPCError(jsonrpc.RESOURCE_NOT_FOUND, "there is no such resource", {"uri": params.get("uri")})
+            raise RPCError(jsonrpc.RESOURCE_NOT_FOUND, "resource not found", {"uri": params.get("uri")})
         return {"contents": [await resource.read()]}
 
     async def _list_prompts(self, params: JSONObject, context: HandlerContext) -> JSONObject:

@@ -122,7 +122,7 @@ def servers_of(options: ClientOptions) -> set[str]:
 def test_servers_of_the_definition_by_name_and_in_full() -> None:
     server, calc = ToolServer("mine", tools=[]), MCPStdioServer(command="calc")
     definition = WORKER.replace(mcp_servers=["mine", "of the project", {"calc": calc}])
-    parent = ClientOptions(mcp_servers={"mine": server, "not a field of the form": {"command": "x"}})
+    parent = ClientOptions(mcp_servers={"mine": server, "not asked for": {"command": "x"}})
     own = ClientOptions(mcp_servers={"own": {"command": "own"}})
     assert servers_of(options_of(definition, own, parent)) == {"own", "mine", "calc"}
     assert servers_of(options_of(definition, None, parent)) == {"mine", "calc"}
