@@ -8,7 +8,7 @@ import contextlib
 import functools
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from anyio import from_thread
@@ -18,7 +18,6 @@ from claude_agent_py.errors import HandlerError, OptionsError
 from claude_agent_py.handler_context import HandlerContext
 from claude_agent_py.permissions.interactions import Inbox, PendingInteractions
 from claude_agent_py.permissions.prompts import KINDS, Kind, kind_of
-from claude_agent_py.permissions.questions import ASK_USER_QUESTION
 from claude_agent_py.permissions.requests import PermissionContext
 from claude_agent_py.protocol.handlers import Cancellation
 from claude_agent_py.wire.asks import CanUseToolRequest, ElicitationRequest, UserDialogRequest
@@ -99,12 +98,6 @@ class PermissionDispatcher:
         """Close the inbox if the dispatcher created it."""
         if self._owns_inbox and isinstance(self.interactions, PendingInteractions):
             self.interactions.close()
-
-    @property
-    def disallowed_tools(self) -> Sequence[str]:
-        """The tools that must be off, because nobody could answer them."""
-        answered = "question" in self._handlers or self.interactions is not None
-        return () if answered else (ASK_USER_QUESTION,)
 
     # What the CLI asks -------------------------------------------------------------------------------------------
 

@@ -6,7 +6,6 @@ from claude_agent_py.wire.base import JSONObject
 
 RequestID: TypeAlias = str | int
 
-PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
 METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
