@@ -1,6 +1,6 @@
-"""`guard`: a permission policy as a hook, so that it sees every tool call.
+"""`guard`: run a permission policy as a `PreToolUse` hook, so that it sees every tool call.
 
-The CLI calls `can_use_tool` only if nothing else decides; a `PreToolUse` hook runs before every call.
+`can_use_tool` only sees calls that nothing else decided, and the CLI approves many by itself.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -22,28 +22,28 @@ if TYPE_CHECKING:
 
 
 def guard(policy: Policy, *, timeout: float | None = None) -> HookMatcher:
-    """Return a hook that checks every tool call with a policy, including calls that the CLI approves by itself.
+    """Ask a policy about every tool call, including those that the CLI approves by itself.
 
     ::
 
         ClientOptions(hooks={"PreToolUse": [guard(within("repo"))]})
 
-    Denied calls do not run, even if a rule allows them; `interrupt=True` also ends the turn. `Allow` and None leave the
-    decision to the usual permission check: a guard never approves. The `updated_input` of an `Allow` is used, and then
-    checked; its `updated_permissions` are ignored. If the policy raises, is too slow, or returns something else, the
-    call is denied. Unlike in `can_use_tool`, the request has no `suggestions` and no `decision_reason`, because no
-    check has run yet. Hooks run concurrently, so a guard does not see changes of other hooks to the input. It also does
-    not see the files that a prompt names with `@`, which the CLI reads without a tool.
+    A denied call does not run, whatever else allows it; `interrupt=True` also ends the turn. `Allow` and None leave the
+    call to the usual permission check: a guard never approves. The `updated_input` of an `Allow` is used, and the check
+    follows on the new input; its `updated_permissions` are ignored. A policy that raises, times out, or returns
+    anything else denies the call. Guards run before the permission check, so the request has no `suggestions` and no
+    `decision_reason`. Hooks run concurrently, so a guard does not see input changes of other hooks, nor files that a
+    prompt mentions with `@`, which the CLI reads without a tool.
 
     Args:
-        policy: `(PermissionRequest, PermissionContext) -> Allow | Deny | None`, async or plain.
-        timeout: Seconds until the call is denied; None means as long as the CLI waits.
+        policy: An async or plain function `(PermissionRequest, PermissionContext) -> Allow | Deny | None`.
+        timeout: Seconds until the call is denied. None waits as long as the CLI does.
 
     Raises:
-        OptionsError: `policy` is not such a function.
+        OptionsError: The policy is not a function of two arguments.
     """
     if not callable(policy):
-        raise OptionsError(f"a policy is a function, not {type(policy).__name__}", option="hooks")
+        raise OptionsError(f"a policy must be a function, not {type(policy).__name__}", option="hooks")
     callback = Callback(policy)
     if not takes_arguments(policy, 2):
         raise OptionsError(f"{callback.name} must take two arguments: the request and the context", option="hooks")
@@ -55,7 +55,7 @@ def guard(policy: Policy, *, timeout: float | None = None) -> HookMatcher:
     return HookMatcher(None, guarded, timeout=timeout, on_failure="block")
 
 
-def _request(input: "PreToolUseInput", context: HookContext) -> PermissionRequest:  # noqa: A002 - what it is
+def _request(input: "PreToolUseInput", context: HookContext) -> PermissionRequest:  # noqa: A002
     wire = CanUseToolRequest(
         tool_name=input.tool_name,
         tool_use_id=input.tool_use_id,
@@ -63,7 +63,7 @@ def _request(input: "PreToolUseInput", context: HookContext) -> PermissionReques
         mcp_server=input.mcp_server,
         agent_id=context.agent_id,
     )
-    check(wire)  # policies expect the input to be an object
+    check(wire)  # a policy may rely on the input being an object
     own = PermissionContext(
         request_id=context.request_id,
         agent_id=context.agent_id,
@@ -76,10 +76,10 @@ def _request(input: "PreToolUseInput", context: HookContext) -> PermissionReques
 
 
 def _answer(wire: CanUseToolRequest, opinion: Any) -> "PreToolUseOutput | None":
-    """Return the hook's output for the policy's decision.
+    """Convert an opinion to the hook's output.
 
     Raises:
-        ValueError: The decision is invalid; the call is then denied.
+        ValueError: The value is not an opinion; the call is then denied.
     """
     from claude_agent_py.wire.hooks.outputs import PreToolUseOutput
 

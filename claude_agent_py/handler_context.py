@@ -1,4 +1,4 @@
-"""`HandlerContext`: the base of the contexts of hooks, permissions and tools."""
+"""The base class of the contexts of hooks, permissions and tools: which agent asks, and whether it still waits."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class HandlerContext:
-    """The context of a handler's call."""
+    """The context of a question that a handler answers."""
 
     request_id: str
     """The id of the control request."""
     agent_id: str | None = None
     """The id of the subagent that asks; None for the main agent."""
     task: Task | None = None
-    """The task of that subagent; None for the main agent, or if it is unknown."""
+    """The task of that subagent; None for the main agent, or if unknown."""
     cancellation: Cancellation = field(default_factory=Cancellation)
     """Set when the CLI cancels the request (because of an interrupt or its own timeout)."""
 

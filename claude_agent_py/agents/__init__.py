@@ -1,4 +1,4 @@
-"""Subagents: what they are (`AgentDefinition`), where they come from (files, presets), and when to use them."""
+"""Subagents: definitions, agent files, presets, and the guide for delegation."""
 
 from typing import TYPE_CHECKING
 

@@ -1,7 +1,6 @@
-"""What a subagent is: its definition.
+"""`AgentDefinition`: a subagent's fields and their validation.
 
-Owns the fields, their limits (the CLI drops *all* agents without a word when one field of one is wrong) and the JSON
-that `initialize` takes. Files are in `markdown`, ready-made definitions in `presets`.
+The CLI silently drops *all* agents when one field of one is invalid, so fields are checked here.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,19 +18,19 @@ from claude_agent_py.wire.choices import ChosenEffort, ChosenPermissionMode, Mem
 from claude_agent_py.wire.mcp import MCPHTTPServer, MCPServerConfig, MCPSSEServer, MCPStdioServer, mcp_server_from_wire
 
 MIN_COMPACT_WINDOW: Final = 100_000
-"""Tokens; the CLI takes no less (2.1.328)."""
+"""In tokens; the minimum of CLI 2.1.328."""
 
 MAX_OBSERVERS: Final = 4
 
 AgentMCPServerSpec: TypeAlias = str | dict[str, MCPServerConfig]
-"""The name of a server that the session has, or servers of the agent's own by name."""
+"""The name of a server of the session, or the agent's own servers by name."""
 
 
 class AgentModel(StrEnum):
-    """The short names of models. Anywhere one is taken, the full name of a model does as well."""
+    """Short names of models. A full model name may be used in their place."""
 
     INHERIT = "inherit"
-    """The model of whoever starts the agent."""
+    """The model of the agent's parent."""
     FABLE = "fable"
     OPUS = "opus"
     SONNET = "sonnet"
@@ -55,7 +54,7 @@ def _mcp_spec(spec: Any) -> Any:
         return _not_blank(spec)
     if isinstance(spec, Mapping):
         return {name: _mcp_server(name, server) for name, server in spec.items()}
-    raise ValueError("must hold names of servers, or {name: server}")
+    raise ValueError("must contain server names or {name: server}")
 
 
 def _mcp_server(name: str, server: Any) -> MCPServerConfig:
@@ -67,13 +66,13 @@ def _mcp_server(name: str, server: Any) -> MCPServerConfig:
         except OptionsError as error:
             raise ValueError(inner_text(error)) from None
     raise ValueError(f"server {name!r} must be an MCPStdioServer, MCPHTTPServer or MCPSSEServer; an in-process server "
-                     "belongs into the option mcp_servers, where the agent can name it")  # fmt: skip
+                     "belongs in the option mcp_servers, where the agent can refer to it by name")  # fmt: skip
 
 
 def _observers(value: Any) -> Any:
     names = [name.strip() for name in value.split(",")] if isinstance(value, str) else value
     if isinstance(names, list) and any(isinstance(name, str) and "," in name for name in names):
-        raise ValueError("must not hold a name with a comma")
+        raise ValueError("must not contain a name with a comma")
     return names
 
 
@@ -85,67 +84,66 @@ def _effort(value: Any) -> Any:
         return int(value)
     if value in get_args(ChosenEffort) or (isinstance(value, int) and not isinstance(value, bool)):
         return value
-    raise ValueError("must be low, medium, high, xhigh, max or a whole number")
+    raise ValueError("must be low, medium, high, xhigh, max or an integer")
 
 
 class AgentDefinition(ConfigModel):
-    """A kind of subagent that the model can start, or that the whole session can be (option `agent`).
+    """A kind of subagent that the model can start, or that the main session can run as (option `agent`).
 
-    Only `description` and `prompt` are needed. What is None is left to the CLI.
+    Only `description` and `prompt` are required. Fields that are None are left to the CLI.
     """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(alias_generator=to_camel)
 
     description: Text
-    """When to use the agent. This is all that the model knows of it when it decides to delegate."""
+    """When to use the agent; all that the model knows about it when deciding to delegate."""
     prompt: str
-    """The agent's system prompt. The subagent sees this and the task it is given, not the conversation."""
+    """The agent's system prompt. The subagent sees this and its task, not the conversation."""
     tools: list[Text] | None = None
-    """The only tools it has; None gives it all that the session has."""
+    """The tools it has; None means all tools of the session."""
     disallowed_tools: list[Text] | None = None
-    """Tools it does not have. `mcp__server` or `mcp__server__*` takes away a whole server, `mcp__*` all of them."""
+    """Tools it does not have. `mcp__server` or `mcp__server__*` removes a whole server, `mcp__*` all of them."""
     model: Text | None = None
-    """An `AgentModel`, or a model's full name. None is the CLI's default for subagents, else the session's model."""
+    """An `AgentModel` or a full model name. None uses the CLI's default for subagents, else the session's model."""
     effort: Annotated[ChosenEffort | int, BeforeValidator(_effort)] | None = None
-    """How hard it thinks."""
+    """How much it thinks."""
     max_turns: Annotated[int, Field(ge=1)] | None = None
-    """It stops after so many calls of the model; its report says that it did."""
+    """Maximum number of model calls. If it stops there, its report says so."""
     permission_mode: ChosenPermissionMode | None = None
     mcp_servers: Annotated[list[AgentMCPServerSpec], BeforeValidator(_mcp_specs)] | None = None
-    """Servers that it has, by name or in full."""
+    """Its MCP servers, by name or in full."""
     skills: list[Text] | None = None
-    """Skills that are loaded into its context from the start."""
+    """Skills loaded into its context at the start."""
     background: bool | None = None
-    """True: it always runs in the background. False and None leave it to the model, which by default does as well."""
+    """True: always run in the background. False and None leave it to the model, which by default does the same."""
     memory: MemoryScope | None = None
-    """Where its memory between sessions is kept: `~/.claude/agent-memory`, `.claude/agent-memory` or
+    """Where it keeps its memory between sessions: `~/.claude/agent-memory`, `.claude/agent-memory` or
     `.claude/agent-memory-local`."""
     isolation: Literal["worktree", "remote"] | None = None
-    """`worktree`: it works in a temporary git worktree of its own."""
+    """`worktree`: it works in its own temporary git worktree."""
     initial_prompt: str | None = None
-    """The first prompt when the whole session is this agent; your own comes after it."""
+    """The first prompt if the main session is this agent; your prompt follows."""
     auto_compact_window: Annotated[int, Field(ge=MIN_COMPACT_WINDOW)] | None = None
-    """It compacts its conversation at so many tokens. Only ever lowers what it would use."""
+    """Compact its conversation at this many tokens. Can only lower the default."""
     omit_claude_md: bool | None = None
-    """True: it does not get the CLAUDE.md files, only what it is told."""
+    """True: it does not get the CLAUDE.md files."""
     critical_system_reminder: Annotated[str | None, Field(alias="criticalSystemReminder_EXPERIMENTAL")] = None
-    """Text that it is reminded of at every turn. Experimental in the CLI."""
+    """Text repeated to it in every turn. Experimental in the CLI."""
     observer: Annotated[list[Text], Field(max_length=MAX_OBSERVERS), BeforeValidator(_observers)] | None = None
-    """Up to four agents that watch it in the background; they see digests and report, and take no part."""
+    """Up to four agents that watch it in the background. They see digests and report, but take no part."""
     observer_message: str | None = None
-    """What is added to every digest for its observers."""
+    """Text added to every digest for its observers."""
     observe_subagents: bool | None = None
-    """False: the agents that it starts are not watched by its observers."""
+    """False: its observers do not watch the agents that it starts."""
     observe_tool_results: bool | None = None
-    """False, on an observer: its digests leave out tool results."""
+    """False, on an observer: its digests omit tool results."""
     hooks: dict[str, Any] | None = None
-    """Command hooks for as long as it runs, in the shape of a settings file. For Python functions use the option
-    `hooks`."""
+    """Command hooks that apply while it runs, as in a settings file. For Python functions use the option `hooks`."""
     color: str | None = None
-    """Its colour in the CLI's own interface. Only has a meaning in files."""
+    """Its colour in the CLI's interface. Only used in files."""
 
     def to_wire(self) -> JSONObject:
-        """Give the JSON object that `initialize` takes. What is None is left out: the CLI refuses null."""
+        """Return the JSON object for `initialize`. Omits fields that are None, because the CLI rejects null."""
         wire = self.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"mcp_servers", "color"})
         if self.observer is not None:
             wire["observer"] = ", ".join(self.observer)
@@ -155,13 +153,13 @@ class AgentDefinition(ConfigModel):
 
     @classmethod
     def from_markdown(cls, source: str | Path) -> Self:
-        """Read a definition from a Markdown file (a `Path`) or from the text of one (a `str`).
+        """Read a definition from a Markdown file (a `Path`) or from its text (a `str`).
 
-        Needs the extra `agents`. The `name` in the front matter is no part of the definition: `agents.read_agent` gives
-        both.
+        Requires the extra `agents`. The `name` in the front matter is not part of the definition; `agents.read_agent`
+        returns both.
 
         Raises:
-            OptionsError: The text is no agent; the error names the file, the line and the field.
+            OptionsError: The text does not define an agent; the message names the file, line and field.
             ImportError: PyYAML is not installed.
         """
         from claude_agent_py.agents.markdown import read_agent
@@ -169,9 +167,9 @@ class AgentDefinition(ConfigModel):
         return cls(**dict(read_agent(source).definition))
 
     def to_markdown(self, name: str) -> str:
-        """Give the text of the file that defines this agent for the CLI (`.claude/agents/<name>.md`).
+        """Return the Markdown file that defines this agent for the CLI (`.claude/agents/<name>.md`).
 
-        Needs the extra `agents`.
+        Requires the extra `agents`.
         """
         from claude_agent_py.agents.markdown import write_agent
 
@@ -179,7 +177,7 @@ class AgentDefinition(ConfigModel):
 
 
 def _spec_to_wire(spec: AgentMCPServerSpec) -> Sequence[str | JSONObject]:
-    """Give the entries for a spec: the CLI takes only one server per entry."""
+    """Return the entries for a spec; the CLI takes one server per entry."""
     return [spec] if isinstance(spec, str) else [{name: server.to_wire()} for name, server in spec.items()]
 
 
@@ -187,10 +185,10 @@ AgentLike: TypeAlias = AgentDefinition | Mapping[str, Any]
 
 
 def validate_agents(agents: Mapping[str, AgentLike]) -> dict[str, AgentDefinition]:
-    """Check agents by name; a definition may be given as a dict, with Python's names or the CLI's.
+    """Validate agents by name. A definition may be a dict, with Python's field names or the CLI's.
 
     Raises:
-        OptionsError: A name or a definition is wrong; the text names the agent and the field.
+        OptionsError: A name or definition is invalid; the message names the agent and the field.
     """
     if not isinstance(agents, Mapping):
         raise OptionsError(f"must map names to agent definitions, not be a {type(agents).__name__}", option="agents")
@@ -198,15 +196,15 @@ def validate_agents(agents: Mapping[str, AgentLike]) -> dict[str, AgentDefinitio
 
 
 def check_name(name: Any) -> str:
-    """Give the name of an agent, if it can be one. Raises OptionsError."""
+    """Return a valid agent name. Raises OptionsError for others."""
     if not isinstance(name, str):
-        raise OptionsError(f"the name of an agent must be text, not {type(name).__name__}", option="agents")
+        raise OptionsError(f"the name of an agent must be a string, not {type(name).__name__}", option="agents")
     if not name.strip() or name != name.strip():
         problem = "must not be empty or begin or end with a space"
     elif name.startswith("-"):
         problem = "must not begin with '-': the CLI drops the agent"
     elif "," in name or not name.isprintable():
-        problem = "must not hold a comma or a control character"
+        problem = "must not contain a comma or a control character"
     else:
         return name
     raise OptionsError(f"the agent name {name!r} {problem}", option="agents")
@@ -216,7 +214,7 @@ def _checked(name: str, agent: Any) -> AgentDefinition:
     if isinstance(agent, AgentDefinition):
         return agent
     if not isinstance(agent, Mapping):
-        kind = f"{type(agent).__module__}.{type(agent).__qualname__}".removeprefix("builtins.")  # not all are ours
+        kind = f"{type(agent).__module__}.{type(agent).__qualname__}".removeprefix("builtins.")
         raise OptionsError(f"agent {name!r} must be an AgentDefinition, not {kind}", option="agents")
     try:
         return AgentDefinition(**agent)

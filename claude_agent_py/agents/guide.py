@@ -1,8 +1,4 @@
-"""When to delegate: the text that tells the model.
-
-Owns the words and the table of the agents that are really defined. Knows nothing of how the text gets into the system
-prompt (`launch/`). Its twin `reports` cuts what comes back.
-"""
+"""The text that tells the model when to delegate work to agents."""
 
 from collections.abc import Mapping
 from typing import Annotated, Final
@@ -16,19 +12,19 @@ DELEGATE_WHEN: Final = (
     "the work needs many searches or long output of which only the conclusion matters here",
     "several parts are independent of each other: start one agent for each, all in one message",
     "an agent below is made for exactly this kind of work",
-    "the work takes long and you can go on without it: let it run in the background",
+    "the work takes long and you can continue without it: run it in the background",
 )
 
 USE_TOOLS_WHEN: Final = (
     "you know the file, the name or the command already: reading one file is one tool call",
     "the next step depends on details of what you find, not on a summary of them",
     "it takes fewer calls to do it than words to describe it",
-    "you have handed it over already: do not do the same work twice",
+    "you have already delegated it: do not do the same work twice",
 )
 
 HOW_TO: Final = (
-    "An agent knows nothing of this conversation. Give it the goal, what is known, absolute paths, limits, and the "
-    "form of the report that you want.",
+    "An agent does not see this conversation. Tell it the goal, what you know, absolute paths, limits, and the form of "
+    "the report you want.",
     "An agent's report goes to you, not to the user. Check it against the task, then tell the user what matters in it.",
     "A report is a summary. Where the exact words matter, read the source yourself.",
 )
@@ -45,13 +41,12 @@ class DelegationGuide(ConfigModel):
     delegate_when: list[str] = Field(default=list(DELEGATE_WHEN))
     use_tools_when: list[str] = Field(default=list(USE_TOOLS_WHEN))
     how_to: list[str] = Field(default=list(HOW_TO))
-    """What to mind when delegating."""
+    """Advice on delegating."""
     max_report_chars: Annotated[int, Field(ge=1)] | None = None
-    """How long a report should be at most. Agents are asked for it; where a report passes through this package, it is
-    cut (`shorten_report`)."""
+    """Maximum length of reports. Agents are asked to keep to it, and reports of child agents are cut to it."""
 
     def text(self, agents: Mapping[str, AgentDefinition]) -> str:
-        """Give the text for these agents; nothing where there are none."""
+        """Return the text for these agents; empty without agents."""
         if not agents:
             return ""
         limit = self.max_report_chars
@@ -59,7 +54,7 @@ class DelegationGuide(ConfigModel):
         return "\n\n".join(
             (
                 "# Delegating",
-                "You can hand work to these agents (tool `Agent`, parameter `subagent_type`):",
+                "You can delegate work to these agents (tool `Agent`, parameter `subagent_type`):",
                 agent_table(agents),
                 f"Delegate when:\n{_bullets(self.delegate_when)}",
                 f"Use a tool yourself when:\n{_bullets(self.use_tools_when)}",
@@ -69,7 +64,7 @@ class DelegationGuide(ConfigModel):
 
 
 def agent_table(agents: Mapping[str, AgentDefinition]) -> str:
-    """Give a Markdown table of agents: name, model, tools, when to use each."""
+    """Return a Markdown table of agents: name, model, tools, and when to use each."""
     rows = [
         (name, agent.model or "default", _tools(agent), agent.description.strip().split("\n\n")[0])
         for name, agent in agents.items()

@@ -1,7 +1,6 @@
-"""Agents in files: Markdown with YAML front matter, as the CLI has them in `.claude/agents`.
+"""Read and write agents as Markdown files with YAML front matter, as in `.claude/agents`.
 
-Owns reading and writing them, and the line of a mistake. What a definition may be is `definition`'s. The CLI ignores
-what it does not understand in such a file, or the whole file; here it is an error.
+The CLI ignores fields or whole files that it does not understand; here they are errors with a line number.
 """
 
 import re
@@ -17,37 +16,37 @@ from claude_agent_py.untrusted import check_depth, read_bytes
 
 FENCE: Final = "---"
 MOST_BYTES: Final = 4 * 1024 * 1024
-"""How large a file may be."""
+
 MOST_VALUES: Final = 100_000
-"""How many values may stand in front matter: a few lines of YAML can stand for billions."""
+"""Maximum number of values in front matter; YAML aliases can expand to billions."""
 LISTS: Final = frozenset({"tools", "disallowed_tools", "skills"})
-"""Fields that may be written as one text with commas."""
+"""Fields that may be written as a comma-separated string."""
 
 Unknown: TypeAlias = Literal["error", "ignore"]
 
 
 @dataclass(frozen=True)
 class AgentFile:
-    """An agent as a file has it."""
+    """The agent in a file."""
 
     name: str
     definition: AgentDefinition
 
 
 def load_agents(directory: str | Path, *, unknown: Unknown = "error") -> dict[str, AgentDefinition]:
-    """Read all agents of a directory (`*.md`, also in folders below it) and give them by name. Blocks while it reads.
+    """Read all agents in a directory (`*.md`, including subdirectories) by name. Blocks while reading.
 
-    A `README.md` without front matter is left out.
-    `unknown` says what happens to a field that is not known. Needs the extra `agents`.
+    A `README.md` without front matter is skipped.
+    `unknown` sets how unknown fields are handled. Requires the extra `agents`.
 
     Raises:
-        OptionsError: The directory is missing, or a file is wrong, or two define the same agent. The text names the
-            file and the line.
+        OptionsError: The directory is missing, a file is invalid, or two define the same agent. The message names the
+            file and line.
         ImportError: PyYAML is not installed.
     """
     root = Path(directory).expanduser()
     if not root.is_dir():
-        raise OptionsError(f"there is no directory {root}", option="agents")
+        raise OptionsError(f"no such directory: {root}", option="agents")
     found: dict[str, tuple[Path, AgentDefinition]] = {}
     for path in sorted(root.rglob("*.md")):
         if _is_about_the_folder(path):
@@ -60,17 +59,17 @@ def load_agents(directory: str | Path, *, unknown: Unknown = "error") -> dict[st
 
 
 def _is_about_the_folder(path: Path) -> bool:
-    """Tell whether it is a `README.md` without front matter, and so no agent."""
+    """Return whether the file is a `README.md` without front matter."""
     return path.name.lower() == "readme.md" and not _text_of(path).startswith(FENCE)
 
 
 def read_agent(source: str | Path, *, unknown: Unknown = "error") -> AgentFile:
-    """Read an agent from a file (a `Path`) or from the text of one (a `str`).
+    """Read an agent from a file (a `Path`) or from its text (a `str`).
 
-    A file whose front matter has no `name` takes the file's own; a text must have one or is called `agent`.
+    Without a `name` in the front matter, a file's agent is named after the file and a text's agent is named `agent`.
 
     Raises:
-        OptionsError: It is no agent; the text names the file and the line.
+        OptionsError: The source does not define an agent; the message names the file and line.
         ImportError: PyYAML is not installed.
     """
     if isinstance(source, Path):
@@ -79,7 +78,7 @@ def read_agent(source: str | Path, *, unknown: Unknown = "error") -> AgentFile:
 
 
 def write_agent(name: str, agent: AgentDefinition) -> str:
-    """Give the text of the file that defines an agent. Needs the extra `agents`."""
+    """Return the text of a file that defines an agent. Requires the extra `agents`."""
     fields = {"name": check_name(name), **agent.to_wire()} | ({"color": agent.color} if agent.color else {})
     prompt = fields.pop("prompt")
     header = _yaml().safe_dump(fields, sort_keys=False, allow_unicode=True, width=10_000)
@@ -97,20 +96,20 @@ def _yaml() -> Any:
     try:
         import yaml
     except ImportError as error:
-        raise ImportError("agent files need PyYAML: pip install pyyaml") from error
+        raise ImportError("agent files require PyYAML: pip install pyyaml") from error
     return yaml
 
 
 @dataclass(frozen=True)
 class _Header:
-    """The front matter: its values by the names of the file, and the line of each."""
+    """The values of the front matter and the line of each."""
 
     values: dict[str, Any]
     lines: Mapping[str, int]
 
 
 class _Reader:
-    """Reads one text; knows what it is called in errors."""
+    """Parses one text; `place` names it in errors."""
 
     def __init__(self, place: str, default_name: str, unknown: Unknown) -> None:
         self._place = place
@@ -123,9 +122,7 @@ class _Reader:
         fields = {_field(key): (key, value) for key, value in header.values.items()}
         _, name = fields.pop("name", ("name", self._default_name))
         if "prompt" in fields and self._unknown == "error":
-            raise self._problem(
-                "the prompt is what stands below the front matter, not a field of it", header.lines["prompt"]
-            )
+            raise self._problem("the prompt belongs below the front matter, not in it", header.lines["prompt"])
         values = self._known({field: (key, _plain(field, value)) for field, (key, value) in fields.items()})
         try:
             return AgentFile(check_name(name), AgentDefinition(**values, prompt=prompt.strip()))
@@ -137,9 +134,9 @@ class _Reader:
     def _split(self, text: str) -> tuple[str, str]:
         match = re.match(rf"{FENCE}[ \t]*\n(.*?)^{FENCE}[ \t]*(?:\n|\Z)", text, re.DOTALL | re.MULTILINE)
         if match is None:
-            what = "its front matter has no end" if text.startswith(FENCE) else "it has no front matter"
+            what = "the front matter is not closed" if text.startswith(FENCE) else "the front matter is missing"
             raise self._problem(
-                f"{what}: an agent file begins with fields such as `name` between two lines {FENCE!r}", 1
+                f"{what}: an agent file starts with fields such as `name` between two lines {FENCE!r}", 1
             )
         return match.group(1), text[match.end() :]
 
@@ -147,13 +144,13 @@ class _Reader:
         yaml = _yaml()
         try:
             return self._header(yaml, text)
-        except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: a date that does not exist, say
+        except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: an invalid date, for example
             told, mark = getattr(error, "problem", error), getattr(error, "problem_mark", None)
         try:
-            return self._header(yaml, _quoted(text))  # the CLI gives plain text a second chance as well
+            return self._header(yaml, _quoted(text))  # the CLI also retries with quoted values
         except (yaml.YAMLError, ValueError, RecursionError):
             line = mark.line + 2 if mark else 1
-        raise self._problem(f"no valid YAML: {told}", line)
+        raise self._problem(f"invalid YAML: {told}", line)
 
     def _header(self, yaml: Any, text: str) -> _Header:
         loader = yaml.SafeLoader(text)
@@ -162,12 +159,12 @@ class _Reader:
             if node is None:
                 return _Header({}, {})
             if not isinstance(node, yaml.MappingNode):
-                raise self._problem("the front matter must be fields, `name: value`", node.start_mark.line + 2)
+                raise self._problem("the front matter must consist of fields, `name: value`", node.start_mark.line + 2)
             lines: dict[str, int] = {}
             for key, _ in node.value:
                 name, line = str(key.value), key.start_mark.line + 2  # the fence is line 1
                 if name in lines:
-                    raise self._problem(f"{name} stands twice, first in line {lines[name]}", line)
+                    raise self._problem(f"duplicate field {name}, first in line {lines[name]}", line)
                 lines[name] = line
             values = loader.construct_mapping(node, deep=True)
             self._check_size(values)
@@ -185,7 +182,7 @@ class _Reader:
         raise self._problem(f"the front matter cannot be used: {told}", 1)
 
     def _known(self, fields: Mapping[str, tuple[str, Any]]) -> dict[str, Any]:
-        """Give the values by the names that a definition takes; it complains itself about those it does not know."""
+        """Return the values by field name. Unknown names are kept for the definition to reject, or ignored."""
         known = AgentDefinition.model_fields
         kept = {field: (key, value) for field, (key, value) in fields.items() if value is not None}
         if self._unknown == "ignore":
@@ -200,29 +197,29 @@ ALIASES: Final = {field.alias: name for name, field in AgentDefinition.model_fie
 
 
 def _field(key: str) -> str:
-    """Give the Python name of a key of a file."""
+    """Return the Python name of a key."""
     return ALIASES.get(key) or snake_case(key)
 
 
 def _plain(field: str, value: Any) -> Any:
-    """Give a value as the definition wants it, from the looser ways in which files write it."""
+    """Normalize the looser forms that files allow."""
     if field in LISTS:
         if value is None:
-            return []  # as the CLI reads it: an empty `tools:` is no tools, not all of them
+            return []  # as in the CLI, an empty `tools:` means no tools, not all of them
         names = split_names(value) if isinstance(value, str) else value
         return None if field == "tools" and isinstance(names, list) and "*" in names else names
     if field == "description" and isinstance(value, str):
-        return value.replace("\\n", "\n")  # the CLI writes and reads line breaks this way
+        return value.replace("\\n", "\n")  # the CLI escapes line breaks this way
     return value
 
 
 def split_names(text: str) -> list[str]:
-    """Split a list of tools at commas and spaces that stand in no parentheses, as the CLI does."""
+    """Split a list of tools at commas and spaces outside parentheses, as the CLI does."""
     return [name for name in re.findall(r"(?:\([^)]*\)|[^,\s(])+", text) if name]
 
 
 def _quoted(text: str) -> str:
-    """Quote the values of simple lines that YAML takes for something else: `description: Use it when: ...`."""
+    """Quote the values of simple lines that YAML would misread, such as `description: Use it when: ...`."""
 
     def quote(match: re.Match[str]) -> str:
         value = match.group(2).replace("\\", "\\\\").replace('"', '\\"')

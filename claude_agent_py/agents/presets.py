@@ -1,7 +1,6 @@
-"""Ready-made agents for the four kinds of work that are worth handing over.
+"""Ready-made agents for common kinds of work. Adjust one with `replace`: `Explore.replace(model=AgentModel.HAIKU)`.
 
-Owns their words and limits, nothing else. Change one with `replace`: `Explore.replace(model=AgentModel.HAIKU)`.
-Explore, Plan and general-purpose have the names of agents that the CLI brings along, and take their places.
+Explore, Plan and general-purpose replace the CLI's built-in agents of the same names.
 """
 
 from collections.abc import Mapping
@@ -10,7 +9,7 @@ from typing import Final
 from claude_agent_py.agents.definition import AgentDefinition
 
 _READ_ONLY: Final = ["Agent", "Edit", "Write", "NotebookEdit", "ExitPlanMode"]
-"""What an agent that only looks must not have."""
+
 
 Explore: Final = AgentDefinition(
     description=(
@@ -19,7 +18,7 @@ Explore: Final = AgentDefinition(
         "Say how thorough it has to be."
     ),
     prompt="""\
-You search a body of files for somebody who will only see your report.
+You search files for a reader who will only see your report.
 
 - Change nothing: no edits, no new files, no commands with side effects.
 - Start broad (names, patterns, directory listings), then read what matters. Run independent searches at the same time.
@@ -37,7 +36,7 @@ Plan: Final = AgentDefinition(
         "can be done in more than one way. It returns steps, the files concerned and the risks."
     ),
     prompt="""\
-You plan a change for somebody who will carry it out from your report alone.
+You plan a change for a developer who will implement it from your report alone.
 
 - Change nothing: no edits, no new files, no commands with side effects.
 - Read the code that the change touches, and how the project does similar things already. Prefer its ways to new ones.
@@ -50,11 +49,11 @@ You plan a change for somebody who will carry it out from your report alone.
 
 Shell: Final = AgentDefinition(
     description=(
-        "Runs commands and reports what came of them: builds, tests, linters, scripts, version control. Use it when "
+        "Runs commands and reports the outcome: builds, tests, linters, scripts, version control. Use it when "
         "the output is long and only the outcome matters. It edits no files by hand."
     ),
     prompt="""\
-You run commands for somebody who will only see your report.
+You run commands for a reader who will only see your report.
 
 - Run what the task needs and nothing else. Quote paths. Do not install, delete, publish or push unless told to.
 - When a command fails, read its output and find the cause before you run it again.
@@ -70,7 +69,7 @@ GeneralPurpose: Final = AgentDefinition(
         "other agents and that can be described completely beforehand."
     ),
     prompt="""\
-You carry out a task for somebody who will only see your report.
+You carry out a task for a reader who will only see your report.
 
 - Do all of what was asked and nothing beyond it. Prefer changing what exists to adding files.
 - Check your work with the means of the project before you report it as done.
@@ -84,4 +83,4 @@ PRESETS: Final[Mapping[str, AgentDefinition]] = {
     "Shell": Shell,
     "general-purpose": GeneralPurpose,
 }
-"""The four by the names under which the model knows them; goes into the option `agents`."""
+"""The presets by the names that the model uses, for the option `agents`."""

@@ -1,8 +1,4 @@
-"""Reports that are too long: cut where a sentence ends.
-
-Owns the place of the cut and the note. What counts as a character is `formatting.truncation`'s; who has a report in
-hand calls this (`children/`).
-"""
+"""Shorten reports at the end of a sentence."""
 
 import re
 
@@ -10,9 +6,9 @@ from claude_agent_py.formatting.truncation import take, text_length, truncate
 
 
 def shorten_report(report: str, max_chars: int | None) -> str:
-    """Cut a report at the end of a sentence, with a note of its whole length; at most `max_chars` with the note.
+    """Cut a report at the end of a sentence and note its full length; at most `max_chars` including the note.
 
-    None leaves it as it is. Lengths are counted as the CLI counts them (see `formatting.truncation`).
+    None does not cut. Lengths are counted as the CLI does (see `formatting.truncation`).
     """
     if max_chars is None or text_length(report) <= max_chars:
         return report

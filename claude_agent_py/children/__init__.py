@@ -1,8 +1,7 @@
-"""Child agents: subtasks that are executed by CLI processes of their own.
+"""Child agents: subtasks that run in CLI processes of their own.
 
-A subagent lives in its parent's process; a child has its own, and with it its own directory, model, permissions,
-environment and tools, and a crash of it stays its own. `agent` says what a child is, `tool` lets a model start one,
-`run` is one at work, `family` counts and limits them.
+A subagent lives in its parent's process. A child agent has its own process and with it its own directory, model,
+permissions, environment and tools; if it crashes, the parent goes on.
 """
 
 from claude_agent_py.children.agent import ChildAgent

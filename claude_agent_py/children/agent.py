@@ -1,8 +1,4 @@
-"""What a child agent is: a definition, and the options of the process that it runs in.
-
-Owns the value that users write, and the start of a child from it. How its options come together is in
-`process_options`, how it runs in `run`.
-"""
+"""`ChildAgent`: an agent definition with the options of its own process."""
 
 import re
 import warnings
@@ -11,49 +7,50 @@ from typing import Final, Literal
 
 from claude_agent_py.agents.definition import AgentDefinition
 from claude_agent_py.agents.guide import DelegationGuide
-from claude_agent_py.children.family import membership_of
 from claude_agent_py.children.process_options import answers_itself, process_options, without_effect
 from claude_agent_py.children.run import Assignment, ChildRun
+from claude_agent_py.children.tree import node_of
 from claude_agent_py.client import Client
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.options.client_options import ClientOptions, OptionsWarning
 from claude_agent_py.tasks.task import Task
 
 REPORT_CHARS: Final = 4000
-"""How long a report is at most that goes to a model, where nothing else is said."""
+"""Default maximum length of the report to the parent's model."""
 
 TITLE_CHARS: Final = 80
-"""How much of the first line of a title is the description of the task."""
+"""Maximum length of the task description, taken from the first line of the title."""
 
 
 @dataclass(frozen=True)
 class ChildAgent:
-    """An agent that runs in a CLI process of its own. A value: it may be started any number of times, also at once.
+    """An agent that runs in a CLI process of its own. Immutable; it may be started any number of times, concurrently
+    too.
 
     Raises:
-        OptionsError: The id is no word, or a number is not positive.
+        OptionsError: The id is invalid or a number is not positive.
 
     Warns:
-        OptionsWarning: The definition has fields that do nothing in a process of its own.
+        OptionsWarning: The definition has fields that have no effect in a separate process.
     """
 
     definition: AgentDefinition
-    """What it is. The whole session of its process is this agent."""
+    """The agent. The main session of the process runs as this agent."""
     id: str = field(default="", kw_only=True)
-    """Its name: letters, digits, `_` and `-`. Made from the description where none is given."""
+    """Letters, digits, `_` and `-`. Defaults to a name made from the description."""
     options: ClientOptions | None = field(default=None, kw_only=True)
-    """The options of its process; what the definition says wins. None takes from the parent where and how it works and
-    what it may do, and neither its conversation nor its tools and agents. Either way, what is not answered by handlers
-    of its own is asked of the parent's, and the parent's hooks about tool calls hold unless it has hooks of its own."""
+    """The options of its process; the definition takes precedence. None inherits the parent's environment, model and
+    permissions, but not its conversation, tools or agents. In both cases, questions without a handler of its own go to
+    the parent's handlers, and the parent's tool hooks apply unless it has its own hooks."""
     on_parent_cancel: Literal["cancel", "leave"] = field(default="cancel", kw_only=True)
-    """What becomes of it when the tool call that waits for it is cancelled (an interrupt, a stop of the subagent that
-    called, the end of the parent's process): it is cancelled too, or goes on in the background. Closing the client
+    """What happens when the waiting tool call is cancelled (an interrupt, a stop of the calling subagent, the end of
+    the parent's process): `cancel` cancels the child, `leave` lets it go on in the background. Closing the client
     always ends it."""
     timeout: float | None = field(default=None, kw_only=True)
-    """Seconds that it may work, waiting for people included; then it is `Error`. None is without limit."""
+    """Time limit in seconds, including waits for people; exceeding it ends with `Error`. None means no limit."""
     max_report_chars: int | None = field(default=None, kw_only=True)
-    """How long the report may be that goes to the parent's model. None is what the parent's `delegation_guide` says,
-    else 4000. The whole of it is the task's."""
+    """Maximum length of the report to the parent's model. None uses the parent's `delegation_guide`, or 4000. The task
+    keeps the full text."""
 
     def __post_init__(self) -> None:
         _check_type("definition", self.definition, AgentDefinition)
@@ -70,29 +67,29 @@ class ChildAgent:
         for option in ("timeout", "max_report_chars"):
             value = getattr(self, option)
             if value is not None and (not isinstance(value, int | float) or not value > 0):
-                raise OptionsError("must be a number of more than 0", option=f"ChildAgent.{option}")
+                raise OptionsError("must be a positive number", option=f"ChildAgent.{option}")
         if unused := without_effect(self.definition):
             warnings.warn(
-                f"child agent {name!r}: {', '.join(unused)} of its definition mean nothing to a process of its own",
+                f"child agent {name!r}: {', '.join(unused)} have no effect in a separate process",
                 OptionsWarning,
                 stacklevel=3,
             )
         object.__setattr__(self, "id", name)
 
     async def spawn(self, client: Client, prompt: str, *, title: str | None = None) -> Task:
-        """Start it under a client and give its task. Returns at once; the task is pending until a process is free.
+        """Start it under a client and return its task at once. The task is pending until a process is free.
 
         Args:
-            client: Whose child it is to be.
-            prompt: What it is to do.
-            title: In a few words, for the task's description; None takes the first line of the prompt.
+            client: The parent.
+            prompt: The instructions.
+            title: The task's description; None uses the first line of the prompt.
 
         Raises:
             OptionsError: The prompt is empty, or a limit for children is reached.
             ConnectionClosedError: The client is not open.
         """
         if not prompt.strip():
-            raise OptionsError("it is empty; the agent needs something to do", option="prompt")
+            raise OptionsError("must not be empty", option="prompt")
         return self.start(client, self.assignment(prompt, title or prompt, is_awaited=False)).task
 
     def assignment(
@@ -104,7 +101,7 @@ class ChildAgent:
         parent_task: Task | None = None,
         tool_use_id: str | None = None,
     ) -> Assignment:
-        """Say what it is to be started for. `is_awaited`: a tool call blocks until it is over."""
+        """Return the assignment for one run. `is_awaited` means that a tool call blocks until it ends."""
         first_line = next(iter(title.strip().splitlines()), "")
         return Assignment(
             agent_id=self.id,
@@ -118,23 +115,23 @@ class ChildAgent:
         )
 
     def start(self, client: Client, assignment: Assignment) -> ChildRun:
-        """Start it and give the run.
+        """Start it and return the run.
 
         Raises:
-            OptionsError: A limit for children is reached, or its options do not go together.
+            OptionsError: A limit for children is reached, or its options conflict.
             ConnectionClosedError: The client is not open.
         """
-        membership = membership_of(client)
-        run = ChildRun(assignment, membership, self.options_under(client))
+        node = node_of(client)
+        run = ChildRun(assignment, node, self.options_under(client))
         run.begin()
-        membership.define(self.id, self.definition)
+        node.define(self.id, self.definition)
         return run
 
     def options_under(self, client: Client) -> ClientOptions:
-        """Give the options that its process has under a client.
+        """Return the options of its process under a client.
 
         Raises:
-            OptionsError: They do not go together.
+            OptionsError: The options conflict.
         """
         features = client.session.answers
         return process_options(
@@ -147,7 +144,7 @@ class ChildAgent:
         )
 
     def report_chars_under(self, client: Client) -> int:
-        """Give how long a report to the model of a client may be."""
+        """Return the maximum length of the report to a client's model."""
         guide = client.options.delegation_guide
         asked = guide.max_report_chars if isinstance(guide, DelegationGuide) else None
         return self.max_report_chars or asked or REPORT_CHARS

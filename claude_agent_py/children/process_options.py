@@ -1,7 +1,7 @@
-"""The options of a child's process: what its definition says, what it was given, and what it takes from its parent.
+"""Combine a child's options from its definition, its own options and its parent's.
 
-Owns the tables of what comes from where. A child may do no more than its parent unless it was given options that say
-so: restrictions, guards and who is asked are inherited, the conversation, the tools and the agents are not. Pure.
+Without options that say otherwise, a child may do no more than its parent: restrictions, guards and handlers are
+inherited; the conversation, tools and agents are not.
 """
 
 import warnings
@@ -50,10 +50,10 @@ INHERITED: Final = (
     "forward_subagent_text",
     "forward_nested_subagent_tool_calls",
 )
-"""What a child without options of its own takes from its parent: where and how it works, and what it may do."""
+"""Options that a child without its own options inherits from its parent."""
 
 ANSWERING: Final = ("can_use_tool", "on_question", "on_plan", "on_elicitation", "on_user_dialog", "interactions")
-"""The options that answer for a person. A child that has none of them asks its parent's."""
+"""Options that answer for a person. A child with none of them uses its parent's."""
 
 INHERITED_HOOKS: Final = frozenset(
     {
@@ -67,11 +67,11 @@ INHERITED_HOOKS: Final = frozenset(
         "SubagentStop",
     }
 )
-"""The events whose hooks a child without hooks of its own takes from its parent: those that the CLI sends for
-subagents, too. The others are about the parent's own turns."""
+"""Events whose hooks a child without its own hooks inherits: those that the CLI also sends for subagents. The others
+concern the parent's own turns."""
 
 OF_DEFINITION: Final = ("effort", "max_turns", "permission_mode", "skills")
-"""Fields of a definition that the CLI does not apply to a session that *is* the agent, and that are options as well."""
+"""Definition fields that are also options; the CLI does not apply them when the main session is the agent."""
 
 OF_SUBAGENTS: Final = (
     "isolation",
@@ -83,11 +83,11 @@ OF_SUBAGENTS: Final = (
     "observe_subagents",
     "observe_tool_results",
 )
-"""Fields of a definition that mean something for subagents only (CLI 2.1.328)."""
+"""Definition fields that only affect subagents (CLI 2.1.328)."""
 
 
 def without_effect(definition: AgentDefinition) -> list[str]:
-    """Give the fields of a definition that will do nothing in a process of its own."""
+    """Return the fields of a definition that have no effect in a separate process."""
     unused = [field for field in OF_SUBAGENTS if getattr(definition, field) is not None]
     return [*unused, "effort"] if isinstance(definition.effort, int) else unused
 
@@ -101,20 +101,20 @@ def process_options(
     mode: str | None = None,
     hooks: Iterable[tuple[str, HookMatcher]] = (),
 ) -> ClientOptions:
-    """Put the options of a child together.
+    """Return the options of a child's process.
 
     Args:
-        name: What the agent is called in its process.
-        definition: What it is; what it says wins.
-        own: What it was given; None takes what `INHERITED` names from the parent.
+        name: The agent's name in its process.
+        definition: The agent; takes precedence over options.
+        own: The child's own options; None inherits `INHERITED` from the parent.
         parent: The options of its parent.
-        mode: The permission mode that the parent is in now, where that is known.
-        hooks: The hooks that the parent has now.
+        mode: The parent's current permission mode, if known.
+        hooks: The parent's current hooks.
 
     Raises:
-        OptionsError: They do not go together.
+        OptionsError: The options conflict.
     """
-    with warnings.catch_warnings():  # what is doubtful about the parent's options was said when they were made
+    with warnings.catch_warnings():  # the parent's options have already warned
         warnings.simplefilter("ignore", OptionsWarning)
         given = own or _inherited(parent, mode)
         changes = {
@@ -124,29 +124,29 @@ def process_options(
             **_hooks(given, hooks),
         }
         if "verbatim_prompts" not in given.model_fields_set:
-            changes["verbatim_prompts"] = True  # a model wrote the prompt: `/clear` in it is no command
+            changes["verbatim_prompts"] = True  # a model wrote the prompt, so `/clear` in it must not run
         return given.replace(**changes)
 
 
 def _inherited(parent: ClientOptions, mode: str | None) -> ClientOptions:
     taken = {name: getattr(parent, name) for name in INHERITED if name in parent.model_fields_set}
-    if mode in get_args(ChosenPermissionMode):  # it may have changed since the start
+    if mode in get_args(ChosenPermissionMode):  # it may have changed since the parent started
         taken["permission_mode"] = mode
     return ClientOptions(**taken)
 
 
 def _of_definition(name: str, definition: AgentDefinition, given: ClientOptions) -> dict[str, Any]:
-    """Make the whole session the agent; it cannot start itself as a subagent."""
+    """Return the changes that run the main session as the agent and keep it from starting itself as a subagent."""
     changes: dict[str, Any] = {
         field: value for field in OF_DEFINITION if (value := getattr(definition, field)) is not None
     }
     if isinstance(definition.effort, int):
-        del changes["effort"]  # a session has only words for it
+        del changes["effort"]  # the session option takes no numbers
     if definition.model not in (None, "inherit"):
         changes["model"] = definition.model
         changes["fallback_model"] = [one for one in given.fallback_model or () if one != definition.model] or None
     if not isinstance(given.system_prompt, SystemPromptPreset):
-        changes["system_prompt"] = None  # the definition has the prompt
+        changes["system_prompt"] = None  # the definition's prompt replaces it
     return changes | {
         "agents": {**(given.agents or {}), name: definition},
         "agent": name,
@@ -155,12 +155,12 @@ def _of_definition(name: str, definition: AgentDefinition, given: ClientOptions)
 
 
 def _servers(definition: AgentDefinition, given: ClientOptions, parent: ClientOptions) -> dict[str, Any]:
-    """Give the MCP servers: those that were given, those that the definition has, and those of the parent it names."""
+    """Return the given MCP servers, those of the definition, and the parent's servers that the definition names."""
     if not definition.mcp_servers:
         return {}
     known = parent.mcp_servers if isinstance(parent.mcp_servers, dict) else {}
     if not isinstance(given.mcp_servers, dict):
-        raise OptionsError("give the servers by name: the definition adds some, which a file has no place for",
+        raise OptionsError("must be a dict: the definition adds servers, which a configuration file cannot hold",
                            option="mcp_servers")  # fmt: skip
     servers = dict(given.mcp_servers)
     for spec in definition.mcp_servers:
@@ -172,12 +172,12 @@ def _servers(definition: AgentDefinition, given: ClientOptions, parent: ClientOp
 
 
 def answers_itself(options: ClientOptions) -> bool:
-    """Tell whether options have anything of their own that answers for a person."""
+    """Return whether options have a handler of their own that answers for a person."""
     return any(getattr(options, name) is not None for name in (*ANSWERING, "permission_prompt_tool_name"))
 
 
 def _answering(given: ClientOptions, parent: ClientOptions) -> dict[str, Any]:
-    """Ask for what the parent can answer; the questions themselves go to it (`relay`)."""
+    """Enable the questions that the parent can answer; `relay` forwards them."""
     if answers_itself(given):
         return {}
     return {name: getattr(parent, name) for name in (*ANSWERING, "supported_dialog_kinds", "question_preview_format")}

@@ -1,8 +1,4 @@
-"""A child's questions, asked of its parent: the same handlers and inbox, with the child's task on them.
-
-Owns nothing but the way up. Who answers, and how, is the parent's `PermissionDispatcher`; a parent that is a child
-itself passes them on.
-"""
+"""Forward a child's questions to its parent's handlers and inbox."""
 
 from typing import Any
 
@@ -17,11 +13,11 @@ Payload = dict[str, Any]
 
 
 class Relay:
-    """Answers for a child by asking its parent's.
+    """Answer a child's questions with its parent's handlers.
 
     Args:
-        parent: Whose handlers they are: the current client while one runs.
-        cwd: Where the child works, which policies about paths have to know.
+        parent: The client with the handlers; it is the current client while they run.
+        cwd: The child's directory, for path policies.
     """
 
     def __init__(self, parent: Client, cwd: str) -> None:
@@ -29,17 +25,17 @@ class Relay:
         self._cwd = cwd
 
     async def answer_can_use_tool(self, request: CanUseToolRequest, context: HandlerContext) -> Payload:
-        """Decide on a tool call of the child."""
+        """Ask the parent to decide on a tool call."""
         with running_client(self._parent):
             return await self._answers.answer_can_use_tool(request, self._from_here(context))
 
     async def answer_elicitation(self, request: ElicitationRequest, context: HandlerContext) -> Payload:
-        """Answer a question of one of the child's MCP servers."""
+        """Ask the parent to answer an MCP server."""
         with running_client(self._parent):
             return await self._answers.answer_elicitation(request, self._from_here(context))
 
     async def answer_user_dialog(self, request: UserDialogRequest, context: HandlerContext) -> Payload:
-        """Answer a dialog of the child's CLI."""
+        """Ask the parent to answer a dialog."""
         with running_client(self._parent):
             return await self._answers.answer_user_dialog(request, self._from_here(context))
 
@@ -48,7 +44,7 @@ class Relay:
         return self._parent.session.answers.person
 
     def _from_here(self, context: HandlerContext) -> HandlerContext:
-        """Say where the child works, unless a child further down has said so."""
+        """Add the child's directory, unless a child further down has added its own."""
         if isinstance(context, PermissionContext):
             return context
         return PermissionContext(

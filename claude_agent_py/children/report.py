@@ -1,7 +1,4 @@
-"""What a child agent brought: `ChildReport`, the value that its caller gets.
-
-Owns the words of the report, and how much of it a model is told. Knows nothing of processes.
-"""
+"""`ChildReport`: how a child agent ended and what it said."""
 
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
@@ -16,10 +13,9 @@ TASK_STATUS: Final[dict[SubTaskStatus, Literal[TaskStatus.COMPLETED, TaskStatus.
     "Error": TaskStatus.FAILED,
     "Cancel": TaskStatus.STOPPED,
 }
-"""What a child's task ends as."""
+
 
 SUMMARY_CHARS: Final = 500
-"""How long the summary is at most that stands beside the report."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,23 +23,23 @@ class ChildReport:
     """How a child agent ended."""
 
     task_id: str
-    """Its task in `client.tasks`; empty where it was refused and none was made."""
+    """The id of its task in `client.tasks`; empty if it was refused."""
     agent_id: str
     status: SubTaskStatus
     failure_reason: str | None = None
     """Why it failed or was cancelled."""
     final_assistant_message: str = ""
-    """The last that it said, in full; also what it said before it failed."""
+    """Its last message in full, even if it failed afterwards."""
     usage: TaskUsage | None = None
-    """What it used; None where it was refused."""
+    """What it used, or None if it was refused."""
 
     @property
     def summary(self) -> str:
-        """How it ended, in short: the beginning of what it said last, or the reason."""
+        """How it ended, in short: the failure reason, or the beginning of the last message."""
         return shorten_report(self.failure_reason or self.final_assistant_message, SUMMARY_CHARS)
 
     def to_json(self, max_report_chars: int | None = None) -> dict[str, Any]:
-        """Give the report as the model gets it, what the child said last cut to so many characters."""
+        """Return the report for the model, with the last message cut to `max_report_chars`."""
         return {
             "taskId": self.task_id,
             "agentId": self.agent_id,

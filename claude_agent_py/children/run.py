@@ -1,9 +1,8 @@
-"""A child agent at work: its process, its task, its report.
+"""Run a child agent: its process, its task and its report.
 
-Owns the life of one child. It is a task of its parent's from the start, `pending` until a process is free, then
-`running`, and ends with a report whatever happens: a crash, a failed start, a time limit, a cancellation. It runs in a
-worker of the parent's session, so that closing the parent ends it. Waiting for it is by an event. How the parent hears
-of what it does is in `line`.
+The child is a task of its parent from the start: `pending` until a process is free, then `running`. It always ends with
+a report, even after a crash, a failed start, a timeout or a cancellation. It runs in the parent's task group, so
+closing the parent ends it.
 """
 
 import logging
@@ -15,10 +14,10 @@ from typing import Any
 
 import anyio
 
-from claude_agent_py.children.account import Account
-from claude_agent_py.children.family import Membership
-from claude_agent_py.children.line import Line, Signature
+from claude_agent_py.children.parent_link import ChildIdentity, ParentLink
 from claude_agent_py.children.report import TASK_STATUS, ChildReport, SubTaskStatus
+from claude_agent_py.children.tree import TreeNode
+from claude_agent_py.children.usage import ChildUsage
 from claude_agent_py.client import Client
 from claude_agent_py.errors import ClaudeAgentError
 from claude_agent_py.options.client_options import ClientOptions
@@ -37,50 +36,50 @@ logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 @dataclass(frozen=True, kw_only=True)
 class Assignment:
-    """What one child is started for."""
+    """The parameters of one run of a child."""
 
     agent_id: str
     prompt: str
     title: str
     is_awaited: bool
-    """Whether a tool call blocks until it is over."""
+    """Whether a tool call blocks until it ends."""
     asks_parent: bool = True
-    """Whether the parent answers for people, and not handlers of its own."""
+    """Whether the parent's handlers answer for people instead of its own."""
     parent_task_id: str | None = None
     tool_use_id: str | None = None
     timeout: float | None = None
-    """Seconds; None is without limit."""
+    """In seconds; None means no limit."""
 
 
 class ChildRun:
-    """One child, from its start to its report."""
+    """One run of a child, from start to report."""
 
-    def __init__(self, assignment: Assignment, membership: Membership, options: ClientOptions) -> None:
+    def __init__(self, assignment: Assignment, node: TreeNode, options: ClientOptions) -> None:
         self._assignment = assignment
-        self._membership = membership
-        self._parent = membership.client
+        self._node = node
+        self._parent = node.client
         self._options = options
-        self._signature = Signature(
+        self._identity = ChildIdentity(
             task_id=f"c{secrets.token_hex(8)}",
             run_id=f"{int(time.time() * 1000):x}-{secrets.token_hex(4)}",
             agent_id=assignment.agent_id,
             title=assignment.title,
             tool_use_id=assignment.tool_use_id,
         )
-        self._account = Account()
+        self._usage = ChildUsage()
         self._scope = anyio.CancelScope()
         self._over = anyio.Event()
         self._began: float | None = None
         self.report: ChildReport | None = None
-        """None until it is over."""
+        """None until it ends."""
 
     @property
     def task(self) -> Task:
         """The child as a task of the client that started it."""
-        return self._parent.tasks[self._signature.task_id]
+        return self._parent.tasks[self._identity.task_id]
 
     def begin(self) -> None:
-        """Make the task and start the worker.
+        """Create the task and start the worker.
 
         Raises:
             OptionsError: A limit for children is reached.
@@ -88,29 +87,29 @@ class ChildRun:
         """
         session = self._parent.session
         session.check_open()
-        self._membership.admit(self._assignment.agent_id)
+        self._node.admit(self._assignment.agent_id)
         session.children.add(self.cancel)
-        self._membership.adopt(self._started(), self.stop)
+        self._node.adopt(self._started(), self.stop)
         self._tell_status(TaskStatus.PENDING)
         session.start_soon(self._live)
 
     async def wait(self) -> ChildReport:
-        """Wait for the report. Cancelling disturbs nothing."""
+        """Wait for the report. Cancelling the wait does not affect the child."""
         await self._over.wait()
         assert self.report is not None  # noqa: S101 - set before the event
         return self.report
 
     async def stop(self) -> None:
-        """Cancel the child, and wait until it is over and its process gone."""
+        """Cancel the child and wait until its process has ended."""
         self.cancel()
         await self._over.wait()
 
     def cancel(self) -> None:
-        """Cancel the child; returns at once."""
+        """Cancel the child without waiting."""
         self._scope.cancel()
 
     def leave(self) -> None:
-        """Let it go on without anybody who waits for it."""
+        """Let the child go on in the background after its tool call was cancelled."""
         if self.report is None:
             self._tell(TaskUpdatedMessage, patch=TaskPatch(is_backgrounded=True))
 
@@ -126,9 +125,9 @@ class ChildRun:
             self._finish(status, reason)
 
     async def _work(self) -> tuple[SubTaskStatus, str | None]:
-        """Run the child to its end; give how it ended. What goes wrong is a report, too."""
+        """Run the child to its end and return its status and failure reason."""
         try:
-            async with self._membership.family.places(self._membership.generation):
+            async with self._node.tree.places(self._node.generation):
                 self._began = anyio.current_time()
                 self._tell_status(TaskStatus.RUNNING)
                 error = await self._talk()
@@ -140,29 +139,29 @@ class ChildRun:
         return ("Success", None) if error is None else ("Error", str(error))
 
     async def _talk(self) -> ClaudeAgentError | None:
-        """Start the process, have it do its work, and end it; give the error that its result is."""
-        client = _ChildClient(self._options, self._line_of)
-        self._membership.child(client, self._assignment.agent_id)
+        """Run the child's process and return the error of its result, or None on success."""
+        client = _ChildClient(self._options, self._link_to_parent)
+        self._node.child(client, self._assignment.agent_id)
         try:
             await client.connect()
             result = await client.query(
                 self._assignment.prompt, until="idle", timeout=self._assignment.timeout
             ).result()
-        except BaseException:  # it failed or was cancelled: nothing is left to be said to it, and time counts
+        except BaseException:  # failed or cancelled: do not wait for a clean exit
             client.abort()
             raise
         finally:
             with anyio.CancelScope(shield=True):
                 await client.close()
-        self._account.last_words = result.text or self._account.last_words
+        self._usage.last_words = result.text or self._usage.last_words
         return result.error()
 
-    def _line_of(self, client: Client) -> Line:
-        return Line(
+    def _link_to_parent(self, client: Client) -> ParentLink:
+        return ParentLink(
             client,
-            self._membership,
-            self._signature,
-            self._account,
+            self._node,
+            self._identity,
+            self._usage,
             self._elapsed,
             asks_parent=self._assignment.asks_parent,
         )
@@ -172,12 +171,12 @@ class ChildRun:
 
     def _finish(self, status: SubTaskStatus, reason: str | None) -> None:
         self.report = report = ChildReport(
-            task_id=self._signature.task_id,
+            task_id=self._identity.task_id,
             agent_id=self._assignment.agent_id,
             status=status,
             failure_reason=reason,
-            final_assistant_message=self._account.last_words,
-            usage=self._account.usage(self._elapsed()),
+            final_assistant_message=self._usage.last_words,
+            usage=self._usage.usage(self._elapsed()),
         )
         self._parent.session.children.discard(self.cancel)
         try:
@@ -197,8 +196,8 @@ class ChildRun:
     def _started(self) -> TaskStartedMessage:
         assignment = self._assignment
         return TaskStartedMessage(
-            task_id=self._signature.task_id,
-            run_id=self._signature.run_id,
+            task_id=self._identity.task_id,
+            run_id=self._identity.run_id,
             task_type=CHILD_AGENT,
             description=assignment.title,
             prompt=assignment.prompt,
@@ -212,14 +211,14 @@ class ChildRun:
         self._tell(TaskUpdatedMessage, patch=TaskPatch(status=status.value))
 
     def _tell(self, message: type[TaskUpdatedMessage] | type[TaskNotificationMessage], **fields: Any) -> None:
-        signature = self._signature
-        self._membership.tell(message(task_id=signature.task_id, run_id=signature.run_id, **fields))
+        identity = self._identity
+        self._node.tell(message(task_id=identity.task_id, run_id=identity.run_id, **fields))
 
 
 class _ChildClient(Client):
-    """The client of a child, with a line to its parent."""
+    """The client of a child, linked to its parent."""
 
-    def __init__(self, options: ClientOptions, line_of: Callable[[Client], Line]) -> None:
+    def __init__(self, options: ClientOptions, make_link: Callable[[Client], ParentLink]) -> None:
         super().__init__(options)
-        self._above = line = line_of(self)
-        self.session.intake.observe(line.note_events, wants_progress=lambda: False)
+        self._above = link = make_link(self)
+        self.session.intake.observe(link.note_events, wants_progress=lambda: False)

@@ -1,7 +1,4 @@
-"""A child agent as a tool: the model starts it and waits for its report.
-
-Owns the tool's name, its parameters and the prompt that they become.
-"""
+"""A child agent as a tool that the model calls to start it and wait for its report."""
 
 from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
@@ -14,19 +11,19 @@ from claude_agent_py.tools.context import ToolContext
 from claude_agent_py.tools.definition import Tool, tool
 
 Priority: TypeAlias = Literal["low", "normal", "high"] | str | int
-"""Any word or number will do: it is told to the child as it is."""
+"""Any word or number; passed to the child as it is."""
 
 
 def child_tool(agent: ChildAgent) -> Tool[..., Any]:
-    """Make the tool `create_subtask_<agent id>`, to be given as one of `custom_tools` or to a `ToolServer`.
+    """Return the tool `create_subtask_<agent id>`, for `custom_tools` or a `ToolServer`.
 
-    It starts the child, **blocks until the child is over** (also while it waits for a person), and gives the model
-    `{taskId, agentId, subTaskStatus, summary, failureReason, finalAssistantMessage}`. Several may run at once: it says
-    of itself that it is read-only, because the CLI runs only such tools in parallel; what a child may do is decided by
-    its own permissions.
+    It starts the child, **blocks until the child ends** (even while it waits for a person), and returns
+    `{taskId, agentId, subTaskStatus, summary, failureReason, finalAssistantMessage}`. Several may run at once: the
+    tool is marked read-only, because the CLI runs only such tools in parallel. The child's own permissions decide what
+    it may do.
 
     Raises:
-        OptionsError: `agent` is something else.
+        OptionsError: `agent` is not a `ChildAgent`.
     """
     if not isinstance(agent, ChildAgent):
         raise OptionsError(f"must be a ChildAgent, not {type(agent).__name__}", option="agent")
@@ -41,7 +38,7 @@ def child_tool(agent: ChildAgent) -> Tool[..., Any]:
     ) -> dict[str, Any]:
         client = current_client()
         if client is None:
-            raise ToolError("child agents can only be started inside a running session")
+            raise ToolError("child agents can only be started in a running session")
         prompt = prompt_of(title, intent, artifact_refs, priority)
         assignment = agent.assignment(
             prompt, title, is_awaited=True, parent_task=context.task, tool_use_id=context.tool_use_id
@@ -64,14 +61,14 @@ def child_tool(agent: ChildAgent) -> Tool[..., Any]:
 def _description(agent: ChildAgent) -> str:
     return (
         f"Give a subtask to the agent {agent.id!r} and wait for its report. {agent.definition.description}\n\n"
-        "title: what is to be done, in a few words. intent: everything that the agent has to know, it sees nothing of "
-        "this conversation. artifact_refs: files or links that it needs. The result says how it ended "
-        "(subTaskStatus: Success, Error or Cancel) and what it reports."
+        "title: the task in a few words. intent: everything the agent needs to know; it does not see this "
+        "conversation. artifact_refs: files or links it needs. The result has its status "
+        "(subTaskStatus: Success, Error or Cancel) and its report."
     )
 
 
 def prompt_of(title: str, intent: str, artifact_refs: Sequence[str], priority: Priority) -> str:
-    """Give the prompt of a child."""
+    """Return the prompt of a child."""
     parts = [title]
     if intent:
         parts.append(intent)

@@ -1,9 +1,4 @@
-"""Hooks: functions of yours that the CLI calls at certain events, and that may change what happens.
-
-`matcher` is what users write (a handler with its pattern, time limit and failure rule), `registry` collects them,
-`dispatcher` runs them for one session, and `live` changes them while it runs. The models of
-inputs and outputs are here, too.
-"""
+"""Hooks: Python callbacks that the CLI calls at certain events and that can change what happens next."""
 
 from typing import TYPE_CHECKING
 

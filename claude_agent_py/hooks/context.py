@@ -1,4 +1,4 @@
-"""What a hook handler is told beside its input."""
+"""The context passed to hook handlers."""
 
 from dataclasses import dataclass
 
@@ -7,9 +7,9 @@ from claude_agent_py.handler_context import HandlerContext
 
 @dataclass(frozen=True, kw_only=True)
 class HookContext(HandlerContext):
-    """What a hook handler is told beside its input."""
+    """The context of a hook call."""
 
     event: str
     """The name of the event."""
     tool_use_id: str | None = None
-    """The tool call that it is about; None for events that are about none."""
+    """The tool call the event belongs to, or None if the event has none."""

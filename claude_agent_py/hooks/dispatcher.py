@@ -1,8 +1,6 @@
-"""Running the hooks of one session: from the request of the CLI to the reply on the wire.
+"""Run a session's hooks: map callback ids to handlers, parse inputs, and serialize outputs.
 
-Owns the ids under which the CLI knows the handlers, the input made typed, the output made wire, and the rule for
-failure: the CLI by itself goes on when a hook fails, so a guard that fails answers with a refusal here, in time. Does
-not know the session: it is handed requests and gives replies. May be used from any number of workers at once.
+The CLI carries on when a hook fails, so a failing guard must answer with a refusal before the CLI's own timeout.
 """
 
 import itertools
@@ -29,17 +27,17 @@ if TYPE_CHECKING:
     from claude_agent_py.wire.hooks.outputs import HookOutput
 
 GRACE: Final = 5.0
-"""How much longer than we the CLI waits for a hook, in seconds, so that our answer to a slow handler comes first."""
+"""Seconds that the CLI's timeout exceeds ours by, so that our answer to a slow handler arrives first."""
 
 _ABOUT_A_TOOL_CALL = frozenset(
     {"PreToolUse", "PostToolUse", "PostToolUseFailure", "PermissionRequest", "PermissionDenied"}
 )
-"""The events whose `tool_use_id` is one; in the others the CLI sends a random id."""
+"""Events with a real `tool_use_id`; for the others the CLI sends a random id."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class HookRun:
-    """One run of a handler, for whoever watches."""
+    """A completed call of a hook handler."""
 
     event: str
     handler: str
@@ -49,9 +47,9 @@ class HookRun:
     duration: float
     """In seconds."""
     output: JSONObject
-    """What was answered on the wire."""
+    """The reply sent to the CLI."""
     error: HandlerError | None = None
-    """How the handler failed; None where it did not."""
+    """The handler's failure, or None on success."""
 
 
 @dataclass(frozen=True)
@@ -62,15 +60,15 @@ class _Registered:
 
 
 class HookDispatcher:
-    """Answers the hook callbacks of one session.
+    """Answer the hook callbacks of one session.
 
     Args:
-        hooks: What the options hold: a dict of events, a `Hooks`, or None. It is copied.
-        report: Is told of every handler that failed. Must not raise.
-        on_run: Is told of every run of a handler, after it. Must not raise.
+        hooks: The `hooks` option: a dict by event, a `Hooks`, or None. Copied.
+        report: Called with the error of each handler that fails. Must not raise.
+        on_run: Called after each call of a handler. Must not raise.
 
     Raises:
-        OptionsError: A hook is wrong.
+        OptionsError: A hook is invalid.
     """
 
     def __init__(
@@ -89,25 +87,25 @@ class HookDispatcher:
             self._register(event, matcher)
 
     def __bool__(self) -> bool:
-        """Whether there is any hook."""
+        """Return whether any hook is registered."""
         return bool(self._registered)
 
     # Registering -------------------------------------------------------------------------------------------------
 
     def add(self, event: str, matcher: "Hook") -> HookMatcher:
-        """Add a hook, and give its matcher, by which it can be removed.
+        """Add a hook and return its matcher, which `remove` takes.
 
-        In a running session the CLI has to be told, which `LiveHooks` does.
+        A running session must also tell the CLI; `LiveHooks` does that.
 
         Raises:
-            OptionsError: The event is not known, or the matcher is wrong.
+            OptionsError: The event is unknown or the matcher is invalid.
         """
         checked = check_hook(event, matcher)
         self._register(event, checked)
         return checked
 
     def remove(self, matcher: HookMatcher) -> bool:
-        """Remove a hook; False where it was not there. If the CLI still asks for it, it has no opinion."""
+        """Remove a hook and return whether it was registered. A late call of a removed hook gets an empty answer."""
         ids = [key for key, entry in self._registered.items() if entry.matcher is matcher]
         for key in ids:
             del self._registered[key]
@@ -120,15 +118,15 @@ class HookDispatcher:
 
     @property
     def registered(self) -> list[tuple[str, HookMatcher]]:
-        """The events with their matchers that there are now, in the order in which they were added."""
+        """The registered events and matchers, in insertion order."""
         return list(dict.fromkeys((entry.event, entry.matcher) for entry in self._registered.values()))
 
     def has(self, matcher: HookMatcher) -> bool:
-        """Tell whether a hook is registered."""
+        """Return whether a hook is registered."""
         return any(entry.matcher is matcher for entry in self._registered.values())
 
     def initialize_field(self, *, without: HookMatcher | None = None) -> dict[str, list[JSONObject]]:
-        """Give the `hooks` of the `initialize` request; `without` leaves one out."""
+        """Return the `hooks` field of the `initialize` request, leaving out the matcher `without`."""
         groups: dict[tuple[str, int], JSONObject] = {}
         for callback_id, entry in self._registered.items():
             if entry.matcher is without:
@@ -141,7 +139,7 @@ class HookDispatcher:
         return field
 
     def prepare(self) -> None:
-        """Load and build what the hooks need; the first of each would have to wait for it."""
+        """Build the output models now, so that the first call of each hook does not wait for it."""
         for event in {entry.event for entry in self._registered.values()}:
             outputs.HOOK_OUTPUTS.get(event, outputs.HookOutput).model_rebuild()
 
@@ -150,9 +148,9 @@ class HookDispatcher:
     async def answer(
         self, callback_id: str, data: Mapping[str, Any], tool_use_id: str | None, context: HandlerContext
     ) -> JSONObject:
-        """Run the handler and give the wire reply. A handler that fails raises nothing here.
+        """Run the handler and return the reply. A failing handler does not raise here.
 
-        Cancelling it cancels the handler, and no reply is given.
+        Cancelling cancels the handler.
         """
         entry = self._registered.get(callback_id)
         if entry is None:
@@ -195,8 +193,8 @@ class HookDispatcher:
     def _answer_unknown(self, callback_id: str, event: str) -> JSONObject:
         if callback_id in self._removed:
             return {}
-        self._report(HandlerError(callback_id, f"the CLI asked for a {event} hook that was never registered"))
-        blocked = outputs.blocking_output(event, "Blocked: the hook for this is not there.")
+        self._report(HandlerError(callback_id, f"the CLI asked for a {event} hook that is not registered"))
+        blocked = outputs.blocking_output(event, "Blocked: this hook is not registered.")
         return {} if blocked is None else blocked.to_wire()
 
 
@@ -230,7 +228,7 @@ def _read(event: str, data: Mapping[str, Any], value: Any) -> JSONObject:
 
 
 def _after_failure(entry: _Registered, data: Mapping[str, Any], error: HandlerError) -> "HookOutput":
-    """Decide what a failure answers: a refusal for a guard, no opinion otherwise."""
+    """Return the reply to a failure: a refusal for a guard, otherwise an empty output."""
     if _withholds(entry, error):
         return withheld(data, f"Output withheld: the hook {error.handler} failed: {error.reason}.")
     if not entry.matcher.blocks(entry.event):
@@ -240,7 +238,7 @@ def _after_failure(entry: _Registered, data: Mapping[str, Any], error: HandlerEr
 
 
 def _withholds(entry: _Registered, error: HandlerError) -> bool:
-    """Tell whether the output of a tool is to be withheld: a replacement that is wrong was meant to hide something."""
+    """Return whether a failure hides the tool's output. An invalid replacement does: the handler meant to redact it."""
     if entry.event not in WITHHOLDING:
         return False
     meant_to = isinstance(error.__cause__, WrongShapeError) and entry.matcher.on_failure is None

@@ -1,6 +1,6 @@
-"""The types of hook handlers, and of hooks by event.
+"""Types of hook handlers and of the `hooks` option.
 
-What a handler gets depends on its event, so that a type checker refuses a handler of another one.
+Handlers are typed by event, so a type checker rejects a handler whose input belongs to another event.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -50,17 +50,17 @@ from claude_agent_py.wire.hooks.outputs import AsyncHookOutput, HookOutput
 Input = TypeVar("Input", default=Any)
 
 HookAnswer: TypeAlias = HookOutput | AsyncHookOutput | Mapping[str, Any] | None
-"""What a handler may return: the output of its event (all are `HookOutput`s), its dict on the wire, or None."""
+"""What a handler may return: the event's output model, the same as a dict in wire form, or None."""
 
 HookHandler: TypeAlias = Callable[[Input, HookContext], HookAnswer | Awaitable[HookAnswer]]
-"""Async or plain; a plain one runs in a worker thread."""
+"""An async or plain function; plain functions run in a worker thread."""
 
 Hook: TypeAlias = HookHandler[Input] | HookMatcher[Input] | Mapping[str, Any]
-"""A handler, a matcher with handlers, or a matcher of the official SDK as a dict."""
+"""A handler, a `HookMatcher`, or a matcher of the official SDK as a dict."""
 
 
 class HooksByEvent(TypedDict, total=False):
-    """Hooks by the name of their event, for the option `hooks`."""
+    """The `hooks` option: hooks by event name."""
 
     PreToolUse: Sequence[Hook[PreToolUseInput]]
     PostToolUse: Sequence[Hook[PostToolUseInput]]

@@ -1,9 +1,8 @@
-"""Changing the hooks of a session that runs.
+"""Add and remove hooks of a running session.
 
-Owns the order of things: a new hook can answer before the CLI knows of it, and one that goes answers until the CLI
-knows that it is gone, so that a guard is never asked in vain. The CLI takes the whole set anew each time; hooks that
-are pending at that moment it withdraws, of whatever event. It does not run the tool calls that they guard, nor send the
-prompts; for other events a withdrawn hook had no opinion.
+A new hook is registered before the CLI learns of it, and a removed one answers until the CLI has dropped it, so a guard
+never goes unanswered. The CLI replaces the whole set each time and withdraws pending hooks of every event: it does not
+run the tool calls or send the prompts that those guard, and carries on for other events.
 """
 
 from collections.abc import Mapping
@@ -21,32 +20,32 @@ if TYPE_CHECKING:
 
 
 async def check_in_force(port: ControlPort, *, timeout: float | None = None) -> None:
-    """Check that the CLI calls hooks at all. A CLI that is too old to say so passes.
+    """Check that the CLI calls hooks at all. CLIs too old to report it pass.
 
-    In bare mode it calls none, and still answers `hooks_applied`. Settings files can bring it there, too.
+    In bare mode the CLI calls no hooks but still answers `hooks_applied`. Settings files can enable that mode.
 
     Raises:
-        OptionsError: It calls none, or refuses to say.
-        ControlError: It cannot be asked.
+        OptionsError: The CLI runs in bare mode or refuses to report it.
+        ControlError: The request fails.
     """
     try:
         listing = await port.control("get_hooks_listing", timeout=timeout)
     except ControlRejectedError as error:
         if "unsupported" in f"{error.error_code} {error.error}".lower():
             return
-        raise OptionsError(f"the CLI does not say whether they are in force: {error.error}", option="hooks") from error
+        raise OptionsError(f"the CLI does not report whether hooks run: {error.error}", option="hooks") from error
     bare = listing.get("bareMode")
     if bare is not None:
         hint = bare.get("exitHint") if isinstance(bare, Mapping) else None
         raise OptionsError(
-            f"the CLI would call none of them: it runs in bare mode ({hint or 'it does not say why'}). The variable "
-            "CLAUDE_CODE_SIMPLE in the user's settings or in a file of settings does that, too",
+            f"the CLI runs in bare mode and calls no hooks ({hint or 'no reason given'}). The variable "
+            "CLAUDE_CODE_SIMPLE in a settings file also enables bare mode",
             option="hooks",
         )
 
 
 class LiveHooks:
-    """The hooks of a running session. Its methods may be called from any number of workers at once."""
+    """The hooks of a running session. Concurrent calls are safe."""
 
     def __init__(self, dispatcher: HookDispatcher, port: ControlPort) -> None:
         self._dispatcher = dispatcher
@@ -54,11 +53,11 @@ class LiveHooks:
         self._one_at_a_time = anyio.Lock()
 
     async def add(self, event: str, matcher: "Hook") -> HookMatcher:
-        """Add a hook, and give its matcher, by which it can be removed. It is in force when this returns.
+        """Add a hook and return its matcher, which `remove` takes. The hook is active when this returns.
 
         Raises:
-            OptionsError: The event is not known, the matcher is wrong, or the CLI runs in a mode without hooks.
-            ControlError: The CLI could not be told; nothing has changed.
+            OptionsError: The event is unknown, the matcher is invalid, or the CLI runs in bare mode.
+            ControlError: The CLI rejected the change; nothing has changed.
         """
         async with self._one_at_a_time:
             added = self._dispatcher.add(event, matcher)
@@ -71,10 +70,10 @@ class LiveHooks:
             return added
 
     async def remove(self, matcher: HookMatcher) -> bool:
-        """Remove a hook; False where it was not there. It does not run any more when this returns.
+        """Remove a hook and return whether it was registered. The hook no longer runs when this returns.
 
         Raises:
-            ControlError: The CLI could not be told; nothing has changed.
+            ControlError: The CLI rejected the change; nothing has changed.
         """
         async with self._one_at_a_time:
             if not self._dispatcher.has(matcher):

@@ -1,8 +1,7 @@
-"""A hook: handlers, the pattern that selects their events, and what holds when they are slow or fail.
+"""`HookMatcher`: handlers, the pattern that selects their events, and what happens when they time out or fail.
 
-Owns the validation of what users register, at the moment they do: a mistake is an `OptionsError`, not a silent hook.
-Also reads the shapes of the official SDK (a dict or object with `matcher` and `hooks`, whose callbacks take three
-arguments). Does not run anything.
+Invalid hooks raise `OptionsError` when they are registered. Matchers of the official SDK (a dict or object with
+`matcher` and `hooks`) are accepted too.
 """
 
 import math
@@ -24,10 +23,10 @@ Input = TypeVar("Input", contravariant=True, default=Any)
 OnFailure: TypeAlias = Literal["block", "continue"]
 
 BLOCKS_BY_DEFAULT = frozenset({"PreToolUse", "PermissionRequest", "UserPromptSubmit"})
-"""The guards: where their handler fails, what they guard does not happen, unless the matcher says otherwise."""
+"""Guards: when their handler fails, the guarded action is blocked, unless the matcher overrides it."""
 
 WITHHOLDING = frozenset({"PostToolUse"})
-"""Events that guard what the model reads: a failure that blocks replaces it by a notice."""
+"""Events that guard what the model reads: a blocking failure replaces it with a notice."""
 
 OPTION = "hooks"
 _INSTEAD = {
@@ -38,7 +37,7 @@ _OFFICIAL_KEYS = frozenset({"matcher", "hooks", "timeout", "on_failure", "onFail
 
 
 class HookMatcher(Generic[Input]):
-    """Handlers for the events that a pattern matches. `Input` is what they take.
+    """Handlers for the events that a pattern matches. `Input` is the type of their input.
 
     Args:
         pattern: Compared by the CLI with the tool's name, or with another field (the table in `docs/hooks.md` says
@@ -47,14 +46,14 @@ class HookMatcher(Generic[Input]):
         handler: One handler or several; several run at the same time.
         timeout: How long a handler may take, in seconds; None sets no limit here (the turn waits, until the CLI
             gives up by itself after 600 s).
-        on_failure: What happens when a handler raises, is too slow, or returns what is no answer: `"block"` stops what
+        on_failure: What happens when a handler raises, times out, or returns an invalid answer: `"block"` stops what
             the event guards (for PostToolUse: the model reads a notice in place of the output), `"continue"` reports
             it and goes on. None means `"block"` for PreToolUse,
             PermissionRequest and UserPromptSubmit, and `"continue"` for all others.
-        unknown: Takes nothing. It is there for an error that helps who knows the official SDK's `HookMatcher`.
+        unknown: Rejected, with a hint for users of the official SDK's `HookMatcher`.
 
     Raises:
-        OptionsError: The pattern, a handler or a value is wrong.
+        OptionsError: The pattern, a handler or a value is invalid.
     """
 
     __slots__ = ("handlers", "on_failure", "pattern", "timeout")
@@ -82,17 +81,17 @@ class HookMatcher(Generic[Input]):
         return f"HookMatcher({self.pattern!r}, {names}, timeout={self.timeout}, on_failure={self.on_failure!r})"
 
     def blocks(self, event: str) -> bool:
-        """Tell whether a failure of a handler blocks what `event` guards."""
+        """Return whether a failing handler blocks what `event` guards."""
         if self.on_failure is None:
             return event in BLOCKS_BY_DEFAULT
         return self.on_failure == "block"
 
 
 def read_matcher(value: Any) -> HookMatcher:
-    """Make a `HookMatcher` of what may stand in its place: a handler, or a matcher of the official SDK.
+    """Return a `HookMatcher` for a handler, a matcher, or a matcher of the official SDK.
 
     Raises:
-        OptionsError: It is none of these.
+        OptionsError: The value is none of these.
     """
     if isinstance(value, HookMatcher):
         return value
@@ -106,17 +105,17 @@ def read_matcher(value: Any) -> HookMatcher:
 
 
 def check_event(event: str, matcher: HookMatcher) -> None:
-    """Check what depends on the event.
+    """Check the parts of a matcher that depend on the event.
 
     Raises:
-        OptionsError: `on_failure="block"` for an event that guards nothing, or a pattern that can match no tool.
+        OptionsError: `on_failure="block"` for an event that guards nothing, or a pattern that cannot match any tool.
     """
     _refuse(matcher.pattern, problem_for(event, matcher.pattern or ""))
     guarding = [name for name, facts in HOOK_EVENT_FACTS.items() if facts.block or name in WITHHOLDING]
     if matcher.on_failure == "block" and event not in guarding:
         guards = ", ".join(guarding)
         raise OptionsError(
-            f"on_failure='block' has no meaning for {event}, which guards nothing; it has for {guards}", option=OPTION
+            f"on_failure='block' does not apply to {event}, which guards nothing; it applies to {guards}", option=OPTION
         )
 
 
@@ -134,8 +133,8 @@ def _check_pattern(pattern: Any) -> str | None:
         return None
     if not isinstance(pattern, str):
         raise OptionsError(
-            f"the pattern of a HookMatcher is text or None, not {type(pattern).__name__}: "
-            "write HookMatcher(None, handler) for a hook without one",
+            f"the pattern of a HookMatcher must be a string or None, not {type(pattern).__name__}; "
+            "use HookMatcher(None, handler) for a hook without a pattern",
             option=OPTION,
         )
     _refuse(pattern, problem_of(pattern))
@@ -149,7 +148,7 @@ def _refuse(pattern: str | None, problem: str | None) -> None:
 
 def _check_handler(handler: Any) -> "HookHandler":
     if not callable(handler):
-        raise OptionsError(f"a hook handler is a function, not {type(handler).__name__}", option=OPTION)
+        raise OptionsError(f"a hook handler must be a function, not {type(handler).__name__}", option=OPTION)
     if not takes_arguments(handler, 2):
         raise OptionsError(
             f"the hook handler {callback_name(handler)} must take two arguments: the input and the context",
@@ -162,13 +161,13 @@ def _check_timeout(timeout: Any) -> float | None:
     if timeout is None:
         return None
     if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout < math.inf:
-        raise OptionsError(f"timeout is a number of seconds above 0, not {timeout!r}", option=OPTION)
+        raise OptionsError(f"timeout must be a positive number of seconds, not {timeout!r}", option=OPTION)
     return timeout
 
 
 def _check_on_failure(on_failure: Any) -> OnFailure | None:
     if on_failure not in (None, "block", "continue"):
-        raise OptionsError(f"on_failure is 'block' or 'continue', not {on_failure!r}", option=OPTION)
+        raise OptionsError(f"on_failure must be 'block' or 'continue', not {on_failure!r}", option=OPTION)
     answer: OnFailure | None = on_failure
     return answer
 
@@ -180,8 +179,8 @@ def _from_official(value: Mapping[Any, Any]) -> HookMatcher:
     unknown = [str(key) for key in value if key not in _OFFICIAL_KEYS]
     if unknown or "hooks" not in value:
         raise OptionsError(
-            f"a dict in place of a HookMatcher has 'hooks' and may have {sorted(_OFFICIAL_KEYS - {'hooks'})}; "
-            f"this one has {sorted(map(str, value))}",
+            f"a hook dict needs 'hooks' and may have {sorted(_OFFICIAL_KEYS - {'hooks'})}; "
+            f"got {sorted(map(str, value))}",
             option=OPTION,
         )
     on_failure = value.get("on_failure", value.get("onFailure"))
@@ -194,14 +193,16 @@ def _from_official(value: Mapping[Any, Any]) -> HookMatcher:
 
 
 def adapt_official(handler: Any) -> "HookHandler":
-    """Wrap a callback of the official SDK, `(input dict, tool_use_id, context)`; leave one of ours as it is."""
+    """Wrap a callback of the official SDK, `(input dict, tool_use_id, context)`. Other handlers are returned
+    unchanged.
+    """
     if callable(handler) and takes_arguments(handler, 3):
         return _OfficialCallback(handler)
     return _check_handler(handler)
 
 
 class _OfficialCallback:
-    """Calls a callback as the official SDK does."""
+    """Call a callback with the official SDK's arguments."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._callback = Callback(function)

@@ -1,10 +1,10 @@
-"""The patterns of matchers, judged before the CLI sees them.
+"""Validate matcher patterns before the CLI sees them.
 
-A pattern that the CLI cannot read matches nothing, without a word, and a guard that matches nothing is open; so is one
-that can be read and fits no name of a tool. The CLI reads a pattern of letters, digits, `_`, `-`, blanks, `,` and `|`
-as a list of exact names, with `,` and `|` between them (blanks beside these do not count), `*` and the empty one as
-everything, and anything else as a JavaScript regular expression that may match anywhere in the name. Python has no
-such engine: its own one judges, and only the syntax that means the same in both languages gets to it.
+A pattern that the CLI cannot parse silently matches nothing, which leaves a guard open; so does one that cannot match
+any tool name. The CLI treats a pattern of letters, digits, `_`, `-`, spaces, `,` and `|` as a list of exact names
+separated by `,` or `|` (ignoring spaces around them), `*` and the empty pattern as matching everything, and anything
+else as a JavaScript regular expression that may match anywhere in the name. Python has no JavaScript engine, so only
+syntax that means the same in both languages is accepted.
 """
 
 import difflib
@@ -18,9 +18,9 @@ from claude_agent_py.wire.tools.registry import BUILTIN_TOOL_NAMES, LEGACY_TOOL_
 _NAMES = re.compile(r"[a-zA-Z0-9_|, -]+")
 
 _CHARACTER = r"\\[dDwWsStnrfv]|\\x[0-9A-Fa-f]{2}|\\u(?![dD][89A-Fa-f])[0-9A-Fa-f]{4}|\\[ -/:-@\[-`{-~]"
-"""Escapes of a character, in a class and outside. Both languages know more, and read them differently."""
+"""Character escapes, inside and outside a class. Both languages have more, with different meanings."""
 _PAIRS = r"\ud800-\udfff\U00010000-\U0010ffff"
-"""What is two characters to JavaScript, or half of one to Python."""
+"""Characters outside the BMP, which are two code units in JavaScript, and surrogates."""
 _TOKEN = re.compile(
     rf"""
       (?P<character> {_CHARACTER} | [^\\\[\](){{}}*+?|^${_PAIRS}]
@@ -33,27 +33,27 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE,
 )
-"""The syntax that JavaScript, without flags, and Python read alike."""
+"""Syntax with the same meaning in JavaScript, without flags, and in Python."""
 _HINTS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\(\?P"), "named groups are written (?<name>...)"),
-    (re.compile(r"\(\?[a-zA-Z-]+[:)]"), "there are no flags; names are case-sensitive, so write [Bb]ash"),
+    (re.compile(r"\(\?[a-zA-Z-]+[:)]"), "flags are not supported; names are case-sensitive, so write [Bb]ash"),
     (re.compile(r"\\[AZz]"), "the start and the end are ^ and $"),
     (re.compile(r"\\[pP]"), "\\p needs a flag that the CLI does not set; write [A-Za-z]"),
-    (re.compile(r"[*+?}]\+"), "there are no possessive quantifiers"),
-    (re.compile(r"\[\^?\]|[{}\[\]]"), "a bracket that is meant itself is written \\] (or \\[, \\{, \\})"),
-    (re.compile(r"\\\Z"), "a backslash is written \\\\"),
+    (re.compile(r"[*+?}]\+"), "possessive quantifiers are not supported"),
+    (re.compile(r"\[\^?\]|[{}\[\]]"), "escape a literal bracket as \\] (or \\[, \\{, \\})"),
+    (re.compile(r"\\\Z"), "escape a backslash as \\\\"),
     (re.compile(r"\\[1-9k]"), "back references differ"),
 )
 _TOOL_NAME_CHARACTERS = string.ascii_letters + string.digits + "_-"
 _PERMISSION_RULE = re.compile(r"(\w+)\((?!\?).*\)", re.DOTALL)
-_RULE = "it is a permission rule; name the tool only, and look at input.tool_input in the handler"
+_RULE = "it is a permission rule; match only the tool name and check input.tool_input in the handler"
 _UNLISTED_TOOLS = ("StructuredOutput",)
 
 
 def problem_of(pattern: str) -> str | None:
-    """Say why the CLI could not read a pattern, or not as it is meant; None where it can."""
+    """Return why the CLI would not read a pattern as intended, or None if it would."""
     if _is_plain(pattern):
-        return None if pattern in ("", "*") or _names(pattern) else "it names nothing; write '*' for everything"
+        return None if pattern in ("", "*") or _names(pattern) else "it contains no name; use '*' to match everything"
     problem = _syntax_problem(pattern)
     return _RULE if problem and _is_permission_rule(pattern) else problem
 
@@ -73,21 +73,21 @@ def _syntax_problem(pattern: str) -> str | None:
         re.compile(pattern.replace("(?<", "(?P<").replace("(?P<=", "(?<=").replace("(?P<!", "(?<!"), re.ASCII)
     except (re.error, OverflowError, RecursionError) as error:
         if str(error).startswith("look-behind requires fixed-width"):
-            return None  # only there
-        return f"it is no regular expression ({error})"
+            return None  # JavaScript allows it
+        return f"it is not a valid regular expression ({error})"
     return None
 
 
 def _not_in_both(pattern: str, at: int) -> str:
     hint = next((f": {text}" for sign, text in _HINTS if (found := sign.search(pattern)) and found.end() > at), "")
     return (
-        "the CLI reads JavaScript regular expressions, and only what means the same in Python's is allowed, "
+        "the CLI uses JavaScript regular expressions; only syntax that means the same in Python is allowed, "
         f"not {pattern[at : at + 8]!r} at character {at + 1}{hint}"
     )
 
 
 def problem_for(event: str, pattern: str) -> str | None:
-    """Say why a pattern can match no name of a tool; None where it may, or where `event` compares something else."""
+    """Return why a pattern cannot match any tool name, or None if it can or `event` matches another field."""
     if HOOK_EVENT_FACTS[event].matches != "tool_name" or pattern in ("", "*"):
         return None
     if _is_permission_rule(pattern):
@@ -98,7 +98,7 @@ def problem_for(event: str, pattern: str) -> str | None:
         wanted = (token["character"] for token in _TOKEN.finditer(pattern) if token["character"])
     for one in wanted:
         if not any(re.fullmatch(one, character, re.ASCII) for character in _TOOL_NAME_CHARACTERS):
-            return f"no tool has {one!r} in its name; write | between names, as in 'Bash|Write'"
+            return f"no tool name contains {one!r}; separate names with |, as in 'Bash|Write'"
     return None
 
 
@@ -113,7 +113,7 @@ def _is_permission_rule(pattern: str) -> bool:
 
 
 def doubt_about(event: str, pattern: str) -> str | None:
-    """Say why a pattern that can be read probably does not do what was meant; None where nothing is odd."""
+    """Return why a valid pattern probably does not do what was intended, or None."""
     facts = HOOK_EVENT_FACTS[event]
     names = _names(pattern)
     if facts.sent_for and not (names and names <= facts.sent_for):
@@ -143,7 +143,7 @@ def _misspelt(names: Iterable[str]) -> str | None:
     for name in sorted(names):
         if name.startswith("mcp__"):
             if "__" not in name.removeprefix("mcp__"):
-                return f"{name!r} is compared as a whole name; for all tools of that server write '{name}__.*'"
+                return f"{name!r} matches only that exact name; for all tools of the server use '{name}__.*'"
         elif not _is_known(name):
             return _suggestion(name)
     return None
@@ -156,7 +156,7 @@ def _is_known(name: str) -> bool:
 def _suggestion(name: str) -> str:
     known = {tool.lower(): tool for tool in (*BUILTIN_TOOL_NAMES, *LEGACY_TOOL_NAME_ALIASES)}
     if name.lower() in known:
-        return f"names are case-sensitive: {name!r} is no tool, {known[name.lower()]!r} is"
+        return f"names are case-sensitive: {name!r} is not a tool, {known[name.lower()]!r} is"
     close = difflib.get_close_matches(name.lower(), known, n=1)
     hint = f"did you mean {known[close[0]]!r}?" if close else "tools of an MCP server are named mcp__server__tool."
-    return f"no built-in tool is named {name!r}, and the name is compared exactly; {hint}"
+    return f"no built-in tool is named {name!r}, and names match exactly; {hint}"

@@ -1,8 +1,4 @@
-"""The hooks of a session, as they are written: a dict in the options, or a `Hooks` filled by decorators.
-
-Owns which event has which matchers, and the warnings about those that the CLI never runs. Does not run anything, and
-is a plain value to share: each session takes its own copy when it starts.
-"""
+"""`Hooks`: the hooks of a session before it starts, from a dict or from decorators."""
 
 import difflib
 import sys
@@ -23,11 +19,10 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 _OURS = frozenset({"claude_agent_py", "pydantic"})
-"""The packages whose frames a warning does not point at."""
 
 
 class HookWarning(UserWarning):
-    """A hook was registered that will not run, or not as it seems."""
+    """A registered hook will not run, or not as expected."""
 
 
 class Hooks(EventDecorators):
@@ -42,9 +37,9 @@ class Hooks(EventDecorators):
 
         client = Client(ClientOptions(hooks=hooks))
 
-    There is a decorator for every event (`pre_tool_use`, `subagent_stop`, ...), which checks the types of the handler,
-    and `on` for an event by its name. A session takes the hooks that are there when it starts: one that is added later
-    warns (`HookWarning`), since `client.hooks.add` is what reaches a running session.
+    Each event has a decorator (`pre_tool_use`, `subagent_stop`, ...), which checks the types of the handler,
+    and `on` for an event by its name. A session copies the hooks when it starts. Adding one later warns
+    (`HookWarning`); use `client.hooks.add` to change a running session.
     """
 
     def __init__(self, hooks: "HooksByEvent | Mapping[str, Sequence[Hook]] | None" = None) -> None:
@@ -56,10 +51,10 @@ class Hooks(EventDecorators):
 
     @classmethod
     def of(cls, value: "Hooks | Mapping[str, Any] | None") -> "Hooks":
-        """Give the `Hooks` of what an option may hold; a `Hooks` itself is given back.
+        """Return the `Hooks` for an option value. A `Hooks` is returned unchanged.
 
         Raises:
-            OptionsError: A hook is wrong.
+            OptionsError: A hook is invalid.
         """
         if isinstance(value, Hooks):
             return value
@@ -68,7 +63,7 @@ class Hooks(EventDecorators):
         raise OptionsError(f"expected a dict of events or a Hooks, not {type(value).__name__}", option=OPTION)
 
     def __iter__(self) -> Iterator[tuple[str, HookMatcher]]:
-        """Iterate events with their matchers, in the order in which they were added."""
+        """Iterate over (event, matcher) pairs in insertion order."""
         return iter(tuple(self._entries))
 
     def __len__(self) -> int:
@@ -78,19 +73,19 @@ class Hooks(EventDecorators):
         return f"<Hooks for {', '.join(dict.fromkeys(event for event, _ in self._entries)) or 'no event'}>"
 
     def add(self, event: str, matcher: "Hook") -> HookMatcher:
-        """Add a hook, and give its matcher.
+        """Add a hook and return its matcher.
 
         Raises:
-            OptionsError: The event is not known, or the matcher is wrong.
+            OptionsError: The event is unknown or the matcher is invalid.
         """
         checked = check_hook(event, matcher)
         self._entries.append((event, checked))
         if self._was_taken:
-            _warn(event, "a session that has started already does not run this hook: use client.hooks.add for it")
+            _warn(event, "sessions that have already started do not run this hook; use client.hooks.add")
         return checked
 
     def take(self) -> list[tuple[str, HookMatcher]]:
-        """Give the events with their matchers to a session that starts. Later additions warn."""
+        """Return the hooks for a starting session. Later additions warn."""
         self._was_taken = True
         return list(self)
 
@@ -102,10 +97,10 @@ class Hooks(EventDecorators):
         timeout: float | None = None,
         on_failure: OnFailure | None = None,
     ) -> Callable[[Function], Function]:
-        """Register the decorated function for an event. The arguments are those of `HookMatcher`.
+        """Register the decorated function for an event. Takes the arguments of `HookMatcher`.
 
         Raises:
-            OptionsError: The event is not known, or an argument is wrong.
+            OptionsError: The event is unknown or an argument is invalid.
         """
         known_event(event)
 
@@ -117,10 +112,10 @@ class Hooks(EventDecorators):
 
 
 def check_hook(event: str, matcher: Any) -> HookMatcher:
-    """Check one hook, warn where the CLI will not run it as it seems, and give its matcher.
+    """Validate one hook, warn if the CLI will not run it as expected, and return its matcher.
 
     Raises:
-        OptionsError: The event is not known, or the matcher is wrong.
+        OptionsError: The event is unknown or the matcher is invalid.
     """
     known_event(event)
     checked = read_matcher(matcher)
@@ -138,19 +133,19 @@ def known_event(event: str) -> None:
     """Check that an event exists.
 
     Raises:
-        OptionsError: It does not.
+        OptionsError: The event is unknown.
     """
     if event in HOOK_EVENT_FACTS:
         return
     close = difflib.get_close_matches(str(event), HOOK_EVENTS, n=1)
     hint = f"did you mean {close[0]!r}?" if close else f"the events are {', '.join(HOOK_EVENTS)}"
-    raise OptionsError(f"there is no hook event {event!r}; {hint}", option=OPTION)
+    raise OptionsError(f"unknown hook event {event!r}; {hint}", option=OPTION)
 
 
 def _listed(event: str, matchers: Any) -> Iterable[Any]:
     if isinstance(matchers, str | Mapping) or not isinstance(matchers, Iterable):
         raise OptionsError(
-            f"hooks[{event!r}] is a list of handlers and HookMatchers, not {type(matchers).__name__}", option=OPTION
+            f"hooks[{event!r}] must be a list of handlers or HookMatchers, not {type(matchers).__name__}", option=OPTION
         )
     return matchers
 
@@ -160,14 +155,14 @@ def _doubts(event: str, matcher: HookMatcher) -> Iterator[str]:
     if facts.delivery == "never":
         yield f"the CLI never sends this event to callbacks. {facts.note} Use a command hook in the settings."
     if facts.delivery == "unseen":
-        yield f"the CLI was never seen to send this event to callbacks. {facts.note}"
+        yield f"the CLI has not been observed to send this event to callbacks. {facts.note}"
     doubt = doubt_about(event, matcher.pattern or "")
     if doubt is not None:
         yield doubt
 
 
 def _depth_of_caller() -> int:
-    """Give the stack level of the code that uses this package, for warnings to point at."""
+    """Return the stack level of the first caller outside this package and pydantic."""
     depth, frame = 1, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _OURS:
         depth, frame = depth + 1, frame.f_back

@@ -1,8 +1,4 @@
-"""A decorator for every event: `@hooks.pre_tool_use("Bash")`, `@hooks.stop`.
-
-Owns their types, so that a checker knows what a handler of each event gets and may return. What they do is in
-`registry`: each is `Hooks.on` for one event.
-"""
+"""Decorators for each event, such as `@hooks.pre_tool_use("Bash")`, typed by the event's input and output."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar, overload
@@ -32,7 +28,7 @@ class _Registry(Protocol):
 
 
 class Registrar(Generic[Input, Output]):
-    """The decorator of one event, with or without arguments."""
+    """The decorator of one event, usable with or without arguments."""
 
     def __init__(self, hooks: _Registry, event: str) -> None:
         self._hooks = hooks
@@ -53,7 +49,7 @@ class Registrar(Generic[Input, Output]):
         timeout: float | None = None,
         on_failure: OnFailure | None = None,
     ) -> Any:
-        """Register the decorated function. The arguments are those of `HookMatcher`."""
+        """Register the decorated function. Takes the arguments of `HookMatcher`."""
         if callable(matcher):
             return self._hooks.on(self._event)(matcher)
         return self._hooks.on(self._event, matcher, timeout=timeout, on_failure=on_failure)
@@ -70,7 +66,7 @@ class Shorthand(Generic[Input, Output]):
 
 
 class EventDecorators:
-    """The decorators, named after their events."""
+    """One decorator per event."""
 
     pre_tool_use: "Shorthand[inputs.PreToolUseInput, outputs.PreToolUseOutput]" = Shorthand("PreToolUse")
     post_tool_use: "Shorthand[inputs.PostToolUseInput, outputs.PostToolUseOutput]" = Shorthand("PostToolUse")

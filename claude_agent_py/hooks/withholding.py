@@ -1,8 +1,8 @@
-"""The output of a tool that a PostToolUse hook replaces: whether the CLI takes the new one, and what to say instead.
+"""Replace the output of a tool from a PostToolUse hook.
 
-The CLI drops a replacement that has not the shape of the tool's own output, and lets the model read the original: a
-redaction that is slightly wrong redacts nothing. So the shape is checked here, by the tool's model where there is one,
-and by the output that it replaces otherwise. Does not know who asks, nor what failed.
+The CLI drops a replacement that does not have the shape of the tool's output and shows the model the original, so a
+slightly wrong redaction redacts nothing. This module checks the shape first, against the tool's model if it has one and
+the original output otherwise.
 """
 
 import re
@@ -17,22 +17,22 @@ _SHELLS: Final = frozenset({"Bash", "PowerShell"})
 _CHOICES: Final = frozenset(
     {"action", "cell_type", "edit_mode", "mode", "operation", "retrieval_status", "status", "taskType"}
 )
-"""One of a few words each. The CLI takes no other word, and drops a replacement that has one."""
+"""Fields with a fixed set of values. The CLI drops a replacement with any other value."""
 _KEPT: Final = _CHOICES | {"type", "filePath"}
-"""Texts that say what kind of output it is, or what the model wrote itself."""
+"""Fields that give the kind of output or repeat the model's own input."""
 _WORD: Final = re.compile(r"[a-z_]{1,30}")
 
 
 class WrongShapeError(ValueError):
-    """A replacement has not the shape of the output that it replaces."""
+    """A replacement does not have the shape of the output that it replaces."""
 
 
 def fitting(data: Mapping[str, Any], output: PostToolUseOutput) -> PostToolUseOutput:
-    """Give an answer whose replacement the CLI takes; text becomes the output of a shell or of `Read`.
+    """Return the output with a replacement that the CLI accepts; text becomes the output of a shell or of `Read`.
 
     Args:
-        data: The input of the hook.
-        output: What the handler answered.
+        data: The hook's input.
+        output: The handler's answer.
 
     Raises:
         WrongShapeError: The CLI would ignore the replacement.
@@ -53,7 +53,7 @@ def fitting(data: Mapping[str, Any], output: PostToolUseOutput) -> PostToolUseOu
 
 
 def withheld(data: Mapping[str, Any], notice: str) -> PostToolUseOutput:
-    """Replace the output of a tool by a notice. Where the CLI may not take it, the turn ends, too."""
+    """Replace a tool's output with a notice, and end the turn if the CLI might not accept the notice."""
     name, old = _name(data), data.get("tool_response")
     if name.startswith("mcp__"):
         return PostToolUseOutput(updated_mcp_tool_output=notice)
@@ -70,12 +70,12 @@ def _name(data: Mapping[str, Any]) -> str:
 
 
 def _empty(old: Any) -> JSONObject:
-    """Return the null fields of the old output: a model that was made here leaves them out."""
+    """Return the null fields of the old output, which models built in Python leave out."""
     return {key: None for key, value in old.items() if value is None} if isinstance(old, Mapping) else {}
 
 
 def _fits(name: str, old: Any, new: Any) -> bool:
-    """Tell whether the CLI takes a replacement. Where it may not, no: its own rules are stricter than our models."""
+    """Return whether the CLI accepts a replacement. When in doubt, no: its rules are stricter than our models."""
     if name.startswith("mcp__"):
         return isinstance(new, str | list)
     if not isinstance(old, Mapping):
@@ -92,7 +92,7 @@ def _fits(name: str, old: Any, new: Any) -> bool:
 
 
 def _said(name: str, old: Any, text: str) -> Any:
-    """Make text the output of a tool that gives text; give the text itself for the others."""
+    """Return text as the output of a tool that outputs text, and the bare text for other tools."""
     if not isinstance(old, Mapping):
         return text
     if name in _SHELLS:

@@ -1,9 +1,4 @@
-"""Permissions and questions: what the CLI asks a person, and who answers.
-
-`policies`, `paths` and `commands` decide by rule; `questions`, `plans`, `elicitation` and `dialogs` are what a person
-is asked; `interactions` and `inbox_sqlite` keep it until a person answers; `dispatcher` runs all of it for one session.
-Every name that users need is available here; its module is imported when it is first asked for.
-"""
+"""Permissions and questions: policies and handlers that answer the CLI's prompts, and inboxes for people."""
 
 from typing import TYPE_CHECKING
 

@@ -1,9 +1,8 @@
-"""The policy `bash_commands`: some shell commands, and nothing that a shell could make of them.
+"""The policy `bash_commands`, which allows selected shell commands.
 
-Owns the reading of a command. Only one plain command passes: operators (`;`, `|`, `&&`, `>`, ...), substitutions (`$`,
-backticks) and several lines are refused; operators may stand in quotes, substitutions nowhere. This is no sandbox: a
-program that is allowed can do all that it can do (`git` runs hooks, `find` deletes, `make` runs anything), and its
-arguments are not understood here.
+Only a single plain command is allowed: operators (`;`, `|`, `&&`, `>`, ...) outside quotes, substitutions (`$`,
+backticks) and newlines never pass. This is not a sandbox: arguments are not interpreted, and an allowed program can do
+anything it is able to (`git` runs hooks, `find` deletes, `make` runs anything).
 """
 
 import shlex
@@ -18,14 +17,13 @@ _OPERATORS = frozenset("();<>|&")
 
 
 def bash_commands(allow: Iterable[str]) -> Policy:
-    """Allow these commands of the tool Bash; no opinion on others.
+    """Allow these Bash commands; no opinion on others.
 
-    Each is compared word by word: `"ls"`, a program alone, allows it with any arguments; `"git status"` allows exactly
-    that; `"npm test *"` also allows any words after it. A call that asks to run outside of the CLI's sandbox is not
-    allowed.
+    Commands are compared word by word: a program name such as `"ls"` allows any arguments, `"git status"` allows only
+    that, and `"npm test *"` allows any further words. Calls that ask to leave the CLI's sandbox are not allowed.
 
     Raises:
-        OptionsError: One of them is empty, or no plain command itself.
+        OptionsError: A command is empty or not a plain command.
     """
     allowed = tuple(_pattern(one) for one in _several(allow))
 
@@ -39,17 +37,17 @@ def bash_commands(allow: Iterable[str]) -> Policy:
 
 
 def plain_words(command: object) -> list[str] | None:
-    """Give the words of one plain command; None where it is anything else."""
+    """Return the words of a single plain command, or None for anything else."""
     if not isinstance(command, str) or not _ALWAYS_REFUSED.isdisjoint(command) or _has_operator(command):
         return None
     try:
         return shlex.split(command) or None
-    except ValueError:  # a quote that is never closed
+    except ValueError:  # an unclosed quote
         return None
 
 
 def _has_operator(command: str) -> bool:
-    """Tell whether an operator stands outside of quotes. Backslashes escape, but not in single quotes."""
+    """Return whether an operator occurs outside quotes. Backslashes escape, except in single quotes."""
     quote, characters = "", iter(command)
     for char in characters:
         if char == "\\" and quote != "'":
@@ -72,11 +70,11 @@ def _matches(words: Sequence[str], pattern: Sequence[str]) -> bool:
 def _pattern(text: str) -> list[str]:
     words = plain_words(text)
     if not words or words == ["*"]:
-        raise OptionsError(f"bash_commands: {text!r} is no plain command", option="can_use_tool")
+        raise OptionsError(f"bash_commands: {text!r} is not a plain command", option="can_use_tool")
     return [*words, "*"] if len(words) == 1 else words
 
 
 def _several(allow: Iterable[str]) -> Iterable[str]:
     if isinstance(allow, str):
-        raise OptionsError("bash_commands: allow is a list of commands, not one text", option="can_use_tool")
+        raise OptionsError("bash_commands: allow must be a list of commands, not a string", option="can_use_tool")
     return allow

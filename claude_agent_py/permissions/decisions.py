@@ -1,6 +1,6 @@
-"""What is decided about a tool call, and how that becomes a reply on the wire.
+"""Decisions about tool calls, and their replies to the CLI.
 
-Owns the strictness: an answer that the CLI would drop in part, or misread, is no answer. Who decides is elsewhere.
+Conversion is strict: an answer that the CLI would partly drop or misread is rejected.
 """
 
 import json
@@ -21,11 +21,11 @@ class Allow:
     """Let the tool run."""
 
     updated_input: WireModel | BaseModel | Mapping[str, Any] | None = None
-    """Run it with this input instead: a dict, or the tool's model. None keeps the input as it is. The CLI compares it
-    with no rule any more: a deny rule does not hold for it. An empty dict is no answer, unless the input was empty."""
+    """Run the tool with this input instead, a dict or the tool's model. None keeps the input. The CLI does not check
+    the new input against its rules, not even deny rules. An empty dict is rejected, unless the input was empty."""
     updated_permissions: Sequence[PermissionUpdate | Mapping[str, Any]] = ()
-    """Change the rules, so that the next such call is not asked about. Pick from the request's `suggestions`; giving
-    all of them back may change the permission mode, too."""
+    """Change the permission rules, so that the CLI does not ask again. Pick from the request's `suggestions`; returning
+    all of them may also change the permission mode."""
 
 
 @dataclass(frozen=True)
@@ -33,19 +33,19 @@ class Deny:
     """Do not let the tool run."""
 
     message: str = ""
-    """Why; the model reads it."""
+    """The reason, shown to the model."""
     interrupt: bool = False
-    """Also end the turn, or the subagent that asks. The model does not read the message then."""
+    """Also end the turn, or the subagent that asks. The model then does not see the message."""
 
 
 Decision: TypeAlias = Allow | Deny
 
 
 def reply_of(decision: Any, suggestions: Sequence[Mapping[str, Any]] = ()) -> JSONObject:
-    """Give the wire reply of a decision.
+    """Return the reply to the CLI for a decision.
 
     Raises:
-        ValueError: It is no decision, or has a part that the CLI would drop. What the CLI suggested itself is taken.
+        ValueError: The value is not a decision, or has a part that the CLI would drop and did not suggest itself.
     """
     if isinstance(decision, Deny):
         return _denial(decision)
@@ -55,13 +55,13 @@ def reply_of(decision: Any, suggestions: Sequence[Mapping[str, Any]] = ()) -> JS
 
 
 def denial(message: str) -> JSONObject:
-    """Give the wire reply that denies."""
+    """Return the reply that denies."""
     return dump(PermissionDenyReply(message=message.strip() or NO_REASON))
 
 
 def _denial(decision: Deny) -> JSONObject:
     if not isinstance(decision.message, str):
-        raise ValueError(f"the message of Deny is text, not {describe(decision.message)}")
+        raise ValueError(f"the message of Deny must be a string, not {describe(decision.message)}")
     return {**denial(decision.message), **({"interrupt": True} if decision.interrupt else {})}
 
 
@@ -84,29 +84,29 @@ def _updates(updates: Any, suggestions: Sequence[Mapping[str, Any]]) -> list[Any
             raise ValueError("updated_permissions must be a list of permission updates")
         update = read_update(data)
         if update.problem is not None and data not in suggestions:
-            raise ValueError(f"the CLI would drop an update of updated_permissions: {update.problem}")
+            raise ValueError(f"the CLI would drop an update in updated_permissions: {update.problem}")
         read.append(update)
     return read
 
 
 def json_object(name: str, value: Any) -> JSONObject:
-    """Give a JSON object of a model or a dict.
+    """Return a model or dict as a JSON object.
 
     Raises:
-        ValueError: It is neither, or holds what is no JSON.
+        ValueError: The value is neither, or has no JSON form.
     """
     if isinstance(value, BaseModel):
         value = value.model_dump(mode="json", by_alias=True, exclude_unset=True)
     content = dump(value) if isinstance(value, WireModel) else value
     if not isinstance(content, Mapping):
-        raise ValueError(f"{name} is a dict or a model, not {describe(value)}")
+        raise ValueError(f"{name} must be a dict or a model, not {describe(value)}")
     try:
         json.dumps(content, allow_nan=False)
     except (TypeError, ValueError, RecursionError):
-        raise ValueError(f"{name} holds something that is no JSON") from None
+        raise ValueError(f"{name} must be valid JSON") from None
     return dict(content)
 
 
 def describe(value: Any) -> str:
-    """Name a value in an error by its type; the value itself may be a secret."""
+    """Describe a value in an error by its type, because the value itself may be secret."""
     return "None" if value is None else f"a value of type {type(value).__name__}"

@@ -1,4 +1,4 @@
-"""Dialogs that the CLI wants shown. It sends only the kinds that were declared as supported."""
+"""Dialogs of the CLI. It only sends the kinds that were declared as supported."""
 
 import json
 from dataclasses import dataclass
@@ -14,22 +14,22 @@ class Completed:
     """The person finished the dialog."""
 
     result: Any = None
-    """What came of it, as JSON; its shape depends on the kind of the dialog."""
+    """The result as JSON; its shape depends on the kind of dialog."""
 
 
 @dataclass(frozen=True)
 class Dismissed:
-    """The person closed the dialog. The CLI does what the dialog does by default."""
+    """The person closed the dialog. The CLI then applies the dialog's default."""
 
 
 DialogAnswer: TypeAlias = Completed | Dismissed
 
 
 def read_dialog(value: Any) -> JSONObject:
-    """Give the wire reply of what `on_user_dialog` returned. None dismisses.
+    """Return the reply for the result of `on_user_dialog`. None dismisses.
 
     Raises:
-        ValueError: It is no answer.
+        ValueError: The value is not an answer.
     """
     if value is None or isinstance(value, Dismissed):
         return dismissed()
@@ -38,10 +38,10 @@ def read_dialog(value: Any) -> JSONObject:
     try:
         json.dumps(value.result, allow_nan=False)
     except (TypeError, ValueError, RecursionError):
-        raise ValueError("the result of a dialog is JSON") from None
+        raise ValueError("the result of a dialog must be JSON") from None
     return dump(UserDialogReply(behavior="completed", result=value.result))
 
 
 def dismissed() -> JSONObject:
-    """Give the wire reply that dismisses a dialog."""
+    """Return the reply that dismisses a dialog."""
     return dump(UserDialogReply(behavior="cancelled"))

@@ -1,15 +1,14 @@
-"""Answering what the CLI asks a person, for one session: from the request to the reply on the wire.
+"""Answer permission prompts, questions, plans, elicitations and dialogs of one session.
 
-Owns who is asked (the handler of that kind, or else the inbox, or else nobody) and the rule for failure: a handler that
-raises, is too slow, or returns what is no answer refuses. Knows neither the session nor how a question is shown. May be
-used from any number of workers at once.
+A prompt goes to the handler of its kind, then to the inbox, and is refused if neither answers. A handler that raises,
+times out, or returns an invalid answer refuses.
 """
 
 import contextlib
 import functools
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from anyio import from_thread
@@ -19,7 +18,6 @@ from claude_agent_py.errors import HandlerError, OptionsError
 from claude_agent_py.handler_context import HandlerContext
 from claude_agent_py.permissions.interactions import Inbox, PendingInteractions
 from claude_agent_py.permissions.prompts import KINDS, Kind, kind_of
-from claude_agent_py.permissions.questions import ASK_USER_QUESTION
 from claude_agent_py.permissions.requests import PermissionContext
 from claude_agent_py.protocol.handlers import Cancellation
 from claude_agent_py.wire.asks import CanUseToolRequest, ElicitationRequest, UserDialogRequest
@@ -35,31 +33,31 @@ _OPTIONS: dict[Kind, str] = {
     "dialog": "on_user_dialog",
 }
 _ASKS_A_PERSON = frozenset({"question", "plan", "elicitation", "dialog"})
-"""The kinds whose handler asks somebody; a permission may be decided by a policy, which says itself when it asks."""
+"""Kinds whose handler asks a person. A policy may decide a permission; it reports when it asks."""
 _FALLS_BACK = frozenset({"question", "plan"})
-"""The kinds that are permission requests, too, which `can_use_tool` gets where they have no handler of their own."""
+"""Kinds that are also permission requests; `can_use_tool` gets those without their own handler."""
 
 
 class PermissionDispatcher:
     """Answers permission prompts, questions, plans, elicitations and dialogs of one session.
 
     Args:
-        can_use_tool: `(PermissionRequest, PermissionContext) -> Allow | Deny | None`; None is no opinion, which leaves
-            the call to the inbox, or denies it where there is none.
+        can_use_tool: `(PermissionRequest, PermissionContext) -> Allow | Deny | None`. None leaves the call to the
+            inbox, or denies it without one.
         on_question: `(questions, context) -> answers`.
         on_plan: `(Plan, context) -> Allow | Deny`.
         on_elicitation: `(ElicitationRequest, context) -> Accept | Decline | Cancel`.
         on_user_dialog: `(UserDialogRequest, context) -> Completed | Dismissed`.
-        interactions: An inbox for what has no handler; True makes one in memory; None: nobody is asked.
-        timeout: How long a handler may take, in seconds, then it is a refusal; None means for ever.
-        cwd: The directory that the session is started in; None means that of this process.
-        report: Is told of every handler that failed. Must not raise.
-        on_waiting: Is told, with the request id and the subagent's id, when a person begins (True) and ceases (False)
-            to be waited for. Runs in the event loop. Must not raise.
-        on_interaction: Is told of what is put into the inbox, and of its end. Runs in the event loop. Must not raise.
+        interactions: The inbox for prompts without a handler. True creates one in memory; None refuses such prompts.
+        timeout: Seconds until a handler's prompt is refused; None means no limit.
+        cwd: The session's directory; None means that of this process.
+        report: Called with the error of each handler that fails. Must not raise.
+        on_waiting: Called with the request id, the subagent's id, and whether a wait for a person begins (True) or ends
+            (False). Runs in the event loop. Must not raise.
+        on_interaction: Called when an inbox entry is opened and settled. Runs in the event loop. Must not raise.
 
     Raises:
-        OptionsError: A handler is no function or cannot take two arguments, or `interactions` is no inbox.
+        OptionsError: A handler is not a function of two arguments, or `interactions` is not an inbox.
     """
 
     def __init__(
@@ -97,20 +95,14 @@ class PermissionDispatcher:
         self._owns_inbox = interactions is True
 
     def close(self) -> None:
-        """End the inbox that was made here; one that was given is left as it is."""
+        """Close the inbox if the dispatcher created it."""
         if self._owns_inbox and isinstance(self.interactions, PendingInteractions):
             self.interactions.close()
-
-    @property
-    def disallowed_tools(self) -> Sequence[str]:
-        """The tools that must be off, because nobody could answer them."""
-        answered = "question" in self._handlers or self.interactions is not None
-        return () if answered else (ASK_USER_QUESTION,)
 
     # What the CLI asks -------------------------------------------------------------------------------------------
 
     async def answer_can_use_tool(self, request: CanUseToolRequest, context: HandlerContext) -> JSONObject:
-        """Decide on a tool call. A handler that fails raises nothing here; cancelling it cancels the handler."""
+        """Decide on a tool call. A failing handler does not raise here; cancelling cancels the handler."""
         return await self._answer(kind_of(request), request, context, request.tool_use_id)
 
     async def answer_elicitation(self, request: ElicitationRequest, context: HandlerContext) -> JSONObject:
@@ -130,15 +122,15 @@ class PermissionDispatcher:
 
     async def _ask_inbox(self, kind: Kind, request: Any, context: PermissionContext) -> JSONObject:
         if self.interactions is None:
-            return KINDS[kind].refuse("Nobody is there to allow this.")
+            return KINDS[kind].refuse("No handler is configured to allow this.")
         try:
             return await self.interactions.ask(kind, request, context)
-        except BaseException as error:  # an inbox may be a file, or of another make
+        except BaseException as error:  # an inbox may be a file or a user's class
             self._report(failure_of("interactions", error))
             return KINDS[kind].refuse("Denied: the inbox failed.")
 
     async def _ask_handler(self, kind: Kind, request: Any, context: PermissionContext) -> JSONObject | None:
-        """Ask the handler of a kind, if there is one. None: there is none, or it has no opinion."""
+        """Return the reply of the kind's handler, or None if there is no handler or it has no opinion."""
         if kind not in self._handlers and kind in _FALLS_BACK and self.interactions is None:
             kind = "permission"
         handler = self._handlers.get(kind)
@@ -189,7 +181,7 @@ class PermissionDispatcher:
 
 
 def _own_cwd(context: HandlerContext) -> str | None:
-    """Give the directory of who asks, where that is not this session: a child agent, which may work elsewhere."""
+    """Return the directory of a child agent that asks, which may differ from the session's."""
     return context.cwd if isinstance(context, PermissionContext) else None
 
 

@@ -1,7 +1,7 @@
 """Questions of MCP servers to a person: a form to fill in, or a page to open.
 
-The CLI does not say which agent's tool call made the server ask. Only servers that the CLI runs itself can ask; those
-that run in this process cannot.
+The CLI does not say which agent's tool call made the server ask. Only servers that the CLI runs can ask, not in-process
+ones.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from claude_agent_py.wire.permissions import ElicitationReply
 
 @dataclass(frozen=True)
 class ElicitationRequest:
-    """An MCP server asks a person something. Answer `Accept(...)`, `Decline()` or `Cancel()`."""
+    """A question of an MCP server. Answer with `Accept(...)`, `Decline()` or `Cancel()`."""
 
     wire: asks.ElicitationRequest
 
@@ -29,51 +29,51 @@ class ElicitationRequest:
 
     @property
     def message(self) -> str:
-        """What it asks, in words."""
+        """The text of the question."""
         return self.wire.message
 
     @property
     def mode(self) -> Literal["form", "url"] | str:
-        """`form`: fill in `form`; `url`: open `url`, and accept when the person agreed to."""
+        """`form`: fill in `form`; `url`: open `url`, and accept if the person agrees to."""
         return self.wire.mode or ("url" if self.wire.url else "form")
 
     @property
     def url(self) -> str | None:
-        """The page to open. It comes from the server: show it whole before it is opened."""
+        """The page to open. It comes from the server: show the full URL before opening it."""
         return self.wire.url
 
     @property
     def elicitation_id(self) -> str | None:
-        """The server's own id of a question with a page."""
+        """The server's id of a question with a page."""
         return self.wire.elicitation_id
 
     @cached_property
     def form(self) -> Form:
-        """The form to fill in; without fields where there is none."""
+        """The form to fill in; it may have no fields."""
         return Form.of(self.wire.requested_schema, self.wire.property_order)
 
     @property
     def title(self) -> str | None:
-        """What to write above the question."""
+        """The heading of the question."""
         return self.wire.title
 
     @property
     def display_name(self) -> str | None:
-        """A short name of the server or its tool."""
+        """The short name of the server or its tool."""
         return self.wire.display_name
 
     @property
     def description(self) -> str | None:
-        """What to write below the title."""
+        """The text below the title."""
         return self.wire.description
 
 
 @dataclass(frozen=True)
 class Accept:
-    """The person agreed, and filled in this."""
+    """The person agreed, with this content."""
 
     content: Mapping[str, Any] | None = None
-    """Checked against the form. None for a page to open."""
+    """Validated against the form. None for a page to open."""
 
 
 @dataclass(frozen=True)
@@ -83,17 +83,17 @@ class Decline:
 
 @dataclass(frozen=True)
 class Cancel:
-    """The person did not choose."""
+    """The person made no choice."""
 
 
 ElicitationAnswer: TypeAlias = Accept | Decline | Cancel
 
 
 def read_elicitation(request: ElicitationRequest, value: Any) -> JSONObject:
-    """Give the wire reply of what `on_elicitation` returned: also a dict as MCP has it. None cancels.
+    """Return the reply for the result of `on_elicitation`, which may be a dict in MCP form. None cancels.
 
     Raises:
-        ValueError: It is no answer, or does not fit the form.
+        ValueError: The value is not an answer, or does not match the form.
     """
     if isinstance(value, Mapping):
         value = _from_mcp(value)
@@ -119,10 +119,10 @@ def _from_mcp(value: Mapping[str, Any]) -> ElicitationAnswer:
             return Cancel()
         case _:
             raise ValueError(
-                "a dict for an answer is {'action': 'accept', 'content': {...}}, or of 'decline', 'cancel'"
+                "a dict must be {'action': 'accept', 'content': {...}}, or have the action 'decline' or 'cancel'"
             )
 
 
 def cancelled() -> JSONObject:
-    """Give the wire reply that cancels."""
+    """Return the reply that cancels."""
     return dump(ElicitationReply(action="cancel"))

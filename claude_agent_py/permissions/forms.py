@@ -1,7 +1,7 @@
-"""The form that an MCP server asks to be filled in: its fields, and the check of what was filled in.
+"""The form of an elicitation: its fields and the validation of answers.
 
-MCP allows flat forms of texts, numbers, yes/no and choices. The CLI passes an answer on without a look at the schema,
-so the check here is the only one before the server's own. What is not known of a schema is not checked.
+MCP allows flat forms of strings, numbers, booleans and choices. The CLI does not validate answers, so this is the only
+check before the server's own. Unknown schema keywords are ignored.
 """
 
 import re
@@ -22,11 +22,11 @@ _FORMATS: Final = {
 
 
 class FormError(ValueError):
-    """What was filled in does not fit the form."""
+    """The answer does not match the form."""
 
     def __init__(self, problems: Mapping[str, str]) -> None:
         self.problems: dict[str, str] = dict(problems)
-        """What is wrong, by the name of the field."""
+        """Problems by field name."""
         super().__init__("; ".join(f"{name}: {problem}" for name, problem in self.problems.items()))
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -45,17 +45,17 @@ class FormField:
     required: bool
     default: Any
     choices: Mapping[str, str]
-    """What may be chosen, with the text to show for each; empty where anything may be filled in."""
+    """Allowed values and their labels; empty if any value is allowed."""
     schema: Mapping[str, Any]
     """The field's part of the server's schema."""
 
     @property
     def absence(self) -> str | None:
-        """What is wrong when it is not filled in; None where it need not be."""
+        """The problem if the field is missing, or None if it is optional."""
         return "is missing" if self.required else None
 
     def problem(self, value: Any) -> str | None:
-        """Say what is wrong with a value; None where nothing is."""
+        """Return what is wrong with a value, or None if it is valid."""
         if self.type == "array":
             return self._problem_of_several(value)
         checks = _CHECKS.get(self.type)
@@ -65,16 +65,16 @@ class FormField:
 
     def _problem_of_several(self, value: Any) -> str | None:
         if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-            return "must be a list of texts"
+            return "must be a list of strings"
         if self.choices and not set(value) <= set(self.choices):
             return f"must be some of {', '.join(self.choices)}"
         return _limits(len(value), self.schema, "minItems", "maxItems", "choices")
 
     def convert(self, text: str) -> FieldValue:
-        """Make a value of what a person typed. Several choices are separated by commas.
+        """Parse what a person typed. Multiple choices are separated by commas.
 
         Raises:
-            ValueError: It is no number, or neither yes nor no.
+            ValueError: The text is not a number, or neither yes nor no.
         """
         return _CONVERSIONS.get(self.type, str)(text.strip())
 
@@ -88,7 +88,7 @@ class Form:
 
     @classmethod
     def of(cls, schema: Mapping[str, Any] | None, order: Sequence[str] | None = None) -> "Form":
-        """Read a server's schema. Without one, the form has no fields."""
+        """Read a server's schema. None gives a form without fields."""
         properties = (schema or {}).get("properties")
         properties = properties if isinstance(properties, Mapping) else {}
         required = (schema or {}).get("required")
@@ -97,8 +97,8 @@ class Form:
         return cls({name: _field(name, properties[name], name in (required or ())) for name in names})
 
     def problems(self, content: Mapping[str, Any]) -> dict[str, str]:
-        """Say what is wrong with an answer, by the name of the field; empty where nothing is."""
-        found = {name: "is not asked for" for name in content if name not in self.fields}
+        """Return the problems of an answer by field name."""
+        found = {name: "is not a field of the form" for name in content if name not in self.fields}
         for name, field in self.fields.items():
             problem = field.problem(content[name]) if name in content else field.absence
             if problem is not None:
@@ -106,10 +106,10 @@ class Form:
         return found
 
     def check(self, content: Mapping[str, Any]) -> dict[str, Any]:
-        """Give an answer back that fits the form.
+        """Validate an answer and return it as a dict.
 
         Raises:
-            FormError: It does not fit.
+            FormError: The answer does not match the form.
         """
         problems = self.problems(content)
         if problems:
@@ -117,10 +117,10 @@ class Form:
         return dict(content)
 
     def convert(self, texts: Mapping[str, str]) -> dict[str, Any]:
-        """Make an answer of what a person typed, by the name of the field; empty texts are left out.
+        """Parse an answer that a person typed, by field name. Empty texts are omitted.
 
         Raises:
-            FormError: A text cannot be read, or the answer does not fit.
+            FormError: A text cannot be parsed, or the answer does not match the form.
         """
         content: dict[str, Any] = {}
         problems: dict[str, str] = {}
@@ -168,7 +168,7 @@ def _choices(schema: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _is_text(field: FormField, value: Any) -> str | None:
-    return None if isinstance(value, str) else "must be text"
+    return None if isinstance(value, str) else "must be a string"
 
 
 def _is_chosen(field: FormField, value: Any) -> str | None:

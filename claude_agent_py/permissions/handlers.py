@@ -1,4 +1,4 @@
-"""The types of the handlers that answer for a person. Each is async or plain; a plain one runs in a worker thread."""
+"""Types of the handlers that answer for a person. Handlers are async or plain; plain ones run in a worker thread."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeAlias
@@ -20,13 +20,13 @@ QuestionHandler: TypeAlias = Callable[
 """Answers the questions of one call."""
 
 PlanHandler: TypeAlias = Callable[[Plan, PermissionContext], Decision | Awaitable[Decision | None] | None]
-"""Approves a plan, or does not. None denies."""
+"""Approves or rejects a plan. None denies."""
 
 ElicitationHandler: TypeAlias = Callable[
     [ElicitationRequest, PermissionContext],
     ElicitationAnswer | Mapping[str, Any] | Awaitable[ElicitationAnswer | Mapping[str, Any] | None | None],
 ]
-"""Answers an MCP server that asks for input; a dict is an answer as MCP has it. None cancels."""
+"""Answers an MCP server that asks for input; a dict has MCP form. None cancels."""
 
 DialogHandler: TypeAlias = Callable[
     [UserDialogRequest, PermissionContext], DialogAnswer | Awaitable[DialogAnswer | None] | None

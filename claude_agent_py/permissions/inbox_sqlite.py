@@ -1,8 +1,7 @@
-"""An inbox that other processes can read and answer: one SQLite file.
+"""An inbox in an SQLite file that other processes can read and answer.
 
-The session that asks writes a question, looks every so often whether it was answered, and says meanwhile that it is
-alive; who answers changes the row only while it is pending, so that one of two wins. The file holds what tools were to
-do, and who can write it can allow it: it belongs to one user, and is refused where others may write.
+The asking session writes a row, polls for an answer and updates a heartbeat; the first process to update the pending
+row answers. Whoever can write the file can approve tool calls, so it must be writable by one user only.
 """
 
 import contextlib
@@ -35,10 +34,10 @@ from claude_agent_py.wire.base import JSONObject, dump
 from claude_agent_py.wire.fitting import fit
 
 ALIVE_FOR: Final = 15.0
-"""After how many seconds without a sign of life a question counts as abandoned by its session."""
+"""Seconds without a heartbeat after which a question counts as abandoned."""
 SIGN_EVERY: Final = 3.0
 KEPT_FOR: Final = 24 * 3600.0
-"""How long what is over stays in the file, in seconds."""
+"""Seconds that settled questions stay in the file."""
 
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS interactions (
@@ -60,15 +59,15 @@ Result = TypeVar("Result")
 
 
 class SQLiteInbox(Inbox):
-    """An inbox in a file, for the session that asks as well as for who answers.
+    """An inbox in a file, for the asking session and for the processes that answer.
 
     Args:
-        path: The file; it is made where there is none, for this user alone.
-        timeout: After how many seconds a question is refused; None means never.
-        poll: How often the session looks for answers, in seconds.
+        path: The file; created if missing, readable and writable by this user only.
+        timeout: Seconds after which a question is refused; None means never.
+        poll: Seconds between checks for an answer.
 
     Raises:
-        OptionsError: The file can be written or replaced by other users, or is none of this kind.
+        OptionsError: Other users can write or replace the file, or it is not an inbox.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, timeout: float | None = None, poll: float = 0.2) -> None:
@@ -83,7 +82,7 @@ class SQLiteInbox(Inbox):
             raise OptionsError(f"{self.path} cannot be used as an inbox: {error}", option="interactions") from error
 
     def __iter__(self) -> Iterator[Interaction]:
-        """Iterate what waits, the oldest first. Reads the file."""
+        """Iterate over pending questions, oldest first. Reads the file."""
         rows = self._run(
             lambda cursor: cursor.execute(
                 f"SELECT * FROM interactions WHERE {_IS_PENDING} ORDER BY created_at",  # noqa: S608 - a constant
@@ -93,12 +92,12 @@ class SQLiteInbox(Inbox):
         return iter([StoredInteraction(self, row) for row in rows])
 
     def arrivals(self) -> AsyncIterator[Interaction]:
-        """Iterate what waits and then what comes, without end. Looks into the file every `poll` seconds."""
+        """Iterate over pending and future questions without end, checking the file every `poll` seconds."""
         return _Arrivals(self, self._poll)
 
     async def ask(self, kind: Kind, wire: Any, context: PermissionContext) -> JSONObject:
-        """Wait until somebody answers, and give the wire reply. Cancelling withdraws the question."""
-        with context.awaiting_user():  # before anybody can see the question
+        """Wait for an answer and return the reply to the CLI. Cancelling withdraws the question."""
+        with context.awaiting_user():  # before the question becomes visible
             return _checked(kind, wire, await self._ask(kind, wire, context))
 
     async def _ask(self, kind: Kind, wire: Any, context: PermissionContext) -> str | None:
@@ -106,7 +105,7 @@ class SQLiteInbox(Inbox):
         reply: str | None = None
         row = self._row(interaction_id, kind, wire, context)
         interaction = StoredInteraction(self, row)
-        with anyio.CancelScope(shield=True):  # what is written must be ended, too
+        with anyio.CancelScope(shield=True):  # a written row must also be closed
             await run_file_work(self._open, row)
         context.on_interaction(InteractionOpened(interaction))
         try:
@@ -165,7 +164,7 @@ class SQLiteInbox(Inbox):
         )
 
     def _close(self, interaction_id: str) -> str | None:
-        """End the question, and give the answer that came before; None where none did."""
+        """Close the question and return its answer, or None if there is none."""
 
         def close(cursor: sqlite3.Cursor) -> str | None:
             cursor.execute(
@@ -179,7 +178,7 @@ class SQLiteInbox(Inbox):
     # The side that answers ---------------------------------------------------------------------------------------
 
     def _settle(self, interaction_id: str, reply: JSONObject) -> bool:
-        """Record an answer; False where the question no longer waits."""
+        """Record an answer and return whether the question was still pending."""
         return self._run(
             lambda cursor: (
                 cursor.execute(
@@ -191,14 +190,14 @@ class SQLiteInbox(Inbox):
         )
 
     def _run(self, work: Callable[[sqlite3.Cursor], Result]) -> Result:
-        """Do something with the file, as one transaction."""
+        """Run a transaction on the file."""
         with contextlib.closing(sqlite3.connect(self.path, timeout=10)) as database:
             database.row_factory = sqlite3.Row
             return transact(database, work)
 
 
 class _Arrivals(AsyncIterator[Interaction]):
-    """What arrives in a file. No generator: whoever stops iterating just drops it."""
+    """Pending and future questions of a file. Not a generator, so it needs no closing."""
 
     def __init__(self, inbox: SQLiteInbox, poll: float) -> None:
         self._inbox = inbox
@@ -242,7 +241,7 @@ class StoredInteraction(Interaction):
 
 
 def _checked(kind: Kind, wire: Any, reply: str | None) -> JSONObject:
-    """Read what stands in the file as an answer, as if it were given here."""
+    """Validate the stored answer as if it had been given in this process."""
     if reply is None:
         return KINDS[kind].refuse(TIMED_OUT)
     try:
@@ -257,11 +256,7 @@ def _forget_old(cursor: sqlite3.Cursor) -> None:
 
 
 def _make_private(path: Path) -> None:
-    """Make the file for this user alone; refuse one that others may write.
-
-    Raises:
-        OptionsError: Others may write it, or it cannot be made.
-    """
+    """Create the file for this user only, and reject a file that others may write."""
     try:
         os.close(os.open(path, os.O_CREAT | os.O_RDWR | getattr(os, "O_NOFOLLOW", 0), 0o600))
         status, directory = path.lstat(), path.parent.stat()
@@ -271,19 +266,19 @@ def _make_private(path: Path) -> None:
         _check_directory(path.parent, directory)
     if os.name == "posix" and (status.st_mode & 0o022 or status.st_uid != os.geteuid()):
         raise OptionsError(
-            f"the inbox {path} could be answered by other users; make it yours alone (chmod 600)",
+            f"other users can write the inbox {path}; restrict it to yourself (chmod 600)",
             option="interactions",
         )
 
 
 def _check_directory(path: Path, status: os.stat_result) -> None:
-    """Refuse a directory in which others may put another file in the place of the inbox.
+    """Reject a directory in which other users can replace the inbox.
 
-    In one with the sticky bit, such as `/tmp`, nobody can replace the file of another user.
+    The sticky bit, as on `/tmp`, keeps users from replacing each other's files.
     """
     is_open = status.st_mode & 0o022 and not status.st_mode & stat.S_ISVTX
     if is_open or status.st_uid not in (0, os.geteuid()):
         raise OptionsError(
-            f"the inbox could be replaced by other users, who may write in {path}; take a directory of yours alone",
+            f"other users can write in {path} and replace the inbox; use a private directory",
             option="interactions",
         )

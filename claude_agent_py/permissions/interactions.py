@@ -1,7 +1,6 @@
-"""An inbox for people: what waits for an answer, as objects that any worker or thread can look at and answer.
+"""Inboxes: pending questions to people, which any task or thread may look at and answer.
 
-Owns the rule that a question is answered once: of two that answer, one is told that it came too late. The inbox here
-keeps the questions in memory; the one that another process can read is in `inbox_sqlite`.
+A question is answered once; later answers return False.
 """
 
 import secrets
@@ -26,18 +25,18 @@ from claude_agent_py.wire.base import JSONObject
 if TYPE_CHECKING:
     from claude_agent_py.tasks.task import Task
 
-TIMED_OUT: Final = "Nobody answered in time."
+TIMED_OUT: Final = "The request timed out without an answer."
 
 
 class Interaction(ABC):
-    """One question that waits for a person."""
+    """A question that waits for a person."""
 
     def __init__(
         self,
         kind: Kind,
         wire: Any,
         *,
-        id: str,  # noqa: A002 - what it is
+        id: str,  # noqa: A002
         created_at: float,
         deadline: float | None = None,
         agent_id: str | None = None,
@@ -45,28 +44,28 @@ class Interaction(ABC):
         context: HandlerContext | None = None,
     ) -> None:
         self.id = id
-        """Short enough to be typed."""
+        """A short id, suitable for typing."""
         self.kind: Kind = kind
         self.wire = wire
-        """The request as it came."""
+        """The request as received."""
         self.created_at = created_at
-        """In seconds since the epoch, as is `deadline`."""
+        """In seconds since the epoch."""
         self.deadline = deadline
-        """When it is refused by itself; None means never."""
+        """When it is refused automatically, in seconds since the epoch; None means never."""
         self.agent_id = agent_id
-        """The subagent that asks, which is also the id of its task; None for the main agent."""
+        """The subagent that asks, also the id of its task; None for the main agent."""
         self.task: Task | None = None if context is None else context.task
-        """The `Task` of that subagent, in the process that runs it."""
+        """The `Task` of that subagent; only set in the process that runs it."""
         self.task_description = task_description
         self.subject: Any = KINDS[kind].subject(wire, context)
-        """What is asked: a `PermissionRequest`, the `Question`s, a `Plan`, an `ElicitationRequest`, or a dialog."""
+        """The question: a `PermissionRequest`, `Question`s, a `Plan`, an `ElicitationRequest`, or a dialog."""
 
     def __repr__(self) -> str:
         return f"<Interaction {self.id} {self.kind}{', done' if self.done else ''}>"
 
     @property
     def summary(self) -> str:
-        """One line that says what is asked, safe to show in a terminal."""
+        """The question in one line that is safe to print in a terminal."""
         return displayable(_SUMMARIES[self.kind](self.subject), 200).replace("\n", " ")
 
     @property
@@ -76,70 +75,70 @@ class Interaction(ABC):
 
     @abstractmethod
     def _settle(self, reply: JSONObject) -> bool:
-        """Record the reply, if it is the first."""
+        """Record the reply and return whether it is the first."""
 
     def resolve(self, value: Any) -> bool:
-        """Answer it. May be called from any thread.
+        """Answer the question. May be called from any thread.
 
         Args:
-            value: What the handler of this kind would return: `Allow` or `Deny`, answers, `Accept`, ...
+            value: What a handler of this kind returns: `Allow` or `Deny`, answers, `Accept`, ...
 
         Returns:
-            False if it came too late: somebody else answered, or the question was withdrawn.
+            False if the question was already answered or withdrawn.
 
         Raises:
-            ValueError: The value is no answer to this question; it waits on.
+            ValueError: The value does not answer this question, which stays pending.
         """
         return self._settle(KINDS[self.kind].read(self.wire, value))
 
     def refuse(self, message: str = "") -> bool:
-        """Refuse it: deny, leave unanswered, cancel or dismiss. Otherwise as `resolve`."""
+        """Refuse it: deny, leave unanswered, cancel or dismiss. Returns as `resolve` does."""
         return self._settle(KINDS[self.kind].refuse(message))
 
     async def answer(self, value: Any) -> bool:
-        """Answer it, without blocking the event loop. See `resolve`."""
+        """Answer without blocking the event loop. See `resolve`."""
         return await run_file_work(self.resolve, value)
 
     async def deny(self, message: str = "") -> bool:
-        """Refuse it, without blocking the event loop. See `refuse`."""
+        """Refuse without blocking the event loop. See `refuse`."""
         return await run_file_work(self.refuse, message)
 
 
 @dataclass(frozen=True, slots=True)
 class InteractionOpened:
-    """An event among `Client.events()`: a question waits for a person."""
+    """An event of `Client.events()`: a question waits for a person."""
 
     interaction: Interaction
 
 
 @dataclass(frozen=True, slots=True)
 class InteractionSettled:
-    """An event among `Client.events()`: a question waits no more."""
+    """An event of `Client.events()`: a question no longer waits."""
 
     interaction: Interaction
     was_answered: bool
-    """False: nobody answered in time, the CLI withdrew it, or the session ended."""
+    """False if it timed out, the CLI withdrew it, or the session ended."""
 
 
 class Inbox(ABC):
-    """Where questions wait for people. Give it as `interactions=`, for all that no handler answers; or compose it:
+    """Holds questions until a person answers. Pass it as `interactions=` for prompts without a handler, or compose it:
     `can_use_tool=first_of(read_only(), inbox.permission)`.
     """
 
     @abstractmethod
     def __iter__(self) -> Iterator[Interaction]:
-        """Iterate what waits, the oldest first."""
+        """Iterate over pending questions, oldest first."""
 
     @abstractmethod
     async def ask(self, kind: Kind, wire: Any, context: PermissionContext) -> JSONObject:
-        """Wait until somebody answers, and give the wire reply. Cancelling withdraws the question."""
+        """Wait for an answer and return the reply to the CLI. Cancelling withdraws the question."""
 
     @abstractmethod
     def arrivals(self) -> AsyncIterator[Interaction]:
-        """Iterate what waits and then what comes."""
+        """Iterate over pending and future questions."""
 
     def get(self, interaction_id: str) -> Interaction | None:
-        """Give what waits under this id; None where nothing does."""
+        """Return the pending question with this id, or None."""
         return next((one for one in self if one.id == interaction_id), None)
 
     def __getitem__(self, interaction_id: str) -> Interaction:
@@ -149,7 +148,7 @@ class Inbox(ABC):
         return found
 
     async def permission(self, request: PermissionRequest, context: PermissionContext) -> Decision:
-        """Ask for permission: a handler for `can_use_tool`, and a policy."""
+        """Ask for permission. Use it as `can_use_tool` or as a policy."""
         decision: Decision = KINDS["permission"].answer(await self.ask("permission", request.wire, context))
         return decision
 
@@ -158,7 +157,7 @@ class PendingInteractions(Inbox):
     """An inbox in memory.
 
     Args:
-        timeout: After how many seconds a question is refused; None means never.
+        timeout: Seconds after which a question is refused; None means never.
     """
 
     def __init__(self, *, timeout: float | None = None) -> None:
@@ -176,10 +175,10 @@ class PendingInteractions(Inbox):
         return len(list(iter(self)))
 
     def __bool__(self) -> bool:
-        return True  # an inbox is something, also when it is empty
+        return True  # an empty inbox is still an inbox
 
     def arrivals(self) -> AsyncIterator[Interaction]:
-        """Iterate what waits and then what comes, until `close`. May run in another event loop or thread."""
+        """Iterate over pending and future questions until `close`. May run in another event loop or thread."""
         arrivals = _Arrivals()
         with self._lock:
             self._arrivals.add(arrivals)
@@ -189,10 +188,10 @@ class PendingInteractions(Inbox):
         return arrivals
 
     def close(self) -> None:
-        """Say that nothing more will come: `arrivals` ends after what waits. May be called from any thread.
+        """End `arrivals` after the pending questions. May be called from any thread.
 
-        A session closes the inbox that it made itself (`interactions=True`) when it ends; one that was given to it may
-        serve further sessions, and is yours to close.
+        A session closes the inbox that it created (`interactions=True`) when it ends. An inbox passed to it may serve
+        further sessions; close it yourself.
         """
         with self._lock:
             self._is_closed = True
@@ -200,16 +199,16 @@ class PendingInteractions(Inbox):
                 arrivals.end()
 
     async def ask(self, kind: Kind, wire: Any, context: PermissionContext) -> JSONObject:
-        """Wait until somebody answers, and give the wire reply. Cancelling withdraws the question."""
+        """Wait for an answer and return the reply to the CLI. Cancelling withdraws the question."""
         interaction = _Waiting(kind, wire, timeout=self.timeout, context=context)
-        with context.awaiting_user():  # before anybody can see the question
+        with context.awaiting_user():  # before the question becomes visible
             self._publish(interaction)
             context.on_interaction(InteractionOpened(interaction))
             try:
                 with anyio.move_on_after(self.timeout):
                     await interaction.settled.wait()
             finally:
-                was_answered = not interaction.refuse(TIMED_OUT)  # which does nothing where it was answered
+                was_answered = not interaction.refuse(TIMED_OUT)  # does nothing if it was answered
                 with self._lock:
                     del self._waiting[interaction.id]
                 context.on_interaction(InteractionSettled(interaction, was_answered))
@@ -256,7 +255,7 @@ class _Waiting(Interaction):
 
 
 class _Arrivals(AsyncIterator[Interaction]):
-    """A queue that any thread fills and one event loop empties. Whoever stops iterating just drops it."""
+    """A queue that any thread fills and one event loop empties. It needs no closing."""
 
     def __init__(self) -> None:
         self._queue: deque[Interaction] = deque()
@@ -274,7 +273,7 @@ class _Arrivals(AsyncIterator[Interaction]):
 
     async def __anext__(self) -> Interaction:
         while True:
-            self._wakeup = Wakeup()  # before the look into the queue, so that nothing comes unheard
+            self._wakeup = Wakeup()  # before checking the queue, so that no item is missed
             while self._queue:
                 interaction = self._queue.popleft()
                 if not interaction.done:

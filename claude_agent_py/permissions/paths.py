@@ -1,13 +1,13 @@
-"""The policy `within`: file tools may work in some directories and nowhere else.
+"""The policy `within`, which limits file tools to some directories.
 
-Owns the question which path a call really means: links are followed and `..` is taken out before anything is compared.
-It decides before the tool runs, so a link that is made in between is not seen; this is a fence, no sandbox. What leads
-through `/proc` or `/dev` means another file in each process, and is refused.
+Paths are resolved, including links and `..`, before they are compared. The check runs before the tool, so a link that
+is created in between is missed: this is not a sandbox. Paths through `/proc` or `/dev` are rejected because they mean
+different files in each process.
 
-A tool does not always open the path as it is written. Measured with CLI 2.1.328: Read, Write, Edit and NotebookEdit are
-shown to a policy as they will be opened; Grep and Glob are shown as written, and cut off white space around the path,
-and around the directory that a pattern begins with; Read looks for a screenshot's other name where there is no such
-file; a search without a path starts where the last `cd` led. Every path that the tool may open has to be inside.
+A tool does not always open the path as written. With CLI 2.1.328, policies see the paths of Read, Write, Edit and
+NotebookEdit as they will be opened. The paths of Grep and Glob come as written, and the CLI strips white space around
+them and around the directory that starts a pattern. Read tries a screenshot's alternative name if the file is missing.
+A search without a path starts in the directory of the last `cd`. Every path that the tool may open must be inside.
 """
 
 import os
@@ -25,11 +25,11 @@ from claude_agent_py.wire.tools.registry import canonical_name
 
 
 def within(directory: str | os.PathLike[str], *more: str | os.PathLike[str]) -> Policy:
-    """Let the file tools work inside these directories, and deny them everywhere else; no opinion on other tools.
+    """Let file tools work in these directories and deny them elsewhere; no opinion on other tools.
 
-    File tools are Read, Write, Edit, NotebookEdit, Glob, Grep and LSP. A path that is relative is denied, because the
-    directory that it starts from may have changed, and so is one that ends with white space, which the CLI may cut off.
-    A search without a path is told to start in `PermissionContext.cwd` (`Allow.updated_input`), for the same reason.
+    File tools are Read, Write, Edit, NotebookEdit, Glob, Grep and LSP. Relative paths are denied because the working
+    directory may have changed; paths that end with white space are denied because the CLI may strip it. A search
+    without a path is made to start in `PermissionContext.cwd` (by `Allow.updated_input`).
 
     Raises:
         OptionsError: A directory does not exist.
@@ -45,7 +45,7 @@ def within(directory: str | os.PathLike[str], *more: str | os.PathLike[str]) -> 
         try:
             paths = _PATHS_OF[tool](data)
         except (OSError, RuntimeError, ValueError, TypeError, KeyError) as problem:
-            return Deny(f"This path is not allowed: {problem}.")
+            return Deny(f"Path not allowed: {problem}.")
         if not all(any(path.is_relative_to(root) for root in roots) for path in paths):
             return Deny(f"Only files in {', '.join(map(str, roots))} are allowed.")
         opinion = approved(request)
@@ -57,19 +57,19 @@ def within(directory: str | os.PathLike[str], *more: str | os.PathLike[str]) -> 
 def _root(directory: str | os.PathLike[str]) -> Path:
     path = Path(directory).expanduser()
     if not path.is_dir():
-        raise OptionsError(f"within: there is no directory {str(path)!r}", option="can_use_tool")
+        raise OptionsError(f"within: no such directory: {str(path)!r}", option="can_use_tool")
     return path.resolve()
 
 
 def _resolved(path: Any) -> Path:
-    if not isinstance(path, str) or not Path(path).is_absolute():  # on Windows not without a drive, which CLIs guess
-        raise ValueError("give an absolute one")
-    if path[-1] == " " or not path[-1].isprintable():  # more than JavaScript's trim() cuts off
+    if not isinstance(path, str) or not Path(path).is_absolute():  # on Windows, a path without a drive is ambiguous
+        raise ValueError("it must be absolute")
+    if path[-1] == " " or not path[-1].isprintable():  # stricter than JavaScript's trim()
         raise ValueError("it must not end with white space")
     _check_steps(path)
     resolved = Path(path).resolve()
     if Path(os.path.normpath(path)).resolve() != resolved:
-        raise ValueError("'..' must not follow a link")  # programs differ in what that means
+        raise ValueError("'..' must not follow a link")  # its meaning depends on the program
     return resolved
 
 
@@ -78,7 +78,7 @@ _MOST_LINKS = 40
 
 
 def _check_steps(path: str) -> None:
-    """Refuse a path that leads through `/proc` or `/dev`, by links, too: it may mean another file in the CLI.
+    """Reject a path that leads through `/proc` or `/dev`, directly or by links.
 
     Raises:
         ValueError: It does, or there are too many links.
@@ -86,7 +86,7 @@ def _check_steps(path: str) -> None:
     reached, steps, links = Path("/"), deque(Path(path).parts), 0
     while steps:
         step = steps.popleft()
-        reached = reached.parent if step == ".." else reached / step.replace("//", "/")  # two make the same root
+        reached = reached.parent if step == ".." else reached / step.replace("//", "/")  # `//` is the same root
         if any(reached.is_relative_to(root) for root in _PER_PROCESS):
             raise ValueError("it leads through /proc or /dev")
         if reached.is_symlink():

@@ -1,4 +1,4 @@
-"""Plans that want approval (the tool ExitPlanMode)."""
+"""Plans that need approval (the tool ExitPlanMode)."""
 
 from dataclasses import dataclass
 
@@ -11,21 +11,21 @@ EXIT_PLAN_MODE = "ExitPlanMode"
 
 @dataclass(frozen=True)
 class Plan:
-    """A plan of the model. Answer `Allow()`, or `Deny(why)` to have it planned again.
+    """A plan of the model. Answer with `Allow()`, or with `Deny(reason)` to ask for a new plan.
 
-    An allowed plan is carried out in the mode `default`; `Allow(updated_permissions=[SetMode(mode="acceptEdits",
+    An approved plan runs in the mode `default`; `Allow(updated_permissions=[SetMode(mode="acceptEdits",
     destination="session")])` chooses another.
     """
 
     text: str
-    """The plan; empty where the model has not written it down."""
+    """The plan; empty if the model has not written it down."""
     file_path: str | None = None
-    """The file that it stands in."""
+    """The file with the plan."""
     tool_use_id: str = ""
 
 
 def plan_of(request: CanUseToolRequest) -> Plan:
-    """Give the plan of a call."""
+    """Return the plan in a call."""
     try:
         data = fit(ExitPlanModeInput, request.input)[0]
     except Misfit:

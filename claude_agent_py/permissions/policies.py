@@ -1,8 +1,7 @@
-"""Ready-made policies for `can_use_tool`, and how they compose.
+"""Ready-made policies for `can_use_tool`, and how to compose them.
 
-A policy answers `Allow`, `Deny`, or None for no opinion; `first_of` takes the first opinion. A call about which none
-has an opinion is denied. Those that look at paths are in `paths`, those for shell commands in `commands`. A policy is
-asked only about calls that the CLI asks about: what a rule or the permission mode allows never comes here.
+A policy returns `Allow`, `Deny`, or None for no opinion; a call without any opinion is denied. Policies only see calls
+that the CLI asks about, not those that a rule or the permission mode allows.
 """
 
 import fnmatch
@@ -40,26 +39,26 @@ READING_TOOLS = frozenset(
         "WebSearch",
     }
 )
-"""Built-in tools that change nothing here. WebFetch is none of them: the address that it fetches can carry data out."""
+"""Built-in tools that only read. WebFetch is excluded because a URL can leak data."""
 
 
 def allow_tools(*names: str) -> Policy:
-    """Allow these tools; no opinion on others. `*` in a name stands for anything: `mcp__files__*`.
+    """Allow these tools; no opinion on others. `*` in a name matches anything, as in `mcp__files__*`.
 
-    A star does not stand for what asks a person (plans, questions). A call that the user's own ask rule wants asked is
-    not allowed either, here and in all other ready-made policies.
+    A star does not match tools that ask a person (plans, questions). Like all ready-made policies, this one does not
+    allow calls that match an ask rule of the user.
     """
     matches = _matcher(names)
 
     async def policy(request: PermissionRequest, context: PermissionContext) -> Opinion:
-        by_name = request.tool_name in names  # a star is not meant for what only a person may answer
+        by_name = request.tool_name in names  # a star must not match what only a person may answer
         return approved(request) if matches(request.tool_name) and (by_name or not _needs_person(request)) else None
 
     return policy
 
 
 def deny_tools(*names: str, message: str = "This tool is not allowed here.") -> Policy:
-    """Deny these tools; no opinion on others. `*` in a name stands for anything: `mcp__*`."""
+    """Deny these tools; no opinion on others. `*` in a name matches anything, as in `mcp__*`."""
     matches = _matcher(names)
 
     async def policy(request: PermissionRequest, context: PermissionContext) -> Opinion:
@@ -69,12 +68,12 @@ def deny_tools(*names: str, message: str = "This tool is not allowed here.") -> 
 
 
 def read_only() -> Policy:
-    """Allow the built-in tools that only read (`READING_TOOLS`), everywhere; no opinion on others."""
+    """Allow the built-in tools that only read (`READING_TOOLS`) on any path; no opinion on others."""
     return allow_tools(*READING_TOOLS)
 
 
 def approved(request: PermissionRequest) -> Opinion:
-    """Give `Allow`; no opinion where a rule of the user's own says that a person is to be asked."""
+    """Return `Allow`, or None if a rule of the user requires asking a person."""
     asked_by_rule = request.matched_ask_rule is not None or request.decision_reason_type == "rule"
     return None if asked_by_rule else Allow()
 
@@ -84,7 +83,7 @@ def _needs_person(request: PermissionRequest) -> bool:
 
 
 def ask(handler: Callable[[PermissionRequest, PermissionContext], Any]) -> Policy:
-    """Ask a person: the handler decides, and while it does the task shows the status `awaiting_user`."""
+    """Ask a person with `handler`. Meanwhile the task has the status `awaiting_user`."""
     callback = _checked(handler)
 
     async def policy(request: PermissionRequest, context: PermissionContext) -> Opinion:
@@ -96,10 +95,11 @@ def ask(handler: Callable[[PermissionRequest, PermissionContext], Any]) -> Polic
 
 
 def first_of(*policies: Policy) -> Policy:
-    """Take the first opinion. A policy that raises, or answers something else, denies the call: none after it is asked.
+    """Return the first opinion. A policy that raises or returns anything else denies the call, and later ones are
+    not asked.
 
     Raises:
-        OptionsError: One of them is no function.
+        OptionsError: A policy is not a function.
     """
     callbacks = [_checked(policy) for policy in policies]
 
@@ -109,7 +109,7 @@ def first_of(*policies: Policy) -> Policy:
             if isinstance(opinion, Allow | Deny):
                 return opinion
             if opinion is not None:
-                raise ValueError(f"{callback.name} answered {describe(opinion)}")
+                raise ValueError(f"{callback.name} returned {describe(opinion)}")
         return None
 
     return composed
@@ -117,17 +117,17 @@ def first_of(*policies: Policy) -> Policy:
 
 def _checked(policy: Any) -> Callback:
     if not callable(policy):
-        raise OptionsError(f"a policy is a function, not {type(policy).__name__}", option="can_use_tool")
+        raise OptionsError(f"a policy must be a function, not {type(policy).__name__}", option="can_use_tool")
     return Callback(policy)
 
 
 def _matcher(names: tuple[Any, ...]) -> Callable[[str], bool]:
-    """Tell whether a tool is one of those named; legacy names count as today's."""
+    """Return a function that checks tool names against the patterns, resolving legacy names."""
     for name in names:
         if not isinstance(name, str) or not _TOOL_NAME.fullmatch(name):
             raise OptionsError(
-                f"expected the name of a tool, not {name!r} (rules for commands: bash_commands; in the names of MCP "
-                "servers and their tools, the CLI writes '_' for all but letters, digits, '_' and '-')",
+                f"expected a tool name, not {name!r} (use bash_commands for commands; in the names of MCP servers "
+                "and their tools, the CLI replaces all but letters, digits, '_' and '-' with '_')",
                 option="can_use_tool",
             )
     patterns = [canonical_name(name) for name in names]

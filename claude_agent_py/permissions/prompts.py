@@ -1,7 +1,7 @@
-"""The five kinds of questions that reach a person, as data: what is asked, what an answer means, and what a refusal is.
+"""The five kinds of prompts for a person: how to present each, read its answer, and refuse it.
 
-Handlers, the inbox and the command line all go by this table, so that each kind is read in one way only. Its `read` is
-strict: what it does not understand raises ValueError, and the question is refused.
+Handlers, inboxes and the command line share this table. An answer that `read` does not understand raises ValueError,
+and the prompt is refused.
 """
 
 from collections.abc import Callable, Mapping
@@ -30,22 +30,22 @@ Kind: TypeAlias = Literal["permission", "question", "plan", "elicitation", "dial
 
 @dataclass(frozen=True)
 class PromptKind:
-    """What is known of one kind of question."""
+    """The behaviour of one kind of prompt."""
 
     wire: type[Any]
     """The request on the wire."""
     subject: Callable[[Any, HandlerContext | None], Any]
-    """Gives what a handler is shown."""
+    """Return what a handler receives."""
     read: Callable[[Any, Any], JSONObject]
-    """Makes the wire reply of the request and an answer; raises ValueError where it is none."""
+    """Convert an answer to the reply; raise ValueError if it is invalid."""
     refuse: Callable[[str], JSONObject]
-    """Gives the wire reply that refuses, with a reason where there is room for one."""
+    """Return the reply that refuses, with a reason if the kind supports one."""
     answer: Callable[[JSONObject], Any]
-    """Makes the answer of a wire reply again: the inverse of `read`."""
+    """Convert a reply back to the answer: the inverse of `read`."""
 
 
 def kind_of(request: CanUseToolRequest) -> Kind:
-    """Tell what a `can_use_tool` request really asks."""
+    """Return the kind of a `can_use_tool` request."""
     return _BY_TOOL.get(request.tool_name, "permission")
 
 
@@ -59,13 +59,13 @@ def _read_decision(request: CanUseToolRequest, value: Any) -> JSONObject:
 
 
 def check_input(request: CanUseToolRequest, reply: JSONObject) -> JSONObject:
-    """Refuse an empty input in place of one that is not: the CLI would run the original.
+    """Reject an empty `updated_input` for a non-empty input, because the CLI would run the original.
 
     Raises:
-        ValueError: It is one.
+        ValueError: The new input is empty.
     """
     if reply.get("updatedInput") == {} and request.input:
-        raise ValueError("updated_input is empty, and the CLI would run the call as it was")
+        raise ValueError("updated_input is empty; the CLI would run the original input")
     return reply
 
 
@@ -74,16 +74,16 @@ def _read_questions(request: CanUseToolRequest, value: Any) -> JSONObject:
 
 
 def decision_of(reply: JSONObject) -> Decision:
-    """Make the decision of a wire reply again.
+    """Convert a reply back to a decision.
 
     Raises:
-        ValueError: It is none.
+        ValueError: It is not a decision.
     """
     if reply.get("behavior") == "allow":
         return Allow(reply.get("updatedInput"), reply.get("updatedPermissions") or ())
     if reply.get("behavior") == "deny":
         return Deny(reply.get("message", ""), bool(reply.get("interrupt")))
-    raise ValueError("this is no decision")
+    raise ValueError("not a decision")
 
 
 def _elicited(reply: JSONObject) -> Accept | Decline | Cancel:

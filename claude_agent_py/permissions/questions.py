@@ -1,7 +1,7 @@
-"""Questions of the model to a person (the tool AskUserQuestion): what is asked, and what may be answered.
+"""Questions of the model to a person (the tool AskUserQuestion) and their answers.
 
-The model asks up to four questions with two to four options each; a person chooses, several where the question says so,
-or writes something else. On the wire an answer is one text per question, labels joined by commas.
+The model asks up to four questions with two to four options each. A person chooses one option, or several if the
+question allows it, or writes free text. In the reply, an answer is one string with labels joined by commas.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,26 +21,26 @@ __all__ = ["Answers", "Option", "Question", "questions_of", "read_answers"]
 
 Option = QuestionOption
 Chosen: TypeAlias = str | Sequence[str]
-"""A label or free text; several labels where the question allows it."""
+"""A label or free text, or several labels if the question allows it."""
 
 
 @dataclass(frozen=True)
 class Answers:
-    """The answers to the questions of one call, with notes where a person made any."""
+    """The answers to the questions of one call, with optional notes."""
 
     answers: Mapping[str, Chosen] | Sequence[Chosen | None]
-    """By the text or the header of the question, or in the order of the questions. One that is left out, or None in a
-    list, is unanswered."""
+    """Answers by the text or header of the question, or in the order of the questions. A missing answer, or None in a
+    list, is left unanswered."""
     notes: Mapping[str, str] = field(default_factory=dict)
-    """What a person adds to an answer, by the text or the header of the question."""
+    """Notes by the text or header of the question."""
 
 
 AnswerToQuestions: TypeAlias = Answers | Mapping[str, Chosen] | Sequence[Chosen | None] | Deny | None
-"""What `on_question` may return. One text answers a single question; None leaves all unanswered."""
+"""What `on_question` may return. A string answers a single question; None leaves all unanswered."""
 
 
 def questions_of(request: CanUseToolRequest) -> tuple[Question, ...]:
-    """Give the questions of a call; none where its input has another shape."""
+    """Return the questions of a call; empty if its input is invalid."""
     try:
         return tuple(fit(AskUserQuestionInput, request.input)[0].questions)
     except Misfit:
@@ -48,10 +48,10 @@ def questions_of(request: CanUseToolRequest) -> tuple[Question, ...]:
 
 
 def read_answers(request: CanUseToolRequest, value: Any) -> JSONObject:
-    """Give the wire reply of what `on_question` returned.
+    """Return the reply for the result of `on_question`.
 
     Raises:
-        ValueError: It answers something that was not asked, or not in a way that the question allows.
+        ValueError: An answer matches no question, or not what the question allows.
     """
     if value is None:
         return reply_of(Deny(UNANSWERED))
@@ -59,7 +59,7 @@ def read_answers(request: CanUseToolRequest, value: Any) -> JSONObject:
         return reply_of(value)
     questions = questions_of(request)
     if isinstance(value, str) and len(questions) != 1:
-        raise ValueError(f"one text cannot answer {len(questions)} questions")
+        raise ValueError(f"a string cannot answer {len(questions)} questions")
     given = value if isinstance(value, Answers) else Answers([value] if isinstance(value, str) else value)
     answers = {question.question: _text(question, chosen) for question, chosen in _paired(questions, given.answers)}
     updated: dict[str, Any] = {**request.input, "answers": answers}
@@ -74,7 +74,7 @@ def _paired(questions: Sequence[Question], answers: Any) -> list[tuple[Question,
     if not isinstance(answers, Sequence) or isinstance(answers, bytes):
         raise ValueError(f"expected answers, not {describe(answers)}")
     if len(answers) > len(questions):
-        raise ValueError(f"{len(answers)} answers were given to {len(questions)} questions")
+        raise ValueError(f"{len(answers)} answers for {len(questions)} questions")
     return [(question, chosen) for question, chosen in zip(questions, answers, strict=False) if chosen is not None]
 
 
@@ -84,14 +84,16 @@ def _find(questions: Sequence[Question], key: Any) -> Question:
     found = found or [question for question in questions if question.header == text]
     if len(found) != 1:
         asked = ", ".join(repr(question.question) for question in questions)
-        raise ValueError(f"{text!r} is not the text or header of one question; asked was {asked}")
+        raise ValueError(f"{text!r} is not the text or header of one question; the questions are {asked}")
     return found[0]
 
 
 def _text(question: Question, chosen: Any) -> str:
     parts = [chosen] if isinstance(chosen, str) else chosen
     if not isinstance(parts, Sequence) or not all(isinstance(part, str) for part in parts):
-        raise ValueError(f"the answer to {question.question!r} is text or a list of texts, not {describe(chosen)}")
+        raise ValueError(
+            f"the answer to {question.question!r} must be a string or a list of strings, not {describe(chosen)}"
+        )
     if len(parts) > 1 and not question.multi_select:
         raise ValueError(f"{question.question!r} takes one answer, not {len(parts)}")
     return ", ".join(parts)

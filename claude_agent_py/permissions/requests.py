@@ -1,7 +1,7 @@
-"""What a permission handler is asked, and what it is told beside.
+"""What permission handlers receive: the request and its context.
 
-Owns the user's view of a `can_use_tool` request. Text in it was written by others (the model, a repository, a server):
-it may hold terminal escapes, so clean it before you show it (`displayable`).
+Text in requests comes from the model, a repository or a server and may contain terminal escapes; clean it with
+`displayable` before showing it.
 """
 
 import contextlib
@@ -20,25 +20,25 @@ if TYPE_CHECKING:
     from claude_agent_py.tasks.task import Task
 
 
-def _nobody(told: Any) -> None:
-    """Take the place of a listener."""
+def _ignore(told: Any) -> None:
+    """Do nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PermissionContext(HandlerContext):
-    """What a handler of permissions, questions, plans, elicitations and dialogs is told beside its question."""
+    """The context of handlers for permissions, questions, plans, elicitations and dialogs."""
 
     tool_use_id: str | None = None
-    """The tool call that it is about, where there is one."""
+    """The tool call in question, if any."""
     cwd: str | None = None
-    """Where the session was started, or for a guard, where its shell is by now; None where it is not known."""
-    on_waiting: Callable[[bool], object] = field(default=_nobody, repr=False, compare=False)
-    on_interaction: Callable[[Any], object] = field(default=_nobody, repr=False, compare=False)
-    """For inboxes: tell it `InteractionOpened` and `InteractionSettled`, in the event loop. It does not raise."""
+    """The session's start directory, or for a guard the shell's current directory; None if unknown."""
+    on_waiting: Callable[[bool], object] = field(default=_ignore, repr=False, compare=False)
+    on_interaction: Callable[[Any], object] = field(default=_ignore, repr=False, compare=False)
+    """For inboxes: call it with `InteractionOpened` and `InteractionSettled` in the event loop. Does not raise."""
 
     @contextlib.contextmanager
     def awaiting_user(self) -> Iterator[None]:
-        """Say for as long as it lasts that a person is waited for: the task shows the status `awaiting_user`."""
+        """Set the task's status to `awaiting_user` during the block."""
         self.on_waiting(True)
         try:
             yield
@@ -48,10 +48,10 @@ class PermissionContext(HandlerContext):
 
 @dataclass(frozen=True)
 class PermissionRequest:
-    """The CLI asks whether a tool may run."""
+    """A request of the CLI to run a tool."""
 
     wire: CanUseToolRequest = field(repr=False)
-    """The request as it came; it has more fields than are given here."""
+    """The request as received, with all fields."""
     context: HandlerContext | None = field(default=None, repr=False, compare=False)
 
     def __repr__(self) -> str:
@@ -59,7 +59,7 @@ class PermissionRequest:
 
     @property
     def tool_name(self) -> str:
-        """The tool; one of an MCP server is called `mcp__<server>__<tool>`."""
+        """The tool's name; MCP tools are named `mcp__<server>__<tool>`."""
         return self.wire.tool_name
 
     @property
@@ -69,7 +69,7 @@ class PermissionRequest:
 
     @cached_property
     def input(self) -> WireModel | dict[str, Any]:
-        """The input as the tool's model (`BashInput`, ...); the dict where there is none that it fits."""
+        """The input as the tool's model (`BashInput`, ...), or the dict if no model fits."""
         return typed_input(self.tool_name, self.raw_input)
 
     @property
@@ -79,42 +79,42 @@ class PermissionRequest:
 
     @cached_property
     def suggestions(self) -> tuple[PermissionUpdate, ...]:
-        """Changes of the rules after which the CLI would not ask again. Pick; one of them may change the mode."""
+        """Rule changes after which the CLI would not ask again. Pick some; one may change the permission mode."""
         return tuple(read_update(data) for data in self.wire.permission_suggestions or ())
 
     @property
     def blocked_path(self) -> str | None:
-        """The path because of which it asks."""
+        """The path that caused the request."""
         return self.wire.blocked_path
 
     @property
     def decision_reason(self) -> str | None:
-        """Why it asks, in words."""
+        """Why the CLI asks, in words."""
         return self.wire.decision_reason
 
     @property
     def decision_reason_type(self) -> str | None:
-        """Why it asks: `rule`, `mode`, `hook`, `safetyCheck`, `workingDir`, ..."""
+        """Why the CLI asks: `rule`, `mode`, `hook`, `safetyCheck`, `workingDir`, ..."""
         return self.wire.decision_reason_type
 
     @property
     def matched_ask_rule(self) -> MatchedAskRule | None:
-        """The user's own rule that wants a person to be asked; do not approve such a call by machine."""
+        """The user's rule that requires asking a person. Do not approve such a call automatically."""
         return self.wire.matched_ask_rule
 
     @property
     def mcp_server(self) -> MCPServerProvenance | None:
-        """The MCP server of the tool. Trust its `source`, not its name."""
+        """The tool's MCP server. Trust its `source`, not its name."""
         return self.wire.mcp_server
 
     @property
     def requires_user_interaction(self) -> bool:
-        """Whether only a person may answer, who has seen the whole question."""
+        """Whether only a person who has seen the full question may answer."""
         return bool(self.wire.requires_user_interaction)
 
     @property
     def title(self) -> str | None:
-        """A sentence that asks the question."""
+        """The question as a sentence."""
         return self.wire.title
 
     @property
@@ -124,7 +124,7 @@ class PermissionRequest:
 
     @property
     def description(self) -> str | None:
-        """What the tool says of this call."""
+        """The tool's description of this call."""
         return self.wire.description
 
     @property
@@ -134,11 +134,11 @@ class PermissionRequest:
 
     @property
     def task(self) -> "Task | None":
-        """The `Task` of that subagent; None for the main agent, or where it is not known."""
+        """The `Task` of that subagent; None for the main agent, or if unknown."""
         return self.context.task if self.context is not None else None
 
 
 def displayable(text: str, limit: int = 2000) -> str:
-    """Give text that a terminal can show: control characters replaced, and cut after `limit` characters."""
+    """Return text that is safe to print in a terminal: control characters replaced, cut to `limit` characters."""
     cut = text if len(text) <= limit else f"{text[:limit]}… [+{len(text) - limit} characters]"
     return "".join(char if char.isprintable() or char in "\n\t" else "\N{REPLACEMENT CHARACTER}" for char in cut)

@@ -1,6 +1,6 @@
-"""Reading an answer that a person types: `allow`, `deny because ...`, `2`, `name=Ada age=36`.
+"""Parse answers that a person types: `allow`, `deny because ...`, `2`, `name=Ada age=36`.
 
-For command lines and chats. Each kind of question has its words, listed in `HELP`.
+`HELP` lists the syntax for each kind of question.
 """
 
 import json
@@ -28,10 +28,10 @@ _DENY: Final = frozenset({"deny", "reject", "no", "n"})
 
 
 def read_typed(interaction: Interaction, words: Sequence[str]) -> Any:
-    """Give the answer that the words mean, for `Interaction.answer`.
+    """Return the answer that the words express, for `Interaction.answer`.
 
     Raises:
-        ValueError: They mean none; the text says what would.
+        ValueError: The words are not an answer; the message lists the syntax.
     """
     if not words:
         raise ValueError(f"answer with: {HELP[interaction.kind]}")
@@ -53,7 +53,7 @@ def _answers(interaction: Interaction, words: Sequence[str]) -> list[Chosen] | D
     if len(questions) == 1:
         words = [" ".join(words)]
     if len(words) != len(questions):
-        raise ValueError(f"there are {len(questions)} questions; quote an answer of several words")
+        raise ValueError(f"expected {len(questions)} answers; quote an answer of several words")
     return [_chosen(question, word) for question, word in zip(questions, words, strict=True)]
 
 
@@ -85,7 +85,7 @@ def _dialog(interaction: Interaction, words: Sequence[str]) -> Completed | Dismi
     try:
         return Completed(json.loads(" ".join(words[1:]) or "null"))
     except ValueError as error:
-        raise ValueError(f"the result of a dialog is JSON: {error}") from None
+        raise ValueError(f"the result of a dialog must be JSON: {error}") from None
 
 
 _READERS: Final[Mapping[Kind, Callable[[Interaction, Sequence[str]], Any]]] = {

@@ -1,10 +1,4 @@
-"""Tools in this process, and the traffic of all tools.
-
-A tool does something and returns data; formatting the data is not its business. Start with `definition` (what a tool
-is) and `results` (what it returns). `server`, `session` and `host` bring tools to the CLI over MCP, `mcp_package` does
-so for servers built with the `mcp` package, `chain` runs calls without a CLI, `traffic` reads calls and results in
-messages. Every name that users need is available here; its module is imported when it is first asked for.
-"""
+"""Tools: functions that the model can call in this process, and a view of the calls of all tools."""
 
 from typing import TYPE_CHECKING
 

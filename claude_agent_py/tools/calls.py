@@ -1,8 +1,4 @@
-"""Calls of tools, however they are written.
-
-Owns `ToolCall` and the ways to one: a `tool_use` block of a message, a dict of that shape, or text in which a model
-wrote its calls as sections named after the tools. Runs nothing.
-"""
+"""Read tool calls from `tool_use` blocks, dicts, or text with sections named after tools."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -16,12 +12,12 @@ from claude_agent_py.wire.content import ToolUseBlock
 
 @dataclass(frozen=True, kw_only=True)
 class ToolCall:
-    """One call: which tool, with what, and the id by which its result is told from others."""
+    """A call of a tool."""
 
     id: str
     name: str
     input: Any
-    """An object, if all is well; what could not be read as one stays what it is, and is refused when it is run."""
+    """A dict. Anything else is kept as it is and rejected when the call runs."""
 
 
 LooseCall: TypeAlias = ToolCall | ToolUseBlock | Mapping[str, Any]
@@ -29,13 +25,13 @@ LooseCalls: TypeAlias = Iterable[LooseCall] | str
 
 
 def read_calls(calls: LooseCalls, text_format: TextFormat, encoder: Encoder, names: Collection[str]) -> list[ToolCall]:
-    """Give the calls in order.
+    """Return the calls in order.
 
-    In text, a section named after a tool is a call, its content the arguments in the encoder's notation; everything
-    else is left out.
+    In text, each section named after a tool is a call, with the arguments encoded in its content. Everything else is
+    ignored.
 
     Raises:
-        TypeError: An item is no call.
+        TypeError: An item is not a call.
     """
     if isinstance(calls, str):
         return _written(calls, text_format, encoder, names)
@@ -50,7 +46,7 @@ def _strict(call: LooseCall, index: int) -> ToolCall:
     found: Any = call
     if isinstance(found, Mapping) and isinstance(found.get("name"), str):
         return ToolCall(id=str(found.get("id") or _made_up(index)), name=found["name"], input=found.get("input", {}))
-    raise TypeError(f"a call is a ToolUseBlock, a ToolCall or a dict with name and input; not {call!r}")
+    raise TypeError(f"a call must be a ToolUseBlock, a ToolCall or a dict with name and input, not {call!r}")
 
 
 def _written(text: str, text_format: TextFormat, encoder: Encoder, names: Collection[str]) -> list[ToolCall]:
@@ -62,7 +58,7 @@ def _written(text: str, text_format: TextFormat, encoder: Encoder, names: Collec
 
 
 def _arguments(content: str, encoder: Encoder) -> JSONObject | str:
-    """Read the arguments that a model wrote; what is no object is kept as text."""
+    """Decode the arguments, or return the text if they are not a JSON object."""
     if not content:
         return {}
     try:
@@ -73,7 +69,7 @@ def _arguments(content: str, encoder: Encoder) -> JSONObject | str:
 
 
 def _unfenced(content: str) -> str:
-    """Take away the code fence that models like to put around JSON."""
+    """Remove the code fence that models often put around JSON."""
     first, _, rest = content.partition("\n")
     if first.startswith("```") and rest.endswith("```"):
         return rest.removesuffix("```")

@@ -1,8 +1,4 @@
-"""`ToolChain`: run the calls that a model made, and write the results for it to read.
-
-Owns the step between a model's calls and its next turn for programs that make that step themselves (with the CLI, the
-CLI makes it). A tool does something and returns data; the chain formats the data; the model interprets it.
-"""
+"""`ToolChain`: run tool calls without the CLI and format the results for the model."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -27,63 +23,63 @@ from claude_agent_py.wire.content import ContentBlock, TextBlock, ToolResultBloc
 from claude_agent_py.wire.messages import UserContent, UserMessage
 
 MediaTransform: TypeAlias = Callable[[Media], Media | Awaitable[Media | None] | None]
-"""Changes a media value before a model sees it (a picture that is too large, say), or drops it with None."""
+"""Changes media before the model sees it, for example to shrink a large image. Returning None drops it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RawResults:
-    """What happened, index by index: the call, what its function returned, what went wrong."""
+    """The calls with their return values and errors, in the same order."""
 
     calls: tuple[ToolCall, ...]
     results: tuple[Any, ...]
-    """What each function returned; None where it failed."""
+    """Return values; None for a failed call."""
     errors: tuple[Exception | None, ...]
-    """What each raised; None where all went well."""
+    """Exceptions; None for a successful call."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ToolChainResult:
-    """The results of some calls, ready for a model.
+    """The results of some calls, formatted for a model.
 
-    `raw` is for the program. It is not meant as the answer to a user: the model makes that of it.
+    `raw` is for programs. The model turns the results into an answer for the user.
     """
 
     text: str
-    """All results as sections, in the order of the calls, the wrapper included; errors stand in it too. `""` where
-    nothing was called."""
+    """All results and errors as sections, in the order of the calls, including the wrapper. Empty if nothing was
+    called."""
     media: tuple[Media, ...]
-    """Pictures, sound, files and links, in the order of the calls."""
+    """Images, audio, files and links, in the order of the calls."""
     raw: RawResults
     told: tuple[WrittenResult, ...]
-    """What the model is told of each call."""
+    """The result of each call as the model sees it."""
 
     def as_content_blocks(self) -> list[ContentBlock]:
-        """Give text and media as the content of a user message, for a model that calls tools by text."""
+        """Return text and media as the content of a user message, for a model that calls tools in text."""
         text: list[ContentBlock] = [TextBlock(text=self.text)] if self.text else []
         return text + [block for medium in self.media for block in api_blocks(medium)]
 
     def tool_result_blocks(self) -> list[ToolResultBlock]:
-        """Give one `tool_result` block per call, in the order of the calls, each with its `tool_use_id`."""
+        """Return one `tool_result` block per call, in order, each with its `tool_use_id`."""
         return [_result_block(call.id, told) for call, told in zip(self.raw.calls, self.told, strict=True)]
 
     def tool_result_message(self) -> UserMessage:
-        """Give the one user message that answers all calls of an assistant message.
+        """Return the user message that answers all calls of an assistant message.
 
-        Its `message` is what the Messages API takes: `dump(result.tool_result_message().message)`.
+        The Messages API accepts its `message`: `dump(result.tool_result_message().message)`.
         """
         content: list[ContentBlock] = list(self.tool_result_blocks())
         return UserMessage(message=UserContent(role="user", content=content))
 
 
 class ToolChain:
-    """Tools, and how their results are written.
+    """Runs tool calls and formats their results.
 
     Args:
         tools: Tools, or functions that become tools.
-        encoder: How data become text, and how arguments in text are read; each tool's own where it is None.
-        text_format: The format where `execute` is given none.
-        media_transform: Changes media, async or plain.
-        timeout: Seconds that a call of a tool without a limit of its own may take. None means none.
+        encoder: Encodes results and decodes arguments in text; None uses each tool's own encoder.
+        text_format: The default format of `execute`.
+        media_transform: An async or plain function that changes media.
+        timeout: Time limit in seconds for tools without their own; None means no limit.
 
     Raises:
         OptionsError: Two tools have the same name.
@@ -117,14 +113,14 @@ class ToolChain:
         return tuple(self._tools.values())
 
     def definitions(self) -> list[JSONObject]:
-        """Give the tools as the Messages API takes them (`tools=`)."""
+        """Return the tools in the form that the Messages API takes (`tools=`)."""
         return [
             {"name": item.name, "description": item.description, "input_schema": item.input_schema}
             for item in self._tools.values()
         ]
 
     def describe(self, text_format: TextFormat | None = None) -> str:
-        """Give the instructions for a model that calls tools by text: their arguments, and how a call is written."""
+        """Return instructions for a model that calls tools in text."""
         chosen = self._format(text_format)
         encoder = self._encoder or JSONEncoder()
         lines = [
@@ -139,14 +135,14 @@ class ToolChain:
         return "\n".join(lines)
 
     async def execute(self, calls: LooseCalls, text_format: TextFormat | None = None) -> ToolChainResult:
-        """Run calls, all at once, and write what came of them.
+        """Run the calls concurrently and format the results.
 
         Takes `ToolUseBlock`s, `ToolCall`s, dicts with `id`, `name` and `input`, or text in which the calls are
-        sections named after the tools. What fails is an error in the result, never an exception. Cancelling cancels
-        all calls.
+        sections named after the tools. A failing call becomes an error in the result, not an exception.
+        Cancelling cancels all calls.
 
         Raises:
-            TypeError: There is no format, neither here nor on the chain; or an item is no call.
+            TypeError: Neither the call nor the chain has a format, or an item is not a call.
         """
         chosen = self._format(text_format)
         wanted = read_calls(calls, chosen, self._encoder or JSONEncoder(), self._tools.keys())
@@ -166,22 +162,24 @@ class ToolChain:
     def _format(self, text_format: TextFormat | None) -> TextFormat:
         chosen = text_format or self._text_format
         if not isinstance(chosen, TextFormat):
-            raise TypeError("a text format is needed, such as XMLFormat(wrapper='observation') or MarkdownFormat()")
+            raise TypeError("a text format is required, such as XMLFormat(wrapper='observation') or MarkdownFormat()")
         return chosen
 
     async def _run(self, wanted: ToolCall) -> ToolOutcome:
         called = self._tools.get(wanted.name)
         if called is None:
             known = ", ".join(self._tools) or "none"
-            return failed(wanted.name, ToolError(f"there is no tool {wanted.name!r}; there are: {known}"))
+            return failed(wanted.name, ToolError(f"unknown tool {wanted.name!r}; available tools: {known}"))
         if not isinstance(wanted.input, Mapping):
-            return failed(wanted.name, ToolInputError(wanted.name, [("", f"not an object: {wanted.input!r:.200}")]))
+            return failed(
+                wanted.name, ToolInputError(wanted.name, [("", f"must be an object, not {wanted.input!r:.200}")])
+            )
         context = ToolContext(request_id=wanted.id, tool_name=called.name, tool_use_id=wanted.id)
         outcome = await outcome_of(called, wanted.input, context, encoder=self._encoder, timeout=self._timeout)
         return await self._with_media(wanted.name, outcome)
 
     async def _with_media(self, name: str, outcome: ToolOutcome) -> ToolOutcome:
-        """Change the media; where that fails, the call has failed."""
+        """Transform the media; a failing transform fails the call."""
         if self._media_transform is None or not outcome.told.media:
             return outcome
         try:
@@ -207,7 +205,7 @@ async def _all_at_once(runs: Sequence[Callable[[], Awaitable[ToolOutcome]]]) -> 
 
 
 def _section_name(call: ToolCall) -> str:
-    """Give the name under which a result stands: the tool's, unless the model made up one that none can have."""
+    """Return the section name of a result: the tool's name, or a placeholder if the model used an invalid one."""
     try:
         return check_name(call.name)
     except ValueError:

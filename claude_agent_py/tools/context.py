@@ -1,8 +1,4 @@
-"""What a tool is told about the call it answers, and how it talks while it runs.
-
-Owns `ToolContext`. A tool that has a parameter of this type gets one; no other tool pays for it. How its reports reach
-the CLI is the business of `session`.
-"""
+"""`ToolContext`: what a tool can learn about its call, and how it reports progress and logs."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,37 +13,38 @@ Notify: TypeAlias = Callable[[str, JSONObject], None]
 """Sends an MCP notification, method and params. Never blocks."""
 
 
-def _to_nobody(method: str, params: JSONObject) -> None:
-    """Drop a notification: nobody listens."""
+def _drop(method: str, params: JSONObject) -> None:
+    """Drop a notification."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ToolContext(HandlerContext):
-    """What a tool is told about the call it answers.
+    """The context of a tool call. A tool with a parameter of this type receives it.
 
-    `cancellation` is set when the CLI no longer wants the result (the turn was interrupted, its time is up). An `async`
-    tool is cancelled then; a plain one, which runs in a thread, must look at `cancelled` itself.
+    `cancellation` is set when the CLI no longer wants the result (an interrupt or a timeout). An `async` tool is then
+    cancelled; a plain one, which runs in a thread, should check `cancelled`.
 
-    `agent_id` and `task` say which subagent calls, as far as its messages tell.
+    `agent_id` and `task` identify the calling subagent, if its messages tell.
     """
 
     request_id: str = ""
     tool_name: str = ""
-    """The tool's own name, without the server's."""
+    """The tool's name without the server prefix."""
     server_name: str = ""
-    """The server that was asked; empty in a `ToolChain`."""
+    """The tool's server; empty in a `ToolChain`."""
     tool_use_id: str | None = None
-    """The id of the call in the conversation; the result there has the same."""
+    """The id that the call and its result have in the conversation."""
     cwd: str | None = None
-    """The directory that the session was started in, absolute; None where there is no session, as in a `ToolChain`."""
+    """The absolute directory the session was started in; None without a session, as in a `ToolChain`."""
     progress_token: str | int | None = None
-    """None where nobody wants to know of progress."""
-    notify: Notify = field(default=_to_nobody, repr=False)
+    """None if the caller did not ask for progress."""
+    notify: Notify = field(default=_drop, repr=False)
 
     def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
-        """Say how far the work is. May be called from the tool's thread too; never waits; lost where nobody listens.
+        """Report progress without blocking. Safe to call from the tool's thread. Ignored if the caller did not ask
+        for progress.
 
-        `progress` must grow with every report. The CLI does not prolong the time limit of a call for it.
+        `progress` must increase with every report. The CLI does not extend the call's timeout for it.
         """
         if self.progress_token is None:
             return
@@ -56,6 +53,6 @@ class ToolContext(HandlerContext):
         self.notify("notifications/progress", params | {name: item for name, item in known.items() if item is not None})
 
     def log(self, level: LogLevel, data: Any, logger: str | None = None) -> None:
-        """Send a log line to the CLI. May be called from the tool's thread too; never waits."""
+        """Send a log message to the CLI without blocking. Safe to call from the tool's thread."""
         params = {"level": level, "logger": logger or self.tool_name, "data": data}
         self.notify("notifications/message", params)

@@ -1,8 +1,4 @@
-"""`@tool`: a tool from a function.
-
-Owns what a tool is: a function, what a model is told about it, and the rules by which it is run. How arguments become a
-call is in `schema`, how a call is run in `running`, what becomes of its result in `results`.
-"""
+"""`@tool`: define a tool from a function."""
 
 import functools
 import inspect
@@ -31,7 +27,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 NAME = re.compile(r"[a-zA-Z0-9_.-]{1,128}")
-"""What MCP allows as the name of a tool."""
+"""Tool names that MCP allows."""
 
 ALWAYS_LOAD = "anthropic/alwaysLoad"
 SEARCH_HINT = "anthropic/searchHint"
@@ -39,31 +35,31 @@ MAX_RESULT_CHARS = "anthropic/maxResultSizeChars"
 
 
 class TakesArguments(Protocol):
-    """What checks the arguments of a model."""
+    """Validates the model's arguments."""
 
     schema: JSONObject
 
     def bind(self, arguments: Mapping[str, Any], context: ToolContext | None) -> Bound:
-        """Give the arguments for the function. Raises ToolInputError where they do not fit."""
+        """Return the function's arguments. Raises ToolInputError if they are invalid."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class ToolAnnotations:
-    """Hints about what a tool does. None says nothing, and a client then assumes the worst."""
+    """Hints about a tool's effects. None is unspecified; clients then assume the worst."""
 
     title: str | None = None
     read_only: bool | None = None
-    """It changes nothing. **The CLI runs only such tools in parallel**; it asks for permission all the same."""
+    """It changes nothing. **The CLI runs only such tools in parallel**; it still asks for permission."""
     destructive: bool | None = None
     """It may delete or overwrite."""
     idempotent: bool | None = None
-    """Calling it again with the same arguments changes nothing more."""
+    """Repeating a call with the same arguments has no further effect."""
     open_world: bool | None = None
-    """It reaches out to things beyond this program, such as the web."""
+    """It accesses things outside this program, such as the web."""
 
     def fields(self) -> JSONObject:
-        """Give the MCP form."""
+        """Return the MCP form."""
         hints = {
             "title": self.title,
             "readOnlyHint": self.read_only,
@@ -75,10 +71,10 @@ class ToolAnnotations:
 
 
 class ToolSettings(TypedDict, total=False):
-    """What `@tool(...)` may be told beside the name and the description."""
+    """Keywords of `@tool(...)` besides name and description."""
 
     title: str | None
-    """For people."""
+    """Shown to people."""
     read_only: bool | None
     destructive: bool | None
     idempotent: bool | None
@@ -97,9 +93,9 @@ class ToolSettings(TypedDict, total=False):
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Tool(Generic[P, R]):
-    """A function that a model may call. Make one with `@tool`; calling it calls the function, as if it were bare.
+    """A function that a model may call. Create one with `@tool`; calling the tool calls the function directly.
 
-    A tool is a value: it may be in several servers, chains and event loops at once.
+    A tool is immutable and may be shared by servers, chains and event loops.
     """
 
     function: Callable[P, R]
@@ -108,26 +104,25 @@ class Tool(Generic[P, R]):
     parameters: TakesArguments
     annotations: ToolAnnotations = field(default_factory=ToolAnnotations)
     timeout: float | None = None
-    """Seconds that a call may take; None means the server's limit, if it has one."""
+    """Time limit of a call in seconds; None uses the server's limit, if any."""
     max_concurrency: int | None = None
-    """How many calls may run at once in one event loop; the others wait. None means any number."""
+    """Maximum number of concurrent calls per event loop; further calls wait. None means no limit."""
     always_load: bool = False
-    """Always tell the model about it. By default the CLI defers tools: the model finds them by searching."""
+    """Always show the tool to the model. By default the CLI defers tools, and the model finds them by searching."""
     search_hint: str | None = None
-    """A few words by which a search finds it."""
+    """Keywords for that search."""
     max_result_chars: int = INLINE_CHARS
-    """How much text a result may have, counted in UTF-16 code units. More than the CLI's 50 000 is asked of it. The
-    note that something was cut always stands, also where it alone is longer than this."""
+    """Maximum length of the result's text in UTF-16 code units. Values above the CLI's default of 50 000 are requested
+    from it. The note about truncated text is always included, even if it exceeds the limit."""
     overflow: OverflowPolicy = "truncate"
     overflow_directory: Path | None = None
     encoder: Encoder = field(default_factory=JSONEncoder)
-    """How data become text."""
+    """Encodes returned data as text."""
     structured: bool = False
-    """Also send returned data as structured content, for programs. The CLI shows the model that *instead of* text."""
+    """Also send returned data as structured content. The CLI shows the model this *instead of* the text."""
     meta: Mapping[str, Any] = field(default_factory=dict)
-    """Further `_meta` of the definition."""
+    """Additional `_meta` fields of the definition."""
     callback: Callback = field(init=False)
-    """The function, ready to be called."""
 
     def __post_init__(self) -> None:
         _check(self)
@@ -140,19 +135,19 @@ class Tool(Generic[P, R]):
         return f"<Tool {self.name}>"
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call the function itself, with nothing in between."""
+        """Call the function directly."""
         return self.function(*args, **kwargs)
 
     async def call(self, arguments: Mapping[str, Any], context: ToolContext | None = None) -> Any:
-        """Run it with the arguments that a model wrote, and give what the function returned.
+        """Validate the arguments, run the function and return its result.
 
-        Arguments are checked first. A plain function runs in a thread, which cancelling abandons. At most
-        `max_concurrency` calls run at once, and the time limit counts from when a call begins to run.
+        A plain function runs in a thread, which is abandoned on cancellation. The timeout starts once the call runs,
+        after any wait for `max_concurrency`.
 
         Raises:
-            ToolInputError: The arguments do not fit.
-            ToolTimeoutError: It was not done in time.
-            Exception: Whatever the function raised.
+            ToolInputError: The arguments are invalid.
+            ToolTimeoutError: The call timed out.
+            Exception: Any exception of the function.
         """
         return await run(self, arguments, context or ToolContext(tool_name=self.name), self.timeout)
 
@@ -163,11 +158,11 @@ class Tool(Generic[P, R]):
 
     @property
     def size_limit(self) -> SizeLimit:
-        """How much text a result may have, and what becomes of more."""
+        """The limit on the result's text and the overflow policy."""
         return SizeLimit(chars=self.max_result_chars, policy=self.overflow, directory=self.overflow_directory)
 
     def definition(self) -> JSONObject:
-        """Give the MCP definition, as `tools/list` answers with it."""
+        """Return the MCP definition, as in the reply to `tools/list`."""
         definition: JSONObject = {
             "name": self.name,
             "description": self.description,
@@ -200,7 +195,7 @@ class Tool(Generic[P, R]):
         handler: Callable[[dict[str, Any]], Any],
         **settings: Unpack[ToolSettings],
     ) -> "Tool[[dict[str, Any]], Any]":
-        """Make a tool of a JSON Schema written by hand. The handler gets the arguments, unchecked, as one dict."""
+        """Create a tool from a JSON Schema. The handler gets the arguments as one dict, without validation."""
         _check_call(handler, (), settings)
         parameters = AnyParameters(input_schema, tool=name)
         return Tool(function=handler, name=name, description=description, parameters=parameters, **_fields(settings))
@@ -224,7 +219,7 @@ def tool(
     description: str | None = None,
     **settings: Unpack[ToolSettings],
 ) -> Any:
-    """Make a tool of a function: its parameters, their types and its docstring say what a model needs to know.
+    """Create a tool from a function. Its signature and docstring describe it to the model.
 
     ::
 
@@ -236,19 +231,18 @@ def tool(
         @tool(read_only=True, timeout=10)
         async def search(query: Annotated[str, Field(min_length=2)], context: ToolContext) -> list[Hit]: ...
 
-    Types may be anything that pydantic validates. A parameter of type `ToolContext` is not the model's: it is told
-    about the call. A plain function runs in a thread.
+    Parameters may have any type that pydantic validates. A parameter of type `ToolContext` is hidden from the model and
+    receives the call's context. A plain function runs in a thread.
 
     Args:
-        function: The function; a bound method or another callable will do.
-        more: Takes nothing. It is there for an error that helps who knows the decorator of the official SDK.
-        name: What the model calls it; the function's name by default.
-        description: What the model is told; the docstring without its sections by default.
+        function: A function, bound method or other callable.
+        more: Rejected, with a hint for users of the official SDK's decorator.
+        name: The tool's name; defaults to the function's name.
+        description: Defaults to the docstring without its sections.
         settings: Fields of `Tool` and of `ToolAnnotations`.
 
     Raises:
-        OptionsError: A parameter has a type without a JSON Schema, a name that the API does not allow, ...; or a
-            keyword is unknown.
+        OptionsError: A parameter's type or name is not supported, or a keyword is unknown.
     """
     _check_call(function, more, settings)
     namespace = sys._getframe(1).f_locals
@@ -262,11 +256,11 @@ def tool(
 
 
 def _check_call(function: object, more: tuple[object, ...], settings: Mapping[str, Any]) -> None:
-    """Refuse what `tool` does not take, above all how the official SDK is told of a tool."""
+    """Reject arguments that `tool` does not take, such as those of the official SDK."""
     if more or isinstance(function, str):
         raise OptionsError(
-            "it takes a function, whose name, docstring and parameters say the rest: `@tool` above "
-            "`def greet(name: str) -> str`; for a schema of your own there is Tool.from_schema",
+            "takes a function and derives the rest from its signature and docstring: write `@tool` above "
+            "`def greet(name: str) -> str`, or use Tool.from_schema to pass a schema",
             option="tool",
         )
     for setting in settings:
@@ -276,16 +270,16 @@ def _check_call(function: object, more: tuple[object, ...], settings: Mapping[st
 
 
 _INSTEAD: Final[Mapping[str, str]] = {
-    "input_schema": "; the parameters of the function say it, or Tool.from_schema takes one",
-    "annotations": "; its hints are keywords: read_only, destructive, idempotent, open_world",
+    "input_schema": "; it is derived from the function's parameters, or passed to Tool.from_schema",
+    "annotations": "; pass the hints as keywords: read_only, destructive, idempotent, open_world",
 }
 
 
 def as_tool(function: Any) -> Tool[..., Any]:
-    """Give a tool: the same if it is one, else one made of the function.
+    """Return a tool unchanged, or create one from a function.
 
     Raises:
-        OptionsError: It is neither, or a function that cannot be a tool.
+        OptionsError: The value is neither, or the function cannot be a tool.
     """
     if not callable(function):
         kind = f"{type(function).__module__}.{type(function).__qualname__}".removeprefix("builtins.")
@@ -319,7 +313,7 @@ def _docstring(function: Callable[..., Any]) -> str | None:
 
 
 def _fields(settings: ToolSettings) -> dict[str, Any]:
-    """Give the fields of a tool: the hints go into its annotations."""
+    """Return the fields of a `Tool`, with the hints moved to its annotations."""
     given: dict[str, Any] = dict(settings)
     hints = {name: given.pop(name) for name in ToolAnnotations.__dataclass_fields__ if name in given}
     directory = given.pop("overflow_directory", None)
@@ -331,15 +325,17 @@ def _fields(settings: ToolSettings) -> dict[str, Any]:
 
 
 def _check(tool: Tool[..., Any]) -> None:
-    """Refuse what would fail later, far from where it was written."""
+    """Reject settings that would fail later, far from their definition."""
     option = f"tool {tool.name!r}"
     if not NAME.fullmatch(tool.name):
-        raise OptionsError("a name has 1 to 128 letters, digits, `_`, `-` and `.`; give one with name=", option=option)
+        raise OptionsError(
+            "a name must have 1 to 128 letters, digits, `_`, `-` or `.`; set one with name=", option=option
+        )
     if tool.timeout is not None and tool.timeout <= 0:
         raise OptionsError(f"the timeout must be positive, not {tool.timeout}", option=option)
     if tool.max_concurrency is not None and tool.max_concurrency < 1:
         raise OptionsError(f"max_concurrency must be at least 1, not {tool.max_concurrency}", option=option)
     if not 1 <= tool.max_result_chars <= MAX_INLINE_CHARS:
-        raise OptionsError(f"max_result_chars must be 1 to {MAX_INLINE_CHARS:,}", option=option)
+        raise OptionsError(f"max_result_chars must be between 1 and {MAX_INLINE_CHARS:,}", option=option)
     if tool.overflow not in ("truncate", "file", "error"):
-        raise OptionsError(f"overflow is truncate, file or error, not {tool.overflow!r}", option=option)
+        raise OptionsError(f"overflow must be 'truncate', 'file' or 'error', not {tool.overflow!r}", option=option)

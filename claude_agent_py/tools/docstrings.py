@@ -1,8 +1,4 @@
-"""What a docstring says about a function: its description, and a line for each parameter.
-
-Owns reading docstrings in Google, NumPy and reST style. Knows nothing of functions: what a docstring tells of a
-parameter that does not exist is left to the caller.
-"""
+"""Read a function's description and parameters from a docstring in Google, NumPy or reST style."""
 
 import inspect
 import itertools
@@ -23,11 +19,11 @@ PARAMETERS: Final = (
 )
 OTHERS: Final = ("Returns", "Yields", "Raises", "Attributes", "Example", "Examples")
 HEADER: Final = re.compile(rf"({'|'.join((*PARAMETERS, *OTHERS))}):")
-"""Begins a section in Google style; what follows is indented."""
+"""The header of a section in Google style; its content is indented."""
 UNDERLINE: Final = re.compile(r"-{3,}")
-"""Below the header of a section in NumPy style."""
+"""The underline of a section header in NumPy style."""
 FIELD: Final = re.compile(r":(\w+)(?:\s+([^:]*))?:\s*(.*)")
-"""A field in reST style: its kind, its argument, and its text."""
+"""A field in reST style: kind, argument and text."""
 PARAMETER_FIELDS: Final = frozenset({"param", "parameter", "arg", "argument", "key", "keyword"})
 GOOGLE_ENTRY: Final = re.compile(r"\*{0,2}(\w+)\s*(?:\(.*?\))?\s*:(?:\s+(.*)|$)")
 NUMPY_ENTRY: Final = re.compile(r"(\*{0,2}\w+(?:\s*,\s*\*{0,2}\w+)*)\s*(?::.*)?()")
@@ -35,14 +31,14 @@ NUMPY_ENTRY: Final = re.compile(r"(\*{0,2}\w+(?:\s*,\s*\*{0,2}\w+)*)\s*(?::.*)?(
 
 @dataclass(frozen=True)
 class Documentation:
-    """What is known of a function from its docstring."""
+    """The description and parameters from a docstring."""
 
     description: str = ""
     parameters: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_docstring(docstring: str | None) -> Documentation:
-    """Read a docstring. Never fails: what is in no known style is description."""
+    """Read a docstring. Never fails: text in no known style is part of the description."""
     lines = inspect.cleandoc(docstring or "").split("\n")
     starts = [number for number in range(len(lines)) if _begins_section(lines, number)]
     description = "\n".join(lines[: starts[0] if starts else None]).strip()
@@ -63,7 +59,7 @@ def _begins_section(lines: list[str], number: int) -> bool:
 
 
 def _parameters(section: list[str]) -> dict[str, str]:
-    """Read what a section says about parameters, by name: nothing, where it is about something else."""
+    """Return the parameters that a section describes; other sections describe none."""
     header = section[0].rstrip()
     if found := FIELD.match(header):
         return _field(found, section[1:])
@@ -76,7 +72,7 @@ def _parameters(section: list[str]) -> dict[str, str]:
 
 
 def _field(found: re.Match[str], rest: list[str]) -> dict[str, str]:
-    """Read `:param int limit: How many.` and the lines that go on with it, up to an empty one."""
+    """Read `:param int limit: How many.` and its continuation lines up to an empty one."""
     kind, argument, told = found.groups()
     if kind not in PARAMETER_FIELDS or not argument:
         return {}
@@ -84,7 +80,7 @@ def _field(found: re.Match[str], rest: list[str]) -> dict[str, str]:
 
 
 def _entries(lines: Iterable[str], pattern: re.Pattern[str]) -> dict[str, str]:
-    """Read entries that begin at the margin; every other line goes on with the one before."""
+    """Read entries that start at the margin; other lines continue the previous entry."""
     parameters: dict[str, str] = {}
     names: list[str] = []
     for line in lines:

@@ -1,7 +1,7 @@
-"""What the model is told when a tool fails: what failed and why, no traceback, no secrets.
+"""The text that the model gets when a tool fails.
 
-Owns the text of a failure and what is blanked out of it. A `ToolError` is the tool's own word and stands as it is; any
-other exception was not meant for the model, so what looks like a secret in it is replaced.
+The message of a `ToolError` is meant for the model and kept as it is. Other exceptions are shortened to type and
+message, with anything that looks like a secret redacted.
 """
 
 import os
@@ -32,21 +32,21 @@ SECRETS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", BLANK),
     )
 )
-"""What a secret looks like, and what stands in its place."""
+"""Patterns of secrets with their replacements."""
 
 SECRET_VARIABLE = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGNORECASE)
 MIN_SECRET_CHARS = 8
 
 
 def failure_text(tool: str, error: BaseException) -> str:
-    """Say to the model what failed."""
+    """Return the text that tells the model what failed."""
     if isinstance(error, ToolError):
         return str(error) or f"{tool} failed"
     return truncate(redacted(f"{tool} failed: {_told(error)}"), MAX_CHARS)
 
 
 def redacted(text: str) -> str:
-    """Blank out what looks like a secret, and the values of environment variables that are named like one."""
+    """Redact secrets by pattern, and the values of environment variables with names like `API_KEY`."""
     for name, value in os.environ.items():
         if len(value) >= MIN_SECRET_CHARS and SECRET_VARIABLE.search(name):
             text = text.replace(value, BLANK)

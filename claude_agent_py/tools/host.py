@@ -1,10 +1,7 @@
-"""Bringing MCP servers of this process to the CLI: one `mcp_message` after the other.
+"""Connect MCP servers in this process to the CLI, which wraps each of their messages in a control request.
 
-Owns which server a message is for, the form of the reply, and what `initialize` says about the servers. A server is a
-`ToolServer`, or an object of the `mcp` package, which `mcp_package` serves.
-
-The CLI sends every message, notifications included, as a control request that must be answered, and it shakes hands
-with servers **before** it answers `initialize`: whoever waits for that answer must have messages answered meanwhile.
+The CLI sends every message, including notifications, as a control request that needs a reply. It performs the MCP
+handshake **before** it answers `initialize`, so messages must be answered while `initialize` is pending.
 """
 
 import logging
@@ -27,16 +24,16 @@ from claude_agent_py.wire.base import JSONObject
 logger: logging.Logger = logging.getLogger("claude_agent_py.tools")
 
 ACK: JSONObject = {"jsonrpc": "2.0", "result": {}}
-"""What a message that wants no answer is acknowledged with."""
+"""The reply to a message that needs no answer, such as a notification."""
 
 SendToCLI: TypeAlias = Callable[[str, JSONObject], None]
-"""Sends a message of a server (its name, the message) as a control request `mcp_message`. Called in the event loop's
-thread; must not block, and need not wait for the reply."""
+"""Sends a server's message (server name, message) as an `mcp_message` control request. Called in the event loop's
+thread; must not block and need not wait for the reply."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Caller:
-    """Who called a tool."""
+    """The agent that called a tool."""
 
     agent_id: str | None = None
     """The subagent; None for the main agent."""
@@ -44,34 +41,34 @@ class Caller:
 
 
 FindCaller: TypeAlias = Callable[[str], Caller | None]
-"""Finds out, by its tool use id, who made a call: the CLI does not say it along with the call."""
+"""Returns the caller of a tool use id, which the CLI does not send with the call."""
 
 
 class Session(Protocol):
     """A conversation with one server."""
 
     async def handle(self, message: JSONObject, context: HandlerContext | None = None) -> JSONObject | None:
-        """Take a message and give the answer to it; None where it wants none."""
+        """Handle a message and return the answer, or None if it needs none."""
         ...
 
     def close(self) -> None:
-        """Cancel everything that is under way."""
+        """Cancel all pending work."""
         ...
 
 
 def is_hosted(server: object) -> bool:
-    """Tell whether an object is a server that runs in this process. Imports nothing."""
+    """Return whether an object is a server that can run in this process. Does not import `mcp`."""
     return isinstance(server, ToolServer) or low_level(server) is not None
 
 
 class MCPHost:
-    """Answers the CLI for the servers of one client.
+    """Answers the CLI for the in-process servers of one client.
 
     Args:
-        servers: The servers by the names that the CLI calls them by; or `ToolServer`s, which have names.
-        manifests: Tell the CLI along with `initialize` what the handshakes would, which saves them.
-        report: Is told of every tool that fails and did not mean to. Must not raise. Without it they are logged.
-        cwd: The directory that the session is started in, for the tools' `ToolContext`.
+        servers: Servers by name, or `ToolServer`s, which have names.
+        manifests: Send the handshake data with `initialize`, so that the CLI skips the handshakes.
+        report: Called with each unexpected tool failure; must not raise. None logs them.
+        cwd: The session's directory, for `ToolContext.cwd`.
     """
 
     def __init__(
@@ -106,9 +103,9 @@ class MCPHost:
     def attach(
         self, send: SendToCLI, workers: TaskGroup | None = None, *, find_caller: FindCaller | None = None
     ) -> None:
-        """Say how servers reach the CLI. To be called before the first message.
+        """Set how servers reach the CLI. Call it before the first message.
 
-        `workers` is where servers of the `mcp` package run; without it, they answer with an error.
+        Servers of the `mcp` package run in `workers`; without it, they answer with an error.
         """
         self._send = send
         self._workers = workers
@@ -117,14 +114,14 @@ class MCPHost:
             self._listen(name)
 
     async def answer(self, server_name: str, message: JSONObject, context: HandlerContext) -> JSONObject:
-        """Take a message for a server and give the payload of the reply. Never raises; always gives one.
+        """Handle a message for a server and return the payload of the reply. Never raises.
 
-        Messages may be answered at once by any number of workers. Cancelling a worker cancels the tool that it runs.
+        Concurrent calls are safe. Cancelling cancels the tool that runs.
         """
         request_id = jsonrpc.request_id_of(message)
         reply: JSONObject | None
         if server_name not in self._servers:
-            told = f"there is no server {server_name!r} in this process"
+            told = f"unknown server {server_name!r}"
             reply = jsonrpc.error(request_id, jsonrpc.METHOD_NOT_FOUND, told)
         else:
             try:
@@ -146,7 +143,7 @@ class MCPHost:
         if isinstance(server, ToolServer):
             return server.session(send, self._report, cwd=self._cwd)
         if self._workers is None:
-            raise OptionsError("it needs a running session", option=f"server {name!r}")
+            raise OptionsError("requires a running session", option=f"server {name!r}")
         return PackageSession(server, send, self._workers)
 
     def _with_caller(self, message: JSONObject, context: HandlerContext) -> HandlerContext:
@@ -157,7 +154,7 @@ class MCPHost:
         return replace(context, agent_id=caller.agent_id, task=caller.task) if caller else context
 
     def close(self) -> None:
-        """Cancel what is under way for all servers. Call it in the event loop; `attach` makes the host usable again."""
+        """Cancel the pending work of all servers. Call it in the event loop; `attach` makes the host usable again."""
         sessions, self._sessions = self._sessions, {}
         for session in sessions.values():
             session.close()
@@ -167,10 +164,10 @@ class MCPHost:
     # The servers
 
     def add(self, name: str, server: Any) -> None:
-        """Host one more server. The CLI hears of it only by `initialize` or `mcp_set_servers`.
+        """Add a server. The CLI only learns of it through `initialize` or `mcp_set_servers`.
 
         Raises:
-            OptionsError: It is no server that can run in this process.
+            OptionsError: The server cannot run in this process.
         """
         if not isinstance(server, ToolServer):
             check_server(name, server)
@@ -179,19 +176,19 @@ class MCPHost:
         self._listen(name)
 
     def _listen(self, name: str) -> None:
-        """Open the session of a `ToolServer`, so that it can announce changes: with a manifest no message opens it."""
+        """Open the session of a `ToolServer` so that it can announce changes; with a manifest no message opens it."""
         if isinstance(self._servers[name], ToolServer):
             self._session(name)
 
     def remove(self, name: str) -> None:
-        """Host a server no more, and cancel what is under way for it."""
+        """Remove a server and cancel its pending work."""
         self._servers.pop(name, None)
         session = self._sessions.pop(name, None)
         if session is not None:
             session.close()
 
     def initialize_fields(self) -> JSONObject:
-        """Give the fields of `initialize` about the servers, by their names on the wire; `{}` where there are none."""
+        """Return the `initialize` fields about the servers; empty without servers."""
         if not self._servers:
             return {}
         own = {name: server for name, server in self._servers.items() if isinstance(server, ToolServer)}
@@ -204,10 +201,10 @@ class MCPHost:
 
 
 def as_mapping(servers: Mapping[str, Any] | Iterable[ToolServer]) -> dict[str, Any]:
-    """Give servers by name.
+    """Return servers by name.
 
     Raises:
-        OptionsError: Two have the same name.
+        OptionsError: Two servers have the same name.
     """
     if isinstance(servers, Mapping):
         by_name: Any = servers

@@ -1,7 +1,4 @@
-"""The envelope of MCP: JSON-RPC 2.0 messages as dicts.
-
-Owns what such a message is made of and how one is told from another. Knows no method.
-"""
+"""JSON-RPC 2.0 messages as dicts."""
 
 from typing import Any, TypeAlias
 
@@ -9,7 +6,6 @@ from claude_agent_py.wire.base import JSONObject
 
 RequestID: TypeAlias = str | int
 
-PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
 METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
@@ -19,7 +15,7 @@ CANCELLED = -32800
 
 
 class RPCError(Exception):
-    """A request is answered with an error. Never leaves this package."""
+    """A request is answered with an error. Not raised to users."""
 
     def __init__(self, code: int, message: str, data: Any = None) -> None:
         self.code = code
@@ -28,32 +24,32 @@ class RPCError(Exception):
 
 
 def request(request_id: RequestID, method: str, params: JSONObject | None = None) -> JSONObject:
-    """Make a request."""
+    """Return a request."""
     return {"jsonrpc": "2.0", "id": request_id, "method": method, **({"params": params} if params else {})}
 
 
 def notification(method: str, params: JSONObject | None = None) -> JSONObject:
-    """Make a notification."""
+    """Return a notification."""
     return {"jsonrpc": "2.0", "method": method, **({"params": params} if params else {})}
 
 
 def result(request_id: RequestID, value: JSONObject) -> JSONObject:
-    """Answer a request."""
+    """Return the successful response to a request."""
     return {"jsonrpc": "2.0", "id": request_id, "result": value}
 
 
 def error(request_id: RequestID | None, code: int, message: str, data: Any = None) -> JSONObject:
-    """Answer a request with an error. The id is None where the request had none that could be read."""
+    """Return an error response. The id is None if the request's id could not be read."""
     details: JSONObject = {"code": code, "message": message, **({"data": data} if data is not None else {})}
     return {"jsonrpc": "2.0", "id": request_id, "error": details}
 
 
 def is_response(message: JSONObject) -> bool:
-    """Tell whether a message answers a request."""
+    """Return whether a message answers a request."""
     return "method" not in message and ("result" in message or "error" in message)
 
 
 def request_id_of(message: JSONObject) -> RequestID | None:
-    """Give the id of a request; None for a notification."""
+    """Return the id of a request, or None for a notification."""
     found = message.get("id")
     return found if isinstance(found, str | int) and not isinstance(found, bool) else None

@@ -1,8 +1,7 @@
-"""Hosting a server that was built with the `mcp` package, in this process. Needs the extra `mcp`.
+"""Run a server built with the `mcp` package in this process. Requires the extra `mcp`.
 
-Owns the translation between JSON-RPC dicts and the package's in-memory streams, for its versions 1 and 2: the low-level
-`Server`, `FastMCP` (version 1) and `MCPServer` (version 2), and the `FastMCP` of the package of that name. The package
-is imported on first use only: it takes half a second.
+Supports the low-level `Server`, `FastMCP` (version 1), `MCPServer` (version 2), and `FastMCP` of the package of that
+name. The package is imported on first use because that takes half a second.
 """
 
 from functools import cache
@@ -22,11 +21,11 @@ from claude_agent_py.tools.session import Send
 from claude_agent_py.wire.base import JSONObject
 
 INNER_SERVERS = ("_lowlevel_server", "_mcp_server")
-"""Where the comfortable servers keep the low-level one, version 2 and version 1."""
+"""Attributes where high-level servers keep the low-level one, in versions 2 and 1."""
 
 
 def low_level(server: object) -> Any:
-    """Give the low-level server of an object of the `mcp` package; None where it is none. Imports nothing."""
+    """Return the low-level server of an `mcp` server object, or None for other objects. Does not import `mcp`."""
     for candidate in (server, *(getattr(server, name, None) for name in INNER_SERVERS)):
         if callable(getattr(candidate, "run", None)) and callable(
             getattr(candidate, "create_initialization_options", None)
@@ -36,29 +35,29 @@ def low_level(server: object) -> Any:
 
 
 def check_server(name: str, server: object) -> None:
-    """Refuse what cannot be hosted.
+    """Check that a server can run in this process.
 
     Raises:
-        OptionsError: It is no server of the `mcp` package.
+        OptionsError: It is not a server of the `mcp` package.
     """
     if low_level(server) is None:
         raise OptionsError(
-            f"a server in this process is a ToolServer, or a Server, FastMCP or MCPServer of the mcp package; "
+            f"an in-process server must be a ToolServer, or a Server, FastMCP or MCPServer of the mcp package, "
             f"not {type(server).__qualname__}",
             option=f"server {name!r}",
         )
 
 
 def require_package() -> None:
-    """Raise OptionsError where the package is not installed."""
+    """Raise OptionsError if the package is not installed."""
     try:
-        import mcp  # noqa: F401 - asked whether it is there
+        import mcp  # noqa: F401
     except ImportError as error:
-        raise OptionsError("it needs the mcp package: pip install mcp") from error
+        raise OptionsError("requires the mcp package: pip install mcp") from error
 
 
 class PackageSession:
-    """Serves one client with a server of the `mcp` package. The server runs in `workers` from the first message on."""
+    """Serves one client with a server of the `mcp` package, which runs in `workers` from the first message on."""
 
     def __init__(self, server: object, send: Send, workers: TaskGroup) -> None:
         self._server = low_level(server)
@@ -70,11 +69,11 @@ class PackageSession:
         self._started: Event | None = None
 
     async def handle(self, message: JSONObject, context: HandlerContext | None = None) -> JSONObject | None:
-        """Take a message and give the server's answer to it; None where it wants none."""
-        del context  # the server gets the message's own `_meta`
+        """Handle a message and return the server's answer, or None if it needs none."""
+        del context  # the server reads the message's own `_meta`
         request_id = jsonrpc.request_id_of(message) if "method" in message else None
         if request_id is None and "method" in message and "id" in message:
-            return jsonrpc.error(None, jsonrpc.INVALID_REQUEST, "an id is a string or an integer")
+            return jsonrpc.error(None, jsonrpc.INVALID_REQUEST, "an id must be a string or an integer")
         require_package()
         try:
             parsed = _message_adapter().validate_python(message)
@@ -100,7 +99,7 @@ class PackageSession:
         return pending.answer or jsonrpc.error(request_id, jsonrpc.CANCELLED, "the request was cancelled")
 
     async def _put(self, parsed: Any) -> bool:
-        """Give a message to the server; False where it no longer takes any."""
+        """Send a message to the server and return whether it accepted it."""
         from mcp.shared.message import SessionMessage
 
         try:
@@ -110,7 +109,7 @@ class PackageSession:
         return True
 
     def _give_up(self, request_id: Any) -> None:
-        """Answer a cancelled request: not every version of the package does."""
+        """Answer a cancelled request, which some versions of the package do not."""
         pending = self._pending.get(request_id) if isinstance(request_id, str | int) else None
         if pending is not None:
             pending.done.set()
@@ -124,7 +123,7 @@ class PackageSession:
     # The server
 
     async def _start(self) -> None:
-        """Start the server, once; again where it has ended."""
+        """Start the server if it is not running."""
         if self._started is not None:
             await self._started.wait()
             return
@@ -138,7 +137,7 @@ class PackageSession:
             started.set()
 
     async def _serve(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
-        """Run the server until it ends or is closed. Never raises: what it raises is logged."""
+        """Run the server until it ends or is closed. Logs exceptions instead of raising them."""
         from mcp.shared.memory import create_client_server_memory_streams
 
         self._scope = CancelScope()
@@ -156,7 +155,7 @@ class PackageSession:
             pending.done.set()
 
     async def _forward(self, outbox: Any) -> None:
-        """Take what the server sends: answers to those who wait for them, everything else to the CLI."""
+        """Route the server's messages: answers to their pending requests, everything else to the CLI."""
         try:
             async for item in outbox:
                 message = _as_json(item.message)

@@ -1,7 +1,7 @@
-"""What a server offers beside tools: resources to read, and prompts to fill in.
+"""Resources and prompts that an MCP server offers besides tools.
 
-Owns the two values and their MCP forms. The CLI's own tools list and read resources. Prompts are slash commands of the
-CLI where a server runs in a process of its own; of servers in this process CLI 2.1.328 asks for none.
+The CLI's own tools list and read resources. Prompts become slash commands for servers in separate processes; CLI
+2.1.328 does not request prompts from in-process servers.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,9 +20,9 @@ Content: TypeAlias = str | bytes | File | Any
 
 @dataclass(frozen=True)
 class Resource:
-    """Something to read under a URI. `content` is what is read, or a function (async or plain) that gives it.
+    """A resource to read under a URI. `content` is its value, or an async or plain function that returns it.
 
-    Text, bytes and `File`s are given as they are; other values as JSON.
+    Text, bytes and `File`s are sent as they are, other values as JSON.
     """
 
     uri: str
@@ -36,12 +36,12 @@ class Resource:
         object.__setattr__(self, "_callback", Callback(self.content) if callable(self.content) else None)
 
     def definition(self) -> JSONObject:
-        """Give the MCP definition."""
+        """Return the MCP definition."""
         known = {"description": self.description, "mimeType": self.media_type}
         return {"uri": self.uri, "name": self.name or self.uri, **{key: item for key, item in known.items() if item}}
 
     async def read(self) -> JSONObject:
-        """Give the MCP contents. Raises whatever the function raises."""
+        """Return the MCP contents. Raises any exception of the function."""
         found = self.content if self._callback is None else await self._callback.call()
         if isinstance(found, File):
             return resource_contents(replace(found, uri=self.uri))
@@ -54,10 +54,10 @@ class Resource:
 
 @dataclass(frozen=True)
 class Prompt:
-    """A prompt that a user fills in. `render` (async or plain) makes the text of its arguments.
+    """A prompt template. `render`, async or plain, builds the text from its arguments.
 
-    It returns text or media, or a list of them, or of `(role, text)` pairs, role `user` or `assistant`. Its parameters
-    are the prompt's arguments; what is given for them is always text.
+    It returns text or media, or a list of these or of `(role, text)` pairs with the role `user` or `assistant`. Its
+    parameters are the prompt's arguments, which are always strings.
     """
 
     render: Callable[..., Any] = field(repr=False)
@@ -79,7 +79,7 @@ class Prompt:
             object.__setattr__(self, field_name, value)
 
     def definition(self) -> JSONObject:
-        """Give the MCP definition."""
+        """Return the MCP definition."""
         required = self._parameters.schema.get("required", [])
         arguments = [
             {"name": name, "description": schema.get("description", ""), "required": name in required}
@@ -88,7 +88,7 @@ class Prompt:
         return {"name": self.name, "description": self.description, "arguments": arguments}
 
     async def get(self, arguments: Mapping[str, str]) -> JSONObject:
-        """Give the MCP result. Raises ToolInputError, or whatever the function raises."""
+        """Return the MCP result. Raises ToolInputError or any exception of the function."""
         positional, keywords = self._parameters.bind(arguments, None)
         rendered = await self._callback.call(*positional, **keywords)
         items = rendered if isinstance(rendered, list) else [rendered]
@@ -108,5 +108,5 @@ def _block(content: Any) -> JSONObject:
 
 
 def by_key(items: Sequence[Any], key: str) -> dict[str, Any]:
-    """Give resources or prompts by what they are asked for with."""
+    """Return resources or prompts by the attribute that requests name."""
     return {getattr(item, key): item for item in items}

@@ -1,8 +1,4 @@
-"""What a tool returns, and what becomes of it.
-
-Owns `ToolResult` and the one way from any returned value to it: media are media, text is text, anything else is data
-that an encoder writes later. And it owns cutting down what is too long. A tool returns data and does not format it.
-"""
+"""`ToolResult` and the conversion of any returned value to it, including limits on its size."""
 
 import json
 import tempfile
@@ -19,37 +15,36 @@ from claude_agent_py.formatting.truncation import text_length, truncate, truncat
 from claude_agent_py.wire.base import JSONObject
 
 OverflowPolicy: TypeAlias = Literal["truncate", "file", "error"]
-"""What becomes of a text over the limit: it is cut with a note of the total, written to a file that a note names, or
-answered with an error that asks for less."""
+"""How to handle text over the limit: truncate it, write it to a file named in a note, or return an error."""
 
 _MCP_FLAGS: Final = frozenset({"is_error", "isError"})
 _MCP_RESULT: Final = frozenset({"content", "structuredContent", "_meta"}) | _MCP_FLAGS
-"""What a result of MCP consists of, and nothing else."""
+"""The only keys of an MCP result."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ToolResult:
-    """What a tool returns when one value is not enough.
+    """A tool's return value, for when a single value is not enough.
 
-    `text` may be any value with a JSON form: a tool that formats it itself takes the choice of format from its user.
+    `text` may be any JSON-compatible value; leave formatting to the encoder, so that users of the tool can choose it.
     """
 
     text: Any = field(default=None, kw_only=False)
-    """Text, or data that is written as text. None means nothing."""
+    """Text, or data to encode as text."""
     media: Sequence[Media] = ()
-    """Pictures, sound, files and links beside it."""
+    """Images, audio, files and links."""
     is_error: bool = False
-    """Tells the model that the call failed. The CLI then drops the media."""
+    """Mark the call as failed. The CLI then drops the media."""
     structured: Any = None
-    """Data for programs. **The model sees it instead of the text**: the CLI drops the text of a result that has it. It
-    is an object; anything else is wrapped as `{"result": ...}`."""
+    """Structured content. **The model sees it instead of the text**, which the CLI drops. Values other than objects are
+    wrapped as `{"result": ...}`."""
     meta: Mapping[str, Any] | None = None
-    """Further data for programs, which the model does not see."""
+    """Additional data for programs; the model does not see it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class WrittenResult:
-    """A result whose data have become text, within the tool's limit."""
+    """A result with its data encoded as text, within the tool's limit."""
 
     text: str = ""
     media: tuple[Media, ...] = ()
@@ -60,16 +55,16 @@ class WrittenResult:
 
 @dataclass(frozen=True, kw_only=True)
 class SizeLimit:
-    """How much text a result may have, as `text_length` counts, and what becomes of more."""
+    """The limit on a result's text, as counted by `text_length`, and the overflow policy."""
 
     chars: int
     policy: OverflowPolicy = "truncate"
     directory: Path | None = None
-    """Where files go; a new directory under the system's temporary one where it is None."""
+    """The directory of the files; None creates a temporary directory."""
 
 
 def as_result(value: Any) -> ToolResult:
-    """Give any value that a tool returned as a `ToolResult`."""
+    """Convert any return value of a tool to a `ToolResult`."""
     if isinstance(value, ToolResult):
         return value
     if isinstance(value, bytes | bytearray | memoryview):
@@ -84,10 +79,10 @@ def as_result(value: Any) -> ToolResult:
 
 
 def _from_mcp(value: Mapping[str, Any]) -> ToolResult | None:
-    """Read a result in the form of MCP, as tools written for other SDKs return it; None where it is just data.
+    """Read a result in MCP form, as tools written for other SDKs return it, or return None for plain data.
 
-    As data its `is_error` would be words for the model, and the failure a success. So it counts beside `content` also
-    where the rest is in no form of MCP; that is then the data.
+    `is_error` next to `content` marks a failure even if the rest is not in MCP form and is encoded as data. Otherwise a
+    failure would look like a success.
     """
     content, is_error = value.get("content"), any(value.get(flag) is True for flag in _MCP_FLAGS)
     unread = ToolResult(text=value, is_error=True) if is_error and "content" in value else None
@@ -107,7 +102,7 @@ def _from_mcp(value: Mapping[str, Any]) -> ToolResult | None:
 
 
 def _mixed(items: Sequence[Any]) -> ToolResult:
-    """Give a list that holds media: the media, and one text or a list of the rest."""
+    """Convert a list that contains media to the media and one text, or a list of the remaining values."""
     parts = [as_result(item) for item in items]
     rest = [part.text for part in parts if part.text is not None]
     media = [medium for part in parts for medium in part.media]
@@ -117,17 +112,17 @@ def _mixed(items: Sequence[Any]) -> ToolResult:
 
 
 async def written(result: ToolResult, encoder: Encoder, limit: SizeLimit) -> WrittenResult:
-    """Write the data of a result as text and cut down what is too long.
+    """Encode the data of a result as text and apply the size limit.
 
     Raises:
-        EncodingError: A value has no JSON form.
-        ToolError: It is too long, and the policy says that this is an error.
-        OSError: The file for it cannot be written.
+        EncodingError: A value cannot be encoded.
+        ToolError: The text is too long and the policy is `error`.
+        OSError: The overflow file cannot be written.
     """
     structured = _object(result.structured)
     text = clean_text(result.text) if isinstance(result.text, str) else _encoded(result.text, encoder)
     if structured is not None and text_length(json.dumps(structured, ensure_ascii=False)) > limit.chars:
-        # the model would see it in place of the text, and it cannot be cut
+        # the model would see it in place of the text, and structured data cannot be truncated
         text, structured = encoder.encode(structured), None
     text = await fitting(text, limit)
     media = [await _fitting_file(medium, limit) for medium in result.media]
@@ -141,7 +136,7 @@ async def written(result: ToolResult, encoder: Encoder, limit: SizeLimit) -> Wri
 
 
 def call_tool_result(result: WrittenResult) -> JSONObject:
-    """Give the MCP form, `CallToolResult`."""
+    """Return the MCP form, `CallToolResult`."""
     content: list[JSONObject] = [{"type": "text", "text": result.text}] if result.text else []
     content += [mcp_block(medium) for medium in result.media]
     reply: JSONObject = {"content": content}
@@ -169,24 +164,24 @@ def _object(value: Any) -> JSONObject | None:
 
 
 async def fitting(text: str, limit: SizeLimit) -> str:
-    """Give a text that keeps to the limit, by the policy."""
+    """Return the text within the limit, by the overflow policy."""
     total = text_length(text)
     if total <= limit.chars:
         return text
     if limit.policy == "error":
-        raise ToolError(f"the result has {total:,} characters, more than the {limit.chars:,} allowed; ask for less")
+        raise ToolError(f"the result has {total:,} characters, over the limit of {limit.chars:,}; request less")
     if limit.policy == "truncate":
         return _cut(text, limit.chars, truncation_note)
     path = await run_file_work(_spill, text, limit.directory)
     return _cut(
         text,
         limit.chars,
-        lambda kept, total: f"\n\n[the first {kept:,} of {total:,} characters; all of it is in {path}]",
+        lambda kept, total: f"\n\n[first {kept:,} of {total:,} characters; full result in {path}]",
     )
 
 
 def _cut(text: str, chars: int, note: Callable[[int, int], str]) -> str:
-    """Cut a text, with a note. Where the limit has no room for the note, it stands alone: a cut is never silent."""
+    """Truncate a text with a note. If the limit leaves no room, return only the note, so that cuts are never silent."""
     alone = note(0, text_length(text))
     return truncate(text, chars, note=note) if text_length(alone) < chars else alone.strip()
 
@@ -198,7 +193,7 @@ async def _fitting_file(medium: Media, limit: SizeLimit) -> Media:
 
 
 def _spill(text: str, directory: Path | None) -> Path:
-    """Write a text to a new file that only its owner can read. It is not removed: a later session may read it."""
+    """Write a text to a new private file, which is kept because a later session may read it."""
     where = directory or Path(tempfile.mkdtemp(prefix="claude-agent-py-results-"))
     where.mkdir(parents=True, exist_ok=True, mode=0o700)
     with tempfile.NamedTemporaryFile(

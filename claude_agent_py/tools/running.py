@@ -1,8 +1,4 @@
-"""Running a tool once: its limits, and what becomes of its failure.
-
-Owns the time limit, the concurrency limit and the boundary that no exception of a tool passes: whatever happens, there
-is an outcome to tell the model. Knows neither MCP nor formats.
-"""
+"""Run one tool call within its timeout and concurrency limit, and turn any failure into a result for the model."""
 
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
@@ -24,26 +20,26 @@ if TYPE_CHECKING:
     from claude_agent_py.tools.definition import Tool
 
 _limiters: "RunVar[WeakKeyDictionary[Tool[..., Any], CapacityLimiter]]" = RunVar("tool_limiters")
-"""One limiter per tool and event loop: a limiter belongs to the loop that it was made in."""
+"""One limiter per tool and event loop; a limiter belongs to the loop that created it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ToolOutcome:
-    """What a call came to: a value or an error, and what the model is told of it."""
+    """The outcome of a call: its value or error, and the result for the model."""
 
     told: WrittenResult
     value: Any = None
     """What the function returned."""
     error: Exception | None = None
-    """What it raised, or what was wrong with the call."""
+    """The exception of the function, or the error in the call."""
 
 
 async def run(
     tool: "Tool[..., Any]", arguments: Mapping[str, Any], context: "ToolContext", timeout: float | None
 ) -> Any:
-    """Check the arguments and call the function of a tool within its limits. The time limit starts with the call.
+    """Validate the arguments and call the function within its limits. The timeout starts with the call.
 
-    Raises ToolInputError, ToolTimeoutError, or whatever the function raised.
+    Raises ToolInputError, ToolTimeoutError, or any exception of the function.
     """
     positional, keywords = tool.parameters.bind(arguments, context)
     async with _turn(tool):
@@ -54,7 +50,7 @@ async def run(
 
 
 def _turn(tool: "Tool[..., Any]") -> AbstractAsyncContextManager[Any]:
-    """Give what holds a call back while as many others as allowed are running."""
+    """Return a context manager that limits concurrent calls."""
     if tool.max_concurrency is None:
         return nullcontext()
     limiters = _limiters.get(None)
@@ -73,10 +69,10 @@ async def outcome_of(
     timeout: float | None = None,
     report: Report | None = None,
 ) -> ToolOutcome:
-    """Run a call and give what it came to. Raises nothing but cancellation.
+    """Run a call and return its outcome. Only cancellation is raised.
 
-    `timeout` is the limit, in seconds, of a tool that has none of its own. What was not raised on purpose (with
-    `ToolError`) goes to `report`, which must not raise; without one, it is logged once, with its traceback.
+    `timeout`, in seconds, applies to tools without their own. Exceptions other than `ToolError` go to `report`, which
+    must not raise; without one they are logged with their traceback.
     """
     try:
         value = await run(tool, arguments, context, timeout if tool.timeout is None else tool.timeout)
@@ -93,8 +89,8 @@ async def outcome_of(
 
 
 def failed(tool: str, error: BaseException) -> ToolOutcome:
-    """Return the outcome of a call that failed."""
+    """Return the outcome of a failed call."""
     if not isinstance(error, Exception):
         ended = isinstance(error, get_cancelled_exc_class())
-        error = ToolError(f"{tool} was cancelled from within" if ended else f"{tool} tried to end the program")
+        error = ToolError(f"{tool} cancelled itself" if ended else f"{tool} tried to exit the program")
     return ToolOutcome(told=WrittenResult(text=failure_text(tool, error), is_error=True), error=error)

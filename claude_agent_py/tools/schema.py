@@ -1,10 +1,7 @@
-"""From a function's signature to a JSON Schema, and from a model's arguments to a call.
+"""Derive a JSON Schema from a function's signature, and validate the model's arguments before the call.
 
-Owns which parameters a model sees, what is said about them, and how arguments are checked before the function runs. The
-types are pydantic's business: whatever it can validate and describe may stand in a signature.
-
-Arguments are validated as JSON, for that is what a model writes: a date is a text, a tuple is a list. Where a model
-writes a list or an object as a text (some do), the text is read as JSON before the call is refused.
+Arguments are validated as JSON, the form that models write: dates are strings and tuples are lists. If a model writes a
+list or an object as a string, it is parsed as JSON before the call is rejected.
 """
 
 import inspect
@@ -28,17 +25,17 @@ from claude_agent_py.tools.typed_dicts import modern
 from claude_agent_py.wire.base import JSONObject
 
 PROPERTY = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
-"""What the Messages API allows as the name of a property."""
+"""Property names that the Messages API allows."""
 
 Bound: TypeAlias = tuple[list[Any], dict[str, Any]]
 """Positional arguments and keywords."""
 
 SHOWN_CHARS = 80
-"""How much of a wrong value an error repeats."""
+"""Maximum length of an invalid value in an error."""
 
 
 class _SchemaGenerator(GenerateJsonSchema):
-    """Leaves out titles that only repeat a name, and is silent about defaults that JSON cannot express."""
+    """Omits titles that repeat a name, and ignores defaults that JSON cannot express."""
 
     ignored_warning_kinds: set[JsonSchemaWarningKind] = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012
 
@@ -48,30 +45,30 @@ class _SchemaGenerator(GenerateJsonSchema):
 
 @dataclass(frozen=True)
 class _Parameter:
-    """A parameter that a model fills."""
+    """A parameter that the model fills."""
 
     spec: inspect.Parameter
     annotation: Any
     field: str
-    """Its name in the pydantic model, where the parameter's own might mean something else."""
+    """Its name in the pydantic model, where the parameter's own name may be reserved."""
 
     @property
     def keeps_default(self) -> bool:
-        """Whether the function knows its default by itself."""
+        """Whether the function applies its default itself."""
         return self.spec.default is not inspect.Parameter.empty and not isinstance(self.spec.default, FieldInfo)
 
 
 class Parameters:
-    """What a function takes.
+    """The parameters of a function.
 
     Args:
         function: Any callable: a function, a bound method, a `functools.partial`, an object with `__call__`.
-        tool: The tool's name, for errors.
-        descriptions: What is known of the parameters; a `Field(description=...)` wins over it.
-        namespace: Names that annotations may use beside those of the function's module.
+        tool: The tool's name, for error messages.
+        descriptions: Descriptions by name; `Field(description=...)` takes precedence.
+        namespace: Additional names for annotations, besides those of the function's module.
 
     Raises:
-        OptionsError: A parameter cannot be described to a model; the text names it.
+        OptionsError: A parameter cannot be described in JSON Schema; the message names it.
     """
 
     def __init__(
@@ -111,7 +108,7 @@ class Parameters:
         return model
 
     def _base(self) -> type[BaseModel]:
-        """Give an empty model that says what fields there may be beside the parameters: those of `**name: type`."""
+        """Return an empty model that allows extra fields if the function takes `**name: type`."""
         body: dict[str, Any] = {
             "model_config": ConfigDict(extra="allow" if self._open else "forbid", protected_namespaces=())
         }
@@ -136,27 +133,27 @@ class Parameters:
         for name in properties:
             if not PROPERTY.fullmatch(name):
                 raise OptionsError(
-                    f"the API allows no property {name!r}; name it with Annotated[..., Field(alias=...)]",
+                    f"the API does not allow the property name {name!r}; set one with Annotated[..., Field(alias=...)]",
                     option=f"tool {self.tool!r}",
                 )
         return schema
 
     def _culprit(self) -> str:
-        """Name the first parameter that has no JSON Schema."""
+        """Describe the first parameter without a JSON Schema."""
         for item in self._parameters:
             try:
                 TypeAdapter(item.annotation).json_schema(schema_generator=_SchemaGenerator)
             except (PydanticUserError, PydanticInvalidForJsonSchema):
-                return f"the parameter {item.spec.name!r} of type {item.annotation!r} cannot be described to a model"
-        return "its parameters cannot be described to a model"
+                return f"the parameter {item.spec.name!r} of type {item.annotation!r} has no JSON Schema"
+        return "its parameters have no JSON Schema"
 
     # Calling
 
     def bind(self, arguments: Mapping[str, Any], context: ToolContext | None) -> Bound:
-        """Check the arguments of a model, and give those for the function: positional ones and keywords.
+        """Validate the model's arguments and return the function's positional and keyword arguments.
 
         Raises:
-            ToolInputError: They do not fit; the text says field by field what to mend.
+            ToolInputError: The arguments are invalid; the message lists the problem of each field.
         """
         checked = self._validate(arguments)
         positional: list[Any] = []
@@ -179,36 +176,36 @@ class Parameters:
                 try:
                     return self._read({**arguments, **repaired})
                 except ValidationError:
-                    pass  # the first error is about what the model wrote
+                    pass  # report the errors in what the model wrote
             raise ToolInputError(self.tool, problems(error)) from None
 
     def _read(self, arguments: Mapping[str, Any]) -> BaseModel:
         try:
             text = to_json(arguments)
-        except ValueError:  # values that are no JSON can only come from Python code
+        except ValueError:  # only Python code can pass values without a JSON form
             return self._model.model_validate(dict(arguments))
         return self._model.model_validate_json(text)
 
 
 class AnyParameters:
-    """Takes whatever object a model writes: for a tool whose JSON Schema was written by hand.
+    """Accepts any object, for tools with a hand-written JSON Schema.
 
-    The function gets the object as its one argument; the schema is told to the model and not checked here.
+    The function gets the object as its only argument. The schema is sent to the model but not enforced here.
     """
 
     def __init__(self, schema: Mapping[str, Any], *, tool: str) -> None:
         if schema.get("type") != "object":
-            raise OptionsError('an input schema has "type": "object"', option=f"tool {tool!r}")
+            raise OptionsError('an input schema must have "type": "object"', option=f"tool {tool!r}")
         self.schema: JSONObject = dict(schema)
 
     def bind(self, arguments: Mapping[str, Any], context: ToolContext | None) -> Bound:
-        """Give the object as the one positional argument."""
+        """Return the object as the only positional argument."""
         del context
         return [dict(arguments)], {}
 
 
 def problems(error: ValidationError) -> list[tuple[str, str]]:
-    """Give what is wrong, field by field: where, and what."""
+    """Return (place, problem) for each invalid field."""
     return [(_place(item["loc"]), _told(item)) for item in error.errors(include_url=False, include_context=False)]
 
 
@@ -221,9 +218,9 @@ def _place(loc: tuple[int | str, ...]) -> str:
 
 def _told(item: Any) -> str:
     if item["type"] in ("missing", "extra_forbidden"):
-        return {"missing": "is required", "extra_forbidden": "there is no such field"}[item["type"]]
+        return {"missing": "is required", "extra_forbidden": "is not a parameter"}[item["type"]]
     given = _shown(item["input"])
-    return f"{item['msg']}; given: {given}"
+    return f"{item['msg']}; got: {given}"
 
 
 def _shown(value: Any) -> str:
@@ -235,7 +232,7 @@ def _shown(value: Any) -> str:
 
 
 def _repaired(arguments: Mapping[str, Any], error: ValidationError) -> Iterator[tuple[str, Any]]:
-    """Give the values of wrong fields that are JSON written as a text."""
+    """Yield the invalid fields whose value is JSON in a string, with the parsed value."""
     for name in {str(item["loc"][0]) for item in error.errors() if item["loc"]}:
         given = arguments.get(name)
         if isinstance(given, str):
@@ -254,10 +251,10 @@ def _signature(function: Callable[..., Any], tool: str) -> list[inspect.Paramete
     except (TypeError, ValueError) as error:
         raise OptionsError(f"its signature cannot be read: {error}", option=f"tool {tool!r}") from error
     if specs and specs[0].name == "self" and specs[0].annotation is inspect.Parameter.empty:
-        raise OptionsError("it is a method; make the tool of a bound one: tool(thing.method)", option=f"tool {tool!r}")
+        raise OptionsError("it is an unbound method; use a bound one: tool(obj.method)", option=f"tool {tool!r}")
     for spec in specs:
         if spec.kind is spec.VAR_POSITIONAL:
-            raise OptionsError(f"a model cannot fill *{spec.name}; take a list", option=f"tool {tool!r}")
+            raise OptionsError(f"*{spec.name} is not supported; take a list instead", option=f"tool {tool!r}")
     return specs
 
 
@@ -278,7 +275,7 @@ def _hints(
 
 
 def _target(function: Callable[..., Any]) -> Any:
-    """Give the function in which the annotations were written."""
+    """Return the function that holds the annotations."""
     while isinstance(function, partial):
         function = function.func
     if not inspect.isroutine(function):

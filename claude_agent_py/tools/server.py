@@ -1,7 +1,6 @@
-"""`ToolServer`: tools, resources and prompts that the CLI reaches in this process, over MCP.
+"""`ToolServer`: tools, resources and prompts that the CLI reaches in this process over MCP.
 
-Owns what is offered and what the CLI is told of it. It is no connection and holds no state of one: the same server may
-serve several clients at once (`session` is one conversation, `host` brings them to the CLI).
+A server keeps no connection state, so it may serve several clients at once; each has a `ServerSession`.
 """
 
 import weakref
@@ -17,29 +16,29 @@ from claude_agent_py.tools.session import PROTOCOL_VERSIONS, Send, ServerSession
 from claude_agent_py.wire.base import JSONObject
 
 ToolPolicy: TypeAlias = Literal["always_ask", "always_deny"]
-"""What the CLI does about a tool whatever the permission mode: it asks every time, or does not tell the model of it."""
+"""Override the permission mode for a tool: always ask, or hide the tool from the model."""
 
 GRACE = 5.0
-"""Seconds by which the CLI's limit on a call is later than ours: what ours says is of more use to the model."""
+"""Seconds that the CLI's timeout exceeds ours by, because our error is more useful to the model."""
 
 
 class ToolServer:
     """An MCP server in this process.
 
     Args:
-        name: What the CLI calls it; its tools are `mcp__<name>__<tool>`, see `mcp_tool_name`.
+        name: The server's name; its tools are named `mcp__<name>__<tool>`, see `mcp_tool_name`.
         tools: Tools, or functions that become tools.
-        version: Of the server, for people.
-        instructions: What a model is told about the server as a whole.
-        timeout: Seconds that a call of a tool without a limit of its own may take. None means none.
-        resources: What can be read.
-        prompts: What can be filled in. CLI 2.1.328 asks servers in this process for none.
-        always_load: Always tell the model about all tools, see `Tool.always_load`.
-        policies: What the CLI does about single tools, whatever the permission mode.
-        page_size: How many entries a list has per page; None means all.
+        version: The server's version, shown to people.
+        instructions: Text about the server for the model.
+        timeout: Time limit in seconds for tools without their own; None means no limit.
+        resources: Resources to read.
+        prompts: Prompt templates. CLI 2.1.328 does not request prompts from in-process servers.
+        always_load: Always show all tools to the model, see `Tool.always_load`.
+        policies: Overrides of the permission mode by tool name.
+        page_size: Number of list entries per page; None means all.
 
     Raises:
-        OptionsError: Two tools have the same name for the CLI, a policy names no tool, ...
+        OptionsError: Two tools have the same name for the CLI, a policy names an unknown tool, ...
     """
 
     def __init__(
@@ -93,11 +92,11 @@ class ToolServer:
         return [mcp_tool_name(self.name, name) for name in self._tools]
 
     def get(self, name: str) -> Tool[..., Any] | None:
-        """Give a tool by its own name."""
+        """Return a tool by its own name, or None."""
         return self._tools.get(name)
 
     def add(self, function: Callable[..., Any]) -> Tool[..., Any]:
-        """Offer one more tool; one of the same name is replaced. Clients are told, and the model sees it next turn.
+        """Add a tool, replacing one of the same name. Clients are notified, and the model sees it in its next turn.
 
         Call it in the event loop of the sessions.
         """
@@ -108,7 +107,7 @@ class ToolServer:
         return made
 
     def remove(self, name: str) -> None:
-        """Offer a tool no more; one that is not offered is no error. Calls under way go on."""
+        """Remove a tool if it exists. Running calls continue."""
         if self._tools.pop(name, None) is not None:
             self._announce()
 
@@ -131,15 +130,15 @@ class ToolServer:
     def session(self, send: Send, report: Report | None = None, *, cwd: str | None = None) -> ServerSession:
         """Open a conversation with one client.
 
-        `send` sends what is no answer; it must not block. `report` is told of tools that fail; without it they are
-        logged. `cwd` is what its tools are told as `ToolContext.cwd`.
+        `send` sends messages other than answers and must not block. `report` is called with tool failures; None logs
+        them. `cwd` becomes `ToolContext.cwd`.
         """
         session = ServerSession(self, send, report, cwd=cwd)
         self._sessions.add(session)
         return session
 
     def initialize_result(self, protocol_version: str = PROTOCOL_VERSIONS[0]) -> JSONObject:
-        """Give the result of the handshake."""
+        """Return the result of the handshake."""
         capabilities: JSONObject = {"tools": {"listChanged": True}, "logging": {}}
         if self.resources:
             capabilities["resources"] = {}
@@ -153,7 +152,7 @@ class ToolServer:
         return result | ({"instructions": self.instructions} if self.instructions else {})
 
     def tool_definitions(self) -> list[JSONObject]:
-        """Give the MCP definitions of all tools."""
+        """Return the MCP definitions of all tools."""
         return [self._definition(tool) for tool in self._tools.values()]
 
     def _definition(self, tool: Tool[..., Any]) -> JSONObject:
@@ -163,11 +162,11 @@ class ToolServer:
         return definition
 
     def manifest(self) -> JSONObject:
-        """Give what the handshake would tell, so that the CLI need not make it."""
+        """Return the handshake's data, so that the CLI can skip the handshake."""
         return {"initializeResult": self.initialize_result(), "toolsListResult": {"tools": self.tool_definitions()}}
 
     def config(self) -> JSONObject:
-        """Give the CLI's settings for this server; `{}` where there are none."""
+        """Return the CLI's settings for this server; may be empty."""
         config: JSONObject = {}
         if (limit := self._cli_timeout()) is not None:
             config["timeout"] = limit
@@ -176,7 +175,7 @@ class ToolServer:
         return config
 
     def _cli_timeout(self) -> int | None:
-        """Give the CLI's limit on a call, in milliseconds: later than all of ours; None where some tool has none."""
+        """Return the CLI's call timeout in milliseconds, longer than all of ours, or None if a tool has no limit."""
         limits = [tool.timeout if tool.timeout is not None else self.timeout for tool in self._tools.values()]
         known = [limit for limit in limits if limit is not None]
         return round((max(known) + GRACE) * 1000) if known and len(known) == len(limits) else None
@@ -184,9 +183,9 @@ class ToolServer:
     def _check_policies(self) -> None:
         for name, policy in self.policies.items():
             if name not in self._tools:
-                raise OptionsError(f"a policy names no tool: {name!r}", option=f"server {self.name!r}")
+                raise OptionsError(f"a policy names an unknown tool: {name!r}", option=f"server {self.name!r}")
             if policy not in ("always_ask", "always_deny"):
                 raise OptionsError(
-                    f"the policy of {name!r} is always_ask or always_deny, not {policy!r}",
+                    f"the policy of {name!r} must be always_ask or always_deny, not {policy!r}",
                     option=f"server {self.name!r}",
                 )

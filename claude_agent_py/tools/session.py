@@ -1,9 +1,6 @@
-"""One conversation with an in-process MCP server: JSON-RPC messages in, JSON-RPC messages out.
+"""One conversation with an in-process MCP server: JSON-RPC messages in and out.
 
-Owns the methods that are answered, the calls that are under way (so that they can be cancelled), and the requests that
-this side made. What is served is the server's business (`server`); how a message travels is the host's (`host`).
-
-Every request gets an answer, whatever happens: a handshake left unanswered blocks the CLI's first turn for a minute.
+Every request gets an answer, because an unanswered handshake blocks the CLI's first turn for a minute.
 """
 
 import itertools
@@ -31,7 +28,7 @@ if TYPE_CHECKING:
 logger: logging.Logger = logging.getLogger("claude_agent_py.tools")
 
 PROTOCOL_VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
-"""What is spoken, newest first."""
+"""Supported versions, newest first."""
 
 TOOL_USE_ID = "claudecode/toolUseId"
 LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
@@ -41,7 +38,7 @@ Send: TypeAlias = Callable[[JSONObject], None]
 
 
 class ServerSession:
-    """Serves one client. Usable as soon as it is made: with a manifest, the CLI makes no handshake."""
+    """Serves one client. Usable at once: with a manifest, the CLI skips the handshake."""
 
     def __init__(
         self, server: "ToolServer", send: Send, report: Report | None = None, *, cwd: str | None = None
@@ -71,9 +68,9 @@ class ServerSession:
     # In
 
     async def handle(self, message: JSONObject, context: HandlerContext | None = None) -> JSONObject | None:
-        """Take a message and give the answer to it; None where it wants none.
+        """Handle a message and return the answer, or None if it needs none.
 
-        Requests may be handled at once by any number of workers. Cancelling a worker cancels what it does.
+        Concurrent calls are safe. Cancelling cancels the request's work.
         """
         self._home = threading.get_ident()
         if jsonrpc.is_response(message):
@@ -81,13 +78,15 @@ class ServerSession:
             return None
         method, request_id = message.get("method"), jsonrpc.request_id_of(message)
         if not isinstance(method, str):
-            return jsonrpc.error(request_id, jsonrpc.INVALID_REQUEST, "a message has a method, a result or an error")
+            return jsonrpc.error(
+                request_id, jsonrpc.INVALID_REQUEST, "a message must have a method, a result or an error"
+            )
         params = message.get("params")
         if "id" not in message:
             self._notified(method, params if isinstance(params, dict) else {})
             return None
         if request_id is None:
-            return jsonrpc.error(None, jsonrpc.INVALID_REQUEST, "an id is a string or an integer")
+            return jsonrpc.error(None, jsonrpc.INVALID_REQUEST, "an id must be a string or an integer")
         return await self._answered(request_id, method, params, context or HandlerContext(request_id=""))
 
     async def _answered(self, request_id: RequestID, method: str, params: Any, context: HandlerContext) -> JSONObject:
@@ -98,7 +97,7 @@ class ServerSession:
                 answer = jsonrpc.result(request_id, await self._dispatch(method, params, context))
             except RPCError as error:
                 answer = jsonrpc.error(request_id, error.code, str(error), error.data)
-            except BaseException as error:  # of a function that gives a resource or a prompt
+            except BaseException as error:  # from the function of a resource or a prompt
                 (self._report or log_failure)(failure_of(f"{self._server.name} {method}", error))
                 answer = jsonrpc.error(request_id, jsonrpc.INTERNAL_ERROR, failure_text(method, error))
             finally:
@@ -109,7 +108,7 @@ class ServerSession:
     async def _dispatch(self, method: str, params: Any, context: HandlerContext) -> JSONObject:
         answer = self._methods.get(method)
         if answer is None:
-            raise RPCError(jsonrpc.METHOD_NOT_FOUND, f"there is no method {method!r}")
+            raise RPCError(jsonrpc.METHOD_NOT_FOUND, f"unknown method {method!r}")
         if params is not None and not isinstance(params, dict):
             raise RPCError(jsonrpc.INVALID_PARAMS, "params must be an object")
         return await answer(params or {}, context)
@@ -119,7 +118,7 @@ class ServerSession:
             self.cancel(params.get("requestId"))
 
     def cancel(self, request_id: Any) -> None:
-        """Cancel what is done for a request; one that is not under way is no error."""
+        """Cancel the work for a request, if it is running."""
         running = self._running.get(request_id) if isinstance(request_id, str | int) else None
         if running is not None:
             scope, context = running
@@ -127,7 +126,7 @@ class ServerSession:
             scope.cancel()
 
     def close(self) -> None:
-        """Cancel everything that is under way."""
+        """Cancel all pending work."""
         for request_id in list(self._running):
             self.cancel(request_id)
         for reply in self._asked.values():
@@ -136,7 +135,7 @@ class ServerSession:
     # Out
 
     def notify(self, method: str, params: JSONObject) -> None:
-        """Send a notification, from the event loop's thread or from that of a plain function."""
+        """Send a notification, from the event loop's thread or a tool's thread."""
         if method == "notifications/message" and not self._is_logged(params.get("level")):
             return
         message = jsonrpc.notification(method, params)
@@ -145,16 +144,16 @@ class ServerSession:
             return
         try:
             from_thread.run_sync(self._send, message)
-        except RuntimeError:  # a thread that anyio did not start, or an event loop that has ended
+        except RuntimeError:  # not a thread of anyio, or the event loop has ended
             logger.debug("a notification was dropped: %s", method)
 
     async def request(self, method: str, params: JSONObject | None = None) -> JSONObject:
-        """Ask the CLI something, and give its result. The CLI answers `ping` and refuses everything else.
+        """Send a request to the CLI and return its result. The CLI answers `ping` and rejects everything else.
 
-        Cancelling tells the CLI that the answer is no longer wanted.
+        Cancelling also cancels the request on the CLI's side.
 
         Raises:
-            ControlRejectedError: It answered with an error, or the session closed before it did.
+            ControlRejectedError: The CLI answered with an error, or the session closed first.
         """
         request_id = f"server-{next(self._ids)}"
         reply = self._asked[request_id] = _Reply()
@@ -189,7 +188,7 @@ class ServerSession:
     async def _set_level(self, params: JSONObject, context: HandlerContext) -> JSONObject:
         level = params.get("level")
         if level not in LOG_LEVELS:
-            raise RPCError(jsonrpc.INVALID_PARAMS, f"there is no log level {level!r}")
+            raise RPCError(jsonrpc.INVALID_PARAMS, f"unknown log level {level!r}")
         self._log_level = LOG_LEVELS.index(level)
         return {}
 
@@ -199,7 +198,7 @@ class ServerSession:
     async def _call_tool(self, params: JSONObject, context: HandlerContext) -> JSONObject:
         name, arguments, meta = params.get("name"), params.get("arguments"), params.get("_meta")
         if not isinstance(name, str):
-            raise RPCError(jsonrpc.INVALID_PARAMS, "a call names a tool")
+            raise RPCError(jsonrpc.INVALID_PARAMS, "a call must name a tool")
         told = self._context(name, meta if isinstance(meta, dict) else {}, context)
         outcome = await self._run(name, {} if arguments is None else arguments, told)
         return call_tool_result(outcome.told)
@@ -207,7 +206,7 @@ class ServerSession:
     async def _run(self, name: str, arguments: Any, context: ToolContext) -> ToolOutcome:
         tool = self._server.get(name)
         if tool is None:
-            raise RPCError(jsonrpc.INVALID_PARAMS, f"there is no tool {name!r}")
+            raise RPCError(jsonrpc.INVALID_PARAMS, f"unknown tool {name!r}")
         if not isinstance(arguments, dict):
             return failed(name, ToolInputError(name, [("", "the arguments must be an object")]))
         return await outcome_of(tool, arguments, context, timeout=self._server.timeout, report=self._report)
@@ -237,7 +236,7 @@ class ServerSession:
     async def _read_resource(self, params: JSONObject, context: HandlerContext) -> JSONObject:
         resource = self._server.resources.get(str(params.get("uri")))
         if resource is None:
-            raise RPCError(jsonrpc.RESOURCE_NOT_FOUND, "there is no such resource", {"uri": params.get("uri")})
+            raise RPCError(jsonrpc.RESOURCE_NOT_FOUND, "resource not found", {"uri": params.get("uri")})
         return {"contents": [await resource.read()]}
 
     async def _list_prompts(self, params: JSONObject, context: HandlerContext) -> JSONObject:
@@ -247,24 +246,24 @@ class ServerSession:
     async def _get_prompt(self, params: JSONObject, context: HandlerContext) -> JSONObject:
         prompt = self._server.prompts.get(str(params.get("name")))
         if prompt is None:
-            raise RPCError(jsonrpc.INVALID_PARAMS, f"there is no prompt {params.get('name')!r}")
+            raise RPCError(jsonrpc.INVALID_PARAMS, f"unknown prompt {params.get('name')!r}")
         try:
             return await prompt.get(params.get("arguments") or {})
         except ToolInputError as error:
             raise RPCError(jsonrpc.INVALID_PARAMS, str(error)) from None
 
     def _page(self, key: str, items: Sequence[JSONObject], cursor: Any) -> JSONObject:
-        """Give a page of a list. The cursor is the index at which it begins."""
+        """Return a page of a list. The cursor is the index of its first entry."""
         begin = 0 if cursor is None else int(cursor) if isinstance(cursor, str) and cursor.isdecimal() else -1
         if begin < 0 or begin > len(items):
-            raise RPCError(jsonrpc.INVALID_PARAMS, f"there is no page {cursor!r}")
+            raise RPCError(jsonrpc.INVALID_PARAMS, f"invalid cursor {cursor!r}")
         end = begin + (self._server.page_size or len(items))
         page: JSONObject = {key: list(items[begin:end])}
         return page | ({"nextCursor": str(end)} if end < len(items) else {})
 
 
 class _Reply:
-    """The answer to a request of ours, once it is here."""
+    """A pending request to the CLI."""
 
     def __init__(self) -> None:
         self.done = Event()

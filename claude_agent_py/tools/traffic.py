@@ -1,9 +1,7 @@
-"""Reading tool traffic: each call paired with its result, whoever made it and whichever tool it was.
+"""Pair tool calls with their results in a stream of messages.
 
-Owns the pairing, over messages as they come. Pure: time comes from the messages' own timestamps, or as an argument. Two
-facts of the wire to know: results come in the order in which calls end, each as a user message of its own; and a
-subagent's messages name it, which is how a call is known to be its. (The calls of nested subagents are on the wire only
-if they are asked for: `forward_nested_subagent_tool_calls`.)
+Results arrive in the order in which calls end, each in its own user message. A subagent's messages name the subagent.
+Calls of nested subagents appear only with `forward_nested_subagent_tool_calls`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,33 +24,33 @@ from claude_agent_py.wire.system import PermissionDeniedMessage
 
 @dataclass(frozen=True, kw_only=True)
 class ToolCallRecord:
-    """One tool call, with its result once that is there. A value: a record without a result stays so."""
+    """A tool call and, once available, its result. Immutable: a record without a result stays that way."""
 
     call: ToolUseBlock = field(repr=False)
     id: str
     name: str
     """The full name: `Bash`, `mcp__server__tool`."""
     result: ToolResultBlock | None = field(default=None, repr=False)
-    """What the model sees; None while the call runs, or where the run ended before it did."""
+    """The result as the model sees it; None while the call runs or if the run ended first."""
     tool_use_result: Any = field(default=None, repr=False)
-    """What the CLI tells programs: its shape depends on the tool, and an error is a text."""
+    """The CLI's result for programs. Its shape depends on the tool; errors are strings."""
     agent_id: str | None = None
     """The subagent that called; None for the main agent."""
     subagent_type: str | None = None
     parent_tool_use_id: str | None = None
     """The call that launched that subagent."""
     display_name: str = ""
-    """The tool's name for people, where the CLI gives one."""
+    """The tool's name for people, if the CLI provides one."""
     permission: PermissionDecision | None = None
-    """Who decided that it may run, or may not."""
+    """The permission decision."""
     non_execution_kind: str | None = None
-    """Why it did not run (`user-rejected`, `permission-rule`, `interrupted`, ...); None where it ran."""
+    """Why it did not run (`user-rejected`, `permission-rule`, `interrupted`, ...); None if it ran."""
     started_at: float | None = None
-    """When the model had written the call, in seconds since the epoch."""
+    """When the model finished writing the call, in seconds since the epoch."""
     ended_at: float | None = None
-    """When its result was there."""
+    """When its result arrived, in seconds since the epoch."""
     duration: float | None = None
-    """Seconds between the two, waiting for permission included."""
+    """Seconds between the two, including waits for permission."""
 
     @property
     def input(self) -> JSONObject:
@@ -61,7 +59,7 @@ class ToolCallRecord:
 
     @property
     def typed_input(self) -> "WireModel | JSONObject":
-        """The arguments as the model of a built-in tool, else as they are."""
+        """The arguments as a built-in tool's model, otherwise as a dict."""
         return self.call.typed_input()
 
     @property
@@ -71,42 +69,42 @@ class ToolCallRecord:
 
     @property
     def is_error(self) -> bool:
-        """Whether the result says that the call failed."""
+        """Whether the call failed."""
         return self.result is not None and bool(self.result.is_error)
 
     @property
     def blocks(self) -> Sequence[ContentBlock]:
-        """The content of the result, as the model sees it; a plain text as one text block."""
+        """The result's content as the model sees it; a string becomes one text block."""
         content = self.result.content if self.result is not None else None
         return [TextBlock(text=content)] if isinstance(content, str) else content or []
 
     @property
     def text(self) -> str:
-        """The text of the result, as the model sees it."""
+        """The result's text as the model sees it."""
         return text_of(self.result.content) if self.result is not None else ""
 
     @property
     def structured(self) -> Any:
-        """The result for programs: an MCP tool's structured content, or the output model of a built-in tool.
+        """The result for programs: an MCP tool's structured content, or a built-in tool's output model.
 
-        None where there is neither; `tool_use_result` is what the CLI sent.
+        None if there is neither; see also `tool_use_result`.
         """
         if self.server_name is not None:
             sent = self.tool_use_result
             return sent.get("structuredContent") if isinstance(sent, Mapping) else None
-        from claude_agent_py.wire.tools.registry import typed_output  # loads some hundred models: only on demand
+        from claude_agent_py.wire.tools.registry import typed_output  # imports hundreds of models
 
         return typed_output(self.name, self.tool_use_result)
 
     @property
     def server_name(self) -> str | None:
-        """The MCP server, as the name tells it; None for a built-in tool."""
+        """The MCP server in the tool's name; None for a built-in tool."""
         parts = split_tool_name(self.name)
         return parts[0] if parts else None
 
     @property
     def tool_name(self) -> str:
-        """The tool's name without its server's."""
+        """The tool's name without the server prefix."""
         parts = split_tool_name(self.name)
         return parts[1] if parts else self.name
 
@@ -124,7 +122,7 @@ class ToolTraffic:
 
     @property
     def calls(self) -> Sequence[ToolCallRecord]:
-        """All calls, in the order in which they were made, those without a result included."""
+        """All calls, including pending ones, in the order they were made."""
         return list(self._records.values())
 
     @property
@@ -133,13 +131,13 @@ class ToolTraffic:
         return [record for record in self._records.values() if not record.done]
 
     def get(self, tool_use_id: str) -> ToolCallRecord | None:
-        """Give a call by its id."""
+        """Return a call by its id, or None."""
         return self._records.get(tool_use_id)
 
     def fold(self, message: Any, now: float | None = None) -> list[ToolCallRecord]:
-        """Take the next message, of any kind, and give the calls whose results it brings.
+        """Process a message of any kind and return the calls that it completes.
 
-        `now` is the time of any clock, in seconds; it makes a duration where messages have no timestamps.
+        `now`, in seconds of any clock, gives durations when messages have no timestamps.
         """
         match message:
             case AssistantMessage():
@@ -156,7 +154,7 @@ class ToolTraffic:
     def _called(self, message: AssistantMessage, now: float | None) -> None:
         metas = {meta.id: meta for meta in message.tool_use_meta or ()}
         for block in message.tool_uses:
-            if block.id in self._records:  # said twice, in a replay
+            if block.id in self._records:  # repeated in a replay
                 continue
             self._records[block.id] = _record(block, message, metas.get(block.id))
             if now is not None:
@@ -170,7 +168,7 @@ class ToolTraffic:
             if record is None or record.done:
                 continue
             done = self._with_result(record, block, metas.get(block.tool_use_id), _seconds(message.timestamp), now)
-            if len(results) == 1:  # else nothing says whose it is
+            if len(results) == 1:  # otherwise it could belong to any of them
                 done = replace(done, tool_use_result=message.tool_use_result)
             self._records[done.id] = done
             yield done
@@ -212,7 +210,7 @@ def _record(block: ToolUseBlock, message: AssistantMessage, meta: ToolUseMeta | 
 
 
 def _seconds(timestamp: str | None) -> float | None:
-    """Give an ISO 8601 time in seconds since the epoch; None where it is none."""
+    """Return an ISO 8601 time in seconds since the epoch, or None if it is invalid."""
     try:
         return datetime.fromisoformat(timestamp).timestamp() if timestamp else None
     except ValueError:

@@ -1,8 +1,6 @@
-"""`typing.TypedDict` on Python 3.11, which pydantic refuses there.
+"""Convert `typing.TypedDict` classes for pydantic, which rejects them on Python 3.11.
 
-Owns one rewrite: each such class in an annotation is replaced by the same one of `typing_extensions`. On newer Pythons
-nothing is done. Fields of models and dataclasses are not looked into: those classes have been read by pydantic already,
-or will be, and it says itself what it wants.
+Only annotations are converted, to classes of `typing_extensions`; fields of models and dataclasses are not.
 """
 
 import functools
@@ -19,15 +17,15 @@ NEEDED = sys.version_info < (3, 12)
 
 
 def modern(annotation: Any, namespace: Mapping[str, Any]) -> Any:
-    """Give an annotation that pydantic takes on every supported Python.
+    """Return an annotation that pydantic accepts on every supported Python version.
 
-    `namespace` has the names that the fields of a class may use beside those of its module.
+    `namespace` holds additional names for the annotations of fields.
     """
     return _Rewriting(namespace).of(annotation) if NEEDED else annotation
 
 
 class _Rewriting:
-    """One rewrite; a class that occurs several times in it, or within itself, is made anew once."""
+    """A conversion that converts each class once, even if it is recursive."""
 
     def __init__(self, namespace: Mapping[str, Any]) -> None:
         self._namespace = namespace
@@ -47,7 +45,7 @@ class _Rewriting:
     def _converted(self, old: Any) -> Any:
         make: Any = typing_extensions.TypedDict
         new = make(old.__name__, {}, total=old.__total__)
-        self._done[old] = new  # known before its fields are looked at, for they may hold it again
+        self._done[old] = new  # before the fields, which may refer to the class
         for name in ("__doc__", "__module__", "__required_keys__", "__optional_keys__"):
             setattr(new, name, getattr(old, name))
         hints = get_type_hints(old, localns={**self._namespace, old.__name__: old}, include_extras=True)

@@ -85,12 +85,12 @@ def test_windows_line_ends_do_no_harm() -> None:
         ("name: x\ndescription: y\nmodle: z", "line 4: modle is unknown; did you mean 'model'?"),
         ("name: x\nmodel: z", "line 1: description is missing"),
         ("name: -x\ndescription: y", "line 2: the agent name '-x' must not begin with '-'"),
-        ("description: y\nname: 5", "line 3: the name of an agent must be text, not int"),
-        ("name: x\ndescription: [y", "line 4: no valid YAML: expected ',' or ']'"),
+        ("description: y\nname: 5", "line 3: the name of an agent must be a string, not int"),
+        ("name: x\ndescription: [y", "line 4: invalid YAML: expected ',' or ']'"),
         ("name: x\ndescription: y\nbackground: 2026-13-45", "line 4: background must be a valid boolean"),
-        ("name: x\nname: z\ndescription: y", "line 3: name stands twice, first in line 2"),
-        ("- a\n- b", "line 2: the front matter must be fields"),
-        ("name: x\ndescription: y\nprompt: z", "line 4: the prompt is what stands below the front matter"),
+        ("name: x\nname: z\ndescription: y", "line 3: duplicate field name, first in line 2"),
+        ("- a\n- b", "line 2: the front matter must consist of fields"),
+        ("name: x\ndescription: y\nprompt: z", "line 4: the prompt belongs below the front matter"),
         (
             "name: x\ndescription: y\nmcpServers:\n  - a: {comand: y}",
             "line 4: mcp_servers server 'a': command is missing",
@@ -103,7 +103,7 @@ def test_a_mistake_is_told_with_its_line(header: str, says: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "says"), [("You review.", "no front matter"), ("---\nname: x\n", "its front matter has no end")]
+    ("text", "says"), [("You review.", "the front matter is missing"), ("---\nname: x\n", "the front matter is not closed")]
 )
 def test_what_is_no_agent_file_is_refused(text: str, says: str) -> None:
     assert says in refused(text)
@@ -149,7 +149,7 @@ def test_two_files_for_one_agent_are_refused(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_read_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(OptionsError, match="there is no directory"):
+    with pytest.raises(OptionsError, match="no such directory"):
         load_agents(tmp_path / "missing")
     (tmp_path / "latin.md").write_bytes(b"---\nname: \xff\n---\n")
     with pytest.raises(OptionsError, match=r"latin\.md cannot be read"):

@@ -372,7 +372,7 @@ async def test_hooks_can_be_added_and_removed() -> None:
 async def test_an_id_that_was_never_given_out_does_not_open_a_guard() -> None:
     errors: list[HandlerError] = []
     dispatcher = HookDispatcher(None, report=errors.append)
-    assert "not there" in denied(await dispatcher.answer("hook_7", PRE, "t1", CONTEXT))
+    assert "not registered" in denied(await dispatcher.answer("hook_7", PRE, "t1", CONTEXT))
     assert await dispatcher.answer("hook_7", {"hook_event_name": "Stop"}, None, CONTEXT) == {}
     assert len(errors) == 2
 

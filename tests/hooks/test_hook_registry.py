@@ -39,7 +39,7 @@ def test_of_takes_what_an_option_may_hold() -> None:
 
 @pytest.mark.parametrize("value", [handler, "handler", {"hooks": [handler]}, None, HookMatcher(None, handler)])
 def test_an_event_without_a_list_is_refused(value: Any) -> None:
-    with pytest.raises(OptionsError, match=r"hooks\['Stop'\] is a list"):
+    with pytest.raises(OptionsError, match=r"hooks\['Stop'\] must be a list"):
         Hooks({"Stop": value})
 
 
@@ -47,10 +47,10 @@ def test_an_event_without_a_list_is_refused(value: Any) -> None:
     ("event", "says"),
     [
         ("PreTooluse", "did you mean 'PreToolUse'"),
-        ("pre_tool_use", "there is no hook event"),
+        ("pre_tool_use", "unknown hook event"),
         ("SubagentEnd", "did you mean"),
         ("", "the events are"),
-        (None, "there is no hook event None"),
+        (None, "unknown hook event None"),
     ],
 )
 def test_an_unknown_event_is_refused_with_a_suggestion(event: Any, says: str) -> None:
@@ -117,7 +117,7 @@ def test_an_event_that_is_never_sent_warns_at_the_line_that_registers_it(event: 
 
 
 def test_doubtful_hooks_warn() -> None:
-    with pytest.warns(HookWarning, match="never seen"):
+    with pytest.warns(HookWarning, match="not been observed"):
         Hooks({"TeammateIdle": [handler]})
     with pytest.warns(HookWarning, match="'clear' and 'compact' only"):
         Hooks({"SessionStart": [handler]})

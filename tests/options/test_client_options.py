@@ -163,7 +163,7 @@ def test_what_is_said_to_use_instead_exists() -> None:
         ),
         ({"mcp_servers": 5}, "mcp_servers: must map names to servers, or be the path of a file, not int"),
         ({"hooks": {"PreToolUse": [lambda: 1]}}, "must take two arguments: the input and the context"),
-        ({"hooks": {"PreToolUs": [handler]}}, "hooks: there is no hook event 'PreToolUs'; did you mean 'PreToolUse'?"),
+        ({"hooks": {"PreToolUs": [handler]}}, "hooks: unknown hook event 'PreToolUs'; did you mean 'PreToolUse'?"),
         ({"output_type": 5}, "output_type: must be a type that pydantic can validate"),
         ({"output_type": handler}, "output_type: must be a type, not a function"),
         ({"output_format": "{}"}, "output_format: must be a JSON Schema (a dict), not str"),

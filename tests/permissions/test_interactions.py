@@ -465,7 +465,7 @@ def test_a_directory_that_others_may_write_is_refused(tmp_path: Path, mode: int)
     directory = tmp_path / "shared"
     directory.mkdir()
     directory.chmod(mode)
-    with pytest.raises(OptionsError, match="replaced by other users"):
+    with pytest.raises(OptionsError, match="replace the inbox"):
         SQLiteInbox(directory / "inbox.db")
     directory.chmod(mode | 0o1000)
     SQLiteInbox(directory / "inbox.db")

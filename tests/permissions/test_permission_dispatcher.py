@@ -148,12 +148,6 @@ async def test_no_opinion_is_a_denial() -> None:
     assert session.errors == []
 
 
-def test_questions_are_off_where_nobody_could_answer() -> None:
-    assert Session(can_use_tool=read_only()).dispatcher.disallowed_tools == ("AskUserQuestion",)
-    assert Session(on_question=print).dispatcher.disallowed_tools == ()
-    assert Session(interactions=True).dispatcher.disallowed_tools == ()
-
-
 # Failing ---------------------------------------------------------------------------------------------------------
 
 

@@ -230,7 +230,7 @@ async def test_other_tools_are_none_of_its_business(repo: Path) -> None:
 
 
 def test_a_directory_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(OptionsError, match="no directory"):
+    with pytest.raises(OptionsError, match="no such directory"):
         within(tmp_path / "nothing")
 
 

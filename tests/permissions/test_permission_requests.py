@@ -98,13 +98,13 @@ def test_a_decision_on_the_wire(decision: Any, reply: dict[str, Any]) -> None:
         ({"behavior": "allow"}, "type dict"),
         (Allow, "type type"),
         (Allow(updated_input="x"), "updated_input"),  # type: ignore[arg-type]
-        (Allow(updated_input={"a": object()}), "no JSON"),
-        (Allow(updated_input={"a": float("nan")}), "no JSON"),
+        (Allow(updated_input={"a": object()}), "must be valid JSON"),
+        (Allow(updated_input={"a": float("nan")}), "must be valid JSON"),
         (Allow(updated_permissions=["x"]), "list of permission updates"),  # type: ignore[list-item]
         (Allow(updated_permissions=7), "list of permission updates"),  # type: ignore[arg-type]
         (Allow(updated_permissions=[SetMode(mode="yolo", destination="session")]), "mode 'yolo'"),
         (Allow(updated_permissions=[{**RULE_WIRE, "rules": [{"tool_name": 1}]}]), "type 'addRules'"),
-        (Deny(7), "is text"),  # type: ignore[arg-type]
+        (Deny(7), "must be a string"),  # type: ignore[arg-type]
     ],
 )
 def test_what_is_no_decision(decision: Any, says: str) -> None:

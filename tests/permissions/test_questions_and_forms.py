@@ -93,12 +93,12 @@ def test_no_answer_is_a_denial_that_says_so() -> None:
 @pytest.mark.parametrize(
     ("value", "says"),
     [
-        ("Red", "one text cannot answer 2"),
+        ("Red", "a string cannot answer 2"),
         ({"Which colour?": "Red"}, "'Which color\\?', 'Which sizes\\?'"),
-        (["a", "b", "c"], "3 answers were given to 2"),
+        (["a", "b", "c"], "3 answers for 2"),
         ({"Color": ["Red", "Blue"]}, "takes one answer"),
         ({"Color": 3}, "type int"),
-        ({"Size": ["S", 3]}, "text or a list"),
+        ({"Size": ["S", 3]}, "string or a list"),
         (b"x", "expected answers"),
         (3, "expected answers"),
         (Answers({"Color": "Red"}, notes={"Colour": "x"}), "not the text or header"),
@@ -168,7 +168,7 @@ def test_an_answer_that_fits(content: dict[str, Any]) -> None:
     ("content", "field", "says"),
     [
         ({}, "name", "is missing"),
-        ({"name": 3}, "name", "must be text"),
+        ({"name": 3}, "name", "must be a string"),
         ({"name": "A"}, "name", "at least 2 characters"),
         ({"name": "Augusta"}, "name", "at most 5 characters"),
         ({"age": "36"}, "age", "must be a number"),
@@ -182,10 +182,10 @@ def test_an_answer_that_fits(content: dict[str, Any]) -> None:
         ({"color": "Red"}, "color", "one of r, g"),
         ({"size": "m"}, "size", "one of s, l"),
         ({"ok": "yes"}, "ok", "true or false"),
-        ({"tags": "x"}, "tags", "list of texts"),
+        ({"tags": "x"}, "tags", "list of strings"),
         ({"tags": ["z"]}, "tags", "some of x, y"),
         ({"tags": ["x", "y"]}, "tags", "at most 1"),
-        ({"shoe": 42}, "shoe", "not asked for"),
+        ({"shoe": 42}, "shoe", "not a field of the form"),
     ],
 )
 def test_an_answer_that_does_not_fit(content: dict[str, Any], field: str, says: str) -> None:
@@ -208,7 +208,7 @@ def test_what_a_person_typed_becomes_values() -> None:
     with pytest.raises(FormError) as caught:
         Form.of(SCHEMA).convert({"name": "Ada", "age": "old", "ok": "maybe"})
     assert caught.value.problems == {"age": "must be a number", "ok": "must be yes or no"}
-    with pytest.raises(FormError, match="not asked for"):
+    with pytest.raises(FormError, match="not a field of the form"):
         Form.of(SCHEMA).convert({"name": "Ada", "shoe": "42"})
 
 

@@ -206,7 +206,7 @@ async def test_an_agent_that_would_start_itself_is_refused() -> None:
             with anyio.fail_after(60):
                 await client.query("go", until="idle")
             (task,) = client.tasks
-        told = [request for request in model.requests if "would start itself" in str(request.tool_results)]
+        told = [request for request in model.requests if "must not start itself" in str(request.tool_results)]
     assert task.status is TaskStatus.COMPLETED
     assert told
 

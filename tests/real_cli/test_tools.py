@@ -248,7 +248,7 @@ async def test_failures_are_told_to_the_model_which_mends_them(caplog: pytest.Lo
     last = model.requests_of("main")[-1]
     wrong = result_text(last, "toolu_wrong")
     assert wrong.startswith("invalid arguments for divide:\n- a: Input should be a valid integer")
-    assert "\n- b: is required\n- c: there is no such field\n" in wrong
+    assert "\n- b: is required\n- c: is not a parameter\n" in wrong
     assert result_text(last, "toolu_crash").startswith("divide failed: ZeroDivisionError: division by zero")
     assert "Traceback" not in str(last.messages)
     assert result_text(last, "toolu_refused").startswith("Dividing by one is silly.")
@@ -318,8 +318,8 @@ async def test_ten_megabytes_are_cut_where_the_cli_would_hide_them(tmp_path: Pat
     assert result_text(last, "toolu_cut").endswith("of 9,000,000 characters]")
     [path] = tmp_path.iterdir()
     assert path.stat().st_size == 10_000_000
-    assert f"all of it is in {path}]" in result_text(last, "toolu_spilled")
-    assert "10,000,000 characters, more than the 50,000 allowed" in result_text(last, "toolu_refused")
+    assert f"full result in {path}]" in result_text(last, "toolu_spilled")
+    assert "10,000,000 characters, over the limit of 50,000" in result_text(last, "toolu_refused")
     assert result_text(last, "toolu_roomy") == "x" * 150_000
 
 

@@ -90,7 +90,7 @@ async def test_the_format_of_a_call_wins_over_the_chains() -> None:
 
 @pytest.mark.parametrize("text_format", [None, "markdown"])
 async def test_a_missing_format_is_a_type_error(text_format: Any) -> None:
-    with pytest.raises(TypeError, match="a text format is needed"):
+    with pytest.raises(TypeError, match="a text format is required"):
         await ToolChain([search]).execute([use("search", {"query": "a"})], text_format)
 
 
@@ -121,7 +121,7 @@ async def test_calls_may_be_blocks_values_or_dicts() -> None:
 
 @pytest.mark.parametrize("call", [5, {"input": {}}, {"name": 5}, None])
 async def test_what_is_no_call_is_a_type_error(call: Any) -> None:
-    with pytest.raises(TypeError, match="a call is a ToolUseBlock"):
+    with pytest.raises(TypeError, match="a call must be a ToolUseBlock"):
         await CHAIN.execute([call])
 
 
@@ -179,8 +179,8 @@ async def test_an_unknown_tool_is_an_error_that_names_the_known_ones() -> None:
     result = await CHAIN.execute([use("serach"), use("two\nlines")])
 
     assert XML.parse(result.text) == {
-        "serach": ["there is no tool 'serach'; there are: search, picture, fail"],
-        "unknown_tool": ["there is no tool 'two\\nlines'; there are: search, picture, fail"],
+        "serach": ["unknown tool 'serach'; available tools: search, picture, fail"],
+        "unknown_tool": ["unknown tool 'two\\nlines'; available tools: search, picture, fail"],
     }
 
 

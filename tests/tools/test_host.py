@@ -50,7 +50,7 @@ async def test_an_unknown_server_is_answered_too(message: dict[str, Any]) -> Non
     reply = (await MCPHost().answer("nobody", message, CONTEXT))["mcp_response"]
 
     assert reply["id"] == message.get("id")
-    assert reply["error"] == {"code": -32601, "message": "there is no server 'nobody' in this process"}
+    assert reply["error"] == {"code": -32601, "message": "unknown server 'nobody'"}
 
 
 async def test_the_caller_is_found_by_the_tool_use_id() -> None:
@@ -160,7 +160,7 @@ async def test_what_initialize_says() -> None:
 async def test_what_cannot_be_hosted() -> None:
     with pytest.raises(OptionsError, match="two servers are named 'a'"):
         MCPHost([ToolServer("a"), ToolServer("a")])
-    with pytest.raises(OptionsError, match=r"a server in this process is a ToolServer.* not dict"):
+    with pytest.raises(OptionsError, match=r"an in-process server must be a ToolServer.* not dict"):
         MCPHost({"a": {"command": "x"}})
     assert is_hosted(ToolServer("a"))
     assert not is_hosted({"command": "x"})

@@ -182,7 +182,7 @@ async def test_without_a_running_session_it_says_so() -> None:
 
     reply = await host.answer("helper", {"jsonrpc": "2.0", "id": 1, "method": "ping"}, CONTEXT)
 
-    assert "needs a running session" in reply["mcp_response"]["error"]["message"]
+    assert "requires a running session" in reply["mcp_response"]["error"]["message"]
 
 
 async def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

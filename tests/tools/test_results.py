@@ -168,7 +168,7 @@ async def test_long_text_goes_to_a_file_that_is_named(tmp_path: Path) -> None:
 
     [path] = (tmp_path / "new").iterdir()
     assert path.read_bytes().decode() == text
-    assert told.text.endswith(f"of 3,000 characters; all of it is in {path}]")
+    assert told.text.endswith(f"of 3,000 characters; full result in {path}]")
     assert len(told.text) <= 500
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
@@ -184,7 +184,7 @@ async def test_a_directory_is_made_where_none_is_given(tmp_path: Path, monkeypat
 
 
 async def test_long_text_is_an_error() -> None:
-    with pytest.raises(ToolError, match="1,000 characters, more than the 500 allowed; ask for less"):
+    with pytest.raises(ToolError, match="1,000 characters, over the limit of 500; request less"):
         await written(as_result("x" * 1000), JSONEncoder(), SizeLimit(chars=500, policy="error"))
 
 
@@ -204,7 +204,7 @@ async def test_a_text_file_is_cut_too() -> None:
     assert len(file.data) <= 100
 
 
-@pytest.mark.parametrize(("policy", "note"), [("file", "all of it is in"), ("truncate", "truncated")])
+@pytest.mark.parametrize(("policy", "note"), [("file", "full result in"), ("truncate", "truncated")])
 async def test_a_cut_is_never_silent(tmp_path: Path, policy: Any, note: str) -> None:
     told = await written(as_result("x" * 1000), JSONEncoder(), SizeLimit(chars=20, policy=policy, directory=tmp_path))
     assert note in told.text

@@ -60,7 +60,7 @@ async def test_what_a_tool_raises_to_end_the_program_is_its_own_failure(error: B
     reported: list[HandlerError] = []
     outcome = await outcome_of(ends, {}, ToolContext(), report=reported.append)
     assert outcome.told.is_error
-    assert "tried to end the program" in outcome.told.text
+    assert "tried to exit the program" in outcome.told.text
     assert [failure.__cause__ for failure in reported] == [error]
 
 
@@ -228,7 +228,7 @@ async def test_wrong_arguments_are_told_field_by_field(caplog: pytest.LogCapture
     outcome = await outcome_of(add, {"a": "x", "c": 1}, ToolContext())
 
     assert "- a: Input should be a valid integer" in outcome.told.text
-    assert "- c: there is no such field" in outcome.told.text
+    assert "- c: is not a parameter" in outcome.told.text
     assert not caplog.records
 
 
@@ -244,7 +244,7 @@ async def test_a_tool_that_exits_fails(error: BaseException) -> None:
 
     outcome = await outcome_of(leave, {}, ToolContext())
 
-    assert outcome.told.text == "leave tried to end the program"
+    assert outcome.told.text == "leave tried to exit the program"
 
 
 async def test_a_value_without_a_json_form_is_a_failure() -> None:
@@ -298,7 +298,7 @@ async def test_a_tool_that_awaits_a_cancelled_future_fails() -> None:
 
     outcome = await outcome_of(broken, {}, ToolContext())
 
-    assert outcome.told.text == "broken was cancelled from within"
+    assert outcome.told.text == "broken cancelled itself"
 
 
 async def test_a_structured_tool_sends_its_data_for_programs_too() -> None:
@@ -394,9 +394,9 @@ async def test_a_definition_says_everything() -> None:
     [
         ({"timeout": 0}, "timeout must be positive"),
         ({"max_concurrency": 0}, "max_concurrency must be at least 1"),
-        ({"max_result_chars": 500_001}, "max_result_chars must be 1 to 500,000"),
-        ({"overflow": "drop"}, "overflow is truncate, file or error"),
-        ({"name": "no name"}, "a name has 1 to 128"),
+        ({"max_result_chars": 500_001}, "max_result_chars must be between 1 and 500,000"),
+        ({"overflow": "drop"}, "overflow must be 'truncate', 'file' or 'error'"),
+        ({"name": "no name"}, "a name must have 1 to 128"),
     ],
 )
 async def test_wrong_settings_are_refused(settings: dict[str, Any], told: str) -> None:

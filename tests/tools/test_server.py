@@ -64,7 +64,7 @@ def test_policies_go_to_the_cli() -> None:
         ({"name": ""}, "a server needs a name"),
         ({"timeout": 0}, "timeout must be positive"),
         ({"page_size": 0}, "page_size must be at least 1"),
-        ({"policies": {"other": "always_ask"}}, "a policy names no tool: 'other'"),
+        ({"policies": {"other": "always_ask"}}, "a policy names an unknown tool: 'other'"),
         ({"tools": [quick], "policies": {"quick": "never"}}, "always_ask or always_deny, not 'never'"),
         ({"tools": [tool(name="a.b")(bare), tool(name="a_b")(bare)]}, "same name for the CLI, mcp__calc__a_b"),
         ({"tools": [quick, quick]}, "same name for the CLI"),

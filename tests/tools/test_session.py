@@ -159,7 +159,7 @@ async def test_every_kind_of_result() -> None:
     ("name", "arguments", "told"),
     [
         ("fail", {}, "on purpose"),
-        ("echo", {"text": 1}, "invalid arguments for echo:\n- text: Input should be a valid string; given: 1"),
+        ("echo", {"text": 1}, "invalid arguments for echo:\n- text: Input should be a valid string; got: 1"),
         ("echo", [1], "invalid arguments for echo:\n- the arguments must be an object"),
     ],
 )

@@ -1,7 +1,4 @@
-"""What a child has used and said, added up from what its session says.
-
-Owns the sums. Knows no task and nothing of the parent.
-"""
+"""Count what a child agent uses and keep what it said last, from the messages of its session."""
 
 from typing import Any
 
@@ -10,19 +7,19 @@ from claude_agent_py.wire.tasks import TaskUsage
 from claude_agent_py.wire.usage import Usage
 
 
-class Account:
-    """The account of one child. Its own subagents are tasks with accounts of their own."""
+class ChildUsage:
+    """The usage of one child. Its subagents are separate tasks with usage of their own."""
 
     def __init__(self) -> None:
         self.last_words: str = ""
-        """The last that it said, also before it failed."""
+        """Its last message, even if it failed afterwards."""
         self.tool_uses: int = 0
         self._of_messages: dict[str, float] = {}
         self._of_results = 0.0
         self._cost_usd = 0.0
 
     def take(self, message: Any) -> None:
-        """Take a message of the child's session."""
+        """Count a message of the child's session."""
         if isinstance(message, AssistantMessage) and not message.is_subagent:
             self.last_words = message.text or self.last_words
             self.tool_uses += len(message.tool_uses)
@@ -33,10 +30,10 @@ class Account:
             self._cost_usd = float(message.total_cost_usd)
 
     def usage(self, seconds: float) -> TaskUsage:
-        """Give what it used in so many seconds.
+        """Return the usage after `seconds` of work.
 
-        `total_tokens` is what it sent and received over all its calls of the model, cached ones included; `cost_usd`
-        includes its subagents.
+        `total_tokens` counts input and output of all model calls, including cached tokens; `cost_usd` includes
+        subagents.
         """
         tokens = self._of_results + sum(self._of_messages.values())
         return TaskUsage(

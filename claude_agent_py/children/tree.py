@@ -1,0 +1,140 @@
+"""The tree of a client and its child agents: limits, task lookup, and messages about children to their ancestors."""
+
+import weakref
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import anyio
+
+from claude_agent_py.agents.definition import AgentDefinition
+from claude_agent_py.client import Client
+from claude_agent_py.errors import OptionsError
+from claude_agent_py.options.values import Limits
+from claude_agent_py.tasks.task import Task
+from claude_agent_py.wire.tasks import TaskStartedMessage
+
+
+class AgentTree:
+    """State shared by a root client and all its descendants."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self.started = 0
+        self._places: dict[int, anyio.CapacityLimiter] = {}
+
+    def places(self, generation: int) -> anyio.CapacityLimiter:
+        """Return the limiter on processes of a generation. Each has its own, so parents cannot starve their
+        children.
+        """
+        if generation not in self._places:
+            self._places[generation] = anyio.CapacityLimiter(self.limits.child_processes)
+        return self._places[generation]
+
+
+class TreeNode:
+    """A client's node in the tree of child agents."""
+
+    def __init__(
+        self,
+        client: Client,
+        tree: AgentTree,
+        lineage: tuple[str, ...] = (),
+        parent: "TreeNode | None" = None,
+    ) -> None:
+        self._client = weakref.ref(client)
+        self.tree = tree
+        self.lineage = lineage
+        """The agent ids from the root's child to this client; empty for the root."""
+        self.parent = parent
+
+    @property
+    def client(self) -> Client:
+        """The client, which outlives its children."""
+        client = self._client()
+        assert client is not None, "a client outlives its children"  # noqa: S101
+        return client
+
+    @property
+    def generation(self) -> int:
+        """The depth of this client's children below the root, starting at 1."""
+        return len(self.lineage) + 1
+
+    def admit(self, agent_id: str) -> None:
+        """Count one more child.
+
+        Raises:
+            OptionsError: The child would be its own ancestor, nested too deep, or one too many.
+        """
+        limits, option = self.tree.limits, f"agent {agent_id!r}"
+        if agent_id in self.lineage:
+            chain = " -> ".join([*self.lineage, agent_id])
+            raise OptionsError(f"an agent must not start itself ({chain})", option=option)
+        if self.generation > limits.child_depth:
+            raise OptionsError(
+                f"children are nested at most {limits.child_depth} deep (limits.child_depth)", option=option
+            )
+        if self.tree.started >= limits.child_total:
+            raise OptionsError(
+                f"the limit of {limits.child_total} children is reached (limits.child_total)", option=option
+            )
+        self.tree.started += 1
+
+    def child(self, client: Client, agent_id: str) -> "TreeNode":
+        """Add a child's client to the tree."""
+        node = _nodes[client] = TreeNode(client, self.tree, (*self.lineage, agent_id), self)
+        return node
+
+    def with_ancestors(self) -> "Iterator[TreeNode]":
+        """Iterate over this node and its ancestors."""
+        node: TreeNode | None = self
+        while node is not None:
+            yield node
+            node = node.parent
+
+    def define(self, agent_id: str, definition: AgentDefinition) -> None:
+        """Add an agent's definition to this client and its ancestors."""
+        for node in self.with_ancestors():
+            node.client.session.agents[agent_id] = definition
+
+    # Tasks -------------------------------------------------------------------------------------------------------
+
+    def find_task(self, agent_id: str) -> Task | None:
+        """Return the task of an agent from the root, which tracks all tasks of the tree."""
+        *_, root = self.with_ancestors()
+        return root.client.tasks.get(agent_id)
+
+    def adopt(self, message: TaskStartedMessage, stop: Callable[[], Awaitable[object]]) -> None:
+        """Track a task that the client's CLI did not start. Ancestors learn of it through the client's messages."""
+        self.client.session.intake.adopt(message, stop)
+        self.tell(message)
+
+    def tell(self, message: Any) -> None:
+        """Feed the client a message as if its CLI had sent it, even after the CLI has ended."""
+        session = self.client.session
+        if session.answers.has_ended:
+            session.answers.track(message)
+        else:
+            session.inject(message)
+
+    def writes_to(self, task_id: str, path: str) -> None:
+        """Tell this client and its ancestors which file a task writes."""
+        for node in self.with_ancestors():
+            node.client.session.intake.writes_to(task_id, path)
+
+    def note_waiting(self, prompt_id: str, agent_id: str, waiting: bool) -> None:
+        """Tell this client and its ancestors that an agent begins or ceases to wait for a person."""
+        for node in self.with_ancestors():
+            if waiting:
+                node.client.session.intake.track_prompt(prompt_id, agent_id)
+            else:
+                node.client.session.intake.track_prompt_end(prompt_id)
+
+
+_nodes: "weakref.WeakKeyDictionary[Client, TreeNode]" = weakref.WeakKeyDictionary()
+
+
+def node_of(client: Client) -> TreeNode:
+    """Return a client's node, or a new root for a client without one."""
+    if client not in _nodes:
+        _nodes[client] = TreeNode(client, AgentTree(client.options.limits))
+    return _nodes[client]
