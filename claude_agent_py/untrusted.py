@@ -1,8 +1,7 @@
-"""Reading files that any program may have written: what the model runs writes where it likes.
+"""Read files that any program may have written, including those that the model runs.
 
-Owns how such a file is opened (without blocking, and nothing but a regular one), how much of it is read, and how JSON
-in it becomes values that the rest of the package can handle: no deep nesting, no half characters, no numbers that JSON
-does not know. Plain blocking calls.
+Only regular files are opened, sizes are limited, and JSON is parsed without deep nesting, lone surrogates or numbers
+outside the standard. All calls block.
 """
 
 import errno
@@ -14,11 +13,11 @@ from collections.abc import Iterator
 from typing import Any, Final, NoReturn
 
 MOST_BYTES: Final = 256 * 1024 * 1024
-"""How much is read of one file."""
+"""The largest file that is read."""
 LINE_BYTES: Final = 16 * 1024 * 1024
-"""How long a line may be; longer ones are skipped."""
+"""The longest line; longer ones are skipped."""
 MOST_LEVELS: Final = 200
-"""How deep values may be nested: as deep as the messages of the CLI may be."""
+"""The deepest nesting of a value, the same as for messages of the CLI."""
 _CHUNK: Final = 1024 * 1024
 _SURROGATES: Final = re.compile("[\ud800-\udfff]")
 _FLAGS: Final = (
@@ -31,15 +30,15 @@ _FLAGS: Final = (
 
 
 def open_regular(path: str | os.PathLike[str]) -> int:
-    """Open a regular file for reading and give its descriptor. Raises OSError for anything else."""
+    """Open a regular file for reading and return its descriptor. Raises OSError for anything else."""
     try:
         status = os.stat(path)
-    except ValueError as error:  # a NUL, or half a character
+    except ValueError as error:  # a NUL or a lone surrogate
         raise OSError(errno.EINVAL, "not a path", os.fspath(path)) from error
-    if not stat.S_ISREG(status.st_mode):  # opening a device can have effects: do not even try
+    if not stat.S_ISREG(status.st_mode):  # checked first: opening a device can have effects
         raise _not_regular(path)
     descriptor = os.open(path, _FLAGS)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):  # replaced in between
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):  # replaced meanwhile
         os.close(descriptor)
         raise _not_regular(path)
     return descriptor
@@ -48,10 +47,10 @@ def open_regular(path: str | os.PathLike[str]) -> int:
 def read_bytes(
     path: str | os.PathLike[str], *, tail_bytes: int | None = None, most_bytes: int = MOST_BYTES
 ) -> tuple[bytes, int]:
-    """Read a regular file, or its end. Gives the bytes and the size of the whole.
+    """Read a regular file, or its last `tail_bytes`. Returns the bytes and the size of the file.
 
-    What is written meanwhile is not read: a file that grows for ever has an end all the same. Raises OSError where it
-    is larger than `most_bytes` and no tail is asked for.
+    Reads up to the size at the time of the call, so a file that keeps growing does not block. Raises OSError if more
+    than `most_bytes` would be read.
     """
     with os.fdopen(open_regular(path), "rb") as file:
         size = os.fstat(file.fileno()).st_size
@@ -60,13 +59,13 @@ def read_bytes(
             raise _too_large(path, size, most_bytes)
         file.seek(size - wanted)
         data = file.read(wanted)
-    return data, size - (wanted - len(data))  # it may have been cut meanwhile
+    return data, size - (wanted - len(data))  # it may have been truncated meanwhile
 
 
 def read_lines(path: str | os.PathLike[str]) -> Iterator[bytes]:
-    """Give the lines of a regular file, without their ends. Lines of more than `LINE_BYTES` are skipped.
+    """Yield the lines of a regular file, without line ends. Lines longer than `LINE_BYTES` are skipped.
 
-    What is written meanwhile is not read. Raises OSError where it cannot be read, or has more than `MOST_BYTES`.
+    Reads up to the size at the time of the call. Raises OSError if the file is unreadable or larger than `MOST_BYTES`.
     """
     with os.fdopen(open_regular(path), "rb") as file:
         left = os.fstat(file.fileno()).st_size
@@ -80,7 +79,7 @@ def read_lines(path: str | os.PathLike[str]) -> Iterator[bytes]:
 
 
 class Lines:
-    """Cuts pieces into lines. A line longer than `max_bytes` is dropped, not kept."""
+    """Splits chunks into lines. Drops lines longer than `max_bytes`."""
 
     def __init__(self, max_bytes: int = LINE_BYTES) -> None:
         self._max_bytes = max_bytes
@@ -89,14 +88,14 @@ class Lines:
         self._skipping = False
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Take a piece and give the lines that it completes."""
+        """Add a chunk and return the lines that it completes."""
         *complete, rest = data.split(b"\n")
         lines = [line for line in map(self._finish, complete) if line is not None]
         self._keep(rest)
         return lines
 
     def reset(self) -> None:
-        """Forget the line that is not complete."""
+        """Drop the incomplete line."""
         self._parts.clear()
         self._size, self._skipping = 0, False
 
@@ -116,10 +115,10 @@ class Lines:
 
 
 def read_json(data: bytes | str) -> Any:
-    """Read JSON. Lone surrogates become U+FFFD.
+    """Parse JSON. Lone surrogates become U+FFFD.
 
     Raises:
-        ValueError: It is not JSON, not UTF-8, or nested more than `MOST_LEVELS` deep.
+        ValueError: The data is not JSON, not UTF-8, or nested more than `MOST_LEVELS` deep.
     """
     text = data.removeprefix(b"\xef\xbb\xbf").decode() if isinstance(data, bytes) else data.removeprefix("\ufeff")
     try:
@@ -129,22 +128,22 @@ def read_json(data: bytes | str) -> Any:
         if "\\ud" in text or "\\uD" in text or _SURROGATES.search(text):
             value = _parse(without_surrogates(json.dumps(value, ensure_ascii=False)))
     except RecursionError:
-        raise ValueError("it is nested too deeply") from None
+        raise ValueError("nested too deeply") from None
     return value
 
 
 def without_surrogates(text: str) -> str:
-    """Give a text with U+FFFD in place of half characters, which no file can hold."""
+    """Replace lone surrogates, which UTF-8 cannot encode, with U+FFFD."""
     return text if text.isascii() else _SURROGATES.sub("\ufffd", text)
 
 
 def check_depth(value: Any, most_values: int | None = None) -> None:
-    """Raise ValueError where a value is nested too deeply, or has too many parts (as one that contains itself has)."""
+    """Raise ValueError if a value is nested too deeply or has too many parts, for example if it contains itself."""
     level, depth, count = [value], 0, 0
     while level:
         depth, count = depth + 1, count + len(level)
         if depth > MOST_LEVELS + 1 or (most_values is not None and count > most_values):
-            raise ValueError("it is nested too deeply, or has too many parts")
+            raise ValueError("nested too deeply, or too many parts")
         level = [part for each in level for part in _parts(each)]
 
 
@@ -163,7 +162,7 @@ def _refuse(name: str) -> NoReturn:
 
 
 def _too_large(path: str | os.PathLike[str], size: int, most: int) -> OSError:
-    return OSError(errno.EFBIG, f"it has {size} bytes, more than the {most} that are read at once", os.fspath(path))
+    return OSError(errno.EFBIG, f"{size} bytes exceed the limit of {most}", os.fspath(path))
 
 
 def _not_regular(path: str | os.PathLike[str]) -> OSError:

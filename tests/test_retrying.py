@@ -70,7 +70,7 @@ async def test_the_last_error_is_raised_and_says_how_often_it_was_tried() -> Non
     with pytest.raises(ServerError) as raised:
         await clock.policy(attempts=3).run(attempts)
     assert raised.value is last
-    assert raised.value.__notes__ == ["the last of 3 attempts within 3 s"]
+    assert raised.value.__notes__ == ["failed after 3 attempts in 3 s"]
     assert attempts.made == 3
 
 

@@ -52,7 +52,7 @@ def test_replies_are_values() -> None:
 
 @pytest.mark.parametrize("wrong", [3, [3], {"type": "text"}, [None]])
 def test_what_is_no_block_is_refused(wrong: Any) -> None:
-    with pytest.raises(TypeError, match="a reply is made of"):
+    with pytest.raises(TypeError, match="a reply consists of"):
         Reply(wrong)
 
 

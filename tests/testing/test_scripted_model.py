@@ -355,12 +355,12 @@ def test_ids_are_never_used_twice() -> None:
 @pytest.mark.anyio
 async def test_waiting_for_requests(anyio_backend: str) -> None:
     async with ScriptedModel("hi", agents={"auth": "sub"}) as model:
-        with pytest.raises(TimeoutError, match=r"1 requests; came: \[\]"):
+        with pytest.raises(TimeoutError, match=r"1 requests; received: \[\]"):
             await model.wait_for_requests(1, timeout=0.05)
         async with anyio.create_task_group() as workers:
             workers.start_soon(anyio.to_thread.run_sync, lambda: ask(model))
             assert [request.agent for request in await model.wait_for_requests(1)] == ["main"]
-        with pytest.raises(TimeoutError, match=r"of 'auth'; came: \['main'\]"):
+        with pytest.raises(TimeoutError, match=r"of 'auth'; received: \['main'\]"):
             await model.wait_for_requests(1, agent="auth", timeout=0.05)
 
 
