@@ -1,4 +1,4 @@
-"""When a run is tried again, and how long is waited before: with a clock of the test's, which no test waits for."""
+"""Retries and their delays, with a fake clock."""
 
 import logging
 from collections.abc import Callable
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Clock:
-    """A clock that only waiting moves."""
+    """A clock that only `sleep` advances."""
 
     def __init__(self) -> None:
         self.now = 1_000_000.0

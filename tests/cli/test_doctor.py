@@ -1,4 +1,4 @@
-"""The command `doctor`: what a first run needs, on machines where one thing or another is missing."""
+"""The command `doctor`, on machines with various problems."""
 
 import json
 import os
@@ -20,7 +20,7 @@ SECRET = "sk-very-secret"
 
 @pytest.fixture
 def environ(tmp_path: Path) -> Environ:
-    """A machine with a CLI and a key, where nothing is wrong."""
+    """A machine with a CLI and a key, without problems."""
     program = FakeCLI(version="99.0.0").install(tmp_path / "bin")
     return {"HOME": str(tmp_path), "PATH": str(program.parent), "ANTHROPIC_API_KEY": SECRET, "TMPDIR": str(tmp_path)}
 

@@ -32,7 +32,7 @@ DIALOG = UserDialogRequest(dialog_kind="refusal_fallback_prompt")
 
 
 async def answered(inbox: SQLiteInbox, kind: Any, wire: Any, words: list[str]) -> tuple[Any, list[int]]:
-    """Ask, answer on the command line, and give the reply and the exit codes."""
+    """Ask, answer on the command line, and return the reply and the exit codes."""
     replies: list[Any] = []
     codes: list[int] = []
 

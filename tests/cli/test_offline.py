@@ -1,4 +1,4 @@
-"""The command `offline`: programs that know nothing of it, on the real CLI."""
+"""The command `offline`: unchanged programs with the real CLI."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""The scripted model without a CLI: what it answers on the wire, and which script does."""
+"""The scripted model without a CLI: its HTTP answers, and which script answers."""
 
 import http.client
 import json
@@ -224,7 +224,7 @@ def test_a_short_answer_does_not_wait_for_an_acknowledgement(model: ScriptedMode
     assert b"message_start" in first  # in the same packet as the head
 
 
-# Who is answered by what
+# Which script answers
 
 
 def test_main_and_agents_have_their_own_scripts() -> None:
@@ -431,7 +431,7 @@ def test_the_environment_is_clean(monkeypatch: pytest.MonkeyPatch, model: Script
 
 
 def _until(done: Any) -> None:
-    """Wait for something that only a thread of the server can tell; fails after some seconds."""
+    """Wait for a condition that a thread of the server changes; fails after some seconds."""
     over = threading.Event()
     for _ in range(1000):
         if done():
