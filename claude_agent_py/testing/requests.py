@@ -135,11 +135,6 @@ class RecordedRequest:
         return len(spoken), self.last_user_text
 
 
-def text_of(content: Any) -> str:
-    """Return the text of a content value, which is a string or a list of blocks."""
-    return "\n".join(_texts(content))
-
-
 def _texts(content: Any) -> list[str]:
     if isinstance(content, str):
         return [content]

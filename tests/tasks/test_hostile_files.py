@@ -103,7 +103,7 @@ def sparse(path: Path, size: int, end: bytes) -> None:
 
 
 async def peak_of(work: Callable[[], Any]) -> int:
-    """Give the most memory that a piece of work holds, whatever comes of it."""
+    """Return the peak memory of a piece of work, even if it fails."""
     tracemalloc.start()
     try:
         await work()

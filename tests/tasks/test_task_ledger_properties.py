@@ -27,7 +27,7 @@ class Truth:
         return f"{self.number}-{self.task_id}"
 
     def frames(self) -> list[Frame]:
-        """Give the frames that the CLI sends of it, in its order."""
+        """Return the frames that the CLI sends about it, in order."""
         task_id, run_id = self.task_id, self.run_id
         sent = [frames.task_started(task_id, run_id=run_id, tool_use_id=f"toolu_{run_id}")]
         for number in range(self.progress):
@@ -74,7 +74,7 @@ def interleaved(draw: st.DrawFn, tasks: list[list[Truth]]) -> list[Frame]:
 
 
 def ends(desk: Desk) -> dict[str, list[tuple[str, str]]]:
-    """Give how each run ended, by task."""
+    """Return how each run ended, by task."""
     return {
         task_id: [(str(run.status), run.summary) for run in record.runs]
         for task_id, record in desk.registry.records.items()

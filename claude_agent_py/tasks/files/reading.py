@@ -23,7 +23,7 @@ from claude_agent_py.wire.tasks import TaskStatus
 Retrieval: TypeAlias = Literal["success", "timeout", "not_ready"]
 T = TypeVar("T")
 
-UNKNOWN_PLACE: Final = "it is not known where it is written"
+UNKNOWN_PLACE: Final = "its location is unknown"
 LAST_WORDS: Final = 0.5
 """How far a file may lag behind the end of its task, in seconds."""
 _LOOK_AGAIN: Final = 0.02
