@@ -53,7 +53,6 @@ class Notes:
     is_finished: bool = False
     is_stopped: bool = False
     tool_use_id: str | None = None
-    parent_agent_id: str | None = None
 
 
 def read_transcript(path: str, *, parent_tool_use_id: str | None = None) -> Iterator[TranscriptMessage]:
@@ -97,7 +96,6 @@ def read_notes(transcript_path: str) -> Notes | None:
         is_finished=notes.get("finished") is True,
         is_stopped=notes.get("stoppedByUser") is True,
         tool_use_id=_text(notes.get("toolUseId")),
-        parent_agent_id=_text(notes.get("parentAgentId")),
     )
 
 
