@@ -1,6 +1,6 @@
-"""One task, as a user sees it: what is known of it now, waiting for it, reading what it wrote, stopping it.
+"""`Task`: the user's handle of a task, to inspect it, wait for it, read its output and stop it.
 
-A handle is a view of the task's record, and stays the same for the life of the task, also when it is resumed.
+A handle is a view of the task's record. It stays valid when the task is resumed.
 """
 
 import operator
