@@ -1,4 +1,4 @@
-"""Whatever the order, the repetitions and the gaps: the ledger ends where the truth is."""
+"""The ledger converges to the truth for any order, repetitions and gaps of messages."""
 
 from dataclasses import dataclass
 
@@ -60,7 +60,7 @@ def truths(draw: st.DrawFn, max_runs: int = 3) -> list[list[Truth]]:
 
 @st.composite
 def interleaved(draw: st.DrawFn, tasks: list[list[Truth]]) -> list[Frame]:
-    """All frames, the order within a task kept, with repetitions of any earlier frame and lists that lag behind."""
+    """All frames, in order within each task, with repeated earlier frames and outdated lists."""
     queues = [[frame for run in runs for frame in run.frames()] for runs in tasks]
     order: list[Frame] = []
     listed: set[str] = set()
@@ -82,7 +82,7 @@ def ends(desk: Desk) -> dict[str, list[tuple[str, str]]]:
 
 
 def settle(desk: Desk) -> None:
-    """Let the graces pass for reports that never come."""
+    """Let the grace periods pass for reports that never arrive."""
     desk.pass_time(1.0)
 
 

@@ -1,4 +1,4 @@
-"""Events: streams and listeners, slow ones, raising ones, and what the end of the session does to them."""
+"""Event streams and listeners: slow ones, raising ones, and the end of the session."""
 
 import threading
 from typing import Any, Literal, assert_type, get_args, get_origin, get_overloads, get_type_hints
@@ -92,7 +92,7 @@ def test_an_unknown_kind_of_event_is_refused() -> None:
 
 
 async def deliver(manager: TaskManager, *later: dict[str, Any]) -> list[HandlerError]:
-    """Track frames, end the session, and run the listeners until all is told."""
+    """Track frames, end the session, and run the listeners until their queues are empty."""
     reported: list[HandlerError] = []
     tracking(manager, *later)
     intake_of(manager).process_exited("over")

@@ -273,7 +273,7 @@ async def test_other_tasks_have_their_summary(tmp_path: Path) -> None:
     assert await manager["k1"].read_output() == "the tool's answer"
 
 
-# What the TaskOutput tool did
+# Like the TaskOutput tool
 
 
 async def test_output_of_a_task_that_is_over(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Every recording of the real CLI, folded: what the ledger says is what the CLI's own last frames said."""
+"""Every recording of the real CLI: the ledger agrees with the CLI's last frames."""
 
 import pytest
 from folding import Clock, Desk, fold_recording, kinds, tracking

@@ -1,4 +1,4 @@
-"""Transcripts of subagents: read as the CLI wrote them, and what they say about an end."""
+"""Transcripts of subagents: their messages, and what they say about an end."""
 
 import json
 import shutil

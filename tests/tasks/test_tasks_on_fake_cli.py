@@ -1,4 +1,4 @@
-"""Whole sessions with a CLI that loses, repeats, reorders and invents what it says of tasks, or dies."""
+"""Whole sessions with a CLI that loses, repeats, reorders and invents messages about tasks, or dies."""
 
 import pickle
 from typing import Any
