@@ -1,1 +1,1 @@
-"""Measurements side by side with the official SDK. Run `python -m benchmarks`; see README.md."""
+"""Benchmarks against the official SDK. Run `python -m benchmarks`; see README.md."""

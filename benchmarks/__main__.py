@@ -12,13 +12,13 @@ from claude_agent_py.launch.locate import find_cli
 
 
 def replay(given: argparse.Namespace, messages: int, rounds: int) -> Replay:
-    """Return what to replay, with so many messages and rounds where the command line does not say."""
+    """Return what to replay. `messages` and `rounds` are defaults for the command line."""
     read = of(given.hosts, readers()), of(given.kinds, KINDS)
     return Replay(*read, given.messages or messages, given.rounds or rounds, not given.in_process)
 
 
 def of(named: Iterable[str], there: Iterable[str]) -> list[str]:
-    """Return what is named of what is there, in full or in part; all where none of it is named."""
+    """Return the names that contain one of those on the command line, or all if none does."""
     return [name for name in there if any(part in name for part in named)] or list(there)
 
 

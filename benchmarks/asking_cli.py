@@ -1,11 +1,11 @@
-"""A program that plays a CLI with questions: a prompt makes it ask, one question after another, and time the answers.
+"""A stand-in CLI that answers a prompt by sending control requests, one after another, and times the responses.
 
     python -I -S benchmarks/asking_cli.py <folder>
 
-`initialize.json` in the folder answers the first request. `ASK` in the environment is what to ask (`hook`,
-`permission` or `tool`), `ASKS` how often. The time runs from the write of a question to the arrival of its answer.
-Every answer is checked: a wrong one, or an error, ends the program with a traceback. The text of the prompt's result
-lists the times, in seconds.
+`initialize.json` in the folder answers the first request. The environment variable `ASK` is the kind of request
+(`hook`, `permission` or `tool`), `ASKS` their number. The time runs from writing a request to reading its response.
+Every response is checked: a wrong one ends the program with a traceback. The result of the prompt lists the times, in
+seconds.
 """
 
 import gc
@@ -27,7 +27,7 @@ class Host:
         self.initialize = initialize
 
     def ask(self, number: int, request: dict[str, Any]) -> tuple[dict[str, Any], float]:
-        """Ask and return the payload of the answer and the seconds that it took."""
+        """Send a request and return the payload of its response and the time it took, in seconds."""
         request_id = f"ask-{number}"
         line = encode({"type": "control_request", "request_id": request_id, "request": request})
         begin = time.perf_counter()
@@ -41,7 +41,7 @@ class Host:
         return response["response"], took
 
     def tell_server(self, number: int, **message: Any) -> tuple[Any, float]:
-        """Send a JSON-RPC message to the in-process MCP server and return its result and the seconds that it took."""
+        """Send a JSON-RPC request to the in-process MCP server and return its result and its time, in seconds."""
         request = {"subtype": "mcp_message", "server_name": SERVER, "message": {"jsonrpc": "2.0", **message}}
         payload, took = self.ask(number, request)
         reply = payload["mcp_response"]
@@ -84,7 +84,7 @@ class Host:
         return took
 
     def shake_hands(self) -> None:
-        """Greet the MCP server, as the CLI does where `initialize` does not hold what the server would say."""
+        """Initialize the MCP server, as the CLI does unless the reply to `initialize` has its manifest."""
         if SERVER not in self.initialize.get("sdkMcpServerManifests", {}):
             client = {"name": "claude-code", "version": "2.1.328"}
             params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client}

@@ -1,6 +1,6 @@
-"""The floor: the least that a host does to talk to the CLI. asyncio's pipes, `readline` and `json`, and nothing else.
+"""The floor: a minimal host of the CLI on asyncio's pipes, `readline` and `json`.
 
-No options, no types, no limits, no errors: a read that finds the end of the stream fails.
+It has no options, types, limits or error handling: reading at EOF fails.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 JSONObject: TypeAlias = dict[str, Any]
 Answer: TypeAlias = Callable[[JSONObject], Awaitable[JSONObject]]
-"""Turns a control request of the CLI into the payload of its response."""
+"""Returns the payload of the response to a control request of the CLI."""
 
 
 class BareSession:
@@ -26,7 +26,7 @@ class BareSession:
         self._stdin.write(json.dumps(frame).encode() + b"\n")
 
     async def receive(self) -> JSONObject:
-        """Return the next frame that is not a question; questions are answered on the way."""
+        """Return the next frame that is not a control request. Control requests are answered."""
         while True:
             frame: JSONObject = json.loads(await self._stdout.readline())
             if frame["type"] != "control_request":
@@ -50,7 +50,7 @@ class BareSession:
 
 @asynccontextmanager
 async def bare_session(cli: str, answer: Answer | None = None, **initialize: Any) -> AsyncIterator[BareSession]:
-    """Start a program as the CLI, with the given fields of `initialize`; end its input and wait for it at the end."""
+    """Start a program as the CLI, with the given fields of `initialize`. On exit, close its input and wait for it."""
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(cli, stdin=pipe, stdout=pipe, limit=1 << 20)
     session = BareSession(process, answer)

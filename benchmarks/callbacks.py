@@ -1,9 +1,9 @@
-"""What a question of the CLI costs: a hook, a permission, a tool in this process, asked one after another.
+"""Round trips of control requests: a hook, a permission and an in-process tool, one after another.
 
     python -m benchmarks.callbacks <host> <hook | permission | tool> <program to run as the CLI>
 
-The program asks and takes the times (`asking_cli.py`); it accepts only the answer that it wants. As a worker, this
-module is the host that answers, with async handlers that are ready at once, and prints the times as JSON.
+The program (`asking_cli.py`) sends the requests, checks the responses and takes the times. As a worker, this module is
+the host, with async handlers that return at once, and prints the times as JSON.
 """
 
 import json
@@ -23,7 +23,7 @@ PROMPT: Final = "Go on."
 KINDS: Final = ("hook", "permission", "tool")
 
 Host: TypeAlias = Callable[[str, str], Awaitable[str]]
-"""Answers the questions of one kind from one program; returns the text of the result."""
+"""Answers the requests of one kind from a program; returns the text of the result."""
 
 
 async def ours(kind: str, cli: str) -> str:

@@ -1,8 +1,7 @@
-"""What connecting costs, over starting the CLI by hand with the same command line, environment and first request.
+"""The time to connect, beyond starting the CLI directly with the same command line, environment and first request.
 
-By hand is the least that anybody needs: start the process, write `initialize`, read until its reply is there. Warm is
-a process that has connected before, cold the first connection of a fresh one, and `from nothing` all of it, the start
-of the interpreter and the import included.
+The baseline starts the process, writes `initialize` and reads its reply. Warm is a process that has connected before,
+cold the first connection of a fresh one, and `from nothing` includes the start of the interpreter and the import.
 """
 
 import json
@@ -27,7 +26,7 @@ BY_HAND: Final = "by hand"
 
 
 def by_hand(argv: list[str], env: dict[str, str], cwd: str) -> float:
-    """Start a CLI with nothing but the standard library; give the seconds from the start to the first reply."""
+    """Start a CLI with the standard library only and return the seconds until the first reply."""
     ask = {"type": "control_request", "request_id": "req_1", "request": {"subtype": "initialize"}}
     pipe = subprocess.PIPE
     begin = time.monotonic()
@@ -40,7 +39,7 @@ def by_hand(argv: list[str], env: dict[str, str], cwd: str) -> float:
         if json.loads(line)["type"] == "control_response":
             break
     took = time.monotonic() - begin
-    process.communicate()  # ends its input, and with it the CLI, as the SDKs do
+    process.communicate()  # closes its input, which ends the CLI, as the SDKs do
     return took
 
 
@@ -51,20 +50,20 @@ def warm(sdk: str, arguments: list[Any]) -> float:
 
 
 def cold(sdk: str, arguments: list[Any], spans: dict[str, Span]) -> float:
-    """Connect in a fresh process, and note when it did what."""
+    """Connect in a fresh process and return the seconds since its start; store the span of `connect()`."""
     started = time.monotonic()
     spans[sdk] = span = Span(*worker("starting", sdk, json.dumps(arguments)))
     return span.end - started
 
 
 def after_import(sdk: str, spans: dict[str, Span]) -> float:
-    """Give how long the connecting alone took in the fresh process."""
+    """Return the duration of `connect()` in the process of `cold`, in seconds."""
     return spans[sdk].end - spans[sdk].begin
 
 
 @contextmanager
 def surroundings(cli: Path) -> Iterator[tuple[list[str], dict[str, str], str]]:
-    """Give the command line that this library uses, a clean environment with a scripted model, and a directory."""
+    """Yield the command line of this library, a clean environment with a scripted model, and a directory."""
     with ScriptedModel() as model:
         options = model.options(cli_path=cli)
         plan = plan_launch(options, cli=cli)
@@ -72,7 +71,7 @@ def surroundings(cli: Path) -> Iterator[tuple[list[str], dict[str, str], str]]:
 
 
 def run_instantly(sdks: Sequence[str], rounds: int) -> None:
-    """Measure with a program that answers as soon as its interpreter has started: little time to hide anything in."""
+    """Measure with a program that answers as soon as its interpreter has started, so that little work can be hidden."""
     with stand_in(Path(replaying_cli.__file__)) as folder:
         run(sdks, rounds, folder / "cli")
 

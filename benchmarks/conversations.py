@@ -1,9 +1,8 @@
-"""The conversations to replay: what a CLI would write, as lines.
+"""The conversations to replay, as lines of the CLI.
 
-Owns their shape. `assistant` and `deltas` are many messages of one kind; `mixed` is like a turn of the main agent while
-a task runs. `streamed` goes through a recording of the real CLI again and again, a turn with partial messages, thinking
-and a tool; `subagents` through that and two with many subagents, with new task ids every time. All begin like a turn
-and end with its result.
+`assistant` and `deltas` are messages of one kind; `mixed` is like a turn of the main agent while a task runs.
+`streamed` repeats a recording of the real CLI: a turn with partial messages, thinking and a tool. `subagents` repeats
+that and two recordings with many subagents, with new task ids each time. All begin and end like a turn.
 """
 
 import itertools
@@ -21,7 +20,7 @@ RECORDINGS: Final = Path(__file__).parent.parent / "tests" / "recordings"
 STREAMED: Final = ("turns/stream_with_thinking_and_tool",)
 SUBAGENTS: Final = (*STREAMED, "tasks/s03_parallel_fg", "tasks/s04_nested_bg")
 NOT_REPLAYED: Final = ("control_request", "control_response", "control_cancel_request", "command_lifecycle", "result")
-"""They belong to the process that was recorded, or end a run."""
+"""Frames that belong to the recorded process, or end a run."""
 
 TASK: Final = "a5e55107d00000001"
 TEXT: Final = "The parser reads a line, finds the frame in it and hands it on; what it does not know it keeps. " * 2
@@ -53,7 +52,7 @@ def mixed() -> Iterator[JSONObject]:
 
 
 def replayed(names: Sequence[str]) -> Iterator[JSONObject]:
-    """Give what recorded sessions consist of, over and over."""
+    """Yield the frames of recorded sessions, repeatedly."""
     recorded = [frame for name in names for frame in _recorded(name)]
     ids = [frame["task_id"] for frame in recorded if frame.get("subtype") == "task_started"]
     text = json.dumps(recorded)
@@ -83,7 +82,7 @@ KINDS: Final[dict[str, Callable[[], Iterator[JSONObject]]]] = {
 
 
 def write(path: Path, kind: str, messages: int) -> float:
-    """Write a turn of so many messages, its first and its last included; give their mean size in bytes."""
+    """Write a turn of so many messages, including the first and the last, and return their mean size in bytes."""
     asked = {"user_message_uuid": PROMPT, "user_message_uuids": [PROMPT]}
     ending = frames.task_end(TASK) if kind == "mixed" else []
     turn = [

@@ -1,9 +1,9 @@
-"""What a message costs in the sans-IO engine: splitting, decoding, routing, reporting. No tasks, no event loop.
+"""CPU time per message in the sans-IO engine: splitting, decoding and routing, without tasks or an event loop.
 
     python benchmarks/engine_throughput.py [messages] [--profile]
 
-The frames are recorded ones of the real CLI, played into one run in chunks as a pipe gives them. Beside the whole:
-decoding alone, and `json.loads` of the same lines.
+Recorded frames of the real CLI are fed into one run, in chunks like those of a pipe. For comparison: decoding alone,
+and `json.loads` of the same lines.
 """
 
 import argparse
@@ -29,7 +29,7 @@ REPETITIONS = 7
 
 
 class NoTasks:
-    """Takes note of nothing."""
+    """Ignores everything."""
 
     def track(self, message: Any, line: bytes = b"", /) -> None:
         pass
@@ -39,7 +39,7 @@ class NoTasks:
 
 
 def recorded() -> list[dict[str, Any]]:
-    """Give the assistant messages and stream events of some recordings."""
+    """Return the assistant messages and stream events of some recordings."""
     lines = (line for name in SOURCES for line in (RECORDINGS / f"{name}.jsonl").read_text("utf-8").splitlines())
     frames = (record["m"] for record in map(json.loads, lines) if record["dir"] == "out")
     return [frame for frame in frames if frame["type"] in ("assistant", "stream_event")]
@@ -54,7 +54,7 @@ KINDS: dict[str, Callable[[dict[str, Any]], bool]] = {
 
 
 def lines_of(kind: str, count: int) -> list[bytes]:
-    """Give so many lines of a kind, the recorded ones over and over."""
+    """Return so many lines of a kind, repeating the recorded ones."""
     chosen = filter(KINDS[kind], recorded())
     lines = [json.dumps(frame, ensure_ascii=False, separators=(",", ":")).encode() + b"\n" for frame in chosen]
     return list(itertools.islice(itertools.cycle(lines), count))
@@ -82,7 +82,7 @@ def through_json(lines: list[bytes]) -> None:
 
 
 def cost(work: Callable[[list[bytes]], None], lines: list[bytes]) -> float:
-    """Give the CPU time of one line, in microseconds: the best of some repetitions."""
+    """Return the CPU time per line, in microseconds: the best of several repetitions."""
     times: list[float] = []
     for _ in range(REPETITIONS):
         begin = time.process_time()

@@ -1,7 +1,7 @@
-"""What importing costs, over starting an interpreter that imports nothing: wall time, CPU time and resident memory.
+"""The cost of importing, beyond starting an interpreter that imports nothing: wall time, CPU time and resident memory.
 
-The names that a program needs to start a session count, not only the package: namespaces load on first use here, so
-`import claude_agent_py` alone says little. CPU time is the figure to trust on a machine that has other things to do.
+The programs import the names needed to start a session, because `import claude_agent_py` alone loads little: its names
+load on first use. On a busy machine, CPU time is the most reliable figure.
 """
 
 import resource
@@ -20,13 +20,13 @@ PROGRAMS: Final = {
     f"from {OURS} import Client, ClientOptions, query, AssistantMessage, ResultMessage": OURS,
     f"import {OFFICIAL}": OFFICIAL,
 }
-"""Programs, and whose they are."""
+"""The programs, by SDK."""
 
 SAY_MEMORY: Final = "\nprint(int(open('/proc/self/statm').read().split()[1]) * 4096 / 1048576)"
 
 
 def cpu_seconds(program: str, wall: Samples, memory: Samples) -> float:
-    """Run a program in a fresh interpreter and give its CPU time; keep how long it took and its memory at the end."""
+    """Run a program in a fresh interpreter and return its CPU time; store its duration and its memory at the end."""
     used, begin = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     done = python("-c", program + SAY_MEMORY)
     wall.setdefault(program, []).append(time.perf_counter() - begin)

@@ -1,7 +1,6 @@
-"""What every benchmark needs: fresh interpreters, interleaved rounds, medians and a table.
+"""Helpers for the benchmarks: fresh interpreters, interleaved rounds, medians and a table.
 
-Owns the rules by which two SDKs are compared: each measurement runs in a process of its own where that matters, the
-contestants take turns within a round (so that a slow minute of the machine hits them all), and the median counts.
+The SDKs take turns within a round, so that a slow phase of the machine affects them all, and the median counts.
 """
 
 import importlib.metadata
@@ -23,14 +22,14 @@ from typing import Any, Final, TypeAlias
 OURS: Final = "claude_agent_py"
 OFFICIAL: Final = "claude_agent_sdk"
 FLOOR: Final = "bare asyncio"
-"""No SDK: what `bare.py` does."""
+"""No SDK: the host in `bare.py`."""
 ROOT: Final = Path(__file__).parent.parent
 
 Samples: TypeAlias = dict[str, list[float]]
 
 
 def has_official() -> bool:
-    """Whether the official SDK is installed: without it its columns are left out."""
+    """Whether the official SDK is installed; otherwise its columns are left out."""
     return importlib.util.find_spec(OFFICIAL) is not None
 
 
@@ -45,7 +44,7 @@ def hosts() -> list[str]:
 
 
 def in_turns(measurements: Mapping[str, Callable[[], float]], rounds: int) -> Samples:
-    """Take each measurement once a round. A round more warms up files and caches first, unless there is only one."""
+    """Take each measurement once per round. With several rounds, an additional first one warms up files and caches."""
     samples: Samples = {name: [] for name in measurements}
     warm_up = rounds > 1
     for number in range(rounds + warm_up):
@@ -62,7 +61,7 @@ def _bytecode() -> "tempfile.TemporaryDirectory[str]":
 
 
 def environment() -> dict[str, str]:
-    """Give the environment for interpreters that find bytecode from their second start on, as is usual."""
+    """Return an environment in which interpreters cache bytecode, as usual."""
     inherited = dict(os.environ)
     if inherited.pop("PYTHONDONTWRITEBYTECODE", None):
         inherited["PYTHONPYCACHEPREFIX"] = _bytecode().name
@@ -70,7 +69,7 @@ def environment() -> dict[str, str]:
 
 
 def python(*arguments: str, env: Mapping[str, str] | None = None) -> "subprocess.CompletedProcess[str]":
-    """Run this interpreter afresh."""
+    """Run a fresh interpreter."""
     return subprocess.run(
         [sys.executable, *arguments],
         stdout=subprocess.PIPE,
@@ -82,12 +81,12 @@ def python(*arguments: str, env: Mapping[str, str] | None = None) -> "subprocess
 
 
 def worker(module: str, *arguments: str, env: Mapping[str, str] | None = None) -> Any:
-    """Run a module of this package in a fresh interpreter and give the JSON that it prints."""
+    """Run a module of this package in a fresh interpreter and return the JSON that it prints."""
     return json.loads(python("-m", f"benchmarks.{module}", *arguments, env=env).stdout)
 
 
 def host_worker(module: str, *arguments: str, env: Mapping[str, str], is_fresh: bool = True) -> Any:
-    """Run a host: in a fresh interpreter, or in this process, where a profiler can see it, which warms up the next."""
+    """Run a host in a fresh interpreter, or in this process for a profiler, where earlier runs warm up later ones."""
     if is_fresh:
         return worker(module, *arguments, env=env)
     os.environ.update(env)
@@ -95,7 +94,7 @@ def host_worker(module: str, *arguments: str, env: Mapping[str, str], is_fresh: 
 
 
 def over(samples: Samples, base: str) -> dict[str, float]:
-    """Give how much more each took than `base`: the median of the differences within a round."""
+    """Return the difference of each to `base`: the median of the differences within a round."""
     return {
         name: median(value - bare for value, bare in zip(values, samples[base], strict=True))
         for name, values in samples.items()
@@ -105,11 +104,11 @@ def over(samples: Samples, base: str) -> dict[str, float]:
 
 @contextmanager
 def stand_in(script: Path) -> Iterator[Path]:
-    """Give a folder with `cli`, which runs a script in place of the CLI and passes it that folder.
+    """Yield a folder with the program `cli`, which runs a script in place of the CLI and passes it the folder.
 
-    `initialize.json` there is what the CLI answers to `initialize`.
+    `initialize.json` there is the CLI's reply to `initialize`.
     """
-    from claude_agent_py.testing import frames  # here: a host of the official SDK imports this module, too
+    from claude_agent_py.testing import frames  # not at the top: a host of the official SDK imports this module, too
 
     with tempfile.TemporaryDirectory(prefix="claude-agent-py-bench-") as name:
         folder = Path(name)
@@ -129,17 +128,17 @@ def memory_mib(field: str = "VmRSS") -> float:
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
-    """Return the value that so many percent of the values do not exceed."""
+    """Return a percentile of the values."""
     return sorted(values)[min(len(values) - 1, int(len(values) * percent / 100))]
 
 
 def ratio(value: float, of: float | None) -> str:
-    """Write how much of another figure a figure is."""
+    """Format the ratio of two figures."""
     return f"{value / of:.2f}" if of else "-"
 
 
 def show(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Print a table: texts to the left, numbers to the right."""
+    """Print a table, with texts aligned left and numbers right."""
     cells = [[_text(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
     print(f"\n{title}\n")
@@ -153,7 +152,7 @@ def _text(cell: object) -> str:
 
 
 def describe_machine() -> str:
-    """Say what the figures were measured on."""
+    """Print the versions and the machine."""
     versions = [f"Python {platform.python_version()}", *map(_version, (OURS, OFFICIAL, "pydantic", "anyio"))]
     return f"{os.cpu_count()} CPUs, {platform.system()} {platform.machine()}; " + ", ".join(versions)
 

@@ -1,6 +1,6 @@
-"""What a message costs, from the pipe to the user's loop: CPU time of our side of it, for a replayed conversation.
+"""CPU time per message in the host, from the pipe to the user's loop, for a replayed conversation.
 
-In bursts, as fast as the pipe gives them, and paced, one a millisecond: there waking up is what costs.
+Messages come in a burst, as fast as the pipe allows, or one per millisecond, which mostly measures wake-ups.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,16 +13,16 @@ from benchmarks.measuring import OFFICIAL, has_official, host_worker, ratio, sho
 from benchmarks.reading import READERS
 
 PACE = 0.001
-"""Seconds between two messages that do not come in a burst."""
+"""Seconds between two paced messages."""
 
 
 def readers() -> list[str]:
-    """The readers whose SDK is here."""
+    """The readers whose SDK is installed."""
     return [name for name in READERS if has_official() or not name.startswith(OFFICIAL)]
 
 
 class Replay(NamedTuple):
-    """What is read, by whom, and how often."""
+    """Which conversations are read, by which readers, and how often."""
 
     readers: Sequence[str]
     kinds: Sequence[str]
@@ -31,7 +31,7 @@ class Replay(NamedTuple):
     is_fresh: bool
 
     def measured(self, how: str, pause: float = 0.0) -> Iterator[tuple[str, dict[str, list[Any]]]]:
-        """Let the readers read each kind in turns; yield what it is and what each reader measured."""
+        """Let the readers take turns on each kind; yield the kind and the measurements by reader."""
         env = {"REPLAY_PAUSE": str(pause)}
         with stand_in(Path(replaying_cli.__file__)) as folder:
             for kind in self.kinds:
@@ -45,7 +45,7 @@ class Replay(NamedTuple):
 
 
 def middle(samples: list[Any], field: str) -> float:
-    """Give the median of what was measured; 0 where nothing was."""
+    """Return the median of the measurements, or 0 if there are none."""
     return median([float(sample[field]) for sample in samples] or [0.0])
 
 

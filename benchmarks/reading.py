@@ -1,10 +1,10 @@
-"""The readers: a program that runs one prompt with one SDK and reads all of it, through the public API only.
+"""The readers: run one prompt with one SDK and read all messages, through the public API only.
 
     python -m benchmarks.reading <reader> <program to run as the CLI> <how>
 
-Prints what it cost this process, as JSON: CPU and wall time from the prompt to the result, and resident memory after
-connecting, at its peak and at the end. How: `quiet`; `busy`, beside a worker that competes for the loop, whose own CPU
-time is not counted; or `late`, reading only when no message comes any more.
+Prints the cost to this process as JSON: CPU and wall time from the prompt to the result, and resident memory after
+connecting, at its peak and at the end. `how` is `quiet`; `busy`, with a worker that competes for the loop, whose CPU
+time is not counted; or `late`, which starts reading when no more messages arrive.
 """
 
 import json
@@ -22,11 +22,11 @@ from benchmarks.measuring import FLOOR, OFFICIAL, OURS, memory_mib
 
 Wait: TypeAlias = Callable[[], Awaitable[None]]
 Read: TypeAlias = Callable[[Wait], Awaitable[int]]
-"""Sends the prompt, waits, reads to the result; gives the number of messages."""
+"""Sends the prompt, waits, and reads to the result; returns the number of messages."""
 
 PROMPT: Final = "Go on."
 SLICE: Final = 0.0002
-"""Seconds that the competing worker takes whenever it has its turn."""
+"""Seconds that the competing worker blocks the loop on each turn."""
 
 
 @asynccontextmanager
@@ -46,7 +46,7 @@ async def our_run(cli: str) -> AsyncIterator[Read]:
 
 @asynccontextmanager
 async def our_session(cli: str) -> AsyncIterator[Read]:
-    """Iterate everything that the session brings: `client.messages()`. Nobody iterates the run."""
+    """Iterate all messages of the session, `client.messages()`, but not the run."""
     from claude_agent_py import Client, ClientOptions, ResultMessage
 
     async with Client(ClientOptions(cli_path=cli)) as client:
@@ -101,7 +101,7 @@ READERS: Final[dict[str, Callable[[str], AbstractAsyncContextManager[Read]]]] = 
 
 
 class Competitor:
-    """A worker that takes the loop for a moment whenever it can."""
+    """A worker that repeatedly blocks the loop for a moment."""
 
     seconds = 0.0
     """CPU time that it used."""
@@ -116,7 +116,7 @@ class Competitor:
 
 
 async def until_idle() -> None:
-    """Wait until this process has nothing to do: all messages have come, or the SDK takes no more of them."""
+    """Wait until this process is idle: all messages have arrived, or the SDK has stopped reading."""
     used = -1.0
     while time.process_time() - used > 0.005:
         used = time.process_time()

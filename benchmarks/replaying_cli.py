@@ -1,10 +1,9 @@
-"""A program that plays the CLI: it answers control requests, and a prompt with a prepared conversation.
+"""A stand-in CLI that answers control requests, and a prompt with a prepared conversation.
 
     python -I benchmarks/replaying_cli.py <folder>
 
-Knows as little as possible and starts at once, so that the reader is what is measured: `initialize.json` in the folder
-is the answer to the first request, `turn.jsonl` that to a prompt, written as it is but for the prompt's uuid. With
-`REPLAY_PAUSE` in the environment (seconds) it comes one line at a time.
+`initialize.json` in the folder answers the first request, and `turn.jsonl` a prompt, unchanged except for the prompt's
+uuid. With `REPLAY_PAUSE` in the environment (seconds), the lines are written one at a time with that pause.
 """
 
 import json
@@ -13,7 +12,7 @@ import sys
 import time
 
 PROMPT = "9a09f7f7-0000-4000-8000-000000000000"
-"""Stands for the uuid of the prompt in the conversation."""
+"""The placeholder for the prompt's uuid in the conversation."""
 
 
 def main(folder: str) -> None:

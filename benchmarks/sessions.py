@@ -1,10 +1,10 @@
-"""What many sessions at once cost their process, each with a stand-in CLI of its own (`silent_cli.sh`).
+"""The cost of many concurrent sessions to their process, each with its own stand-in CLI (`silent_cli.sh`).
 
     python -m benchmarks.sessions <host> <program to run as the CLI> <sessions>
 
-As a worker, this module is the host: it connects all sessions, lets each read a turn with `async for`, and closes them
-all. It prints, as JSON, the CPU and wall time of each step, and the memory that is resident more than with none. One
-session was there before, so that what is loaded once does not count.
+As a worker, this module is the host: it connects all sessions, reads a turn in each with `async for`, and closes them.
+It prints, as JSON, the CPU and wall time of each step and the increase of resident memory. One session runs before, so
+that one-time costs do not count.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ SILENT: Final = Path(__file__).with_name("silent_cli.sh")
 
 
 class Steps:
-    """Measures what all sessions do together. Each of them waits at a barrier before and after a step."""
+    """Measures the steps of all sessions together, which wait at a barrier before and after each step."""
 
     def __init__(self, sessions: int) -> None:
         self.barrier = asyncio.Barrier(sessions + 1)
@@ -38,14 +38,14 @@ class Steps:
 
     @contextmanager
     def clocked(self, step: str) -> Iterator[None]:
-        """Take the CPU and wall time of a step."""
+        """Measure the CPU and wall time of a step."""
         wall, cpu = time.perf_counter(), time.process_time()
         yield
         self.found[f"{step}_cpu"] = time.process_time() - cpu
         self.found[f"{step}_wall"] = time.perf_counter() - wall
 
     def weigh(self, step: str, before: float) -> None:
-        """Take the memory after a step."""
+        """Measure the memory after a step."""
         gc.collect()
         self.found[f"{step}_mib"] = memory_mib() - before
 
@@ -81,7 +81,7 @@ async def measure(host: str, cli: str, sessions: int) -> dict[str, float]:
 
 
 async def all_at(barrier: asyncio.Barrier, tasks: list[asyncio.Task[int]]) -> None:
-    """Wait for all sessions at the barrier; fail where one does."""
+    """Wait for all sessions at the barrier. Fails if a session fails."""
     arrival = asyncio.ensure_future(barrier.wait())
     done, _ = await asyncio.wait([arrival, *tasks], return_when=asyncio.FIRST_COMPLETED)
     for task in done:
@@ -90,7 +90,7 @@ async def all_at(barrier: asyncio.Barrier, tasks: list[asyncio.Task[int]]) -> No
 
 def run(hosts: Sequence[str], counts: Sequence[int], messages: int, rounds: int, *, is_fresh: bool) -> None:
     """Measure and print."""
-    from benchmarks.conversations import write  # here: it imports this library, which other hosts do not need
+    from benchmarks.conversations import write  # not at the top: it imports this library, which other hosts do not need
     from benchmarks.replaying_cli import PROMPT
 
     rows: list[tuple[object, ...]] = []
@@ -117,7 +117,7 @@ FIELDS: Final = (
     ("close: ms CPU each", "close_cpu", lambda sessions, messages: 1e3 / sessions),
     ("ms all", "close_wall", lambda sessions, messages: 1e3),
 )
-"""Columns: their titles, what they show, and in which unit."""
+"""The columns: title, value and unit."""
 
 
 def _rows(sessions: int, messages: int, found: dict[str, list[Any]]) -> list[tuple[object, ...]]:

@@ -1,8 +1,8 @@
-"""Connecting once, with each SDK. Imports nothing that the SDKs do not, so that it serves for a cold start.
+"""Connect once with each SDK. Imports nothing that the SDKs do not, so that a cold start can be measured.
 
     python -m benchmarks.starting <sdk> <its arguments as JSON>
 
-Prints, as JSON, when `connect()` began and when it was done, by the machine's monotonic clock.
+Prints, as JSON, when `connect()` began and returned, by the monotonic clock.
 """
 
 import json
@@ -15,7 +15,7 @@ import anyio
 
 
 class Span(NamedTuple):
-    """When something began and when it was done, in seconds of the monotonic clock."""
+    """The begin and end of an operation, in seconds of the monotonic clock."""
 
     begin: float
     end: float

@@ -1,9 +1,9 @@
-"""What tracking costs: 10 000 tasks, 200 000 messages. The cost of a message stays flat, however many tasks there are.
+"""The cost of tracking 10 000 tasks with 200 000 messages. The cost per message must not grow with the tasks.
 
     python -m benchmarks.task_ledger [tasks] [messages per task]
 
-Tasks come in waves of 20 that run side by side, as the CLI runs them; each sends a start, progress, messages of its
-own and its end, and the list of live tasks goes out at every start and end. Decoding is not measured.
+Tasks run in waves of 20, as the CLI runs them. Each sends its start, progress, messages and end, and every start and
+end is followed by the list of live tasks. Decoding is not measured.
 """
 
 import gc
@@ -24,7 +24,7 @@ PARTS = 10
 
 
 def message(frame: dict[str, Any]) -> tuple[Any, bytes]:
-    """Give a message and its line, as a session does."""
+    """Return a message and its line, as a session passes them."""
     line = json.dumps(frame).encode()
     return decode(line), line
 
@@ -35,7 +35,7 @@ def level(live: list[str]) -> dict[str, Any]:
 
 
 def wave(first: int, messages: int) -> Iterator[dict[str, Any]]:
-    """Give the frames of some tasks that run side by side."""
+    """Yield the frames of concurrent tasks."""
     ids = [f"a{number:016x}" for number in range(first, first + SIDE_BY_SIDE)]
     for count, task_id in enumerate(ids, 1):
         yield level(ids[:count])

@@ -1,7 +1,7 @@
-"""Reading files that any program, including those that the model runs, may have written.
+"""Read files that any program may have written, including those that the model runs.
 
-Only regular files are opened, with limits on their size. JSON is read without deep nesting, lone surrogates and
-non-standard numbers. All functions block.
+Only regular files are opened, sizes are limited, and JSON is parsed without deep nesting, lone surrogates or numbers
+outside the standard. All calls block.
 """
 
 import errno
@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from typing import Any, Final, NoReturn
 
 MOST_BYTES: Final = 256 * 1024 * 1024
-"""The maximum size of a file that is read."""
+"""The largest file that is read."""
 LINE_BYTES: Final = 16 * 1024 * 1024
-"""The maximum length of a line; longer lines are skipped."""
+"""The longest line; longer ones are skipped."""
 MOST_LEVELS: Final = 200
-"""The maximum nesting depth of values, the same as for messages of the CLI."""
+"""The deepest nesting of a value, the same as for messages of the CLI."""
 _CHUNK: Final = 1024 * 1024
 _SURROGATES: Final = re.compile("[\ud800-\udfff]")
 _FLAGS: Final = (
@@ -33,12 +33,12 @@ def open_regular(path: str | os.PathLike[str]) -> int:
     """Open a regular file for reading and return its descriptor. Raises OSError for anything else."""
     try:
         status = os.stat(path)
-    except ValueError as error:  # a NUL, or a lone surrogate
+    except ValueError as error:  # a NUL or a lone surrogate
         raise OSError(errno.EINVAL, "not a path", os.fspath(path)) from error
-    if not stat.S_ISREG(status.st_mode):  # opening a device can have side effects
+    if not stat.S_ISREG(status.st_mode):  # checked first: opening a device can have effects
         raise _not_regular(path)
     descriptor = os.open(path, _FLAGS)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):  # replaced since the check
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):  # replaced meanwhile
         os.close(descriptor)
         raise _not_regular(path)
     return descriptor
@@ -47,10 +47,10 @@ def open_regular(path: str | os.PathLike[str]) -> int:
 def read_bytes(
     path: str | os.PathLike[str], *, tail_bytes: int | None = None, most_bytes: int = MOST_BYTES
 ) -> tuple[bytes, int]:
-    """Read a regular file, or its end. Return the bytes and the size of the whole file.
+    """Read a regular file, or its last `tail_bytes`. Returns the bytes and the size of the file.
 
-    Data written meanwhile is not read, so that reading a growing file ends. Raises OSError if the file is larger than
-    `most_bytes`, unless only its tail is read.
+    Reads up to the size at the time of the call, so a file that keeps growing does not block. Raises OSError if more
+    than `most_bytes` would be read.
     """
     with os.fdopen(open_regular(path), "rb") as file:
         size = os.fstat(file.fileno()).st_size
@@ -63,9 +63,9 @@ def read_bytes(
 
 
 def read_lines(path: str | os.PathLike[str]) -> Iterator[bytes]:
-    """Yield the lines of a regular file, without newlines. Lines of more than `LINE_BYTES` are skipped.
+    """Yield the lines of a regular file, without line ends. Lines longer than `LINE_BYTES` are skipped.
 
-    Data written meanwhile is not read. Raises OSError if the file cannot be read or is larger than `MOST_BYTES`.
+    Reads up to the size at the time of the call. Raises OSError if the file is unreadable or larger than `MOST_BYTES`.
     """
     with os.fdopen(open_regular(path), "rb") as file:
         left = os.fstat(file.fileno()).st_size
@@ -79,7 +79,7 @@ def read_lines(path: str | os.PathLike[str]) -> Iterator[bytes]:
 
 
 class Lines:
-    """Splits chunks of bytes into lines. Lines longer than `max_bytes` are dropped."""
+    """Splits chunks into lines. Drops lines longer than `max_bytes`."""
 
     def __init__(self, max_bytes: int = LINE_BYTES) -> None:
         self._max_bytes = max_bytes
@@ -115,10 +115,10 @@ class Lines:
 
 
 def read_json(data: bytes | str) -> Any:
-    """Read JSON. Lone surrogates become U+FFFD.
+    """Parse JSON. Lone surrogates become U+FFFD.
 
     Raises:
-        ValueError: It is not JSON, not UTF-8, or nested more than `MOST_LEVELS` deep.
+        ValueError: The data is not JSON, not UTF-8, or nested more than `MOST_LEVELS` deep.
     """
     text = data.removeprefix(b"\xef\xbb\xbf").decode() if isinstance(data, bytes) else data.removeprefix("\ufeff")
     try:
@@ -128,24 +128,22 @@ def read_json(data: bytes | str) -> Any:
         if "\\ud" in text or "\\uD" in text or _SURROGATES.search(text):
             value = _parse(without_surrogates(json.dumps(value, ensure_ascii=False)))
     except RecursionError:
-        raise ValueError("it is nested too deeply") from None
+        raise ValueError("nested too deeply") from None
     return value
 
 
 def without_surrogates(text: str) -> str:
-    """Return the text with lone surrogates replaced by U+FFFD."""
+    """Replace lone surrogates, which UTF-8 cannot encode, with U+FFFD."""
     return text if text.isascii() else _SURROGATES.sub("\ufffd", text)
 
 
 def check_depth(value: Any, most_values: int | None = None) -> None:
-    """Raise ValueError if a value is nested too deeply or has too many parts, for example because it contains
-    itself.
-    """
+    """Raise ValueError if a value is nested too deeply or has too many parts, for example if it contains itself."""
     level, depth, count = [value], 0, 0
     while level:
         depth, count = depth + 1, count + len(level)
         if depth > MOST_LEVELS + 1 or (most_values is not None and count > most_values):
-            raise ValueError("it is nested too deeply, or has too many parts")
+            raise ValueError("nested too deeply, or too many parts")
         level = [part for each in level for part in _parts(each)]
 
 
@@ -164,7 +162,7 @@ def _refuse(name: str) -> NoReturn:
 
 
 def _too_large(path: str | os.PathLike[str], size: int, most: int) -> OSError:
-    return OSError(errno.EFBIG, f"it has {size} bytes, more than the {most} that are read at once", os.fspath(path))
+    return OSError(errno.EFBIG, f"{size} bytes exceed the limit of {most}", os.fspath(path))
 
 
 def _not_regular(path: str | os.PathLike[str]) -> OSError:

@@ -1,4 +1,4 @@
-"""Subagents: defined in code and in a file, told of in the system prompt, followed while they work."""
+"""Subagents: define them in code and in a file, mention them in the system prompt, and follow their work."""
 
 import anyio
 from offline import offline

@@ -1,4 +1,4 @@
-"""Questions and approvals: an inbox, and somebody in another process who answers what waits in it."""
+"""Questions and approvals: put them in an inbox, and answer them from another process."""
 
 import sys
 from pathlib import Path
@@ -14,15 +14,15 @@ INBOX = Path("approvals.db")
 
 
 async def on_question(questions: tuple[Question, ...], context: PermissionContext) -> Answers:
-    """Stand for a form: choose the first option of each."""
+    """Choose the first option of each question, in place of a form."""
     for question in questions:
         print(f"asked: {question.question} {[option.label for option in question.options]}")
     return Answers([question.options[0].label for question in questions])
 
 
 async def person(client: Client, inbox: SQLiteInbox) -> None:
-    """Stand for a colleague at a terminal of their own."""
-    while not (waiting := list(inbox)):  # noqa: ASYNC110 - from another process one can only look again
+    """Answer from another process, like a colleague at a terminal."""
+    while not (waiting := list(inbox)):  # noqa: ASYNC110 - the inbox of another process can only be polled
         await anyio.sleep(0.1)
     print(f"waits: {waiting[0].summary}; the task is {', '.join(task.status for task in client.tasks)}")
     answer = [sys.executable, "-m", "claude_agent_py", "answer", "--inbox", str(INBOX), waiting[0].id, "allow"]

@@ -1,4 +1,4 @@
-"""The main job: two subagents and a shell command work in the background; each is awaited and its output read."""
+"""Background tasks: run two subagents and a shell command, await each and read its output."""
 
 import anyio
 from offline import offline
@@ -19,11 +19,11 @@ def tell(notification: TaskNotificationMessage) -> None:
 async def main() -> None:
     options = ClientOptions(
         agents={"reviewer": AgentDefinition(description="Reviews code", prompt="You review code. Be brief.")},
-        allowed_tools=["Bash"],  # runs without asking; there is nobody here to ask
+        allowed_tools=["Bash"],  # tools run without asking
         on_task_notification=tell,
     )
     async with Client(options) as client:
-        result = await client.query(PROMPT, until="idle")  # over when the tasks and their follow-up turns are
+        result = await client.query(PROMPT, until="idle")  # ends after the tasks and their follow-up turns
         print(f"{len(result.tasks)} tasks, {len(result.results)} turns, unfinished: {result.unfinished_tasks}")
 
         for task in client.tasks:

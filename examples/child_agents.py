@@ -1,4 +1,4 @@
-"""Child agents: subtasks with processes of their own. One writes into its own directory and asks a person first."""
+"""Child agents: subtasks in their own processes. One writes to its own directory and asks a person first."""
 
 import anyio
 from offline import offline
@@ -14,9 +14,9 @@ AUDITOR = AgentDefinition(description="Audits code for leaks.", prompt="You audi
 
 
 async def person(inbox: PendingInteractions) -> None:
-    """Stand for somebody who answers, in a worker of their own."""
+    """Answer the pending interactions, in place of a person."""
     async for waiting in inbox.arrivals():
-        if waiting.task is not None:  # none for the main agent
+        if waiting.task is not None:  # None for the main agent
             print(f"{waiting.task.description} asks: {waiting.summary}; it is {waiting.task.status}")
         await waiting.answer(Allow())
 
@@ -31,7 +31,7 @@ async def main() -> None:
     options = ClientOptions(
         custom_tools=[child_tool(porter), child_tool(auditor)],
         allowed_tools=["mcp__tools__create_subtask_porter", "mcp__tools__create_subtask_auditor"],
-        interactions=inbox,  # what a child asks waits here, too
+        interactions=inbox,  # interactions of children arrive here, too
     )
     async with TaskHistory(":memory:") as history:
         async with Client(options) as client, anyio.create_task_group() as workers:
@@ -41,7 +41,7 @@ async def main() -> None:
             result = await client.query("Have the parser ported and audited, both at once.", until="idle")
             print(result.text)
 
-            audit = await client.spawn(auditor, "Audit the tests as well.")  # from your own code
+            audit = await client.spawn(auditor, "Audit the tests as well.")  # launched by your code
             print("spawned:", (await audit).summary)
 
             for agent in client.agents:

@@ -1,4 +1,4 @@
-"""Look at a session while it runs, change it, and interrupt it."""
+"""Inspect a running session, change its settings, and interrupt it."""
 
 import anyio
 from offline import offline
@@ -14,7 +14,7 @@ async def main() -> None:
         run = client.query("Count to a million, one number a line.")
         async for message in run:
             if isinstance(message, InitMessage):  # the turn has begun
-                break  # the run goes on; it can be iterated again, or awaited
+                break  # the run continues; iterate it again or await it
         usage = await client.usage.context("summary")  # while the turn runs
         print(f"context: {usage.percentage} % full")
 

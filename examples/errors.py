@@ -1,4 +1,4 @@
-"""What can go wrong, and a policy that tries again where it helps."""
+"""Handle errors, and retry with a policy."""
 
 import anyio
 from offline import offline
@@ -19,14 +19,14 @@ from claude_agent_py.testing import Failure, tool_use
 async def ask(client: Client, prompt: str) -> RunResult:
     try:
         return await client.query(prompt)
-    except RunFailed as error:  # whatever ends a run, the death of the CLI included
+    except RunFailed as error:  # any failure of a run, including a crash of the CLI
         print(f"  failed: {type(error).__name__}: {error}")
         raise
 
 
 async def main() -> None:
     try:
-        ClientOptions(max_turns=0)  # a mistake is told at once, and by name
+        ClientOptions(max_turns=0)  # an invalid option fails at once and is named
     except OptionsError as error:
         print("OptionsError:", error)
 

@@ -1,4 +1,4 @@
-"""Following the output of a background shell while it runs."""
+"""Follow the output of a background shell while it runs."""
 
 import anyio
 from offline import offline
@@ -13,7 +13,7 @@ async def main() -> None:
         build = next(iter(client.tasks))
 
         print(f"{build.description} is {build.status}:")
-        async for chunk in build.follow():  # text as it is written, until the shell is over
+        async for chunk in build.follow():  # yields text as it is written, until the shell ends
             print(chunk, end="", flush=True)
 
         outcome = await build

@@ -1,4 +1,4 @@
-"""Ask from code that is not async: a script, or a notebook whose event loop runs already."""
+"""Run a prompt from synchronous code: a script, or a notebook with a running event loop."""
 
 from offline import offline
 

@@ -1,4 +1,4 @@
-"""Hooks: deny a command, see each subagent stop, and put off the end until the work was checked."""
+"""Hooks: deny a command, observe subagents stop, and delay the end until the work is checked."""
 
 import anyio
 from offline import offline

@@ -1,4 +1,4 @@
-"""A small interface in a terminal: one stream of all that happens, and a person who allows what is asked."""
+"""A small terminal interface: print one stream of events, and answer permission requests."""
 
 import anyio
 from offline import offline
@@ -10,7 +10,7 @@ from claude_agent_py.testing import Reply, text, tool_use
 
 
 async def show(client: Client) -> None:
-    """Print what happens, in order, until the session ends."""
+    """Print the events in order until the session ends."""
     async for event in client.events():
         match event:
             case AssistantMessage(is_subagent=False) if event.text:
@@ -21,11 +21,11 @@ async def show(client: Client) -> None:
                 print(f"[{client.tasks[event.task_id].description}] {event.outcome.status}: {event.outcome.summary}")
             case InteractionOpened(interaction):
                 print(f"? {interaction.summary}")
-                interaction.resolve(Allow())  # a real interface would ask, and answer later, from wherever it likes
+                interaction.resolve(Allow())  # a real interface would ask the user and answer later, from any task
             case InteractionSettled():
                 print("  allowed" if event.was_answered else "  too late")
             case _:
-                pass  # there is more to show: tool calls, hooks, retries, ...
+                pass  # other events: tool calls, hooks, retries, ...
 
 
 async def main() -> None:

@@ -1,4 +1,4 @@
-"""An MCP server in this process: a tool, a resource to read, and a tool that comes later.
+"""An in-process MCP server: a tool, a resource, and a tool that is added later.
 
 Runs offline: a scripted model uses all three.
 """
@@ -13,7 +13,7 @@ NOTES = ["buy milk"]
 
 
 def add_note(text: str) -> str:
-    """Write a note down."""
+    """Save a note."""
     NOTES.append(text)
     return f"That makes {len(NOTES)} notes."
 

@@ -1,11 +1,11 @@
-"""What lets every example run without a model and without a network.
+"""Run the examples without a model and without a network.
 
     with offline(SCRIPT):
         anyio.run(main)
 
-Offline, the real Claude Code CLI runs as in production, but a scripted model answers it, saying what `SCRIPT` says.
-With `--live` on the command line the real model answers instead. A program of your own has no such `with` line. Either
-way the example works in an empty temporary directory, so that it touches no file of yours.
+The real Claude Code CLI runs as in production, but a scripted model answers it from `SCRIPT`. With `--live` on the
+command line the real model answers instead. Your own programs do not need the `with` line. Every example runs in an
+empty temporary directory, so it touches none of your files.
 """
 
 import contextlib
@@ -23,10 +23,10 @@ from claude_agent_py.testing import ScriptedModel
 
 @contextlib.contextmanager
 def offline(script: Any = (), **more: Any) -> Iterator[None]:
-    """Let a scripted model answer every CLI that is started inside, unless `--live` is given.
+    """Use a scripted model for every CLI started inside the block, unless `--live` is given.
 
-    `script` and `more` are those of `ScriptedModel`: the answers of the main agent in order, `agents=` for those of
-    subagents by the prompt that opens their conversation, and so on.
+    The arguments are those of `ScriptedModel`: the answers of the main agent in order, `agents=` for the answers of
+    subagents by their first prompt, and so on.
     """
     if "--live" in sys.argv[1:]:
         with _live():
@@ -46,9 +46,9 @@ def _live() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _told_where(model: ScriptedModel) -> Iterator[None]:
-    """Make this process's environment one in which the CLI finds the scripted model, and nothing of its user."""
+    """Replace the environment of this process, so that the CLI uses the scripted model and no user configuration."""
     try:
-        cli: Path = find_cli()  # while the environment still says where it is
+        cli: Path = find_cli()  # before the environment is replaced
     except ClaudeAgentError as error:
         sys.exit(str(error))
     before = dict(os.environ)

@@ -1,4 +1,4 @@
-"""Permissions: policies that decide by rule, and a handler for what they leave open."""
+"""Permissions: policies that decide by rule, and a handler for everything else."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from claude_agent_py.tools import BashInput
 
 
 def decide(request: PermissionRequest, context: PermissionContext) -> Allow | Deny:
-    """Stand for a person. An answer may change the rules, too."""
+    """Decide in place of a person. A decision may also change the rules."""
     if not isinstance(request.input, BashInput):
         return Deny("Only commands, please.")
     print(f"asked: {request.input.command}")

@@ -1,4 +1,4 @@
-"""A prompt of several content blocks: a picture, and a question about it."""
+"""Send a prompt of several content blocks: a picture and a question about it."""
 
 import struct
 import zlib
@@ -12,7 +12,7 @@ from claude_agent_py.testing import RecordedRequest
 
 
 def red_square(size: int = 32) -> bytes:
-    """Make a PNG; yours comes from a file: `Path("photo.png").read_bytes()`."""
+    """Return a PNG. To read one from a file, use `Path("photo.png").read_bytes()`."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))

@@ -1,4 +1,4 @@
-"""Every message is a value of a type: match on it."""
+"""Match messages and content blocks by type."""
 
 import anyio
 from offline import offline
@@ -31,7 +31,7 @@ def show(message: Message | MalformedFrame) -> None:
             print(f"  result of {result.tool_use_id}: {result.text.strip()}")
         case ResultMessage():
             print(f"turn ends: {message.subtype}, {message.num_turns} steps, {message.total_cost_usd:.4f} USD")
-        case UnknownMessage() | MalformedFrame():  # of a newer CLI, or broken: nothing is lost
+        case UnknownMessage() | MalformedFrame():  # sent by a newer CLI, or malformed: the frame is kept
             print("not understood:", message.raw)
 
 
@@ -40,7 +40,7 @@ def show_block(block: object) -> None:
         case TextBlock():
             print("text:", block.text)
         case ToolUseBlock():
-            arguments = block.typed_input()  # the model of a built-in tool, else a dict
+            arguments = block.typed_input()  # a model for a built-in tool, otherwise a dict
             shown = arguments.command if isinstance(arguments, BashInput) else arguments
             print(f"call {block.id}: {block.name}: {shown}")
 

@@ -1,4 +1,4 @@
-"""Go on with a session in a new process, and try something out in a copy of it."""
+"""Resume a session in a new process, and fork it."""
 
 import anyio
 from offline import offline

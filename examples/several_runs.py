@@ -1,4 +1,4 @@
-"""Several runs at once: in processes of their own, and on one session."""
+"""Concurrent runs: in separate processes, and in one session."""
 
 import anyio
 from offline import offline
@@ -10,7 +10,7 @@ CITIES = ("Oslo", "Quito", "Hanoi")
 
 
 async def in_processes_of_their_own() -> dict[str, str]:
-    """Independent conversations: nobody waits for anybody."""
+    """Run independent conversations in parallel."""
     answers: dict[str, str] = {}
 
     async def ask(city: str) -> None:
@@ -23,9 +23,10 @@ async def in_processes_of_their_own() -> dict[str, str]:
 
 
 async def on_one_session() -> dict[str, str]:
-    """One conversation: the CLI works on one turn at a time, and may answer the prompts that wait together.
+    """Send several prompts to one conversation.
 
-    Each run has the result that answers its prompt, whatever the order; two that were answered together have the same.
+    The CLI runs one turn at a time, and may answer queued prompts together. Each run gets the result that answers its
+    prompt; prompts that were answered together share a result.
     """
     async with Client() as client:
         runs = {city: client.query(f"In which country is {city}? One word.") for city in CITIES}  # all are sent

@@ -1,4 +1,4 @@
-"""Show the answer while it is written."""
+"""Print the answer while it is generated."""
 
 import anyio
 from offline import offline
@@ -8,10 +8,10 @@ from claude_agent_py.testing import Reply
 
 
 async def main() -> None:
-    options = ClientOptions(include_partial_messages=True)  # without it, whole blocks arrive
+    options = ClientOptions(include_partial_messages=True)  # without it, only whole blocks arrive
     async with Client(options) as client:
         run = client.query("Write a haiku about pipes.")
-        async for piece in run.text():  # the main agent's text, each piece once
+        async for piece in run.text():  # the main agent's text, each chunk once
             print(piece, end="", flush=True)
         result = await run  # the same run can be awaited, too
         print(f"\n-- {result.stop_reason}")

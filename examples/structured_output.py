@@ -1,4 +1,4 @@
-"""Get an instance of a Python type for an answer."""
+"""Get the answer as an instance of a Python type."""
 
 from typing import Literal
 
@@ -22,7 +22,7 @@ class Review(BaseModel):
 
 
 async def main() -> None:
-    options = ClientOptions(output_type=Review)  # a dataclass, a TypedDict, list[int], ... work as well
+    options = ClientOptions(output_type=Review)  # dataclasses, TypedDicts, list[int], ... work as well
     try:
         result = await run("Review auth.py: `if token == secret: log(secret)`", options)
     except StructuredOutputError as error:
@@ -40,5 +40,5 @@ ANSWER = {
 }
 
 if __name__ == "__main__":
-    with offline([tool_use("StructuredOutput", ANSWER)]):  # how the model gives one
+    with offline([tool_use("StructuredOutput", ANSWER)]):  # how the model returns one
         anyio.run(main)

@@ -1,4 +1,4 @@
-"""Subagents of subagents: the tree of tasks, what each used, and what each said."""
+"""Nested subagents: print the tree of tasks, the usage of each, and their messages."""
 
 import anyio
 from offline import offline
@@ -12,14 +12,14 @@ PROMPT = "Have one agent plan the release. It shall have others check the change
 async def main() -> None:
     async with Client(ClientOptions(allowed_tools=["Bash"])) as client:
         await client.query(PROMPT, until="idle")
-        await client.tasks.wait_all()  # until what they used is counted
+        await client.tasks.wait_all()  # until the usage is counted
 
         tree = client.tasks.tree()
         print(tree)
         print(f"in all: {len(tree)} tasks, {tree.usage.tool_uses} tool calls")
 
         plan = client.tasks.roots[0]
-        for message in await plan.transcript():  # with those of the subagents below it, in the order of time
+        for message in await plan.transcript():  # includes the subagents below it, in chronological order
             if message.text:
                 speaker = client.tasks[message.agent_id].description if message.agent_id else "main"
                 print(f"{speaker}: {message.text}")

@@ -1,6 +1,6 @@
-"""Running a model's calls yourself: all at once, and written in the format that the model reads.
+"""Run tool calls yourself, concurrently, and format the results for the model.
 
-Runs without a CLI and without a model: the text below is what a model would have written.
+Runs without a CLI and without a model: the text below stands for a model's output.
 """
 
 import anyio
@@ -17,7 +17,7 @@ I will look up both.
 
 @tool
 async def population(city: str) -> int:
-    """Say how many people live in a city."""
+    """Return the population of a city."""
     if city != "Cologne":
         raise ToolError(f"I know no city {city!r}.")
     return 1_087_353

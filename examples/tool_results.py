@@ -1,6 +1,6 @@
-"""What tools may return: data, pictures, files, too much text.
+"""Return data, pictures, files and long texts from tools.
 
-Runs offline. What the model was told is printed, as the scripted model recorded it.
+Runs offline, and prints the tool results that the scripted model received.
 """
 
 import struct
@@ -23,7 +23,7 @@ class Reading:
 
 
 def png(width: int, height: int) -> bytes:
-    """Make a red picture."""
+    """Return a red picture."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
@@ -41,7 +41,7 @@ def readings() -> list[Reading]:
 
 @tool(read_only=True)
 def report() -> ToolResult:
-    """Draw the readings, with the notes and where they come from."""
+    """Draw the readings, with notes and their source."""
     return ToolResult(
         text=Reading("hall", 19.5),
         media=[
@@ -54,7 +54,7 @@ def report() -> ToolResult:
 
 @tool(read_only=True, max_result_chars=300, overflow="file")
 def log() -> str:
-    """Give the whole log."""
+    """Return the whole log."""
     return "".join(f"{hour:02}:00 all is well\n" for hour in range(24)) * 100
 
 

@@ -1,6 +1,6 @@
-"""A tool is a function: its types and its docstring say what the model needs to know.
+"""Define a tool as a function: its schema comes from the annotations and the docstring.
 
-Runs offline: a scripted model calls the tool, wrongly at first.
+Runs offline: a scripted model calls the tool, at first with an invalid argument.
 """
 
 import anyio
@@ -14,7 +14,7 @@ PEOPLE = {"Cologne": 1_087_353, "Bonn": 335_975}
 
 @tool(read_only=True, always_load=True)
 async def population(city: str, context: ToolContext) -> dict[str, int]:
-    """Say how many people live in a city.
+    """Return the population of a city.
 
     Args:
         city: Its English name.

@@ -1,4 +1,4 @@
-"""Waiting for background tasks: as they end, each with a time limit, and what the one brought that failed."""
+"""Wait for background tasks: as they complete, with a timeout, and with one that fails."""
 
 import anyio
 from offline import offline
@@ -11,13 +11,13 @@ PROMPT = "Run the linter, the tests and the benchmark in the background, all at 
 
 async def main() -> None:
     async with Client(ClientOptions(allowed_tools=["Bash"])) as client:
-        await client.query(PROMPT)  # over with the turn; the tasks go on
+        await client.query(PROMPT)  # ends with the turn; the tasks continue
 
         benchmark = next(task for task in client.tasks if task.description == "Benchmark")
         try:
             await benchmark.wait(timeout=0.1)
         except TaskTimeoutError as error:
-            print(f"after {error.timeout} s the benchmark is {benchmark.status}")  # the task goes on all the same
+            print(f"after {error.timeout} s the benchmark is {benchmark.status}")  # the task continues
 
         async for task in client.tasks.as_completed(timeout=60):
             outcome = await task

@@ -1,4 +1,4 @@
-"""Fixtures that every test may use. Async tests run on both backends that the package supports."""
+"""Shared fixtures. Async tests run on asyncio and trio."""
 
 import sys
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ import pytest
 from child_clis import agent_of as agent_of
 from peers import nothing_left as nothing_left, start as start, start_process as start_process
 
-hypothesis.settings.register_profile("any machine", deadline=None)  # how long an example takes says nothing of it
+hypothesis.settings.register_profile("any machine", deadline=None)  # times vary too much between machines
 hypothesis.settings.load_profile("any machine")
 
 
@@ -21,7 +21,7 @@ def anyio_backend(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def eager_switching() -> Iterator[None]:
-    """Let threads take turns as often as they can."""
+    """Switch between threads as often as possible."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield

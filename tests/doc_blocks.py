@@ -1,7 +1,7 @@
-"""Reading code out of Markdown, and looking for names in it that the package does not have.
+"""Extract code from Markdown and find names in it that the package does not have.
 
-A fenced ```` ```python ```` block is code. The comment `<!-- offline: ["Hi."] -->` above one makes it a program that is
-run against a scripted model with that script; a ```` ```text ```` block right below it is what the program prints.
+A fenced ```` ```python ```` block is code. With the comment `<!-- offline: ["Hi."] -->` above, it is a program that
+runs against a scripted model with that script; a ```` ```text ```` block right below is its expected output.
 """
 
 import ast
@@ -45,7 +45,7 @@ CONVENTIONAL: dict[str, Any] = {
     "result": claude_agent_py.RunResult,
     "options": claude_agent_py.ClientOptions,
 }
-"""What these names stand for in the docs, unless a block gives them to something else."""
+"""The types of these names in the docs, unless a block assigns them."""
 
 MAKES = {
     "Client": claude_agent_py.Client,
@@ -54,7 +54,7 @@ MAKES = {
     "client.query": claude_agent_py.Run,
     "query": claude_agent_py.Run,
 }
-"""What calls of these give; an `await` of a run gives its result."""
+"""The return types of these calls; awaiting a run returns its result."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def blocks_of(page: Path) -> Iterator[CodeBlock]:
 
 
 def problems_of(block: CodeBlock) -> list[str]:
-    """Give what a block uses of the package that does not exist."""
+    """Return the names that a block uses and the package does not have."""
     tree = block.tree
     known = imported(tree)
     return [*bad_imports(tree), *bad_calls(tree, known), *bad_attributes(tree)]
@@ -100,7 +100,7 @@ def bad_imports(tree: ast.Module) -> Iterator[str]:
 
 
 def imported(tree: ast.Module) -> dict[str, Any]:
-    """Give the objects of the package that names stand for: what is imported, and else every public name."""
+    """Return the public objects of the package by name, without those that the code defines itself."""
     made_here = {node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef | ast.FunctionDef)}
     return {
         name: value
@@ -121,7 +121,7 @@ def imported(tree: ast.Module) -> dict[str, Any]:
 
 
 def bad_calls(tree: ast.Module, known: dict[str, Any]) -> Iterator[str]:
-    """Give the keyword arguments that the called class, function or method does not have."""
+    """Yield keyword arguments that the called class, function or method does not accept."""
     given = assigned(tree)
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
@@ -140,7 +140,7 @@ def target(called: str, known: dict[str, Any], given: dict[str, Any]) -> Any:
 
 
 def parameters(function: Any) -> set[str] | None:
-    """Give the names of the arguments; None where any will do, or nothing is known."""
+    """Return the names of the parameters, or None if any is accepted or they are unknown."""
     if function is None:
         return None
     if isinstance(function, type) and issubclass(function, BaseModel):
@@ -158,7 +158,7 @@ def parameters(function: Any) -> set[str] | None:
 
 
 def bad_attributes(tree: ast.Module) -> Iterator[str]:
-    """Give the attributes that the things with conventional names do not have."""
+    """Yield attributes that the types of conventional names do not have."""
     given = assigned(tree)
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute):
@@ -173,7 +173,7 @@ def owner_of(owner: str, given: dict[str, Any]) -> Any:
 
 
 def assigned(tree: ast.Module) -> dict[str, Any]:
-    """Give what conventional names stand for in this code: None where that cannot be told."""
+    """Return the types of the names that the code assigns, None for an unknown type."""
     given: dict[str, Any] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign):
@@ -230,7 +230,7 @@ ATTRIBUTE = re.compile(
 
 
 def prose_problems(page: Path) -> list[str]:
-    """Give the attributes named in the text of a page that do not exist."""
+    """Return the attributes mentioned in the text of a page that do not exist."""
     public = {
         name: getattr(claude_agent_py, name)
         for name in importlib.import_module("claude_agent_py").__all__

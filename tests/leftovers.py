@@ -1,7 +1,4 @@
-"""What a test may not leave behind: workers of the event loop, processes, open files.
-
-For fixtures: `async with nothing_left(): ...` compares what there is before and after. Processes: on Linux only.
-"""
+"""Check that a test leaves no workers, processes or open pipes behind. Processes are checked on Linux only."""
 
 import asyncio
 import gc
@@ -15,11 +12,11 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 PATIENCE = 5.0
-"""How long something may take to disappear that was told to, in seconds."""
+"""Time limit for workers and processes to end, in seconds."""
 
 
 def workers() -> int:
-    """Count the workers of the running event loop."""
+    """Return the number of workers of the running event loop."""
     if "trio" in sys.modules:
         import trio
 
@@ -29,7 +26,7 @@ def workers() -> int:
 
 
 def is_alive(pid: int) -> bool:
-    """Tell whether a process runs; one that only waits to be reaped does not."""
+    """Return whether a process runs. A zombie does not."""
     stat = Path(f"/proc/{pid}/stat")
     if Path("/proc/self/stat").exists():
         try:
@@ -44,7 +41,7 @@ def is_alive(pid: int) -> bool:
 
 
 def children() -> set[int]:
-    """Give the processes that this one started, those that wait to be reaped included."""
+    """Return the child processes of this one, including zombies."""
     tasks = Path("/proc/self/task")
     if not tasks.exists():
         return set()
@@ -53,28 +50,28 @@ def children() -> set[int]:
 
 
 def pipes() -> dict[str, str]:
-    """Give the pipes that this process has open, by descriptor."""
+    """Return the open pipes of this process, by descriptor."""
     folder = Path("/proc/self/fd")
     found = {}
     for entry in folder.iterdir() if folder.exists() else ():
         try:
             what = str(entry.readlink())
         except OSError:
-            continue  # the one that reads the folder
+            continue  # the descriptor that reads the folder
         if what.startswith("pipe:"):
             found[entry.name] = what
     return found
 
 
 async def until_gone(*pids: int) -> None:
-    """Wait until processes are gone; TimeoutError if they stay."""
+    """Wait until processes have ended. Raises TimeoutError."""
     with anyio.fail_after(PATIENCE):
         while any(is_alive(pid) for pid in pids):
             await anyio.sleep(0.01)
 
 
 async def until_workers(count: int) -> None:
-    """Wait until no more than so many workers are left; TimeoutError if they stay."""
+    """Wait until at most `count` workers are left. Raises TimeoutError."""
     with anyio.fail_after(PATIENCE):
         while workers() > count:
             await anyio.sleep(0.01)
@@ -82,13 +79,13 @@ async def until_workers(count: int) -> None:
 
 @asynccontextmanager
 async def nothing_left() -> AsyncIterator[None]:
-    """Check that what runs in the block leaves no worker, no process and no open pipe."""
+    """Assert that the block leaves no worker, process or open pipe."""
     before = workers(), children(), pipes()
     yield
     for _ in range(3):
         await checkpoint()
     if not before[2].items() >= pipes().items():
-        gc.collect()  # what was dropped in a cycle is closed now
+        gc.collect()  # closes pipes that are part of a cycle
     assert workers() == before[0], "a worker is left"
     assert children() <= before[1], "a process is left"
     assert pipes().items() <= before[2].items(), "a pipe is left open"

@@ -1,7 +1,4 @@
-"""Fixtures of tests against scripted peers: clients of a fake in memory or as a program, and the check of what is left.
-
-A conftest imports those that its tests use.
-"""
+"""Fixtures for tests against scripted peers: clients of a fake, in memory or as a program, and the leftovers check."""
 
 import sys
 from collections.abc import AsyncIterable, AsyncIterator, Callable
@@ -15,19 +12,19 @@ from claude_agent_py import Client, ClientOptions
 from claude_agent_py.testing import FakeCLI
 
 MakeClient: TypeAlias = Callable[..., Client]
-"""Makes a client of a fake: `start(fake, **options)`."""
+"""Returns a client of a fake: `start(fake, **options)`."""
 
 
 @pytest.fixture
 async def nothing_left() -> AsyncIterator[None]:
-    """Check that the test leaves no worker, no process and no open pipe."""
+    """Assert that the test leaves no worker, process or open pipe."""
     async with check_nothing_left():
         yield
 
 
 @pytest.fixture
 def start_process(tmp_path: Path) -> MakeClient:
-    """Make clients of peers that are programs."""
+    """Return a function that makes clients of installed fakes."""
     if sys.platform == "win32":
         pytest.skip("an installed fake is a shell script")
     made = 0
@@ -42,13 +39,13 @@ def start_process(tmp_path: Path) -> MakeClient:
 
 
 def start_in_memory(fake: FakeCLI, **options: Any) -> Client:
-    """Make a client of a peer in memory."""
+    """Return a client of a fake in memory."""
     return Client(ClientOptions(**options), transport=fake.transport())
 
 
 @pytest.fixture(params=["memory", "process"])
 def start(request: pytest.FixtureRequest) -> MakeClient:
-    """Make clients of peers in memory, and then of programs."""
+    """Return a function that makes clients of fakes, once in memory and once installed."""
     if request.param == "memory":
         return start_in_memory
     make: MakeClient = request.getfixturevalue("start_process")
@@ -56,6 +53,6 @@ def start(request: pytest.FixtureRequest) -> MakeClient:
 
 
 async def read_into(seen: list[Any], source: AsyncIterable[Any]) -> None:
-    """Iterate something to its end, also where that is an error."""
+    """Append the items of an iterable to `seen`, until it ends or raises."""
     async for one in source:
-        seen.append(one)  # noqa: PERF401 - so that what was seen before an error stays
+        seen.append(one)  # noqa: PERF401 - keeps the items before an error

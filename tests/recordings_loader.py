@@ -16,36 +16,36 @@ class Record(NamedTuple):
     at: float
     """Seconds since the start."""
     direction: str
-    """`in` and `out` are frames; `in_raw`, `note`, `exit`, ... are not."""
+    """`in` and `out` for frames; `in_raw`, `note`, `exit`, ... for others."""
     value: Any
 
 
 @cache
 def names() -> tuple[str, ...]:
-    """Give the names of all recordings."""
+    """Return the names of all recordings."""
     return tuple(sorted(str(path.relative_to(FOLDER).with_suffix("")) for path in FOLDER.glob("*/*.jsonl")))
 
 
 @cache
 def records(name: str) -> tuple[Record, ...]:
-    """Give all lines of a recording."""
+    """Return all lines of a recording."""
     text = (FOLDER / f"{name}.jsonl").read_text(encoding="utf-8")
     lines = (json.loads(line) for line in text.split("\n") if line)
     return tuple(Record(line.get("t", 0.0), line["dir"], line.get("m")) for line in lines)
 
 
 def frames(name: str, direction: Direction = "out") -> list[dict[str, Any]]:
-    """Give the frames of a recording in one direction, as JSON objects."""
+    """Return the frames of a recording in one direction, as JSON objects."""
     return [record.value for record in records(name) if record.direction == direction]
 
 
 def lines(name: str, direction: Direction = "out") -> list[bytes]:
-    """Give the same frames as lines."""
+    """Return the frames of a recording in one direction, as lines."""
     return [as_line(frame) for frame in frames(name, direction)]
 
 
 def all_frames() -> Iterator[tuple[str, Direction, dict[str, Any]]]:
-    """Give every frame of every recording."""
+    """Yield every frame of every recording."""
     directions: tuple[Direction, Direction] = ("in", "out")
     for name in names():
         for direction in directions:
@@ -54,5 +54,5 @@ def all_frames() -> Iterator[tuple[str, Direction, dict[str, Any]]]:
 
 
 def as_line(frame: Any) -> bytes:
-    """Write a frame as the CLI does."""
+    """Encode a frame like the CLI."""
     return json.dumps(frame, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"

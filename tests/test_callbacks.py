@@ -1,4 +1,4 @@
-"""Calling user functions: an answer in time or a failure, threads of their own, and what passes."""
+"""Calling user functions: deadlines, failures, threads, and the exceptions that propagate."""
 
 import threading
 import time
@@ -153,11 +153,11 @@ async def test_an_answer_in_time_stands() -> None:
     assert await Callback(handler).answer(read=same, timeout=5) == "yes"
 
 
-# What passes
+# Exceptions that propagate
 
 
 class TheEnd(BaseException):
-    """Not an Exception, and nothing that a program ends by."""
+    """A BaseException that is neither an Exception nor SystemExit or KeyboardInterrupt."""
 
 
 @pytest.mark.parametrize("error", [SystemExit(3), GeneratorExit(), TheEnd(), BaseExceptionGroup("", [SystemExit(1)])])

@@ -1,4 +1,4 @@
-"""What users configure: values, whose mistakes are told by name and without the value."""
+"""Configuration models: errors name the field and do not show its value."""
 
 import pickle
 from typing import Annotated, ClassVar

@@ -1,4 +1,4 @@
-"""The documentation is true: code and text name only what exists, programs run, links lead somewhere."""
+"""The documentation: names exist, programs run, and links resolve."""
 
 import json
 import re
@@ -33,7 +33,7 @@ with eval(f"offline({script})", {**vars(testing), "offline": offline}):
             await program
         anyio.run(main)
 """
-"""Runs a block as a program, its `await`s at the top level included."""
+"""Runs a block as a program, with top-level `await`."""
 
 LINK = re.compile(r"(?<!!)\[[^\]]+\]\((?P<target>[^)\s]+)\)")
 
@@ -91,7 +91,7 @@ def test_every_error_has_its_place_in_the_docs() -> None:
 
 
 def leads_somewhere(page: Path, link: str) -> bool:
-    """Tell whether a link within the repository leads to a file and a heading that are there."""
+    """Return whether a link within the repository resolves to an existing file and heading."""
     if link.startswith(("http://", "https://")):
         return True
     path, _, heading = link.partition("#")
@@ -100,7 +100,7 @@ def leads_somewhere(page: Path, link: str) -> bool:
 
 
 def headings(page: Path) -> set[str]:
-    """Give the anchors of a page's headings, as GitHub makes them."""
+    """Return the anchors of a page's headings, in GitHub's form."""
     text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
     found = re.findall(r"^#+ (.+)$", text, flags=re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in found}

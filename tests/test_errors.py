@@ -1,4 +1,4 @@
-"""The error tree: one base, attributes kept through a pickle, messages that say what to do."""
+"""The error hierarchy: one base class, attributes survive pickling, messages are helpful."""
 
 import inspect
 import pickle

@@ -1,4 +1,4 @@
-"""Workers that belong to the event loop: they outlive their caller, and end with the loop."""
+"""Workers of the event loop outlive their caller and end with the loop."""
 
 import asyncio
 import contextvars

@@ -1,4 +1,4 @@
-"""Every example runs: offline, on the real CLI, in a process of its own, and prints what it is there to show."""
+"""Every example runs offline with the real CLI, in its own process, and prints the expected output."""
 
 import os
 import subprocess
@@ -114,7 +114,7 @@ EXTRAS = ("yaml", "mcp", "rich", "trio")
 
 @pytest.fixture(scope="module")
 def plain_install(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Make an environment in which none of the extras can be imported."""
+    """Return an environment in which the extras cannot be imported."""
     folder = tmp_path_factory.mktemp("plain")
     (folder / "sitecustomize.py").write_text(f"import sys\nsys.modules.update(dict.fromkeys({EXTRAS}))\n")
     return {"PYTHONPATH": str(folder)}

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def answer(policy: Any, **more: Any) -> dict[str, Any]:
-    """Give what the hook answers on the wire about one call."""
+    """Return the hook's reply about a tool call, in wire form."""
     failures: list[HandlerError] = []
     dispatcher = HookDispatcher({"PreToolUse": [guard(policy)]}, report=failures.append)
     data = {

@@ -1,4 +1,4 @@
-"""Listeners: told everything, in order, whatever they do."""
+"""Listeners receive every event in order, even if they raise or are slow."""
 
 import sys
 import threading
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 
 @asynccontextmanager
 async def delivering(queue: ListenerQueue) -> Any:
-    """Deliver while the block runs, and until everything is told."""
+    """Deliver events while the block runs, and afterwards until the queues are empty."""
     with anyio.fail_after(10):
         async with anyio.create_task_group() as group:
             group.start_soon(queue.deliver)

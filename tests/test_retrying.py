@@ -1,4 +1,4 @@
-"""When a run is tried again, and how long is waited before: with a clock of the test's, which no test waits for."""
+"""Retries and their delays, with a fake clock."""
 
 import logging
 from collections.abc import Callable
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Clock:
-    """A clock that only waiting moves."""
+    """A clock that only `sleep` advances."""
 
     def __init__(self) -> None:
         self.now = 1_000_000.0
@@ -70,7 +70,7 @@ async def test_the_last_error_is_raised_and_says_how_often_it_was_tried() -> Non
     with pytest.raises(ServerError) as raised:
         await clock.policy(attempts=3).run(attempts)
     assert raised.value is last
-    assert raised.value.__notes__ == ["the last of 3 attempts within 3 s"]
+    assert raised.value.__notes__ == ["failed after 3 attempts in 3 s"]
     assert attempts.made == 3
 
 

@@ -1,4 +1,4 @@
-"""Tests of SQLite files that several threads and processes use."""
+"""SQLite files that several threads and processes share."""
 
 import queue
 import sqlite3
@@ -85,7 +85,7 @@ def test_work_that_fails_leaves_nothing_behind() -> None:
 def test_opening_what_is_made_waits_for_no_writer(tmp_path: Path) -> None:
     writer = open_shared(tmp_path / "shared.sqlite", SCHEMA)
     writer.execute("BEGIN IMMEDIATE")
-    reader = open_shared(tmp_path / "shared.sqlite", SCHEMA)  # it would wait for half a minute, and fail then
+    reader = open_shared(tmp_path / "shared.sqlite", SCHEMA)  # a lock would make this fail after 30 s
     assert reader.execute("SELECT count(*) FROM things").fetchone() == (0,)
     reader.close()
     writer.close()

@@ -1,6 +1,6 @@
-"""What a type checker lets users write: their programs pass mypy and pyright, both strict, without plugins.
+"""Users' programs pass mypy and pyright in strict mode, without plugins.
 
-What they refuse stands under `# type: ignore`, and an ignore that is not needed is an error.
+Invalid code is marked `# type: ignore`; an unused ignore is an error.
 """
 
 import json

@@ -1,7 +1,6 @@
-"""The main job, to watch: two subagents and a shell command in the background, awaited, their output read.
+"""The `demo` command: two subagents and a shell command run in the background, and their output is printed.
 
-Owns the scripted story (offline) and the prompt (live). What is on the screen is `live_tree`'s business; all else is
-the library as any user would use it.
+Holds the scripted replies (offline) and the prompt (live); `live_tree` draws the tasks.
 """
 
 import os
@@ -84,7 +83,7 @@ def _model() -> ScriptedModel:
 
 
 def _source(live: bool) -> AbstractContextManager[Callable[[], ClientOptions]]:
-    """Give what makes the options: for the real model, or for the scripted one while it runs."""
+    """Return a context manager that yields a factory of options, for the real or the scripted model."""
     if live:
         if not os.environ.get("ANTHROPIC_API_KEY"):
             raise OptionsError("set it to run the demo on the real model", option="ANTHROPIC_API_KEY")
@@ -93,7 +92,7 @@ def _source(live: bool) -> AbstractContextManager[Callable[[], ClientOptions]]:
 
 
 class _Offline:
-    """The scripted model, for as long as the demo runs."""
+    """Runs the scripted model and yields a factory of options for it."""
 
     def __init__(self) -> None:
         self._model = _model()
@@ -107,7 +106,7 @@ class _Offline:
 
 
 async def _watched(client: Client, view: Screen) -> RunResult:
-    """Do the main job, with its tasks on the screen."""
+    """Run the prompt and show its tasks meanwhile."""
     run = client.query(PROMPT, until="idle", timeout=600)
     async with anyio.create_task_group() as group:
         group.start_soon(view.watch, client.tasks)
@@ -117,7 +116,6 @@ async def _watched(client: Client, view: Screen) -> RunResult:
 
 
 async def _show(options: ClientOptions, view: Screen) -> RunResult:
-    """Run the main job and show it."""
     async with Client(options) as client:
         view.say(f"Claude Code {client.info.claude_code_version or ''} is up (pid {client.pid}).")
         view.say(f"> {PROMPT}")
@@ -132,7 +130,7 @@ async def _show(options: ClientOptions, view: Screen) -> RunResult:
 
 
 def demo(*, live: bool) -> int:
-    """Run the demo and give the exit code."""
+    """Run the demo and return the exit code."""
     with _source(live) as make_options, screen(sys.stdout) as view:
         result = anyio.run(_show, make_options(), view)
         view.say(

@@ -1,8 +1,7 @@
-"""`claude-agent-py doctor`: whether everything is there that a first run needs, and what to do where it is not.
+"""The `doctor` command: check the installation and print a fix for each problem.
 
-Owns the checks and their report. One of them starts the CLI as a client does, with nothing to answer it, so that no
-request leaves this machine. Prints where a key or a login comes from and never what it is, so that the report can be
-pasted into an issue.
+One check starts the CLI without sending it a prompt, so no request leaves this machine. The report names the source of
+a key or login but never its value, so it is safe to paste into an issue.
 """
 
 import importlib.metadata
@@ -41,34 +40,34 @@ from claude_agent_py.options.values import Timeouts
 if TYPE_CHECKING:
     from claude_agent_py.wire.initialize import InitializeReply
 
-DEPENDENCIES: Final = ("anyio", "pydantic", "typing-extensions")
+DEPENDENCIES: Final = ("anyio", "msgspec", "pydantic", "typing-extensions")
 EXTRAS: Final = {"pyyaml": "agents, tools", "mcp": "mcp", "rich": "cli", "trio": "trio"}
-"""Distributions that make more possible, and the extras that bring each."""
+"""Optional distributions, and the extras that install each."""
 START_TIMEOUT: Final = 20.0
-"""Seconds for the trial start."""
+"""Time limit of the trial start, in seconds."""
 NOWHERE: Final = "http://127.0.0.1:9"
-"""Where the CLI of the trial start would send requests; it is given none to send."""
+"""The base URL for the trial start, which sends no requests."""
 PROXIES: Final = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY")
 CERTIFICATES: Final = ("NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE")
 SHELLS: Final = ("bash", "zsh")
 SHELL_FOLDERS: Final = ("/bin", "/usr/bin", "/usr/local/bin", "/opt/homebrew/bin")
-"""Where the CLI looks for a shell beside PATH."""
+"""Where the CLI looks for a shell besides PATH."""
 INSTALL: Final = "claude-agent-py install-cli"
 LOG_IN: Final = "set ANTHROPIC_API_KEY, or log in: start `{program}` in a terminal and type /login"
 
 
 class Check(NamedTuple):
-    """One thing that was looked at."""
+    """The result of one check."""
 
     name: str
     status: Literal["ok", "note", "problem"]
     found: str
     fix: str | None = None
-    """What to do about it; None where there is nothing to do."""
+    """What to do about it, or None."""
 
 
 def examine(*, as_json: bool = False) -> int:
-    """Print the report. Return 1 if something is missing that a run needs, else 0. Takes a second or two."""
+    """Print the report and return the exit code: 1 if there is a problem, else 0. Takes a second or two."""
     checks = [*_packages(), *_program(), *_folders(), *_path(), *_network()]
     problems = sum(check.status == "problem" for check in checks)
     if as_json:
@@ -77,7 +76,7 @@ def examine(*, as_json: bool = False) -> int:
     else:
         for check in checks:
             _show(check)
-        print(f"\n{problems} to mend" if problems else "\nEverything is there that a run needs.")
+        print(f"\nProblems to fix: {problems}" if problems else "\nNo problems found.")
     return 1 if problems else 0
 
 
@@ -118,14 +117,14 @@ def _program() -> Iterator[Check]:
     try:
         program = find_cli()
     except CLINotFoundError as error:
-        told = "\n".join(["no usable `claude` program; looked at", *error.tried])
+        told = "\n".join(["no usable `claude` program; tried", *error.tried])
         yield Check("CLI", "problem", told, f"run `{INSTALL}`, or set CLAUDE_AGENT_CLI to the program")
         yield _login_by_variables()
         return
     yield Check("CLI", "ok", str(program))
     others = [c.path for c in search() if c.place == "PATH" and c.problem is None and not _same(c.path, program)]
     if others:
-        yield Check("CLI", "note", f"the `claude` of PATH is another one and not used: {others[0]}")
+        yield Check("CLI", "note", f"another `claude` is on PATH and is not used: {others[0]}")
     try:
         version = read_version(program, timeout=START_TIMEOUT)
         require_version(version, program)
@@ -147,7 +146,7 @@ def _same(one: Path, other: Path) -> bool:
 
 
 def _start(program: Path) -> Iterator[Check]:
-    """Start the CLI as a client does, with the user's own settings, but without their hooks and servers."""
+    """Start the CLI with the user's settings, but without their hooks and MCP servers."""
     began = time.monotonic()
     try:
         with tempfile.TemporaryDirectory(prefix="claude-agent-py-", ignore_cleanup_errors=True) as folder:
@@ -176,7 +175,7 @@ async def _greeting(program: Path, folder: str) -> "InitializeReply":
     )
     logger = logging.getLogger("claude_agent_py")
     level = logger.level
-    logger.setLevel(logging.ERROR)  # what it would warn of is said by the checks
+    logger.setLevel(logging.ERROR)  # the checks report what it would warn about
     try:
         async with Client(options) as client:
             return client.info
@@ -185,7 +184,7 @@ async def _greeting(program: Path, folder: str) -> "InitializeReply":
 
 
 def _login(info: "InitializeReply", program: Path) -> Check:
-    """Say what the CLI would log in with; whether that is accepted, only a request would tell."""
+    """Report what the CLI logs in with. Only a request would show whether that is accepted."""
     account = info.account
     said = account.raw if account else {}
     sources = [said.get(key) for key in ("apiKeySource", "tokenSource", "subscriptionType")]
@@ -193,17 +192,17 @@ def _login(info: "InitializeReply", program: Path) -> Check:
     if (provider := said.get("apiProvider", "firstParty")) != "firstParty":
         named.append(provider)
     if not named:
-        return Check("login", "problem", "neither a key nor a login", LOG_IN.format(program=program))
-    return Check("login", "ok", f"by {named[0]} (not tried: that takes a request)")
+        return Check("login", "problem", "no API key and no login", LOG_IN.format(program=program))
+    return Check("login", "ok", f"by {named[0]} (not tried: that would send a request)")
 
 
 def _login_by_variables() -> Check:
-    """Say what can be known of the login without a CLI."""
+    """Report what the environment says about the login, when there is no CLI to ask."""
     names = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
     clouds = ("CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY")
     if given := [name for name in (*names, *clouds) if os.environ.get(name)]:
         return Check("login", "ok", f"by {given[0]} (not tried)")
-    return Check("login", "note", "no key in the environment; whether there is a login, only the CLI can tell")
+    return Check("login", "note", "no key in the environment; only the CLI can tell whether there is a login")
 
 
 # The machine
@@ -216,7 +215,7 @@ def _folders() -> Iterator[Check]:
         if exists.is_dir() and os.access(exists, os.W_OK | os.X_OK):
             yield Check("folder", "ok", f"{folder} ({name})")
         else:
-            yield Check("folder", "problem", f"{folder} ({name}) cannot be written to", f"see who owns {exists}")
+            yield Check("folder", "problem", f"{folder} ({name}) cannot be written to", f"check the owner of {exists}")
     if not WINDOWS and (secret := config / ".credentials.json").is_file() and secret.stat().st_mode & 0o077:
         yield Check("folder", "problem", f"other users can read {secret}", f"chmod 600 {secret}")
 
@@ -228,10 +227,10 @@ def _path() -> Iterator[Check]:
         return
     yield Check("PATH", "ok", f"{len(folders)} folders; npm: {shutil.which('npm') or '-'}; {PROGRAM}: {_on_path()}")
     if relative := [folder for folder in folders if not os.path.isabs(folder)]:
-        told = f"{relative[0]!r} is relative: what runs depends on the directory"
-        yield Check("PATH", "note", told, "take it out of PATH")
+        told = f"{relative[0]!r} is relative, so what runs depends on the working directory"
+        yield Check("PATH", "note", told, "remove it from PATH")
     if not (shell := _shell()):
-        told = "no bash and no zsh: the tool Bash does not work"
+        told = "neither bash nor zsh found: the Bash tool does not work"
         fix = "install Git for Windows, or set CLAUDE_CODE_GIT_BASH_PATH" if WINDOWS else "install bash"
         yield Check("shell", "note" if WINDOWS else "problem", told, fix)
     else:
@@ -254,22 +253,22 @@ def _network() -> Iterator[Check]:
     for name, value in given.items():
         yield _proxy(name, value)
     if not given:
-        yield Check("proxy", "ok", "none is set")
+        yield Check("proxy", "ok", "not set")
     if base := os.environ.get("ANTHROPIC_BASE_URL"):
-        yield Check("proxy", "note", f"requests go to {_host(base) or 'no host: ANTHROPIC_BASE_URL is no URL'}")
+        yield Check("proxy", "note", f"requests go to {_host(base) or 'no host: ANTHROPIC_BASE_URL is not a URL'}")
     for name in CERTIFICATES:
         if (file := os.environ.get(name)) and not os.access(file, os.R_OK):
-            yield Check("proxy", "problem", f"{name} names {file}, which cannot be read", f"correct or unset {name}")
+            yield Check("proxy", "problem", f"cannot read {file}, set by {name}", f"correct or unset {name}")
 
 
 def _proxy(name: str, value: str) -> Check:
     if host := _host(value):
         return Check("proxy", "ok", f"{name} is {host}")
-    return Check("proxy", "problem", f"{name} is no URL with a host", f"set it as {name}=http://host:port")
+    return Check("proxy", "problem", f"{name} is not a URL with a host", f"set it as {name}=http://host:port")
 
 
 def _host(url: str) -> str | None:
-    """Return the scheme, host and port of a URL, without what may be secret in it; None if it has none."""
+    """Return the scheme, host and port of a URL, without credentials, or None if it has no host."""
     try:
         parts = urlsplit(url)
         port = f":{parts.port}" if parts.port else ""

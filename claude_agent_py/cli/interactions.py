@@ -1,7 +1,6 @@
-"""The commands `interactions` and `answer`: what waits for a person in an inbox file, and answering it.
+"""The commands `interactions` and `answer`: list the pending interactions in an inbox file, and answer one.
 
-Shows the text of others only after control characters were taken out. Which words answer what is in
-`permissions.typed_answers`.
+Control characters are stripped from everything shown. `permissions.typed_answers` parses the answers.
 """
 
 import time
@@ -17,45 +16,48 @@ from claude_agent_py.permissions.requests import displayable
 from claude_agent_py.permissions.typed_answers import HELP, read_typed
 
 VARIABLE: Final = "CLAUDE_AGENT_INBOX"
-"""The environment variable that names the inbox where `--inbox` does not."""
-
+"""The environment variable that names the inbox if `--inbox` does not."""
 
 SHOWN_CHARS: Final = 2000
-"""How many characters of a value are shown without `--full`."""
+"""Values longer than this are cut without `--full`."""
 _CONTINUED: Final = "      | "
-"""Begins a further line of a value, so that none looks like a field of its own."""
+"""Prefix of a value's continuation lines, so that none looks like a field."""
 
 
 def list_interactions(inbox: str | None, *, full: bool = False) -> int:
-    """Print what waits, the oldest first; `full` cuts nothing."""
+    """Print the pending interactions, oldest first, and return the exit code. `full` disables cutting long values."""
     waiting = list(_opened(inbox))
     for interaction in waiting:
         print("\n".join(_lines(interaction, full)))
     if not waiting:
-        print("nothing waits")
+        print("nothing is waiting")
     return 0
 
 
 def answer_interaction(inbox: str | None, interaction_id: str, words: Sequence[str]) -> int:
-    """Answer one question; the exit code is 1 where it was too late or the words mean nothing."""
+    """Answer one interaction and return the exit code: 1 if it was already answered or withdrawn.
+
+    Raises:
+        OptionsError: The id is unknown, or the answer is invalid.
+    """
     interaction = _opened(inbox).get(interaction_id)
     if interaction is None:
         raise OptionsError(
-            f"nothing waits under the id {interaction_id!r}; `claude-agent-py interactions` lists what does"
+            f"no interaction {interaction_id!r} is waiting; `claude-agent-py interactions` lists those that are"
         )
     try:
         was_first = interaction.resolve(read_typed(interaction, words))
     except ValueError as error:
         raise OptionsError(str(error)) from None
-    print("answered" if was_first else "too late: it was answered or withdrawn meanwhile")
+    print("answered" if was_first else "too late: already answered or withdrawn")
     return 0 if was_first else 1
 
 
 def _opened(inbox: str | None) -> SQLiteInbox:
     if inbox is None:
-        raise OptionsError(f"name the inbox with --inbox, or in the variable {VARIABLE}")
+        raise OptionsError(f"pass --inbox or set {VARIABLE}")
     if not Path(inbox).expanduser().is_file():
-        raise OptionsError(f"there is no inbox {inbox}")
+        raise OptionsError(f"inbox not found: {inbox}")
     return SQLiteInbox(inbox)
 
 
@@ -64,7 +66,7 @@ def _lines(interaction: Interaction, full: bool) -> Iterator[str]:
     if interaction.task_description:
         who += f" ({displayable(interaction.task_description, 60)})"
     waits = f"{time.time() - interaction.created_at:.0f} s"
-    yield f"{interaction.id}  {interaction.kind} of {who}, waits for {waits}"
+    yield f"{interaction.id}  {interaction.kind} from {who}, waiting for {waits}"
     for line in _DETAILS[interaction.kind](interaction.subject):
         first, *rest = (displayable(line, len(line)) if full else _cut(line)).splitlines() or [""]
         yield f"    {first}"
@@ -73,7 +75,7 @@ def _lines(interaction: Interaction, full: bool) -> Iterator[str]:
 
 
 def _cut(line: str) -> str:
-    """Cut a long text, and say how to see all of it."""
+    """Cut a long text and append how to see all of it."""
     return displayable(line, SHOWN_CHARS) + ("\n(cut: --full shows all of it)" if len(line) > SHOWN_CHARS else "")
 
 

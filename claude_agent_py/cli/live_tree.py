@@ -1,7 +1,6 @@
-"""A tree of tasks on the screen: live where there is a terminal, plain lines where there is none.
+"""Show tasks in a terminal as a live tree.
 
-Owns how a task looks. Knows the tasks only through `TaskManager`. `rich` (extra `cli`) draws the live tree; without it,
-or where the output is no terminal, every change is a line.
+`rich` (extra `cli`) draws the tree. Without it, or if the output is not a terminal, every change is printed as a line.
 """
 
 import importlib.util
@@ -26,14 +25,14 @@ MARKS: Final = {
     TaskStatus.STOPPED: ("■", "magenta"),
 }
 REFRESH: Final = 0.1
-"""Seconds between two pictures of the live tree, whose clocks run on."""
+"""Seconds between two redraws of the live tree."""
 
 
 class Screen(Protocol):
-    """Where the demo shows itself."""
+    """Where the demo prints its output."""
 
     def say(self, text: str) -> None:
-        """Print text that stays."""
+        """Print a line above the tree."""
         ...
 
     async def watch(self, tasks: TaskManager) -> None:
@@ -41,13 +40,13 @@ class Screen(Protocol):
         ...
 
     def finish(self, tasks: TaskManager) -> None:
-        """Show the tasks as they are now, for good."""
+        """Print the final state of the tasks."""
         ...
 
 
 @contextmanager
 def screen(out: TextIO) -> Iterator[Screen]:
-    """Give the best screen that `out` can be."""
+    """Yield a live tree if `out` is a terminal and `rich` is installed, otherwise plain lines."""
     console = _rich_console(out)
     yield _Lines(out) if console is None else _LiveTree(console)
 
@@ -63,18 +62,18 @@ def _rich_console(out: TextIO) -> Any:
 
 
 def elapsed(task: Task) -> float:
-    """Give how long the task has run, in seconds."""
+    """Return how long the task has run, in seconds."""
     return (task.ended_at or time.time()) - task.started_at
 
 
 class Descriptions:
-    """A line for each task. Its count of tokens never falls: the CLI may report fewer than it did before."""
+    """Describes tasks in one line each. Token counts never fall, although the CLI may report fewer than before."""
 
     def __init__(self) -> None:
         self._tokens: dict[str, int] = {}
 
     def of(self, task: Task) -> str:
-        """Describe a task in a line, without its mark."""
+        """Return the line of a task, without its mark."""
         kind = task.subagent_type or task.type
         tool = f" · {task.last_tool_name}" if task.last_tool_name and not task.done else ""
         used = max(int(task.usage.total_tokens) if task.usage else 0, self._tokens.get(task.id, 0))
@@ -84,7 +83,7 @@ class Descriptions:
 
 
 class _Lines:
-    """A line for each change of a task's state or tool."""
+    """Prints a line for each change of a task's status or tool."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
@@ -107,7 +106,7 @@ class _Lines:
 
 
 class _LiveTree:
-    """A tree that redraws itself."""
+    """Redraws a tree of the tasks."""
 
     def __init__(self, console: Any) -> None:
         self._console = console

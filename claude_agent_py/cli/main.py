@@ -1,7 +1,6 @@
-"""The commands of `claude-agent-py`, their arguments, and what becomes of errors.
+"""The entry point of `claude-agent-py`: parse the arguments and dispatch to a command.
 
-Owns one table of commands. What a command does is in a module of its own, or in the library: here is only what a
-shell needs. An error of the library ends with its text and exit code 1, never with a traceback.
+An error of the library is printed without a traceback and exits with 1.
 """
 
 import argparse
@@ -17,17 +16,20 @@ from claude_agent_py.launch.locate import find_cli, read_version, require_versio
 
 
 class Command(NamedTuple):
-    """One subcommand."""
+    """A subcommand."""
 
     name: str
     help: str
     add_arguments: Callable[[argparse.ArgumentParser], None]
     run: Callable[[argparse.Namespace], int]
-    """Does it and gives the exit code."""
+    """Returns the exit code."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line and give the exit code. `argv` is without the program's name; None takes `sys.argv`."""
+    """Run the command line and return the exit code.
+
+    `argv` excludes the program's name and defaults to `sys.argv[1:]`.
+    """
     arguments = _parser().parse_args(argv)
     try:
         code: int = arguments.run(arguments)
@@ -54,9 +56,9 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _install_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--version", help=f"the version to fetch, and no other (default: {CLI_VERSION})")
-    parser.add_argument("--force", action="store_true", help="fetch it even if it is there")
-    parser.add_argument("--if-missing", action="store_true", help="be content with any version that is new enough")
+    parser.add_argument("--version", help=f"fetch exactly this version (default: {CLI_VERSION})")
+    parser.add_argument("--force", action="store_true", help="fetch it even if it is installed")
+    parser.add_argument("--if-missing", action="store_true", help="accept any installed version that is new enough")
 
 
 def _install(arguments: argparse.Namespace) -> int:
@@ -68,7 +70,7 @@ def _install(arguments: argparse.Namespace) -> int:
 
 
 def _is_there(version: str, *, or_newer: bool) -> bool:
-    """Tell whether the program that the library would use will do, and report it."""
+    """Return whether the CLI that the library finds is recent enough, and print it if so."""
     try:
         program = find_cli()
         found = read_version(program)
@@ -86,7 +88,7 @@ def _is_there(version: str, *, or_newer: bool) -> bool:
 
 
 def _doctor_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="for programs: all checks, with the fix for each problem")
+    parser.add_argument("--json", action="store_true", help="print all checks and fixes as JSON")
 
 
 def _doctor(arguments: argparse.Namespace) -> int:
@@ -99,7 +101,7 @@ def _doctor(arguments: argparse.Namespace) -> int:
 
 
 def _demo_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--live", action="store_true", help="on the real model; needs ANTHROPIC_API_KEY")
+    parser.add_argument("--live", action="store_true", help="use the real model; needs ANTHROPIC_API_KEY")
 
 
 def _demo(arguments: argparse.Namespace) -> int:
@@ -115,11 +117,11 @@ def _offline_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--script",
         metavar="FILE",
-        help="a Python file whose `script`, and `agents` for subagents, are what the model says, as for ScriptedModel "
-        "(default: it repeats what it is told)",
+        help="a Python file that defines `script`, and optionally `agents`, as for ScriptedModel "
+        "(default: echo the prompt)",
     )
     parser.add_argument("program", help="a .py file, or any command")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="for the program")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="arguments of the program")
 
 
 def _offline(arguments: argparse.Namespace) -> int:
@@ -142,12 +144,12 @@ def _inbox_argument(parser: argparse.ArgumentParser) -> None:
 
 def _interactions_arguments(parser: argparse.ArgumentParser) -> None:
     _inbox_argument(parser)
-    parser.add_argument("--full", action="store_true", help="cut no long values")
+    parser.add_argument("--full", action="store_true", help="do not cut long values")
 
 
 def _answer_arguments(parser: argparse.ArgumentParser) -> None:
     _inbox_argument(parser)
-    parser.add_argument("id", help="which question, as `interactions` shows it")
+    parser.add_argument("id", help="the id that `interactions` shows")
     parser.add_argument("words", nargs=argparse.REMAINDER, help="the answer: allow, deny [why], a number, ...")
 
 
@@ -165,11 +167,9 @@ def _answer(arguments: argparse.Namespace) -> int:
 
 COMMANDS = (
     Command("install-cli", "Fetch the Claude Code CLI into the cache folder.", _install_arguments, _install),
-    Command(
-        "doctor", "Check what a first run needs, and say what to do where it is missing.", _doctor_arguments, _doctor
-    ),
+    Command("doctor", "Check the installation and print a fix for each problem.", _doctor_arguments, _doctor),
     Command("demo", "Watch two subagents and a shell command in the background, offline.", _demo_arguments, _demo),
     Command("offline", "Run a program against a scripted model: no key, no network.", _offline_arguments, _offline),
-    Command("interactions", "List what waits for a person in an inbox file.", _interactions_arguments, _interactions),
-    Command("answer", "Answer one thing that waits in an inbox file.", _answer_arguments, _answer),
+    Command("interactions", "List the pending interactions in an inbox file.", _interactions_arguments, _interactions),
+    Command("answer", "Answer a pending interaction in an inbox file.", _answer_arguments, _answer),
 )

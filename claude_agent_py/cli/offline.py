@@ -1,8 +1,7 @@
-"""`claude-agent-py offline program.py`: a program as it is, with a scripted model in place of the real one.
+"""The `offline` command: run an unchanged program against a scripted model.
 
-Owns the environment in which the CLI that the program starts talks to the model here. All else stays as it is: the
-program's directory, its home, what its tools may do and change. What the model says is a file's `script` and `agents`,
-or an echo of what it was told.
+Only the environment changes, so that the CLI talks to the scripted model. The program keeps its directory and home, and
+its tools have their real effects.
 """
 
 import os
@@ -20,21 +19,20 @@ from claude_agent_py.testing.script import Reply
 from claude_agent_py.testing.scripted_model import ScriptedModel
 
 SIGNALLED: Final = 128
-"""Added to a signal's number, the exit code of a program that it ended; as shells do it."""
+"""Added to a signal's number to get the exit code of a program that it killed, as in shells."""
 
 
 def run_offline(command: Sequence[str], script: str | None = None) -> int:
-    """Run a program against a scripted model and give its exit code. `script` is the path of a Python file."""
+    """Run a program against a scripted model and return its exit code. `script` is the path of a Python file."""
     with _model(script) as model:
         code = _run([sys.executable, *command] if command[0].endswith(".py") else command, _environment(model))
         asked = len(model.requests)
-    told = f"requests to the scripted model: {asked}" if asked else "nothing was asked of the scripted model"
-    print(f"claude-agent-py: offline: {told}", file=sys.stderr)
+    print(f"claude-agent-py: offline: requests to the scripted model: {asked}", file=sys.stderr)
     return code
 
 
 def echo(request: RecordedRequest) -> Reply:
-    """Say what was said."""
+    """Repeat the user's last message."""
     return Reply(f"You said: {request.last_user_text}")
 
 
@@ -51,7 +49,7 @@ def _model(script: str | None) -> ScriptedModel:
 
 
 def _environment(model: ScriptedModel) -> dict[str, str]:
-    """Make the program's environment, without what would take its CLI elsewhere."""
+    """Return the program's environment, without variables that select another account, cloud or model."""
     quiet: Mapping[str, Any] = model.environment()
     kept = {name: value for name, value in os.environ.items() if not _leads_elsewhere(name)}
     no_proxy = ",".join(filter(None, [kept.get("NO_PROXY") or kept.get("no_proxy"), "127.0.0.1"]))
@@ -60,16 +58,15 @@ def _environment(model: ScriptedModel) -> dict[str, str]:
 
 
 def _leads_elsewhere(name: str) -> bool:
-    """Tell whether a variable may say who answers: accounts, clouds, models."""
     return name.startswith(("ANTHROPIC_", "CLAUDE_CODE_")) and name not in INHERITED
 
 
 def _run(command: Sequence[str], environment: Mapping[str, str]) -> int:
-    """Run a command to its end, also when this process is told to end meanwhile."""
+    """Run a command and wait for it. SIGTERM is forwarded to it."""
     try:
         process = subprocess.Popen(command, env=environment)
     except OSError as error:
-        raise OptionsError(f"{command[0]} cannot be started: {error.strerror or error}") from None
+        raise OptionsError(f"cannot start {command[0]}: {error.strerror or error}") from None
     before = signal.signal(signal.SIGTERM, lambda *_: process.terminate())
     try:
         code = _waited(process)
@@ -82,5 +79,5 @@ def _waited(process: subprocess.Popen[bytes]) -> int:
     while True:
         try:
             return process.wait()
-        except KeyboardInterrupt:  # the program has got it, too, and says itself when it is over
+        except KeyboardInterrupt:  # the program received it too, and decides when to exit
             continue

@@ -1,4 +1,4 @@
-"""The tree of a session, rebuilt from the records of a history. Twin: `tasks.tree`, for live tasks."""
+"""Rebuild the task tree of a session from the records of a history. `tasks.tree` is its twin for live tasks."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -12,7 +12,7 @@ from claude_agent_py.wire.tasks import TaskStatus, TaskUsage
 
 @dataclass(frozen=True, slots=True)
 class RecordedTask:
-    """A task as its records describe it, with what it launched."""
+    """A task as described by its records, with the tasks that it launched."""
 
     id: str
     parent_id: str | None = None
@@ -43,7 +43,7 @@ class RecordedTask:
 
 @dataclass(frozen=True, slots=True)
 class RecordedTree:
-    """All tasks of a session, as a forest. `str()` draws it as it draws the live one."""
+    """All tasks of a session, as a forest. `str()` draws it like the live tree."""
 
     roots: tuple[RecordedTask, ...]
 
@@ -89,7 +89,7 @@ def rebuild(records: Iterable[TaskRecord]) -> RecordedTree:
 
 
 def _after(task: RecordedTask, record: TaskRecord) -> RecordedTask:
-    """Return a task after one more step."""
+    """Return the task with one more record applied."""
     status = _STATUS.get(record.kind, task.status)
     found = ((name, record.details.get(key)) for key, name in _OF_DETAILS.items())
     named: dict[str, Any] = {name: value for name, value in found if value and isinstance(value, str)}
@@ -110,5 +110,5 @@ def _usage(record: TaskRecord) -> TaskUsage | None:
     usage = record.details.get("usage")
     try:
         return fit(TaskUsage, usage)[0] if usage else None
-    except ValueError:  # of another version
+    except ValueError:  # written by another version
         return None

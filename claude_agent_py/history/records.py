@@ -1,4 +1,4 @@
-"""What a history keeps: finished runs of tasks, and the steps in their lives."""
+"""The rows of a history: finished runs of tasks, and the steps that led to them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -51,7 +51,7 @@ class TaskRecord:
     step: int = 0
     """The number of the step among those of its kind in one run, such as several waits for the user."""
     details: Mapping[str, Any] = field(default_factory=dict)
-    """More, as plain JSON: `type`, `agent` and `description` when it is created, `usage` when it ends."""
+    """Further values, as JSON: `type`, `agent` and `description` of a created task, `usage` of one that ended."""
 
     @property
     def key(self) -> str:
@@ -61,7 +61,7 @@ class TaskRecord:
 
 @dataclass(frozen=True, slots=True)
 class FinishedTask:
-    """A run of a task that is over."""
+    """A finished run of a task."""
 
     session_id: str
     task_id: str
@@ -78,7 +78,7 @@ class FinishedTask:
     output_file: str | None = None
     exit_code: int | None = None
     evidence: str = ""
-    """How the end was known."""
+    """How the end is known, a value of `Evidence`."""
     total_tokens: float = 0
     tool_uses: float = 0
     started_at: float | None = None
@@ -123,7 +123,7 @@ _BY_ITSELF: Final = frozenset({RecordKind.STARTED, RecordKind.AWAITING_USER, Rec
 
 
 def records_of(event: TaskEvent, task: Task, session_id: str) -> list[TaskRecord]:
-    """Return the records of an event: none for progress, for instance."""
+    """Return the records of an event. Progress, for example, has none."""
     outcome = event.outcome if isinstance(event, TaskFinished | TaskRevised) else None
     return [
         TaskRecord(
@@ -145,7 +145,7 @@ def records_of(event: TaskEvent, task: Task, session_id: str) -> list[TaskRecord
 def _kinds_of(event: TaskEvent, task: Task) -> list[RecordKind]:
     match event:
         case TaskStarted() if task.type == CHILD_AGENT:
-            return [RecordKind.CREATED]  # it waits for a process
+            return [RecordKind.CREATED]  # its process has not started yet
         case TaskStarted():
             return [RecordKind.CREATED, RecordKind.STARTED]
         case TaskReopened():
@@ -153,7 +153,7 @@ def _kinds_of(event: TaskEvent, task: Task) -> list[RecordKind]:
         case TaskBackgrounded():
             return [RecordKind.BACKGROUNDED]
         case TaskRevised() if not differ(event.old, event.outcome):
-            return []  # only the counts changed, and the run is kept anew
+            return []  # only the counts changed: the run is stored again
         case TaskFinished() | TaskRevised():
             return [_ENDS[event.outcome.status]]
         case TaskStatusChanged():
@@ -167,7 +167,7 @@ _CHANGES: Final = (
     (None, TaskStatus.AWAITING_USER, RecordKind.AWAITING_USER),
     (TaskStatus.AWAITING_USER, TaskStatus.RUNNING, RecordKind.RESUMED),
 )
-"""The changes of a status that are steps: from (None means any), to, the step."""
+"""The status changes that are steps: old (None means any), new, step."""
 
 
 def _author(event: TaskEvent, kind: RecordKind, task: Task) -> str:

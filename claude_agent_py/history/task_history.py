@@ -1,7 +1,7 @@
-"""A history of tasks over sessions, in an SQLite file.
+"""A history of tasks across sessions, in an SQLite file.
 
-All work on the file runs in worker threads, so that the event loop never waits for a disk. Several processes may share
-a file. Writing the same thing twice leaves one row, so that a replay of a session does no harm.
+File access runs in worker threads, and several processes may share a file. Writes are idempotent, so a session can be
+replayed.
 """
 
 import json
@@ -104,19 +104,19 @@ class TaskHistory:
     # Writing
 
     async def add(self, *tasks: FinishedTask) -> None:
-        """Store runs of tasks that are over. A run that is stored already is replaced."""
+        """Store finished runs. A run that is already stored is replaced."""
         with _typed_errors(self._path):
             rows = [_as_row(task) for task in tasks]
         await self._run(lambda cursor: cursor.executemany(_PUT_FINISHED, rows))
 
     async def record(self, *records: TaskRecord) -> None:
-        """Store steps in the lives of tasks. A step that is stored already is left as it is."""
+        """Store steps. A step that is already stored is kept unchanged."""
         with _typed_errors(self._path):
             rows = [_as_record_row(record) for record in records]
         await self._run(lambda cursor: cursor.executemany(_PUT_RECORD, rows))
 
     def attach(self, manager: TaskManager, session_id: Callable[[], str | None] | str) -> Callable[[TaskEvent], Any]:
-        """Store everything that happens in a session from now on, and the start and end of each run before.
+        """Store all further task events of a session, and the start and end of each earlier run.
 
         Returns the listener, for `TaskManager.off`. Call it while the session is open.
 
@@ -130,7 +130,7 @@ class TaskHistory:
             session = (session_id() if callable(session_id) else session_id) or ""
             task = manager[event.task_id]
             for record in records_of(event, task, session):
-                # Numbered by what was seen here, so that the same session replayed gives the same keys.
+                # Counted here, so that replaying a session yields the same keys.
                 await self.record(replace(record, step=seen[record.key]))
                 seen[record.key] += 1
             if isinstance(event, TaskFinished | TaskRevised):
@@ -209,7 +209,7 @@ class TaskHistory:
         return self._understood("sessions", _as_session_id, await self._select(("session_id",), both))
 
     async def forget(self, *, before: float) -> int:
-        """Delete what ended before a time (seconds since the epoch). Returns the number of runs deleted."""
+        """Delete everything that ended before a time (seconds since the epoch). Returns the number of deleted runs."""
 
         def drop(cursor: sqlite3.Cursor) -> int:
             dropped = cursor.execute("DELETE FROM finished WHERE ended_at < ?", (before,)).rowcount
@@ -219,14 +219,14 @@ class TaskHistory:
         return await self._run(drop)
 
     def _understood(self, table: str, read: Callable[[Sequence[Any]], T], rows: Sequence[Sequence[Any]]) -> list[T]:
-        """Read rows, skipping those that cannot be read."""
+        """Parse rows, skipping invalid ones."""
         found = []
         for row in rows:
             try:
                 found.append(read(row))
             except ValueError as error:
                 self.skipped_rows += 1
-                logger.warning("a row of %s in the history %s is skipped: %s", table, self._path, error)
+                logger.warning("skipped a row of %s in the history %s: %s", table, self._path, error)
         return found
 
     # The database
@@ -257,13 +257,13 @@ def _typed_errors(path: str) -> Iterator[None]:
     try:
         yield
     except (sqlite3.Error, ValueError, TypeError, OverflowError, RecursionError) as error:
-        raise SessionError(f"the history {path} cannot be used: {error}") from error
+        raise SessionError(f"cannot use the history {path}: {error}") from error
 
 
 def _status(word: TaskStatus | str) -> TaskStatus:
     status = TaskStatus.read(word)
     if status is None:
-        raise OptionsError(f"there is no status {word!r}; there are {', '.join(TaskStatus)}", option="status")
+        raise OptionsError(f"unknown status {word!r}; expected one of {', '.join(TaskStatus)}", option="status")
     return status
 
 

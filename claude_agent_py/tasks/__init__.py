@@ -1,7 +1,7 @@
 """Background work of the CLI: subagents, shells, workflows, monitors.
 
-`TaskManager` is `client.tasks`, `Task` one of them, `TaskOutcome` how a run of it ended. The other thing that the CLI
-calls tasks, its to-do list, is `TaskList` here and everywhere.
+`client.tasks` is a `TaskManager`, which holds a `Task` for each. The items of the CLI's to-do list, which the CLI calls
+tasks too, are in `claude_agent_py.todo`.
 """
 
 from typing import TYPE_CHECKING

@@ -1,8 +1,7 @@
-"""The entrance of the tasks: takes in what a session says of them, and tells everyone who waits or listens.
+"""`TaskIntake`: tracks tasks from the messages of a session, and notifies waiters and listeners.
 
-The runtime makes the intake, feeds it from its pump and runs its two workers; `TaskManager` is the user's view of it.
-What is called by the pump is quick, does no I/O and never raises. Belongs to the thread of the event loop; nothing is
-tied to a loop before something waits.
+The runtime creates it, feeds it from its pump and runs its two workers; `TaskManager` is the user's view of it. Methods
+that the pump calls do no I/O and never raise. Use it only in the thread of the event loop.
 """
 
 import logging
@@ -47,12 +46,12 @@ Observer = Callable[[list[TaskEvent]], object]
 
 
 def steady_time() -> float:
-    """Return the time in seconds since the epoch, by a clock that is never set back."""
+    """Return the time in seconds since the epoch, from a monotonic clock."""
     return _EPOCH + time.monotonic()
 
 
 class TaskIntake:
-    """What is known of the tasks of one session, and who is told."""
+    """The tasks of one session, with their waiters and listeners."""
 
     def __init__(
         self,
@@ -62,7 +61,7 @@ class TaskIntake:
         message_limit: int = MESSAGE_LIMIT,
         clock: Callable[[], float] = steady_time,
     ) -> None:
-        """Make an intake.
+        """Create an intake.
 
         Args:
             config_dir: The CLI's configuration directory, which has the transcripts of subagents.
@@ -121,7 +120,7 @@ class TaskIntake:
             self._safely(take, message, line)
 
     def track_hook(self, event: str, data: Mapping[str, Any], /) -> None:
-        """Take in the input of a hook, as it is on the wire. Never raises."""
+        """Track the input of a hook, in wire form. Never raises."""
         if self._is_over:
             self._reopen()
         self._safely(self._take_hook, event, data)
@@ -135,7 +134,7 @@ class TaskIntake:
         self._safely(self._apply, self._ledger.answered, request_id)
 
     def process_exited(self, reason: str) -> None:
-        """Note that the CLI's process is gone: what it ran has failed, for this reason. Ends the streams of events.
+        """End the tasks of the CLI as failed, because its process ended for this reason, and the streams of events.
 
         Adopted tasks go on, and with them the streams. Messages of another process may be tracked afterwards.
         """
@@ -143,9 +142,9 @@ class TaskIntake:
         self._safely(self._apply, self._ledger.process_exited, reason)
 
     def adopt(self, message: TaskStartedMessage, stop: Callable[[], Awaitable[object]]) -> None:
-        """Take in a task that this side runs, not the CLI. Report on it with `track`, as the CLI does on its own.
+        """Add a task that the SDK runs, not the CLI. Report its progress and its end with `track`.
 
-        `stop` is called to stop it, in place of a request to the CLI; the task then ends by what is tracked.
+        Stopping the task calls `stop` in place of a request to the CLI.
         """
         self.stoppers[message.task_id] = stop
         self.registry.record(message.task_id, self.clock()).is_external = True
@@ -199,10 +198,10 @@ class TaskIntake:
         self.paths.note_hook(data)
         self._apply(self._ledger.fold_hook, event, data)
 
-    # To everyone else
+    # Events
 
     def observe(self, observer: Observer, *, wants_progress: Callable[[], bool] = lambda: True) -> Callable[[], None]:
-        """Call a function with all events of one change, at once: it must be quick. Returns what removes it.
+        """Call a function synchronously with the events of each change. Returns a function that removes it.
 
         Args:
             observer: Receives the events in the thread of the loop.
@@ -213,7 +212,7 @@ class TaskIntake:
         return partial(self._observers.remove, entry)
 
     def stream(self, what: What) -> EventStream[Any]:
-        """Return a stream of the events from now on."""
+        """Return a stream of all further events."""
         stream: EventStream[Any] = EventStream(event_kind(what))
         if self._is_over:
             stream.close()
@@ -221,7 +220,7 @@ class TaskIntake:
         return stream
 
     def publish(self) -> None:
-        """Tell everyone what happened in the registry."""
+        """Publish the events of the registry."""
         registry = self.registry
         if registry.agenda:
             self._wake_agenda()
@@ -276,13 +275,13 @@ class TaskIntake:
         return self._events.setdefault(task_id, RepeatingEvent())
 
     async def wait(self, event: RepeatingEvent, timeout: float | None = None) -> None:
-        """Wait for an event, at most `timeout` seconds. Reconciles meanwhile if no worker does.
+        """Wait for an event, at most `timeout` seconds, and reconcile if no worker does.
 
-        So a wait for a task that is over cannot hang, whichever message was lost. Raises TaskError for a copy, to
-        which nothing happens, if there is no timeout.
+        This ends even if the message about the end of a task was lost. Raises TaskError for an unpickled copy, which
+        never changes, unless there is a timeout.
         """
         if self.is_copy and timeout is None:
-            raise TaskError("the task is a copy, out of a pickle, and was not over when it was made", task_id="")
+            raise TaskError("cannot wait for an unpickled copy of a task that was still running", task_id="")
         if self._reconciling:
             await event.wait(timeout)
             return
@@ -307,10 +306,10 @@ class TaskIntake:
         finally:
             self._reconciling -= 1
             self._next_check = math.inf
-            self._wake_all()  # whoever waits has to reconcile itself again
+            self._wake_all()  # waiters reconcile themselves again
 
     async def deliver_forever(self, report: Report | None = None) -> None:
-        """Call the listeners until the session is over and all is told. For a worker of the session."""
+        """Call the listeners until the session is over and their queues are empty. For a worker of the session."""
         await self.listeners.deliver_forever(report)
 
     def _wake(self, task_id: str) -> None:

@@ -1,4 +1,4 @@
-"""Who is told of task events: streams, which are iterated, and listeners, which are called."""
+"""Deliver task events to streams, which are iterated, and to listeners, which are called."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -74,7 +74,7 @@ class Listeners:
     def add(self, listener: Listener, what: object = None) -> None:
         """Add a listener for events from now on. Raises OptionsError if it or `what` is invalid."""
         if not callable(listener):
-            raise OptionsError(f"a function is expected, not {listener!r}", option="listener")
+            raise OptionsError(f"expected a function, not {listener!r}", option="listener")
         is_for_notifications = what == NOTIFICATION
         kind = TaskFinished if is_for_notifications else event_kind(what)
         self._registered.append(_Registered(listener, kind, is_for_notifications, self._queue(listener)))
@@ -140,7 +140,7 @@ class Listeners:
 
 
 def event_kind(what: object) -> type[TaskEvent]:
-    """Return the class of the events that are meant. Raises OptionsError for anything else."""
+    """Return the class of events that `what` selects. Raises OptionsError if it is invalid."""
     if what is None:
         return TaskEvent
     if isinstance(what, str):
@@ -148,7 +148,7 @@ def event_kind(what: object) -> type[TaskEvent]:
             return _KINDS[what]
         except KeyError:
             kinds = ", ".join([NOTIFICATION, *_KINDS])
-            raise OptionsError(f"there are no {what!r} events; there are {kinds}", option="what") from None
+            raise OptionsError(f"unknown event kind {what!r}; expected one of {kinds}", option="what") from None
     if not (isinstance(what, type) and issubclass(what, TaskEvent)):
-        raise OptionsError(f"an event class or its kind is expected, not {what!r}", option="what")
+        raise OptionsError(f"expected an event class or its kind, not {what!r}", option="what")
     return what

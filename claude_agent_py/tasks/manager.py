@@ -93,7 +93,7 @@ class TaskManager:
         """Return a task. Raises TaskNotFoundError."""
         task_id = task.id if isinstance(task, Task) else task
         if not isinstance(task_id, str):
-            raise OptionsError(f"a task or its id is expected, not {task_id!r}", option="task_id")
+            raise OptionsError(f"expected a task or its id, not {task_id!r}", option="task_id")
         record = self._records.get(task_id)
         if record is None:
             raise TaskNotFoundError(task_id)
@@ -378,7 +378,7 @@ class TaskManager:
         """
         async for task in self.as_completed(task_ids, timeout=timeout):
             return task
-        raise TaskError("there is no task to wait for", task_id="")
+        raise TaskError("no task to wait for", task_id="")
 
     def as_completed(self, task_ids: Iterable[TaskOrId] | None = None, *, timeout: float | None = None) -> Completions:
         """Iterate tasks as they end: first those that are over, then each when its run ends.
@@ -393,7 +393,7 @@ class TaskManager:
         if tasks is None:
             return None
         if isinstance(tasks, str | bytes | Task) or not isinstance(tasks, Iterable):
-            raise OptionsError(f"several tasks or ids are expected, for example [{tasks!r}]", option="task_ids")
+            raise OptionsError(f"expected several tasks or ids, for example [{tasks!r}]", option="task_ids")
         return [self[task] for task in tasks]
 
     async def until(self, is_true: Callable[[], bool], task_id: str | None = None) -> None:

@@ -1,8 +1,7 @@
-"""The messages of subagents that came so far, by task.
+"""Store the messages of subagents, by task, up to a limit over all tasks.
 
-Bounded over all tasks: the oldest are forgotten first, and a reader sees a `MessageGap` in their place. The transcript
-on disk still has them (`Task.transcript`). A message that came with its line is kept as that, and decoded when it
-is read: that takes a tenth of the memory.
+Beyond the limit the oldest are dropped, and a reader sees a `MessageGap` in their place. The transcript on disk still
+has them. Messages are stored as their lines if possible, which takes a tenth of the memory.
 """
 
 from collections import deque

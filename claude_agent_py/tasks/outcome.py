@@ -61,7 +61,7 @@ class Finding:
 
 
 def differ(old: TaskOutcome, new: TaskOutcome) -> bool:
-    """Return whether two outcomes are of different ends; a more exact time or count makes no difference."""
+    """Return whether two outcomes differ in more than times and counts."""
 
     def essence(outcome: TaskOutcome) -> tuple[object, ...]:
         return outcome.status, outcome.summary, outcome.failure_reason, outcome.exit_code

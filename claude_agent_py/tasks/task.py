@@ -1,6 +1,6 @@
-"""One task, as a user sees it: what is known of it now, waiting for it, reading what it wrote, stopping it.
+"""`Task`: the user's handle of a task, to inspect it, wait for it, read its output and stop it.
 
-A handle is a view of the task's record, and stays the same for the life of the task, also when it is resumed.
+A handle is a view of the task's record. It stays valid when the task is resumed.
 """
 
 import operator
@@ -32,7 +32,7 @@ STOPPED_HERE: Final = "stopped by this program"
 def check_timeout(timeout: object) -> None:
     """Raise OptionsError unless this is None or a number of seconds."""
     if timeout is not None and not (isinstance(timeout, int | float) and timeout >= 0):
-        raise OptionsError(f"seconds, 0 or more, or None are expected, not {timeout!r}", option="timeout")
+        raise OptionsError(f"expected a number of seconds, 0 or more, or None, not {timeout!r}", option="timeout")
 
 
 class Task:
@@ -301,7 +301,7 @@ class Task:
         if self._is_in_foreground():
             call = self.tool_use_id
             if call is None:
-                raise TaskError(f"the tool call that waits for task {self.id!r} is not known", task_id=self.id)
+                raise TaskError(f"the tool call that waits for task {self.id!r} is unknown", task_id=self.id)
             reply = await self._port().control("background_tasks", tool_use_id=call)
             if reply.get("backgrounded") is False:
                 return False

@@ -1,4 +1,4 @@
-"""The tree of tasks, as a value of one moment: subagents, what they launched, and what all of it used."""
+"""An immutable snapshot of the task tree: subagents, the tasks that they launched, and their usage."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

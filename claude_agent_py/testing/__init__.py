@@ -1,7 +1,7 @@
-"""Tests of agents without a model: scripts for the real CLI, a scripted CLI, and what to assert on.
+"""Test agents without a model.
 
-`ScriptedModel` is a Messages API on loopback that the real CLI talks to. `FakeCLI` stands in for the CLI itself, with
-`steps` and `frames` to script it. A `Gate` holds either until the test opens it. Everything here is public.
+`ScriptedModel` is a Messages API on loopback for the real CLI. `FakeCLI` replaces the CLI itself and is scripted with
+`steps` and `frames`. A `Gate` blocks either until the test opens it. Everything here is public.
 """
 
 from claude_agent_py.testing import frames, steps

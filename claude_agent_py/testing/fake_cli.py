@@ -1,7 +1,7 @@
-"""A scripted stand-in for the `claude` program, for the faults that the real one does not produce on demand.
+"""`FakeCLI`: a scripted replacement of the `claude` program, for faults that the real one does not produce on demand.
 
-Owns the two ways to use a scenario: in memory, as a `Transport`, and installed as a program that a client starts like
-the real one. Both are played by `fake_player`. The scenario is made of `steps` and `frames`.
+A scenario of `steps` and `frames` is played by `fake_player`, either in memory as a `Transport`, or by an installed
+program that a client starts like the real one.
 """
 
 import json
@@ -35,25 +35,25 @@ class Start(NamedTuple):
     cwd: str
     pid: int
     environment: dict[str, str | None]
-    """The variables that `record_env` names; None where one is not set."""
+    """The variables named in `record_env`; None for one that is not set."""
 
 
 class FakeCLI:
     """A CLI that plays a scenario.
 
-    `script` is what it does, in order: `steps`, bare frames and bytes to send, and lists of all that. At its end, the
-    fake stays until its input ends, and then exits with 0, as the real one does.
+    `script` lists what it does, in order: `steps`, frames and bytes to send, and (nested) lists of these. Afterwards
+    the fake waits for the end of its input and exits with 0, like the real CLI.
 
-    Control requests that no step waits for are answered when they come: `initialize` as the real CLI does, with the
-    agents, hooks and in-process servers that it names, or with exactly `initialize` where that is given; others with
+    Control requests that no step waits for are answered as they arrive: `initialize` like the real CLI, with the
+    agents, hooks and in-process servers of the request, or with exactly `initialize` if given; others with
     `answers[subtype]` or `answers["*"]`, by default an empty success. An answer is `{"response": {...}}`,
-    `{"error": "..."}` or `{}`; None leaves the request unanswered for ever.
+    `{"error": "..."}` or `{}`; None leaves the request unanswered.
 
-    A script may be one list: mypy takes a list of steps and frames in a variable for one of objects, which passes; an
-    item that is neither is a TypeError.
+    The items are typed as objects, because mypy infers `list[object]` for a mixed list in a variable. Any other item
+    raises TypeError.
 
-    `transport()` gives it as a `Transport`; `install()` writes it as a program. Each use plays the scenario from the
-    start. Gates are shared by all.
+    `transport()` returns a `Transport`; `install()` writes a program. Each use plays the scenario from the start. All
+    uses share the gates.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class FakeCLI:
             "ignore_sigterm": ignore_sigterm,
             "record_env": list(record_env),
         }
-        json.dumps(self.scenario)  # what is no JSON is told here, not in the peer
+        json.dumps(self.scenario)  # fail here, not in the peer
         self._transports: list[FakeTransport] = []
         self._folders: list[Path] = []
 
@@ -87,15 +87,15 @@ class FakeCLI:
         return f"<FakeCLI {len(self._steps)} steps>"
 
     def transport(self) -> "FakeTransport":
-        """Give a new transport, for `Client(transport=...)`."""
+        """Return a new transport, for `Client(transport=...)`."""
         made = FakeTransport(self.scenario, lambda gate: self._gates[gate].is_open)
         self._transports.append(made)
         return made
 
     def install(self, directory: str | Path) -> Path:
-        """Write the fake as a program into a directory, and give its path, for `cli_path=`. POSIX only.
+        """Write the fake as a program into a directory and return its path, for `cli_path=`. POSIX only.
 
-        It needs this Python, but not this package. What it hears is written down beside it, so use a temporary
+        The program needs this Python, but not this package. It writes its log next to itself, so use a temporary
         directory.
         """
         folder = Path(directory).absolute() / "claude.fake"
@@ -112,26 +112,26 @@ class FakeCLI:
         self._folders.append(folder)
         return program
 
-    # What happened
+    # Recorded
 
     @property
     def received(self) -> list[JSONObject]:
-        """Every frame that came, of all uses: those in memory first, then those of installed programs."""
+        """Every frame received by all uses: those in memory first, then those of installed programs."""
         heard = [frame for transport in self._transports for frame in transport.received]
         return heard + [entry["received"] for entry in self._log() if "received" in entry]
 
     def received_like(self, match: JSONObject) -> list[JSONObject]:
-        """Those of `received` that have everything that `match` has, however deep."""
+        """Return the frames of `received` that contain `match`, compared recursively."""
         return [frame for frame in self.received if fake_player.contains(frame, match)]
 
     def requests(self, subtype: str) -> list[JSONObject]:
-        """What came in control requests of a subtype: the `request` of each."""
+        """Return the `request` of every control request of a subtype."""
         found = self.received_like({"type": "control_request", "request": {"subtype": subtype}})
         return [frame["request"] for frame in found]
 
     @property
     def starts(self) -> list[Start]:
-        """Every start of the installed program, `--version` apart."""
+        """Every start of the installed program, except with `--version`."""
         return [Start(**entry["start"]) for entry in self._log() if "start" in entry]
 
     @property
@@ -140,12 +140,15 @@ class FakeCLI:
         return [entry["spawned"] for entry in self._log() if "spawned" in entry]
 
     async def wait_received(self, match: JSONObject, count: int = 1, *, timeout: float = 10.0) -> list[JSONObject]:
-        """Wait until so many frames like `match` have come, and give them. Raises TimeoutError after `timeout` s."""
+        """Wait until `count` frames that contain `match` were received, and return them.
+
+        Raises TimeoutError after `timeout` seconds.
+        """
         deadline = time.monotonic() + timeout
         while len(found := self.received_like(match)) < count:
             if time.monotonic() > deadline:
                 kinds = [frame.get("type") for frame in self.received]
-                raise TimeoutError(f"not within {timeout:g} s: {count} frames like {match}; came: {kinds}")
+                raise TimeoutError(f"no {count} frames like {match} within {timeout:g} s; received: {kinds}")
             await anyio.sleep(POLL)
         return found
 
@@ -160,7 +163,7 @@ class FakeCLI:
 
 
 class FakeTransport(Transport):
-    """A scenario played in memory. No worker, no process: it goes on when it is read from or written to."""
+    """Plays a scenario in memory, without a worker or a process: it advances on each read and write."""
 
     def __init__(self, scenario: Mapping[str, Any], gate_is_open: Callable[[int], bool]) -> None:
         self._player = Player(scenario, gate_is_open)
@@ -169,7 +172,7 @@ class FakeTransport(Transport):
         self._out: list[bytes] = []
         self._stderr = ""
         self._told = 0
-        """How much of it `on_stderr` was told."""
+        """How much of it was passed to `on_stderr`."""
         self._is_run = False
         self._out_closed = False
         self._started = False
@@ -186,7 +189,7 @@ class FakeTransport(Transport):
 
     @property
     def received(self) -> list[JSONObject]:
-        """Every frame that came, in order."""
+        """Every frame received, in order."""
         return self._player.received
 
     @override
@@ -265,7 +268,7 @@ class FakeTransport(Transport):
             self._wake()
 
     def _tell_stderr(self) -> None:
-        """Tell the whole lines of stderr that are new, and the last one when there is no more to come."""
+        """Pass new complete lines of stderr to `on_stderr`, and the incomplete last one after the exit."""
         if self.on_stderr is None or not self._is_run:
             return
         *lines, rest = self._stderr[self._told :].split("\n")
@@ -307,5 +310,5 @@ def _flat(script: Sequence[object]) -> list[Step]:
         elif isinstance(loose, Sequence) and not isinstance(loose, str):
             flat += _flat(loose)
         else:
-            raise TypeError(f"a scenario is made of steps, frames, bytes and lists of them, not {loose!r}")
+            raise TypeError(f"a scenario consists of steps, frames, bytes and lists of these, not {loose!r}")
     return flat

@@ -1,13 +1,11 @@
-"""Plays the scenario of a `FakeCLI`: the player, and the process around it.
+"""Play the scenario of a `FakeCLI`.
 
-Owns what a scripted peer does with its input. `Player` is pure: bytes and time in, actions out; `main` drives it as a
-program of its own. Deliberately imports nothing but the standard library, and nothing at all of this package:
-`FakeCLI.install` copies this file, so that the program starts in milliseconds and needs no package.
+`Player` is sans-IO: bytes and time in, actions out; `main` drives it in a process. Only the standard library is
+imported, because `FakeCLI.install` copies this file, so that the program starts in milliseconds.
 
-A scenario is JSON. `steps` are played in order, each one an object whose `do` names it (`STEPS`). A control request
-that no step waits for is answered from `answers`, whenever it comes. In a frame, `{"$prompt": "uuid"}` stands for a
-field of the prompt heard last and `{"$heard": "response.request_id"}` for one of the frame heard last; where there is
-no such field, the entry is left out.
+A scenario is JSON. Its `steps` are played in order; `do` names each in `STEPS`. A control request that no step waits
+for is answered from `answers`. In a frame, `{"$prompt": "uuid"}` stands for a field of the last prompt heard and
+`{"$heard": "response.request_id"}` for a field of the last frame heard; an entry without such a field is left out.
 """
 
 import base64
@@ -23,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 POLL: Final = 0.005
-"""Seconds between two looks at a gate or the clock."""
+"""Seconds between two checks of a gate or the clock."""
 
 READ_BYTES: Final = 65536
 MCP_PROTOCOL: Final = "2025-11-25"
@@ -31,7 +29,7 @@ GONE: Final = object()
 
 
 class Action(NamedTuple):
-    """Something that the peer does."""
+    """An action for the peer to perform."""
 
     kind: str
     """`out`, `err`, `close_out`, `spawn`, `exit` or `signal`."""
@@ -39,14 +37,14 @@ class Action(NamedTuple):
 
 
 class Player:
-    """A scenario being played. Feed it input, and perform the actions that `advance` gives."""
+    """The state of a scenario. Feed it input and perform the actions that `advance` returns."""
 
     def __init__(self, scenario: Mapping[str, Any], gate_is_open: Callable[[int], bool]) -> None:
         self.ended: bool = False
         self.polls: bool = False
-        """Whether it waits for a gate or for time, and not (only) for input."""
+        """Whether it waits for a gate or the clock, so that `advance` must be called again without input."""
         self.received: list[dict[str, Any]] = []
-        """Every frame that came, in order."""
+        """Every frame received, in order."""
         self._steps: list[dict[str, Any]] = list(scenario["steps"])
         self._answers: Mapping[str, Any] = scenario["answers"]
         self._ignores_eof = bool(scenario["ignore_eof"])
@@ -61,9 +59,7 @@ class Player:
         self._actions: list[Action] = []
 
     def feed(self, data: bytes) -> None:
-        """Take what came on stdin; `b""` is the end of it. A line that is no JSON object ends the peer, as it ends the
-        real CLI.
-        """
+        """Add data from stdin; `b""` means EOF. Invalid JSON ends the peer, as it ends the real CLI."""
         self._eof = self._eof or not data
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in filter(None, map(bytes.strip, lines)):
@@ -77,7 +73,7 @@ class Player:
                 self._unheard.append(frame)
 
     def advance(self, now: float) -> list[Action]:
-        """Go on as far as possible, and give what to do for it."""
+        """Play as many steps as possible and return the resulting actions."""
         self.polls = False
         while not self.ended:
             self._answer_requests()
@@ -91,7 +87,7 @@ class Player:
         actions, self._actions = self._actions, []
         return actions
 
-    # Steps: each gives whether it is done
+    # Steps: each returns whether it is done
 
     def _emit(self, step: dict[str, Any], now: float) -> bool:
         if "if_prompt_has" in step and field(self._prompt, step["if_prompt_has"]) is GONE:
@@ -152,7 +148,7 @@ class Player:
     # Parts
 
     def _answer_requests(self) -> None:
-        """Answer the control requests that no step waits for, now or later; unless the peer hangs."""
+        """Answer the control requests that no remaining step waits for, unless the peer hangs."""
         rest = self._steps[self._at :]
         if rest and rest[0]["do"] == "hang":
             return
@@ -182,7 +178,7 @@ class Player:
         self._actions.append(Action(kind, value))
 
     def _resolved(self, value: Any) -> Any:
-        """Replace references; what refers to nothing is left out."""
+        """Replace references, leaving out those that resolve to nothing."""
         if isinstance(value, list):
             items = [item for item in map(self._resolved, value) if item is not GONE]
             return items if items or not value else GONE
@@ -213,16 +209,16 @@ STEPS: Final[Mapping[str, Callable[[Player, dict[str, Any], float], bool]]] = {
 
 
 def contains(frame: Any, match: Any) -> bool:
-    """Tell whether a frame has everything that `match` has; it may have more."""
+    """Return whether a frame contains `match`, compared recursively."""
     if isinstance(match, dict):
         return isinstance(frame, dict) and all(key in frame and contains(frame[key], match[key]) for key in match)
     return bool(frame == match)
 
 
 def greeting(plain: Mapping[str, Any], request: Mapping[str, Any]) -> dict[str, Any]:
-    """Answer `initialize` as CLI 2.1.328 does: with the agents, hooks and manifests that it was given.
+    """Return the response to `initialize` like CLI 2.1.328, with the agents, hooks and manifests of the request.
 
-    The agents of the request join those of `plain`, or replace them, sorted by name.
+    Agents of the request are added to those of `plain`, or replace them, sorted by name.
     """
     response = dict(plain)
     agents = {agent["name"]: agent for agent in plain["agents"]}
@@ -238,20 +234,20 @@ def greeting(plain: Mapping[str, Any], request: Mapping[str, Any]) -> dict[str, 
 
 
 def parking(manifest: Mapping[str, Any]) -> str:
-    """Say what becomes of a manifest: `parked` means that the server is asked for its tools no more."""
+    """Return the state of a manifest: with `parked` the CLI does not ask the server for its tools again."""
     spoken = field(dict(manifest), "initializeResult.protocolVersion")
     return "parked" if spoken == MCP_PROTOCOL else "protocol_version_mismatch"
 
 
 def field(frame: Any, path: str) -> Any:
-    """Give the value at a dotted path, or `GONE`."""
+    """Return the value at a dotted path, or `GONE`."""
     for name in path.split("."):
         frame = frame.get(name, GONE) if isinstance(frame, dict) else GONE
     return GONE if frame is None else frame
 
 
 def reply(request_id: Any, answer: Mapping[str, Any]) -> bytes:
-    """Encode a control response. `answer` has `error` (and perhaps `error_code`), or `response`, or nothing."""
+    """Encode a control response. `answer` has `error` (and optionally `error_code`), `response`, or neither."""
     outcome = {"subtype": "error" if "error" in answer else "success", "request_id": request_id, **answer}
     return json.dumps({"type": "control_response", "response": outcome}).encode() + b"\n"
 
@@ -260,7 +256,7 @@ def reply(request_id: Any, answer: Mapping[str, Any]) -> bytes:
 
 
 def main(folder: Path, argv: list[str]) -> None:
-    """Be the program: play the scenario in `folder` on stdin and stdout, and write down there what happens."""
+    """Play the scenario in `folder` on stdin and stdout, and write the log there."""
     scenario = json.loads((folder / "scenario.json").read_text())
     if "--version" in argv:
         print(f"{scenario['version']} (Claude Code)")
@@ -272,7 +268,7 @@ def main(folder: Path, argv: list[str]) -> None:
 
 
 class _Process:
-    """Drives a player on the descriptors 0, 1 and 2."""
+    """Drives a player on stdin, stdout and stderr."""
 
     def __init__(self, folder: Path, scenario: Mapping[str, Any]) -> None:
         self._log_file = os.open(folder / "log.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
@@ -310,7 +306,7 @@ class _Process:
         try:
             while view:
                 view = view[os.write(descriptor, view) :]
-        except OSError:  # nobody reads any more: the real CLI does not mind either
+        except OSError:  # the reader is gone, which the real CLI ignores too
             pass
 
     def _out(self, data: bytes) -> None:

@@ -1,9 +1,7 @@
-"""Frames as the CLI sends them, for a `FakeCLI` and for tests of what reads them.
+"""Build frames as the CLI sends them, for a `FakeCLI` and for tests of readers.
 
-Owns the shapes, as plain JSON objects with everything that a reader relies on; every keyword adds or replaces fields.
-Deliberately does not use the wire models: a test must be able to send what they would refuse.
-
-Read off CLI 2.1.328.
+Frames are plain JSON objects, so that a test can send what the wire models would reject. Keyword arguments add or
+replace fields. The shapes are those of CLI 2.1.328.
 """
 
 import itertools
@@ -23,12 +21,12 @@ _numbers = itertools.count(1)
 
 
 def prompt_field(path: str) -> JSONObject:
-    """Stand for a field of the prompt that the peer heard last, such as `uuid`; left out where it has none."""
+    """Return a reference to a field of the last prompt heard, such as `uuid`; left out if missing."""
     return {"$prompt": path}
 
 
 def heard_field(path: str) -> JSONObject:
-    """Stand for a field of the frame that the peer heard last, such as `request_id`; left out where it has none."""
+    """Return a reference to a field of the last frame heard, such as `request_id`; left out if missing."""
     return {"$heard": path}
 
 
@@ -36,7 +34,7 @@ PROMPT_FIELDS: JSONObject = {
     "user_message_uuid": prompt_field("uuid"),
     "user_message_uuids": [prompt_field("uuid")],
 }
-"""How a frame says which prompts it answers: here, the one heard last."""
+"""The fields that name the prompts a frame answers: here the last one heard."""
 
 
 def encode(*frames: JSONObject) -> bytes:
@@ -45,7 +43,7 @@ def encode(*frames: JSONObject) -> bytes:
 
 
 def of_prompt(frame: JSONObject) -> JSONObject:
-    """Mark a frame of the main conversation as part of the answer to the prompt heard last, as the CLI does."""
+    """Mark a frame of the main conversation as part of the answer to the last prompt heard, like the CLI."""
     return frame | PROMPT_FIELDS
 
 
@@ -53,7 +51,7 @@ def of_prompt(frame: JSONObject) -> JSONObject:
 
 
 def init(**fields: Any) -> JSONObject:
-    """`system/init`, which begins every turn."""
+    """Return a `system/init` message, which begins every turn."""
     return system(
         "init",
         cwd="/work",
@@ -73,7 +71,7 @@ def init(**fields: Any) -> JSONObject:
 
 
 def assistant(content: str | Sequence[JSONObject] = "ok", **fields: Any) -> JSONObject:
-    """An assistant message: a text, or content blocks. The CLI sends one block a message."""
+    """Return an assistant message with a text or content blocks. The CLI sends one block per message."""
     message = {
         "id": f"msg_{next(_numbers):08d}",
         "type": "message",
@@ -88,21 +86,22 @@ def assistant(content: str | Sequence[JSONObject] = "ok", **fields: Any) -> JSON
 
 
 def user(content: str | Sequence[JSONObject], **fields: Any) -> JSONObject:
-    """A user message: a subagent's prompt, or tool results."""
+    """Return a user message: a subagent's prompt, or tool results."""
     message = {"role": "user", "content": content if isinstance(content, str) else list(content)}
     return _frame("user", {"message": message, "parent_tool_use_id": None, **fields})
 
 
 def tool_result(tool_use_id: str, content: Any = "", *, is_error: bool = False, **fields: Any) -> JSONObject:
-    """The user message that brings a tool's result. `tool_use_result=` adds its structured form."""
+    """Return a user message with the result of a tool. `tool_use_result=` adds the structured result."""
     block = {"type": "tool_result", "tool_use_id": tool_use_id, "content": content, "is_error": is_error}
     return user([block], **fields)
 
 
 def result(text: str = "ok", *, subtype: str = "success", is_error: bool = False, **fields: Any) -> JSONObject:
-    """A result. It names the prompt heard last; `user_message_uuid(s)=` says otherwise, `origin=` whose turn it was.
+    """Return a result message that answers the last prompt heard.
 
-    Subtypes of failure carry `errors` instead of a text.
+    `user_message_uuid(s)=` names other prompts; with `origin=`, the origin of the turn, it names none. Every subtype
+    but `success` has `errors` instead of `result`.
     """
     said: JSONObject = {"result": text} if subtype == "success" else {"errors": [text] if text else []}
     own = {} if "origin" in fields else PROMPT_FIELDS
@@ -123,8 +122,9 @@ def result(text: str = "ok", *, subtype: str = "success", is_error: bool = False
 
 
 def api_error(text: str, kind: str = "unknown", status: int | None = 500) -> list[JSONObject]:
-    """The two frames of a turn that the API refused: a synthetic assistant message, and a result that is an error
-    although its subtype says success.
+    """Return the two frames of a turn that failed with an API error.
+
+    These are a synthetic assistant message and a result with `is_error`, whose subtype is nevertheless `success`.
     """
     spoken = assistant(text, error=kind, is_api_error_message=True, api_error_status=status)
     spoken["message"] |= {"model": "<synthetic>", "stop_reason": "stop_sequence"}
@@ -135,12 +135,12 @@ def api_error(text: str, kind: str = "unknown", status: int | None = 500) -> lis
 
 
 def stream_event(event: JSONObject, **fields: Any) -> JSONObject:
-    """A partial message: one event of the API's stream."""
+    """Return a partial message with one event of the API's stream."""
     return _frame("stream_event", {"event": event, "parent_tool_use_id": None, **fields})
 
 
 def text_stream(*parts: str, index: int = 0) -> list[JSONObject]:
-    """The stream events of a text block: start, one delta a part, stop."""
+    """Return the stream events of a text block: start, one delta per part, stop."""
     start = {"type": "content_block_start", "index": index, "content_block": {"type": "text", "text": ""}}
     deltas = [
         {"type": "content_block_delta", "index": index, "delta": {"type": "text_delta", "text": part}} for part in parts
@@ -159,12 +159,12 @@ USAGE: JSONObject = {
 
 
 def text_block(text: str) -> JSONObject:
-    """A text block."""
+    """Return a text block."""
     return {"type": "text", "text": text}
 
 
 def tool_use_block(name: str, input: Mapping[str, Any] | None = None, *, id: str | None = None) -> JSONObject:  # noqa: A002
-    """A tool call."""
+    """Return a tool use block."""
     return {"type": "tool_use", "id": id or f"toolu_{next(_numbers):08d}", "name": name, "input": dict(input or {})}
 
 
@@ -172,7 +172,7 @@ def tool_use_block(name: str, input: Mapping[str, Any] | None = None, *, id: str
 
 
 def task_started(task_id: str, description: str = "a task", **fields: Any) -> JSONObject:
-    """A task began. A background subagent, unless `task_type`, `is_backgrounded`, ... say otherwise."""
+    """Return the start of a task: a background subagent, unless `task_type`, `is_backgrounded`, ... override it."""
     body = {
         "task_id": task_id,
         "run_id": f"0-{task_id}",
@@ -188,7 +188,7 @@ def task_started(task_id: str, description: str = "a task", **fields: Any) -> JS
 
 
 def task_progress(task_id: str, description: str = "Running", **fields: Any) -> JSONObject:
-    """A task called a tool."""
+    """Return a progress message: the task called a tool."""
     body = {
         "task_id": task_id,
         "run_id": f"0-{task_id}",
@@ -201,13 +201,13 @@ def task_progress(task_id: str, description: str = "Running", **fields: Any) -> 
 
 
 def task_updated(task_id: str, status: str | None = "completed", **patch: Any) -> JSONObject:
-    """Something about a task changed. The wire says `killed` here where a notification says `stopped`."""
+    """Return an update of a task. The status `killed` here corresponds to `stopped` in a notification."""
     changed = patch if status is None else {"status": status, **patch}
     return system("task_updated", task_id=task_id, run_id=f"0-{task_id}", patch=changed)
 
 
 def task_notification(task_id: str, status: str = "completed", summary: str = "done", **fields: Any) -> JSONObject:
-    """A task is over: `completed`, `failed` or `stopped`."""
+    """Return the notification that a task ended: `completed`, `failed` or `stopped`."""
     body = {
         "task_id": task_id,
         "run_id": f"0-{task_id}",
@@ -220,73 +220,73 @@ def task_notification(task_id: str, status: str = "completed", summary: str = "d
 
 
 def background_tasks(*task_ids: str, **fields: Any) -> JSONObject:
-    """The whole list of what runs in the background now."""
+    """Return the list of all tasks that run in the background."""
     tasks = [{"task_id": id, "task_type": "local_agent", "description": "a task"} for id in task_ids]  # noqa: A001
     return system("background_tasks_changed", tasks=tasks, **fields)
 
 
 def task_end(task_id: str, status: str = "completed", summary: str = "done", **fields: Any) -> list[JSONObject]:
-    """The three frames with which a background task ends, in the CLI's order, when no other runs."""
+    """Return the three frames that the CLI sends when the last background task ends, in order."""
     updated = task_updated(task_id, "killed" if status == "stopped" else status)
     return [updated, task_notification(task_id, status, summary, **fields), background_tasks()]
 
 
 def task_origin(task_id: str) -> JSONObject:
-    """The `origin` of a turn that the CLI began itself because a task was over."""
+    """Return the `origin` of a turn that the CLI began because a task ended."""
     return {"kind": "task-notification", "producer": "session-task", "runId": f"0-{task_id}"}
 
 
-# The rest ---------------------------------------------------------------------------------------------------------
+# Others -----------------------------------------------------------------------------------------------------------
 
 
 def system(subtype: str, **fields: Any) -> JSONObject:
-    """Any system message."""
+    """Return a system message."""
     return _frame("system", {"subtype": subtype, **fields})
 
 
 def session_state(state: str) -> JSONObject:
-    """The session is `idle`, `running` or `requires_action` now."""
+    """Return the session state: `idle`, `running` or `requires_action`."""
     return system("session_state_changed", state=state)
 
 
 def lifecycle(state: str, command_uuid: Any = None) -> JSONObject:
-    """What became of a prompt that carried a uuid: `queued`, `started`, `completed`, `cancelled`.
+    """Return the state of a prompt with a uuid: `queued`, `started`, `completed` or `cancelled`.
 
-    It is about the prompt heard last unless told otherwise.
+    The prompt is the last one heard, unless `command_uuid` names another.
     """
     return _frame("command_lifecycle", {"command_uuid": command_uuid or prompt_field("uuid"), "state": state})
 
 
 def control_request(request_id: str, subtype: str, **fields: Any) -> JSONObject:
-    """The CLI asks something."""
+    """Return a control request of the CLI."""
     return {"type": "control_request", "request_id": request_id, "request": {"subtype": subtype, **fields}}
 
 
 def control_cancel(request_id: str) -> JSONObject:
-    """The CLI takes a question back."""
+    """Return the cancellation of a control request."""
     return {"type": "control_cancel_request", "request_id": request_id}
 
 
 def can_use_tool(request_id: str, tool_name: str = "Bash", **fields: Any) -> JSONObject:
-    """The CLI asks whether a tool may run."""
+    """Return a permission request for a tool."""
     body = {"tool_name": tool_name, "input": {"command": "ls"}, "tool_use_id": "toolu_1", "permission_suggestions": []}
     return control_request(request_id, "can_use_tool", **(body | fields))
 
 
 def hook_callback(request_id: str, callback_id: str, input: Mapping[str, Any], **fields: Any) -> JSONObject:  # noqa: A002
-    """A hook is called; `input` needs `hook_event_name` and what that event has."""
+    """Return a hook callback. `input` needs `hook_event_name` and the fields of that event."""
     common = {"session_id": SESSION_ID, "transcript_path": "/tmp/transcript.jsonl", "cwd": "/work"}  # noqa: S108
     return control_request(request_id, "hook_callback", callback_id=callback_id, input=common | dict(input), **fields)
 
 
 def mcp_message(request_id: str, server_name: str, method: str, **params: Any) -> JSONObject:
-    """A JSON-RPC request to an in-process MCP server, with `request_id` as its id too."""
+    """Return a JSON-RPC request to an in-process MCP server. `request_id` is also its JSON-RPC id."""
     message = {"jsonrpc": "2.0", "id": request_id, "method": method, "params": params}
     return control_request(request_id, "mcp_message", server_name=server_name, message=message)
 
 
 def initialize_response(**fields: Any) -> JSONObject:
-    """What `initialize` is answered with."""
+    """Return the response to `initialize`."""
     body = {
         "commands": [],
         "agents": [{"name": "general-purpose", "description": "General-purpose agent."}],

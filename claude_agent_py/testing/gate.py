@@ -1,7 +1,4 @@
-"""A gate that a test opens: how a scripted peer waits for something without sleeping.
-
-Owns the waiting across threads and event loops. Knows nothing of scripts or of servers.
-"""
+"""`Gate`: block a scripted peer until the test opens it, across threads and event loops."""
 
 import threading
 import time
@@ -10,11 +7,11 @@ from collections.abc import Callable
 from anyio import from_thread, to_thread
 
 POLL = 0.02
-"""Seconds between two looks at whether the waiter was cancelled. Being opened is noticed at once."""
+"""Seconds between two checks for cancellation. Opening a gate wakes waiters at once."""
 
 
 class Gate:
-    """Holds a scripted peer until `open()` is called, from any thread or task. Once open it stays open."""
+    """Blocks a scripted peer until `open()` is called, from any thread or task. An open gate stays open."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -32,11 +29,11 @@ class Gate:
 
     @property
     def reached(self) -> int:
-        """How many peers have come to this gate so far."""
+        """How many peers have reached this gate so far."""
         return self._reached
 
     def open(self) -> None:
-        """Let everything pass, now and later."""
+        """Open the gate for all current and future waiters."""
         with self._changed:
             self._open = True
             self._changed.notify_all()
@@ -45,7 +42,7 @@ class Gate:
             callback()
 
     def when_open(self, callback: Callable[[], object]) -> None:
-        """Have a function called as soon as the gate is open, at once if it is; in the thread that opens it."""
+        """Call a function when the gate opens, in the thread that opens it; immediately if it is open."""
         with self._changed:
             if not self._open:
                 self._on_open.append(callback)
@@ -53,11 +50,11 @@ class Gate:
         callback()
 
     async def wait_reached(self, count: int = 1, *, timeout: float = 10.0) -> None:
-        """Wait until `count` peers have come to the gate. Raises TimeoutError after `timeout` seconds."""
+        """Wait until `count` peers have reached the gate. Raises TimeoutError after `timeout` seconds."""
         await wait_in_thread(self._changed, lambda: self._reached >= count, timeout, f"{self!r}, wanted {count}")
 
     def hold(self, abandoned: Callable[[], bool]) -> bool:
-        """Block the calling thread until the gate is open; give False as soon as `abandoned()` is true."""
+        """Block the calling thread until the gate is open. Returns False once `abandoned()` returns true."""
         with self._changed:
             self._reached += 1
             self._changed.notify_all()
@@ -69,9 +66,9 @@ class Gate:
 
 
 async def wait_in_thread(changed: threading.Condition, done: Callable[[], bool], timeout: float, what: str) -> None:
-    """Wait under `changed` until `done()`, without blocking the event loop; cancellable.
+    """Wait on `changed` in a worker thread until `done()` returns true. Cancellable.
 
-    Raises TimeoutError naming `what` after `timeout` seconds.
+    Raises TimeoutError, which mentions `what`, after `timeout` seconds.
     """
     deadline = time.monotonic() + timeout
 
@@ -80,7 +77,7 @@ async def wait_in_thread(changed: threading.Condition, done: Callable[[], bool],
             while not done():
                 from_thread.check_cancelled()
                 if time.monotonic() > deadline:
-                    raise TimeoutError(f"not within {timeout:g} s: {what}")
+                    raise TimeoutError(f"timed out after {timeout:g} s: {what}")
                 changed.wait(POLL)
 
     await to_thread.run_sync(wait)

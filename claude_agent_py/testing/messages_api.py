@@ -1,8 +1,4 @@
-"""The Messages API's JSON: a reply as an event stream or as one message, and errors.
-
-Owns the shapes of the API's answers and their server-sent-event encoding. Knows nothing of sockets, threads and of
-which reply comes when: `scripted_model` drives it.
-"""
+"""Encode replies as JSON of the Messages API: as an event stream, as one message, or as an error."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -13,7 +9,7 @@ from claude_agent_py.testing.script import Block, Failure, RawBlock, Reply, Text
 
 JSONObject = dict[str, Any]
 NewID = Callable[[str], str]
-"""Makes a fresh id that begins with a prefix."""
+"""Returns a fresh id with a prefix."""
 
 
 class Step(NamedTuple):
@@ -21,7 +17,7 @@ class Step(NamedTuple):
 
     event: JSONObject
     chars: int = 0
-    """How many characters of content it brings."""
+    """How many characters of content it has."""
 
     def encode(self) -> bytes:
         """Encode as a server-sent event."""
@@ -29,7 +25,7 @@ class Step(NamedTuple):
 
 
 def stream(reply: Reply, model: str, new_id: NewID) -> Iterator[Step]:
-    """Give the events of a reply, from `message_start` to `message_stop`."""
+    """Yield the events of a reply, from `message_start` to `message_stop`."""
     yield Step({"type": "message_start", "message": _envelope(reply, model, new_id)})
     for index, block in enumerate(reply.blocks):
         yield from _block_steps(block, index, reply.chunk_chars, new_id)
@@ -40,7 +36,7 @@ def stream(reply: Reply, model: str, new_id: NewID) -> Iterator[Step]:
 
 
 def message(reply: Reply, model: str, new_id: NewID) -> JSONObject:
-    """Give a reply as one message, for a request that wants no stream."""
+    """Return a reply as one message, for a request without `stream`."""
     return {
         **_envelope(reply, model, new_id),
         "content": [_whole(block, new_id) for block in reply.blocks],
@@ -50,26 +46,26 @@ def message(reply: Reply, model: str, new_id: NewID) -> JSONObject:
 
 
 def stop_reason(reply: Reply) -> str:
-    """Give the stop reason: the one that the reply names, else the one that fits its blocks."""
+    """Return the stop reason of a reply, by default derived from its blocks."""
     if reply.stop_reason is not None:
         return reply.stop_reason
     return "tool_use" if any(isinstance(block, ToolCall) for block in reply.blocks) else "end_turn"
 
 
 def failure_body(failure: Failure, request_id: str) -> JSONObject:
-    """Give the body of an HTTP error."""
+    """Return the body of an HTTP error."""
     return {**error_event(failure.error_type, failure.message), "request_id": request_id}
 
 
 def failure_headers(failure: Failure) -> Mapping[str, str]:
-    """Give the headers of an HTTP error beside the usual ones."""
+    """Return the additional headers of an HTTP error."""
     if failure.retry_after is None:
         return failure.headers
     return {"retry-after": f"{failure.retry_after:g}", **failure.headers}
 
 
 def error_event(error_type: str, message: str) -> JSONObject:
-    """Give an error object, which is a body of its own and an event of a stream."""
+    """Return an error object, which serves as a body and as an event of a stream."""
     return {"type": "error", "error": {"type": error_type, "message": message}}
 
 
@@ -95,7 +91,7 @@ def _block_steps(block: Block, index: int, chunk_chars: int | None, new_id: NewI
 
 
 def _opened(block: Block, chunk_chars: int | None, new_id: NewID) -> tuple[JSONObject, list[tuple[JSONObject, int]]]:
-    """Give the block as `content_block_start` has it, and its deltas with their sizes."""
+    """Return the block for `content_block_start`, and its deltas with their sizes."""
 
     def deltas(kind: str, key: str, content: str) -> list[tuple[JSONObject, int]]:
         return [({"type": kind, key: part}, len(part)) for part in chunks(content, chunk_chars)]
@@ -132,7 +128,7 @@ def _whole(block: Block, new_id: NewID) -> JSONObject:
 
 
 def chunks(content: str, size: int | None) -> list[str]:
-    """Cut a text into pieces of at most `size` characters; into one piece where `size` is None."""
+    """Split a text into chunks of at most `size` characters; None means one chunk."""
     if not content:
         return []
     step = size or len(content)

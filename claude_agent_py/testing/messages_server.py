@@ -1,9 +1,6 @@
-"""The HTTP side of the scripted model: a loopback server in threads of its own.
+"""The HTTP server of the scripted model, which asks a `Backend` for the answer to each request.
 
-Owns sockets: requests in, bytes out, delays, resets, and an end that leaves no thread and no socket. Knows nothing of
-scripts: it asks its `Backend` for the answer to each request.
-
-Headers and first event leave in one write with TCP_NODELAY on, because split small writes cost 40 ms a call.
+Headers and first event are sent in one write with TCP_NODELAY, because small separate writes cost 40 ms per call.
 """
 
 import contextlib
@@ -25,28 +22,27 @@ JSON = "application/json"
 EVENT_STREAM = "text/event-stream"
 
 READ_PAUSE = 0.4
-"""How long a peer has to read what was written before its connection is broken, in seconds, where the script has no
-gate for it. Nothing tells when it has; a busy machine takes its time."""
+"""Seconds before a reset in which the peer can read what was sent, unless the script has a gate for it."""
 
 
 class Backend(Protocol):
-    """What decides the answers."""
+    """Decides the answers."""
 
     def answer(self, body: dict[str, Any], headers: Mapping[str, str]) -> Answer:
-        """Give the answer to a `POST /v1/messages`. Called in the thread of the connection."""
+        """Return the answer to a `POST /v1/messages`. Called in the thread of the connection."""
         ...
 
     def count_tokens(self, body: dict[str, Any]) -> int:
-        """Give the answer to a `POST /v1/messages/count_tokens`."""
+        """Return the answer to a `POST /v1/messages/count_tokens`."""
         ...
 
     def new_id(self, prefix: str) -> str:
-        """Make a fresh id."""
+        """Return a fresh id."""
         ...
 
 
 class MessagesServer(ThreadingHTTPServer):
-    """Serves a `Backend` on 127.0.0.1, on a port that the system picks. `start()` and `stop()` block only shortly."""
+    """Serves a `Backend` on a free port of 127.0.0.1. `start()` and `stop()` block only briefly."""
 
     request_queue_size = 128
 
@@ -66,11 +62,11 @@ class MessagesServer(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_port}"
 
     def start(self) -> None:
-        """Accept connections from now on."""
+        """Start accepting connections."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Close all connections and wait for all threads. Answers that are held back are abandoned."""
+        """Close all connections and wait for all threads. Pending answers are abandoned."""
         self.stopping.set()
         self.shutdown()
         self._thread.join()
@@ -87,7 +83,7 @@ class MessagesServer(ThreadingHTTPServer):
         self.serve_forever(poll_interval=0.02)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Serve a connection in a thread that `stop` waits for. A program that forgets to stop can end all the same."""
+        """Serve a connection in a daemon thread that `stop` joins."""
         worker = threading.Thread(
             target=self._serve_connection, args=(request, client_address), name="scripted model connection", daemon=True
         )
@@ -104,7 +100,7 @@ class MessagesServer(ThreadingHTTPServer):
 
     @contextlib.contextmanager
     def track(self, connection: socket.socket) -> Iterator[None]:
-        """Know a connection while it is served."""
+        """Register a connection while it is served."""
         with self._lock:
             self._connections.add(connection)
         try:
@@ -114,13 +110,13 @@ class MessagesServer(ThreadingHTTPServer):
                 self._connections.discard(connection)
 
     def reset(self, connection: socket.socket) -> None:
-        """Have a connection end with a reset rather than in order, once its handler is done."""
+        """Reset a connection instead of closing it, once its handler is done."""
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         with self._lock:
             self._to_reset.add(connection)
 
     def shutdown_request(self, request: Any) -> None:
-        """Close a connection: in order, which would say first that no more comes, or at once."""
+        """Close a connection, without a preceding shutdown if it is to be reset."""
         with self._lock:
             in_order = request not in self._to_reset
             self._to_reset.discard(request)
@@ -130,11 +126,11 @@ class MessagesServer(ThreadingHTTPServer):
             self.close_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing of connections that the CLI dropped: it does so at every interrupt."""
+        """Ignore dropped connections: the CLI drops one at every interrupt."""
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """One connection of the CLI, which may bring several requests."""
+    """Handles a connection of the CLI, which may send several requests."""
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
@@ -146,7 +142,7 @@ class _Handler(BaseHTTPRequestHandler):
                 super().handle()
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name of the base class
-        """Stay silent: what was asked is in `ScriptedModel.requests`."""
+        """Do not log: `ScriptedModel.requests` has the requests."""
 
     @property
     def _owner(self) -> MessagesServer:
@@ -174,7 +170,7 @@ class _Handler(BaseHTTPRequestHandler):
         except ValueError:
             body = None
         if not isinstance(body, dict):
-            self._fail(Failure(400, "the body is no JSON object"))
+            self._fail(Failure(400, "the body is not a JSON object"))
             return
         route(body)
 
@@ -242,7 +238,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
 
     def _reset(self, when: Gate | None) -> None:
-        self._held_back(when, READ_PAUSE if when is None else 0.0)  # so that what was written before is read
+        self._held_back(when, READ_PAUSE if when is None else 0.0)  # lets the peer read what was sent
         self._owner.reset(self.connection)
         self.close_connection = True
 
@@ -269,7 +265,7 @@ class _Handler(BaseHTTPRequestHandler):
     # Waiting
 
     def _held_back(self, gate: Gate | None, delay: float) -> bool:
-        """Wait for the gate and then so many seconds; False when nobody wants the answer any more."""
+        """Wait for the gate and then `delay` seconds. Returns False if the request was abandoned meanwhile."""
         if gate is not None and not gate.hold(self._abandoned):
             return False
         end = time.monotonic() + delay
@@ -284,7 +280,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 class _Cut:
-    """Says where a `CutStream` breaks."""
+    """Finds the event after which a `CutStream` breaks."""
 
     def __init__(self, cut: CutStream) -> None:
         self.error = cut.error
@@ -303,8 +299,8 @@ class _Cut:
 
 
 def _is_closed(connection: socket.socket) -> bool:
-    """Tell whether the peer has closed its end. Only for the thread that serves the connection."""
-    connection.setblocking(False)  # rather than select(), which knows the first 1024 descriptors only
+    """Return whether the peer has closed its end. Only for the thread that serves the connection."""
+    connection.setblocking(False)  # select() is limited to the first 1024 descriptors
     try:
         return not connection.recv(1, socket.MSG_PEEK)
     except BlockingIOError:

@@ -1,8 +1,4 @@
-"""What the scripted model was asked: one recorded request, and how to read it.
-
-Owns reading a Messages API request of the CLI: which conversation it belongs to, what opened it, what its tools
-returned. Knows nothing of scripts and servers.
-"""
+"""`RecordedRequest`: a request that the CLI sent to the scripted model, with properties to read it."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -14,7 +10,7 @@ REMINDER = "<system-reminder>"
 Conversation = Literal["main", "agent", "side"]
 
 CONVERSATIONS: Mapping[str, Conversation] = {"main": "main", "subagent": "agent", "workflow": "agent"}
-"""What the CLI calls the class of a request, and whose it is. Every other class is `side`."""
+"""The CLI's class of a request, and the conversation it belongs to. Every other class is `side`."""
 
 
 @dataclass(frozen=True)
@@ -27,22 +23,22 @@ class RecordedRequest:
     index: int = 0
     """Position in `ScriptedModel.requests`."""
     agent: str = "main"
-    """Which script answered: `main`, the key of an agent or session, `agent` for a subagent without a script of its
-    own, `side` for a request that the CLI makes beside the conversations (a summary, a title, a prompt hook)."""
+    """The script that answered: `main`, the key of an agent or session, `agent` for a subagent without its own script,
+    or `side` for a request outside the conversations (a summary, a title, a prompt hook)."""
 
     @property
     def model(self) -> str:
-        """The model that was asked for."""
+        """The requested model."""
         return str(self.body.get("model", ""))
 
     @property
     def stream(self) -> bool:
-        """Whether an event stream is wanted."""
+        """Whether the request asks for an event stream."""
         return bool(self.body.get("stream"))
 
     @property
     def messages(self) -> list[dict[str, Any]]:
-        """The conversation, roles `user`, `assistant` and (in the CLI's way) `system`."""
+        """The messages, with the roles `user`, `assistant` and (a peculiarity of the CLI) `system`."""
         return list(self.body.get("messages") or [])
 
     @property
@@ -62,7 +58,7 @@ class RecordedRequest:
 
     @cached_property
     def prompt(self) -> str:
-        """What the user said to open the conversation, without the CLI's reminders before it."""
+        """The first user message of the conversation, without the CLI's reminders."""
         for message in self.messages:
             if message.get("role") == "user":
                 spoken = _spoken(message)
@@ -72,13 +68,13 @@ class RecordedRequest:
 
     @cached_property
     def last_user_text(self) -> str:
-        """What the user said last, without reminders; empty where the last message carries tool results only."""
+        """The text of the last user message, without reminders; empty if it has only tool results."""
         users = [message for message in self.messages if message.get("role") == "user"]
         return "\n".join(_spoken(users[-1])) if users else ""
 
     @cached_property
     def tool_results(self) -> list[dict[str, Any]]:
-        """The `tool_result` blocks of the last user message that has any, in its order."""
+        """The `tool_result` blocks of the last user message that has any, in order."""
         for message in reversed(self.messages):
             found = [block for block in _blocks(message) if block.get("type") == "tool_result"]
             if found:
@@ -86,7 +82,7 @@ class RecordedRequest:
         return []
 
     def tool_result(self, tool_use_id: str) -> dict[str, Any] | None:
-        """Give the result of one call, wherever in the conversation it stands."""
+        """Return the result of a tool call anywhere in the conversation, or None."""
         for message in self.messages:
             for block in _blocks(message):
                 if block.get("type") == "tool_result" and block.get("tool_use_id") == tool_use_id:
@@ -94,32 +90,32 @@ class RecordedRequest:
         return None
 
     def contains(self, text: str) -> bool:
-        """Tell whether a text stands anywhere in the system prompt or the messages."""
+        """Return whether a text occurs in the system prompt or the messages."""
         return text in self.system or any(text in said for message in self.messages for said in _all_texts(message))
 
     @property
     def agent_id(self) -> str | None:
-        """The id of the subagent that asks, which is its task id; None for the main conversation."""
+        """The id of the subagent that sent the request, which is its task id; None for the main conversation."""
         return self.headers.get("x-claude-code-agent-id")
 
     @property
     def parent_agent_id(self) -> str | None:
-        """The id of the subagent that started the one that asks; None where the main agent did."""
+        """The id of the subagent that launched this one; None if the main agent did."""
         return self.headers.get("x-claude-code-parent-agent-id")
 
     @property
     def agent_type(self) -> str | None:
-        """The `subagent_type` of the subagent that asks."""
+        """The `subagent_type` of the subagent that sent the request."""
         return self.headers.get("x-claude-code-agent-type")
 
     @property
     def session_id(self) -> str:
-        """The session that asks."""
+        """The id of the session that sent the request."""
         return self.headers.get("x-claude-code-session-id", "")
 
     @property
     def request_class(self) -> str:
-        """The CLI's own word for why it asks: `main`, `subagent`, `workflow`, `compaction`, `auxiliary`, ...
+        """The CLI's class of the request: `main`, `subagent`, `workflow`, `compaction`, `auxiliary`, ...
 
         Empty unless the CLI runs with `CLAUDE_CODE_GATEWAY_HINT_HEADERS`, as in `ScriptedModel.environment()`.
         """
@@ -127,21 +123,16 @@ class RecordedRequest:
 
     @cached_property
     def conversation(self) -> Conversation:
-        """Whether the main agent asks, a subagent, or the CLI itself for something beside them."""
+        """The sender: the main agent, a subagent, or (`side`) the CLI itself."""
         if self.request_class:
             return CONVERSATIONS.get(self.request_class, "side")
         return "agent" if self.agent_id is not None or "cc_is_subagent=true" in self.system else "main"
 
     @cached_property
     def position(self) -> tuple[int, str]:
-        """Where in the conversation the request stands. The same for an attempt that is made again."""
+        """The position in the conversation. A retry has the same position."""
         spoken = [message for message in self.messages if message.get("role") != "system"]
         return len(spoken), self.last_user_text
-
-
-def text_of(content: Any) -> str:
-    """Give the text of a content value: a string, or a list of blocks."""
-    return "\n".join(_texts(content))
 
 
 def _texts(content: Any) -> list[str]:

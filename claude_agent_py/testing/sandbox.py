@@ -1,7 +1,6 @@
-"""A place for a CLI under test: a temporary home, a temporary working directory, and a clean environment.
+"""`Sandbox`: a temporary home, working directory and clean environment for a CLI under test.
 
-Owns the directories and the variables of `claude_agent_py.testing`. Knows nothing of models and scripts. Nothing of
-the caller's own configuration, sessions and credentials is visible from inside.
+The user's own configuration, sessions and credentials are not visible inside.
 """
 
 import os
@@ -15,19 +14,19 @@ QUIET = {
     "DISABLE_TELEMETRY": "1",
     "DISABLE_ERROR_REPORTING": "1",
     "IS_SANDBOX": "1",  # lets root bypass permissions
-    "CLAUDE_CODE_GATEWAY_HINT_HEADERS": "1",  # says in a header of each request why it is made
+    "CLAUDE_CODE_GATEWAY_HINT_HEADERS": "1",  # adds the class of each request as a header
 }
-"""What keeps the CLI from talking to anyone but the model, and makes it say who asks."""
+"""Variables that restrict the CLI's traffic to the model, and make it label its requests."""
 
 INHERITED = (
     "PATH", "LANG", "LC_ALL", "TZ", "TERM", "SYSTEMROOT", "SYSTEMDRIVE", "COMSPEC", "PATHEXT", "WINDIR",
     "CLAUDE_CODE_GIT_BASH_PATH",
 )  # fmt: skip
-"""What a program needs of the surrounding environment, and what says nothing about its user."""
+"""Variables that are inherited: programs need them, and they reveal nothing about the user."""
 
 
 class Sandbox:
-    """Temporary directories for one or more CLIs. Remove it when their processes are gone."""
+    """Temporary directories for one or more CLIs. Call `remove` after their processes have ended."""
 
     def __init__(self) -> None:
         self.root: Path = Path(tempfile.mkdtemp(prefix="claude-agent-py-")).resolve()
@@ -39,7 +38,7 @@ class Sandbox:
             directory.mkdir()
 
     def environment(self, base_url: str) -> dict[str, str]:
-        """Give the whole environment for a CLI that talks to the Messages API at `base_url`."""
+        """Return the complete environment for a CLI that uses the Messages API at `base_url`."""
         inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
         return {
             **inherited,
@@ -56,5 +55,5 @@ class Sandbox:
         }
 
     def remove(self) -> None:
-        """Delete everything. A CLI that still writes may leave something behind; that is no error."""
+        """Delete the directories. Errors are ignored: a CLI that is still running may recreate files."""
         shutil.rmtree(self.root, ignore_errors=True)

@@ -1,10 +1,6 @@
-"""What a scripted model says: the values of a script.
+"""The values of a `ScriptedModel`'s script: `Reply`, `Failure`, `CutStream` and content blocks.
 
-Owns the vocabulary (`text`, `thinking`, `tool_use`, `Reply`, `Failure`, `CutStream`, `Gate`) and how loose forms become
-strict ones. Deliberately knows nothing of HTTP or of the Messages API's JSON (`messages_api` does) and nothing of which
-conversation gets which reply (`scripted_model` does).
-
-All values are frozen, so that one script can be used by any number of models; only a `Gate` has a state.
+All values are frozen, so any number of models can share a script; only a `Gate` has state.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -34,7 +30,7 @@ class Thinking:
 
 @dataclass(frozen=True)
 class ToolCall:
-    """A call of a tool. `id` is made up by the model where it is None."""
+    """A tool call. If `id` is None, the model generates one."""
 
     name: str
     input: Mapping[str, Any] = field(default_factory=dict)
@@ -43,7 +39,7 @@ class ToolCall:
 
 @dataclass(frozen=True)
 class RawBlock:
-    """Any other content block, sent as it is: `redacted_thinking`, a server tool, one that no version knows."""
+    """Any other content block, sent unchanged: `redacted_thinking`, a server tool, an unknown type."""
 
     json: Mapping[str, Any]
 
@@ -52,17 +48,17 @@ Block: TypeAlias = Text | Thinking | ToolCall | RawBlock
 
 
 def text(text: str) -> Text:
-    """Say this."""
+    """Return a text block."""
     return Text(text)
 
 
 def thinking(thinking: str) -> Thinking:
-    """Think this."""
+    """Return a thinking block."""
     return Thinking(thinking)
 
 
 def tool_use(name: str, input: Mapping[str, Any] | None = None, *, id: str | None = None) -> ToolCall:  # noqa: A002
-    """Call this tool. The tool that starts a subagent is `Agent`, whatever the messages call it."""
+    """Return a tool call. The tool that launches a subagent is named `Agent`, even if messages show another name."""
     return ToolCall(name, input or {}, id)
 
 
@@ -85,18 +81,18 @@ class Reply:
 
     blocks: tuple[Block, ...]
     stop_reason: str | None
-    """None means `tool_use` when a tool is called, else `end_turn`."""
+    """None means `tool_use` if a tool is called, otherwise `end_turn`."""
     usage: Usage
     delay: float
     """Seconds before the first byte."""
     after: Gate | None
     """Held back until this gate is open."""
     chunk_chars: int | None
-    """Characters per delta; None sends each block in one."""
+    """Characters per delta; None sends each block as one delta."""
     chunk_delay: float
     """Seconds before each delta."""
     headers: Mapping[str, str]
-    """Further response headers, such as the rate limit ones."""
+    """Additional response headers, such as rate limits."""
 
     def __init__(
         self,
@@ -142,14 +138,14 @@ FAILURE_TYPES: Mapping[int, str] = {
 class Failure:
     """An HTTP error.
 
-    The CLI tries again after 401, 408, 409, 429 and 5xx: what it gets then is the next reply of the script. After 400
-    and 422 it asks the same again with fewer features; the failure stays until the conversation moves on.
+    The CLI retries after 401, 408, 409, 429 and 5xx, and then gets the next answer of the script. After 400 and 422 it
+    repeats the request with fewer features, and gets the same failure until the conversation continues.
     """
 
     status: int
     message: str = "scripted failure"
     type: str | None = None
-    """None means the usual type of that status."""
+    """None means the usual type for that status."""
     retry_after: float | None = None
     """Seconds, for the `retry-after` header."""
     delay: float = 0.0
@@ -160,7 +156,7 @@ class Failure:
 
     @property
     def is_retried(self) -> bool:
-        """Whether the CLI tries again later, hoping for better."""
+        """Whether the CLI retries after a delay."""
         return self.status in {401, 408, 409, 429} or self.status >= 500
 
     @property
@@ -171,13 +167,14 @@ class Failure:
 
 @dataclass(frozen=True, init=False)
 class CutStream:
-    """A reply whose stream breaks: the connection is reset after so many complete blocks, or so many characters.
+    """A reply whose stream breaks off: the connection is reset after `after_blocks` blocks or `after_chars` characters.
 
-    With neither, it breaks right after `message_start`. With `error`, an SSE `error` event of that type comes first and
-    the stream then ends in order, which is how an overloaded API gives up.
+    With neither, it breaks right after `message_start`. With `error`, the server sends an SSE `error` event of that
+    type and ends the stream normally, as an overloaded API does.
 
-    A reset overtakes what the peer has not read yet. With `when` the connection breaks once that gate is open: open it
-    when what came before was seen. Without, it breaks 0.4 s after the last byte, which a busy machine may find short.
+    A reset discards what the peer has not read yet. With `when` the connection is reset once that gate is open: open it
+    after the test has seen the preceding content. Otherwise it is reset after 0.4 s, which may be too short on a busy
+    machine.
     """
 
     reply: Reply
@@ -196,7 +193,7 @@ class CutStream:
         when: Gate | None = None,
     ) -> None:
         if after_blocks is not None and after_chars is not None:
-            raise ValueError("give after_blocks or after_chars, not both")
+            raise ValueError("after_blocks and after_chars are mutually exclusive")
         if after_chars is not None and not isinstance(reply, Reply):
             reply = Reply(reply, chunk_chars=1)
         whole = reply if isinstance(reply, Reply) else Reply(reply)
@@ -211,24 +208,24 @@ class CutStream:
 
 
 Answer: TypeAlias = Reply | Failure | CutStream
-"""What one request is answered with."""
+"""The answer to one request."""
 
 LooseAnswer: TypeAlias = Answer | Block | str | Sequence[Block | str]
-"""What a script may contain: an answer, or what makes a `Reply`."""
+"""An item of a script: an answer, or the blocks of a `Reply`."""
 
 Script: TypeAlias = Sequence[LooseAnswer] | Callable[[RecordedRequest], LooseAnswer]
-"""Answers in order, or a function that looks at the request. The function runs in a thread of the server."""
+"""Answers in order, or a function of the request, which runs in a thread of the server."""
 
 AnyScript: TypeAlias = Script | LooseAnswer | Sequence[object]
 """What a `ScriptedModel` takes: a `Script`, or a single answer.
 
-Any sequence passes the type checker, because mypy takes a list of blocks and texts in a variable for `list[object]`.
-Its items are checked when the model is made. Annotate the variable with `Script` to have them checked before.
+Any sequence passes the type checker, because mypy infers `list[object]` for a list of blocks and texts in a variable.
+The items are checked when the model is created. Annotate the variable as `Script` to check them statically.
 """
 
 
 def as_answer(loose: object) -> Answer:
-    """Turn what a script contains into an answer. Raises TypeError for what it cannot contain."""
+    """Convert an item of a script to an answer. Raises TypeError for an invalid item."""
     return loose if isinstance(loose, Reply | Failure | CutStream) else Reply(_blocks(loose))
 
 
@@ -240,4 +237,4 @@ def _blocks(loose: object) -> tuple[Block, ...]:
 def _checked(block: object) -> Block:
     if isinstance(block, Text | Thinking | ToolCall | RawBlock):
         return block
-    raise TypeError(f"a reply is made of text(), thinking(), tool_use() and RawBlock values, not {block!r}")
+    raise TypeError(f"a reply consists of text(), thinking(), tool_use() and RawBlock values, not {block!r}")

@@ -1,10 +1,7 @@
-"""A model that says what a test tells it to: the Messages API on loopback, for the real CLI to talk to.
+"""`ScriptedModel`: a Messages API on loopback that answers the real CLI from a script.
 
-Owns which script answers which request, and the record of all requests. The values of a script are in `script`, the
-HTTP in `messages_server`, the environment for the CLI in `sandbox`.
-
-Who asks is read off the request: the CLI names a subagent in a header, the prompt that opens a conversation says which
-one it is, and what the CLI asks beside the conversations (titles, summaries) never uses up a script.
+A request is assigned to a script by the CLI's headers and by the first prompt of its conversation. Requests outside the
+conversations (titles, summaries) do not consume a script.
 """
 
 import itertools
@@ -29,7 +26,7 @@ if TYPE_CHECKING:
     from claude_agent_py.options.client_options import ClientOptions
 
 Match: TypeAlias = str | re.Pattern[str] | Callable[[RecordedRequest], bool]
-"""Which conversation: a text that its opening prompt contains, a pattern found there, or a function."""
+"""Selects a conversation: a text or a pattern found in its first prompt, or a function of the request."""
 
 PreparedScript: TypeAlias = Sequence[Answer] | Callable[[RecordedRequest], LooseAnswer]
 
@@ -37,28 +34,28 @@ DEFAULT_REPLY = Reply("Done.")
 
 
 def answer_side_request(request: RecordedRequest) -> Reply:
-    """Answer what the CLI asks beside the conversations, so that it is content and goes on."""
+    """Answer a request outside the conversations, so that the CLI continues."""
     if request.request_class == "compaction":
         return Reply("<summary>A scripted summary of the conversation.</summary>")
     return DEFAULT_REPLY
 
 
 class ScriptedModel:
-    """A scripted Messages API. Use it as a context manager, `with` or `async with`, on any event loop or none.
+    """A scripted Messages API. Use it as a context manager, with `with` or `async with`.
 
-    `main` answers the main conversation, `agents` those of subagents, by the prompt that opens them: a text that it
-    contains, a compiled pattern, or a function of the request; the first that fits is taken. Every subagent plays its
-    script from the start, also when two fit the same key; a subagent that fits none gets `Done.` each time.
-    `sessions` does the same for main conversations, where several CLIs share one model; `main` answers the others.
+    `main` answers the main conversation, and `agents` the conversations of subagents. A key of `agents` is matched
+    against the first prompt: a text that it contains, a compiled pattern, or a function of the request; the first match
+    wins. Every subagent plays its script from the start, even if several match the same key; one that matches no key
+    gets `Done.` for every request. `sessions` does the same for main conversations when several CLIs share a model;
+    `main` answers the others.
 
-    The keys of `agents` and `sessions` are a `Match`, their values what `main` may be. A script with something in it
-    that no model can say is a TypeError at once.
+    The values of `agents` and `sessions` have the same type as `main`. An invalid item raises TypeError.
 
-    When a sequence has run out, `on_exhausted` decides: an answer to give from then on, or `"fail"`, which sends an
-    error that the CLI does not repeat, so that the run ends with an error that says which script was too short.
+    After the last answer of a sequence, `on_exhausted` answers all further requests. With `"fail"` that is an error
+    without a retry, so that the run fails with a message that names the script.
 
-    Where the function of a script raises, the run ends with an error that shows the traceback, and leaving the `with`
-    block raises the exception again; one that leaves the block already gets the traceback as a note.
+    If a function of a script raises, the run fails with an error that shows the traceback, and leaving the `with` block
+    raises the exception; if another exception leaves the block, the traceback is added to it as a note.
     """
 
     def __init__(
@@ -81,7 +78,7 @@ class ScriptedModel:
         self._chars_per_token = chars_per_token
         self._requests: list[RecordedRequest] = []
         self._failures: list[Exception] = []
-        """What functions of scripts raised."""
+        """Exceptions raised by functions of scripts."""
         self._changed = threading.Condition()
         self._ids = itertools.count(1)
         self._server: MessagesServer | None = None
@@ -101,7 +98,7 @@ class ScriptedModel:
         return self
 
     def close(self) -> None:
-        """Stop listening and remove the temporary home. Idempotent; blocks for some milliseconds."""
+        """Stop listening and remove the temporary home. Idempotent; blocks for a few milliseconds."""
         server, self._server = self._server, None
         if server is not None:
             server.stop()
@@ -137,20 +134,20 @@ class ScriptedModel:
 
     @property
     def sandbox(self) -> Sandbox:
-        """The temporary home and working directory, made on first use and removed by `close()`."""
+        """The temporary home and working directory, created on first use and removed by `close()`."""
         if self._sandbox is None:
             self._sandbox = Sandbox()
         return self._sandbox
 
     def environment(self, **overrides: str) -> dict[str, str]:
-        """Give the whole environment for a CLI that talks to this model and nobody else."""
+        """Return the complete environment for a CLI that uses this model."""
         return self.sandbox.environment(self.url) | overrides
 
     def options(self, **overrides: Any) -> "ClientOptions":
-        """Give options for a client whose CLI talks to this model: clean environment, temporary home and directory.
+        """Return options for a client that uses this model, with a clean environment and temporary directories.
 
-        Permissions are bypassed unless `permission_mode` says otherwise. `env` is added to the environment. Every
-        other keyword is an option of `ClientOptions`.
+        `env` is added to the environment. All other keywords are those of `ClientOptions`; `permission_mode` defaults
+        to `bypassPermissions`.
         """
         from claude_agent_py.options.client_options import ClientOptions
 
@@ -163,24 +160,24 @@ class ScriptedModel:
         }
         return ClientOptions(**(defaults | overrides))
 
-    # What was asked
+    # Recorded requests
 
     @property
     def requests(self) -> list[RecordedRequest]:
-        """All `POST /v1/messages` so far, in the order in which they came."""
+        """All `POST /v1/messages` so far, in order of arrival."""
         with self._changed:
             return list(self._requests)
 
     def requests_of(self, agent: str) -> list[RecordedRequest]:
-        """The requests that one script answered: `main`, a key of `agents` or `sessions`, `agent`, `side`."""
+        """Return the requests that a script answered: `main`, a key of `agents` or `sessions`, `agent` or `side`."""
         return [request for request in self.requests if request.agent == agent]
 
     async def wait_for_requests(
         self, count: int, *, agent: str | None = None, timeout: float = 10.0
     ) -> list[RecordedRequest]:
-        """Wait until so many requests have come (those of one script, if named), and give them.
+        """Wait until `count` requests have arrived, in all or for the script `agent`, and return them.
 
-        Raises TimeoutError after `timeout` seconds, saying what has come instead.
+        Raises TimeoutError after `timeout` seconds; its message lists the requests that arrived.
         """
 
         def found() -> list[RecordedRequest]:
@@ -191,14 +188,14 @@ class ScriptedModel:
             await wait_in_thread(self._changed, lambda: len(found()) >= count, timeout, f"{count} requests{of}")
         except TimeoutError as error:
             seen = [request.agent for request in self.requests]
-            raise TimeoutError(f"{error}; came: {seen}") from None
+            raise TimeoutError(f"{error}; received: {seen}") from None
         with self._changed:
             return found()
 
     # Backend of the server
 
     def answer(self, body: dict[str, Any], headers: Mapping[str, str]) -> Answer:
-        """Decide the answer to a request, and record it."""
+        """Record a request and return its answer."""
         with self._changed:
             request = RecordedRequest(body=body, headers=headers, index=len(self._requests))
             player = self._player(request)
@@ -211,22 +208,18 @@ class ScriptedModel:
         return answer or self._exhausted(player.name)
 
     def _called(self, function: Callable[[RecordedRequest], LooseAnswer], request: RecordedRequest) -> Answer:
-        """Call a script. What it raises is seen in the run that it breaks, and by the test when the model closes."""
+        """Call a script. If it raises, the run fails, and closing the model raises the exception."""
         try:
             return as_answer(function(request))
         except Exception as error:
-            error.__traceback__ = error.__traceback__ and error.__traceback__.tb_next  # begin with the script itself
+            error.__traceback__ = error.__traceback__ and error.__traceback__.tb_next  # starts at the script
             with self._changed:
                 self._failures.append(error)
             shown = "".join(traceback.format_exception(error)).strip()
             return _broken(f"the script of {request.agent!r} raised {type(error).__name__}: {error}\n{shown}")
 
     def _tell_failures(self, failure: object) -> None:
-        """Show the test what its scripts raised: as a note at its own exception, or else as an exception.
-
-        Raises:
-            Exception: The first that a script raised.
-        """
+        """Add exceptions of scripts as notes to the exception that leaves the block, or raise the first."""
         raised, self._failures = self._failures, []
         if isinstance(failure, BaseException):
             for error in raised:
@@ -236,11 +229,11 @@ class ScriptedModel:
             raise raised[0]
 
     def count_tokens(self, body: dict[str, Any]) -> int:
-        """Guess the number of tokens from the size of the request."""
+        """Estimate the number of tokens from the size of the request."""
         return max(1, round(len(str(body.get("messages", ""))) / self._chars_per_token))
 
     def new_id(self, prefix: str) -> str:
-        """Make an id that this model has not used before."""
+        """Return an id that this model has not used before."""
         return f"{prefix}scripted{next(self._ids):016d}"
 
     def _player(self, request: RecordedRequest) -> "_Player":
@@ -256,7 +249,7 @@ class ScriptedModel:
     def _in_conversation(
         self, request: RecordedRequest, identity: str, scripts: Mapping[Match, PreparedScript]
     ) -> "_Player | None":
-        """Give the script of this conversation: the one it began with, else the first whose key fits."""
+        """Return the player of this conversation, a new one for the first match if it is unknown."""
         known = self._by_conversation.get((request.conversation, identity))
         if known is not None:
             return known
@@ -267,13 +260,11 @@ class ScriptedModel:
         return None
 
     def _exhausted(self, name: str) -> Answer:
-        return self._on_exhausted or _broken(
-            f"the script of {name!r} has run out; give it more replies, or another on_exhausted"
-        )
+        return self._on_exhausted or _broken(f"the script of {name!r} has run out; add replies or change on_exhausted")
 
 
 class _Player:
-    """A script and how far it was played."""
+    """A script and its position."""
 
     def __init__(self, name: str, script: object) -> None:
         self.name = name
@@ -283,7 +274,7 @@ class _Player:
         self._refused: tuple[Answer, tuple[int, str]] | None = None
 
     def next(self, request: RecordedRequest) -> Answer | None:
-        """Give the next answer, or the last one again where it refused this very question; None at the end."""
+        """Return the next answer, the same failure for a repeated request, or None at the end."""
         if self._refused and self._refused[1] == request.position:
             return self._refused[0]
         answer = next(self._left, None)
@@ -293,14 +284,14 @@ class _Player:
 
 
 def _broken(message: str) -> Failure:
-    """Give an error that the CLI shows at once and does not try to avoid."""
+    """Return an error that the CLI reports at once, without a retry or a fallback."""
     return Failure(HTTPStatus.GONE, message)
 
 
 def _prepared(scripts: Mapping[Any, object]) -> "dict[Match, PreparedScript]":
     for match in scripts:
         if not isinstance(match, str | re.Pattern) and not callable(match):
-            raise TypeError(f"a conversation is found by a text, a pattern or a function, not by {match!r}")
+            raise TypeError(f"a key must be a text, a pattern or a function, not {match!r}")
     return {match: _answers(script) for match, script in scripts.items()}
 
 

@@ -1,8 +1,6 @@
-"""The steps of a `FakeCLI`'s scenario: what it does, and what it waits for.
+"""Build the steps of a `FakeCLI`'s scenario.
 
-Owns their making, as plain values. What they do is in `fake_player`; the frames that they send are made in `frames`.
-
-A step never sleeps until something is probably over: it waits for a frame (`wait_for`) or for the test (`wait_gate`).
+Synchronise with the client by waiting for a frame (`wait_for`) or for the test (`wait_gate`) rather than for time.
 """
 
 import base64
@@ -17,7 +15,7 @@ from claude_agent_py.testing.gate import Gate
 
 @dataclass(frozen=True)
 class Step:
-    """One thing that the peer does. Made by the functions of this module."""
+    """A step of a scenario, created by the functions of this module."""
 
     do: str
     values: Mapping[str, Any] = field(default_factory=dict)
@@ -25,34 +23,34 @@ class Step:
 
 
 LooseStep: TypeAlias = "Step | JSONObject | bytes | Sequence[LooseStep]"
-"""A step; a frame or bytes to send; or several of all that."""
+"""A step, a frame or bytes to send, or a sequence of these."""
 
 
 def emit(*frames: JSONObject) -> Step:
-    """Send frames, all in one write."""
+    """Send frames in one write."""
     return Step("emit", {"frames": list(frames)})
 
 
 def emit_raw(data: bytes) -> Step:
-    """Send bytes as they are: garbage, half a line, invalid UTF-8."""
+    """Send arbitrary bytes: garbage, half a line, invalid UTF-8."""
     return Step("emit_raw", {"base64": base64.b64encode(data).decode()})
 
 
 def wait_for(match: JSONObject) -> Step:
-    """Wait for a frame that has everything that `match` has, however deep. It is `heard` from then on.
+    """Wait for a frame that contains `match`, compared recursively. It becomes the last frame heard.
 
-    Frames that came earlier count, unless an earlier step took them. When the input ends first, the peer exits with 0.
+    Earlier frames count unless another step consumed them. If the input ends first, the peer exits with 0.
     """
     return Step("wait_for", {"match": match})
 
 
 def wait_for_prompt(text: str | None = None) -> Step:
-    """Wait for a user message; for one with exactly this text, if given."""
+    """Wait for a user message, with exactly this text if given."""
     return wait_for({"type": "user"} | ({} if text is None else {"message": {"content": text}}))
 
 
 def wait_for_request(subtype: str) -> Step:
-    """Wait for a control request, which is then not answered by itself: use `answer`, or leave it without."""
+    """Wait for a control request. It is not answered automatically: use `answer`, or leave it unanswered."""
     return wait_for({"type": "control_request", "request": {"subtype": subtype}})
 
 
@@ -62,7 +60,7 @@ def wait_for_reply(request_id: str) -> Step:
 
 
 def answer(response: JSONObject | None = None, *, error: str | None = None, error_code: str | None = None) -> Step:
-    """Answer the control request heard last: with a response, with nothing in it, or with an error."""
+    """Answer the last control request heard, with a response, an empty success or an error."""
     return Step("answer", {"answer": answer_value(response, error=error, error_code=error_code)})
 
 
@@ -72,12 +70,12 @@ def wait_gate(gate: Gate) -> Step:
 
 
 def pause(seconds: float) -> Step:
-    """Wait for some time. For tests of time limits; everything else is better served by `wait_gate`."""
+    """Wait for a number of seconds. Meant for tests of time limits; prefer `wait_gate` otherwise."""
     return Step("pause", {"seconds": seconds})
 
 
 def hang() -> Step:
-    """Do nothing any more and answer nothing, until the input ends or the peer is ended."""
+    """Stop responding until the peer is terminated. Control requests are not answered."""
     return Step("hang")
 
 
@@ -87,29 +85,29 @@ def stderr(text: str) -> Step:
 
 
 def close_output() -> Step:
-    """Close stdout and live on."""
+    """Close stdout without exiting."""
     return Step("close_output")
 
 
 def spawn(argv: Sequence[str]) -> Step:
-    """Start a child process that outlives the peer; only as a program. `FakeCLI.spawned` has its id."""
+    """Start a child process that outlives the peer. Needs an installed fake; `FakeCLI.spawned` has the process id."""
     return Step("spawn", {"argv": list(argv)})
 
 
 def exit(code: int = 0) -> Step:  # noqa: A001 - read as steps.exit()
-    """End with an exit code."""
+    """Exit with a code."""
     return Step("exit", {"code": code, "signal": 0})
 
 
 def die(signal: int) -> Step:
-    """End by a signal."""
+    """Exit by a signal."""
     return Step("exit", {"code": -signal, "signal": signal})
 
 
 def turn(reply: str | Sequence[JSONObject] = "ok", *, prompt: str | None = None, **result: Any) -> list[Step]:
-    """Wait for a prompt and answer it as the CLI does: init, an assistant message, a result that names the prompt.
+    """Wait for a prompt and answer it like the CLI: init, an assistant message, and a result that names the prompt.
 
-    `reply` is the answer's text, or the frames between init and result. `result` goes to `frames.result`.
+    `reply` is the text of the answer, or the frames between init and result. `result` is passed to `frames.result`.
     """
     result.setdefault("text", reply if isinstance(reply, str) else "")
     between = [frames.of_prompt(frames.assistant(reply))] if isinstance(reply, str) else list(reply)
@@ -124,14 +122,14 @@ def turn(reply: str | Sequence[JSONObject] = "ok", *, prompt: str | None = None,
 
 
 def _emit_if_named(frame: JSONObject) -> Step:
-    """Send what the CLI sends only about a prompt with a uuid."""
+    """Send a frame only if the prompt has a uuid."""
     return Step("emit", {"frames": [frame], "if_prompt_has": "uuid"})
 
 
 def answer_value(
     response: JSONObject | None = None, *, error: str | None = None, error_code: str | None = None
 ) -> JSONObject:
-    """Give an answer as a scenario has it."""
+    """Return an answer in the form of a scenario."""
     if error is not None:
         return {"error": error} | ({} if error_code is None else {"error_code": error_code})
     return {} if response is None else {"response": response}

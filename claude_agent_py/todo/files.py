@@ -1,8 +1,8 @@
-"""The files in which the CLI keeps its to-do list: one JSON object an item, `<config dir>/tasks/<list id>/<id>.json`.
+"""Read the CLI's to-do list from its files: one JSON object for each item, `<config dir>/tasks/<list id>/<id>.json`.
 
-Only read, because the CLI holds its own lock on the list. Blocking calls. Measured with CLI 2.1.328: the list's id is
-the session's unless `CLAUDE_CODE_TASK_LIST_ID` says otherwise, what cannot stand in a file name becomes a hyphen, and a
-deleted item's file is gone.
+The files are never written, because the CLI locks the list. All calls block. Measured with CLI 2.1.328: the list's id
+is the session's unless `CLAUDE_CODE_TASK_LIST_ID` is set, other characters than `[A-Za-z0-9_-]` become hyphens, and
+deleting an item deletes its file.
 """
 
 import os
@@ -28,7 +28,7 @@ def directory_of(config_dir: str, list_id: str) -> str:
 
 
 def read_items(directory: str, model: type[ItemT]) -> tuple[dict[str, ItemT], set[str]]:
-    """Return the items of a list by id, and the ids of those whose file cannot be read just now."""
+    """Return the items of a list by id, and the ids of those whose files cannot be read."""
     items: dict[str, ItemT] = {}
     unreadable: set[str] = set()
     room = _MAX_LIST_BYTES
@@ -37,7 +37,7 @@ def read_items(directory: str, model: type[ItemT]) -> tuple[dict[str, ItemT], se
             data, size = read_bytes(os.path.join(directory, f"{item_id}.json"), most_bytes=min(room, _MAX_ITEM_BYTES))
             room -= size
             item, _ = fit(model, read_json(data))
-        except (OSError, ValueError):  # being written, of another version, or one too many
+        except (OSError, ValueError):  # being written, written by another version, or over the limit
             unreadable.add(item_id)
         else:
             items[item.id] = item
@@ -48,5 +48,5 @@ def _item_ids(directory: str) -> list[str]:
     try:
         names = os.listdir(directory)
     except (OSError, ValueError):
-        return []  # nothing was written yet
+        return []  # not written yet
     return [found["id"] for found in map(_ITEM_FILE.fullmatch, sorted(names)) if found][:_MAX_ITEMS]

@@ -1,7 +1,7 @@
-"""The CLI's to-do list, as calls of TaskCreate, TaskUpdate, TaskGet, TaskList and TodoWrite show it.
+"""The CLI's to-do list, tracked from calls of TaskCreate, TaskUpdate, TaskGet, TaskList and TodoWrite.
 
-Its items have ids of their own, "1", "2", ..., which are unrelated to those of background tasks. `files` reads the
-files that the CLI keeps. The CLI offers these tools to newer models only if told to: `TASK_LIST_ENVIRONMENT`.
+Item ids ("1", "2", ...) are unrelated to the ids of background tasks. The CLI offers these tools to newer models only
+if `TASK_LIST_ENVIRONMENT` is set.
 """
 
 import os
@@ -59,7 +59,7 @@ class TaskListItem(TaskDetails):
 
 @dataclass(frozen=True, slots=True)
 class TaskListChange:
-    """Something changed in the list."""
+    """A change of the list."""
 
     kind: ChangeKind
     item: TaskListItem | None = None
@@ -71,10 +71,10 @@ class TaskListChange:
 
 
 class TaskList:
-    """The to-do list of a session. Iterating yields the items that the wire showed, by their numbers."""
+    """The to-do list of a session. Iterating yields the known items, ordered by number."""
 
     def __init__(self, config_dir: str | os.PathLike[str] | None = None, *, list_id: str | None = None) -> None:
-        """Make a list.
+        """Create a list.
 
         Args:
             config_dir: The CLI's configuration directory, where it keeps the list; None reads no files.
@@ -114,7 +114,7 @@ class TaskList:
 
     @property
     def items(self) -> list[TaskListItem]:
-        """All items, by their numbers."""
+        """All items, ordered by number."""
         return list(self)
 
     @property
@@ -140,10 +140,9 @@ class TaskList:
         return directory_of(self._config_dir, self._list_id) if self._config_dir and self._list_id else None
 
     async def read(self) -> list[TaskListItem]:
-        """Read the list from the CLI's files, and return its items. Changes are reported like those on the wire.
+        """Read the list from the CLI's files and return its items. Changes are reported like those from messages.
 
-        While the directory is unknown, the items are those that the wire showed. If a file cannot be read, its item
-        stays as it was.
+        Returns the known items if the directory is unknown. If a file cannot be read, its item stays unchanged.
         """
         directory = self.directory
         if directory is not None:
@@ -155,7 +154,7 @@ class TaskList:
     # The wire
 
     def track(self, message: Any, /) -> list[TaskListChange]:
-        """Take in a message of the session, and return the changes that it shows. Quick; never raises for content."""
+        """Update the list from a message of the session and return the changes. Unexpected content does not raise."""
         if isinstance(message, AssistantMessage):
             self._note_calls(message)
         elif isinstance(message, UserMessage):
@@ -165,19 +164,19 @@ class TaskList:
         return []
 
     def changes(self) -> Stream[TaskListChange]:
-        """Return the changes from now on, to be iterated with `async for`. Ends with `close`."""
+        """Return a stream of all further changes, to iterate with `async for`. It ends with `close`."""
         stream: Stream[TaskListChange] = Stream()
         self._streams.append(stream)
         return stream
 
     def close(self) -> None:
-        """End the streams of changes: the session is over."""
+        """End the streams of changes."""
         for stream in self._streams:
             stream.close()
         self._streams.clear()
 
     def _begin(self, session_id: str) -> list[TaskListChange]:
-        """Begin the list of this session. After `/clear` the session has another id and list."""
+        """Switch to the list of this session. After `/clear` the session has a new id and an empty list."""
         gone = list(self._items) if self._list_id not in (None, session_id) else []
         self._list_id = session_id or self._list_id
         return self._tell(map(self._remove, gone))
@@ -199,7 +198,7 @@ class TaskList:
         try:
             return self._readers[name](given, structured) if structured else []
         except Misfit:
-            return []  # of another version; the files still tell
+            return []  # another version; the files are still authoritative
 
     def _created(self, given: JSONObject, result: JSONObject) -> list[TaskListChange | None]:
         made = fit(TaskCreateOutput, result)[0].task
@@ -217,7 +216,7 @@ class TaskList:
         return [self._put(_merged(links.pop(item.id, item), asked)), *map(self._put, links.values())]
 
     def _linked(self, item_id: str, blocks: list[str], blocked_by: list[str]) -> dict[str, TaskListItem]:
-        """Return the items that change if one gets these links, which are kept on both sides."""
+        """Return the items that change when links are added. Both ends store a link."""
         changed: dict[str, TaskListItem] = {}
         for first, second in [*((item_id, other) for other in blocks), *((other, item_id) for other in blocked_by)]:
             for one, side, other in ((first, "blocks", second), (second, "blocked_by", first)):
@@ -245,7 +244,7 @@ class TaskList:
     # Keeping
 
     def _known_with(self, found: ListedItem, told: JSONObject) -> TaskListItem:
-        """Return an item with what a tool told of it just now."""
+        """Return an item updated with the fields of a tool's result."""
         changes = {field.name: getattr(found, field.name) for field in fields(found) if field.encode_name in told}
         return (self._items.get(found.id) or TaskListItem(id=found.id)).replace(**changes)
 
@@ -280,7 +279,7 @@ def _merged(item: TaskListItem, asked: TaskUpdateInput) -> TaskListItem:
 
 
 def _from_text(name: str, given: JSONObject, text: str) -> JSONObject | None:
-    """Return the result of a call that is in its text, or None if the text says too little."""
+    """Parse the result of a call from its text, or return None if the text is not enough."""
     created = _CREATED.match(text)
     if name == "TaskCreate" and created:
         return {"task": {"id": created[1], "subject": given.get("subject", "")}}

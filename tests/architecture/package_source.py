@@ -1,4 +1,4 @@
-"""The source of the package as the tests of this folder look at it."""
+"""Parse the source of the package for the architecture tests."""
 
 import ast
 from collections.abc import Iterator
@@ -15,24 +15,24 @@ class Module(NamedTuple):
     """A module of the package."""
 
     name: str
-    """Dotted, `claude_agent_py` included."""
+    """The dotted name, including `claude_agent_py`."""
     path: Path
     lines: int
     tree: ast.Module
 
 
 class Definition(NamedTuple):
-    """A function or a class, wherever it stands."""
+    """A function or a class, possibly nested."""
 
     where: str
     """`module.py:12 Class.method`"""
     node: Function | ast.ClassDef
     is_public: bool
-    """Neither it nor what it stands in begins with an underscore, and it stands in no function."""
+    """Whether no part of its name begins with an underscore, and it is not inside a function."""
 
     @property
     def lines(self) -> int:
-        """How long it is, its decorators left out."""
+        """The number of lines, without decorators."""
         return (self.node.end_lineno or self.node.lineno) - self.node.lineno + 1
 
     @property
@@ -42,7 +42,7 @@ class Definition(NamedTuple):
 
 
 def modules() -> list[Module]:
-    """Read every module."""
+    """Return every module."""
     found = []
     for path in sorted(PACKAGE.rglob("*.py")):
         parts = path.relative_to(PACKAGE).with_suffix("").parts
@@ -53,7 +53,7 @@ def modules() -> list[Module]:
 
 
 def definitions(module: Module) -> Iterator[Definition]:
-    """Find every function and class of a module."""
+    """Return every function and class of a module."""
     return _definitions(module, module.tree, "", is_public=True)
 
 

@@ -1,4 +1,4 @@
-"""What an import loads, and that every public name is there."""
+"""What an import loads, and that every public name exists."""
 
 import ast
 import importlib
@@ -17,11 +17,11 @@ import claude_agent_py
 
 RUNTIME = {"anyio", "msgspec", "pydantic", "pydantic-core", "typing-extensions"}
 BELOW = {"annotated-types", "typing-inspection", "idna", "sniffio", "exceptiongroup"}
-"""What those need themselves."""
+"""The dependencies of those."""
 
 
 def loaded_by(statement: str) -> set[str]:
-    """Give the modules that a statement loads in a fresh interpreter."""
+    """Return the modules that a statement loads in a fresh interpreter."""
     seen = "print(json.dumps(sorted(set(sys.modules) - before)))"
     program = f"import sys; before = set(sys.modules); {statement}; import json; {seen}"
     done = subprocess.run(
@@ -36,7 +36,7 @@ def loaded_by(statement: str) -> set[str]:
 
 
 def distributions(modules: set[str]) -> set[str]:
-    """Give the third-party distributions that modules come from."""
+    """Return the third-party distributions of modules."""
     where = packages_distributions()
     tops = {name.partition(".")[0] for name in modules} - set(sys.stdlib_module_names) - {"claude_agent_py"}
     return {name.lower().replace("_", "-") for top in tops for name in where.get(top, [])}
@@ -62,7 +62,7 @@ def test_the_client_loads_the_dependencies_and_nothing_else() -> None:
     "name", ["testing", "children", "cli", "wire", "hooks", "permissions", "tools", "tasks", "todo", "history"]
 )
 def test_no_namespace_needs_an_extra(name: str) -> None:
-    """Extras are imported where they are used, so that their lack is one clear error there."""
+    """Extras are imported on use, so that a missing one raises a clear error there."""
     assert distributions(loaded_by(f"import claude_agent_py.{name}")) <= RUNTIME | BELOW
 
 
@@ -124,7 +124,7 @@ def test_a_name_of_a_namespace_says_where_it_is() -> None:
 
 
 def test_the_contract_names_are_public() -> None:
-    """What design and documentation promise to be importable from the root."""
+    """The names that design and documentation promise at the top level."""
     promised = """
         Client ClientOptions query run run_sync Run RunResult AgentDefinition TaskManager Task TaskStatus TaskOutcome
         TaskNotificationMessage HookMatcher Allow Deny PermissionRequest tool ToolServer ToolResult ToolChain

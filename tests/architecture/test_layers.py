@@ -1,4 +1,4 @@
-"""Lower never imports higher: the contracts in `pyproject.toml`, and what they cannot say."""
+"""Lower layers never import higher ones: the contracts in `pyproject.toml`, and rules that these cannot express."""
 
 import ast
 import os
@@ -14,7 +14,7 @@ MODULES = modules()
 
 
 def imported(module: Module) -> set[str]:
-    """Give the modules that a module imports anywhere, absolute ones as they stand."""
+    """Return the modules that a module imports anywhere."""
     names: set[str] = set()
     for node in ast.walk(module.tree):
         if isinstance(node, ast.Import):
@@ -58,13 +58,13 @@ def test_the_pure_parts_import_nothing_that_does_io(module: Module) -> None:
 
 
 def test_the_player_of_the_fake_needs_nothing_but_python() -> None:
-    """It is copied beside a program, which must start without the package."""
+    """The player is copied next to a program that must start without the package."""
     path = Path(PACKAGE / "testing" / "fake_player.py")
     [player] = [module for module in MODULES if module.path == path]
     assert {name.partition(".")[0] for name in imported(player)} <= set(sys.stdlib_module_names)
 
 
 def test_only_one_module_tells_the_event_loops_apart() -> None:
-    """asyncio and trio are named where something cannot be done with anyio, and nowhere else."""
+    """Only modules that need more than anyio name asyncio or trio."""
     named = {module.name for module in MODULES if {"asyncio", "trio"} & imported(module)}
     assert named == {"claude_agent_py.event_loop"}

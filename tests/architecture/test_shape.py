@@ -1,4 +1,4 @@
-"""The words of the source: modules, functions and names say what they are for."""
+"""Naming and documentation rules of the source."""
 
 import ast
 
@@ -8,7 +8,7 @@ from package_source import Module, definitions, modules
 MODULES = modules()
 EMPTY_NAMES = {"utils", "util", "helpers", "helper", "common", "types", "misc", "tools_utils", "base_utils", "shared"}
 OWN_WORDS = {"overload", "override"}
-"""What is decorated with these is documented elsewhere: at the implementation, or at what it overrides."""
+"""Functions with these decorators are documented at the implementation, or at the method that they override."""
 
 
 def ids(module: Module) -> str:
@@ -51,13 +51,13 @@ def test_no_type_carries_a_prefix_of_the_product(module: Module) -> None:
 
 
 def is_program(module: Module) -> bool:
-    """Tell whether a module speaks to a person or is run by itself."""
+    """Return whether a module is a command or a program."""
     return module.name.startswith("claude_agent_py.cli") or module.name == "claude_agent_py.testing.fake_player"
 
 
 @pytest.mark.parametrize("module", [module for module in MODULES if not is_program(module)], ids=ids)
 def test_no_module_prints_or_uses_the_root_logger(module: Module) -> None:
-    """A library is silent."""
+    """A library does not print."""
     calls = [node.func for node in ast.walk(module.tree) if isinstance(node, ast.Call)]
     printed = [call.lineno for call in calls if isinstance(call, ast.Name) and call.id == "print"]
     assert printed == []

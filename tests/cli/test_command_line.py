@@ -1,4 +1,4 @@
-"""The command line, run as its users run it."""
+"""The command line, run as a process."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""The demo, as a person starts it; its output is no terminal here, so it is plain lines."""
+"""The demo, run as a process. Its output is not a terminal, so it prints plain lines."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The command `doctor`: what a first run needs, on machines where one thing or another is missing."""
+"""The command `doctor`, on machines with various problems."""
 
 import json
 import os
@@ -20,7 +20,7 @@ SECRET = "sk-very-secret"
 
 @pytest.fixture
 def environ(tmp_path: Path) -> Environ:
-    """A machine with a CLI and a key, where nothing is wrong."""
+    """A machine with a CLI and a key, without problems."""
     program = FakeCLI(version="99.0.0").install(tmp_path / "bin")
     return {"HOME": str(tmp_path), "PATH": str(program.parent), "ANTHROPIC_API_KEY": SECRET, "TMPDIR": str(tmp_path)}
 
@@ -36,7 +36,7 @@ def doctor(environ: Environ, *args: str) -> subprocess.CompletedProcess[str]:
 
 
 def problems(environ: Environ) -> dict[str, dict[str, Any]]:
-    """What is wrong, by name; it is said with a way to mend it, on the screen too, and by the exit code."""
+    """Return the problems by name, and check that each has a fix, in both formats, and that the exit code is 1."""
     done = doctor(environ, "--json")
     report = json.loads(done.stdout)
     found = {check["name"]: check for check in report["checks"] if check["status"] == "problem"}
@@ -53,7 +53,7 @@ def test_nothing_is_wrong(environ: Environ) -> None:
     shown = doctor(environ)
     assert shown.returncode == 0
     assert "99.0.0" in shown.stdout
-    assert shown.stdout.endswith("Everything is there that a run needs.\n")
+    assert shown.stdout.endswith("No problems found.\n")
     assert SECRET not in shown.stdout
 
 
@@ -134,5 +134,5 @@ def test_proxies_and_certificates(environ: Environ) -> None:
     assert problems(environ | good) == {}
     assert "http://proxy:3128" in doctor(environ | good).stdout
     assert SECRET not in doctor(environ | good).stdout
-    assert "no URL" in problems(environ | {"HTTP_PROXY": f"proxy-{SECRET}"})["proxy"]["found"]
+    assert "not a URL" in problems(environ | {"HTTP_PROXY": f"proxy-{SECRET}"})["proxy"]["found"]
     assert "/none.pem" in problems(environ | {"NODE_EXTRA_CA_CERTS": "/none.pem"})["proxy"]["found"]

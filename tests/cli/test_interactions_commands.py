@@ -32,7 +32,7 @@ DIALOG = UserDialogRequest(dialog_kind="refusal_fallback_prompt")
 
 
 async def answered(inbox: SQLiteInbox, kind: Any, wire: Any, words: list[str]) -> tuple[Any, list[int]]:
-    """Ask, answer on the command line, and give the reply and the exit codes."""
+    """Ask, answer on the command line, and return the reply and the exit codes."""
     replies: list[Any] = []
     codes: list[int] = []
 
@@ -106,7 +106,7 @@ def test_an_empty_inbox(tmp_path: Path, capsys: pytest.CaptureFixture[str], monk
     SQLiteInbox(tmp_path / "i.db")
     monkeypatch.setenv("CLAUDE_AGENT_INBOX", str(tmp_path / "i.db"))
     assert main(["interactions"]) == 0
-    assert capsys.readouterr().out == "nothing waits\n"
+    assert capsys.readouterr().out == "nothing is waiting\n"
     assert main(["answer", "12ab", "allow"]) == 1
     assert "'12ab'" in capsys.readouterr().err
 
@@ -116,7 +116,7 @@ def test_no_inbox(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatc
     assert main(["interactions"]) == 1
     assert "--inbox" in capsys.readouterr().err
     assert main(["interactions", "--inbox", str(tmp_path / "none.db")]) == 1
-    assert "there is no inbox" in capsys.readouterr().err
+    assert "inbox not found" in capsys.readouterr().err
     assert not (tmp_path / "none.db").exists()
 
 

@@ -1,4 +1,4 @@
-"""The history: what is kept, what can be asked, replays, several writers, and that the loop never waits for it."""
+"""The task history: storage, queries, replays, concurrent writers, and a responsive event loop."""
 
 import sqlite3
 from collections.abc import AsyncIterator
@@ -61,7 +61,7 @@ async def test_a_file_that_cannot_be_opened_is_a_typed_error(tmp_path: Path) -> 
 
 
 async def test_a_status_that_there_is_not_is_refused(history: TaskHistory) -> None:
-    with pytest.raises(OptionsError, match="status: there is no status 'bogus'; there are pending"):
+    with pytest.raises(OptionsError, match="status: unknown status 'bogus'; expected one of pending"):
         await history.finished(status="bogus")
 
 
@@ -73,7 +73,7 @@ async def test_what_was_over_before_is_kept_too(tmp_path: Path) -> None:
     heard: list[str] = []
     manager.on("started", lambda event: heard.append(event.task_id))
     async with TaskHistory(tmp_path / "history.sqlite") as history:
-        for _ in range(2):  # attached again: nothing is kept twice
+        for _ in range(2):  # attached again: nothing is stored twice
             history.attach(manager, "s1")
         tracking(manager, frames.task_notification("a2"))
         intake_of(manager).process_exited("over")
@@ -84,7 +84,7 @@ async def test_what_was_over_before_is_kept_too(tmp_path: Path) -> None:
         steps = [(record.task_id, record.kind.value) for record in await history.records("s1")]
         ends = [("a1", "completed")] * 2 + [("a2", "completed")]
         assert sorted(step for step in steps if step[1] == "completed") == ends
-    assert heard == []  # others are told nothing twice
+    assert heard == []  # other listeners get nothing twice
 
 
 async def test_questions(history: TaskHistory) -> None:
@@ -140,7 +140,7 @@ async def test_records_are_kept_once_and_in_order(history: TaskHistory) -> None:
 
 
 async def session(history: TaskHistory) -> TaskManager:
-    """A session that is kept: a subagent with a child, one that is resumed, a shell."""
+    """A stored session: a subagent with a child, a resumed one, and a shell."""
     clock = Clock(1000.0)
     manager = TaskManager(clock=clock)
     history.attach(manager, lambda: "s1")
@@ -278,7 +278,7 @@ async def test_a_file_that_is_no_database(tmp_path: Path) -> None:
         await TaskHistory(path).open()
 
 
-# What others write
+# Files changed by others
 
 
 async def change(path: Path, statement: str, *values: object) -> None:

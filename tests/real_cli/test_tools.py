@@ -26,7 +26,6 @@ from claude_agent_py import (
 )
 from claude_agent_py.formatting import Audio, File, Image, Media, ResourceLink
 from claude_agent_py.testing import RecordedRequest, Reply, ScriptedModel, text, tool_use
-from claude_agent_py.testing.requests import text_of
 from claude_agent_py.tools import Resource, mcp_tool_name
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
@@ -97,11 +96,16 @@ def calling(*names: str, **data: Any) -> Reply:
     return Reply([tool_use(name_of(name), data, id=f"toolu_{name}") for name in names])
 
 
+def text_of(content: str | list[dict[str, Any]]) -> str:
+    if isinstance(content, str):
+        return content
+    return "\n".join(block["text"] for block in content if block["type"] == "text")
+
+
 def result_text(request: RecordedRequest, call_id: str) -> str:
     found = request.tool_result(call_id)
     assert found is not None
-    content = found["content"]
-    return content if isinstance(content, str) else text_of(content)
+    return text_of(found["content"])
 
 
 def block_types(request: RecordedRequest, call_id: str) -> list[str]:

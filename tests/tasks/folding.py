@@ -1,4 +1,4 @@
-"""What the tests of tasks share: frames as messages, a clock to set, a control port that answers."""
+"""Helpers for tests of tasks: decoded frames, a settable clock and a fake control port."""
 
 import json
 from collections.abc import Awaitable, Callable, Iterable
@@ -15,16 +15,16 @@ from claude_agent_py.wire.messages import AssistantMessage, UserMessage
 Frame: TypeAlias = dict[str, Any]
 
 HASTY = Grace(report=0.02, doubt=0.05, quiet=0.05)
-"""For tests that wait for something to be inferred."""
+"""Short, for tests that wait for an inference."""
 
 
 def message(frame: Frame) -> Any:
-    """Decode a frame, as the engine does."""
+    """Decode a frame like the engine."""
     return decode(json.dumps(frame).encode())
 
 
 class Clock:
-    """A clock that stands still until it is set."""
+    """A clock that only changes when set."""
 
     def __init__(self, now: float = 1000.0) -> None:
         self.now = now
@@ -34,7 +34,7 @@ class Clock:
 
 
 class Desk:
-    """An intake with a clock to set, and all events so far."""
+    """An intake with a settable clock, and all events so far."""
 
     def __init__(self) -> None:
         self.clock = Clock()
@@ -59,7 +59,7 @@ class Desk:
         return self.caused_by(self.intake.track_hook, event, data)
 
     def pass_time(self, seconds: float) -> list[TaskEvent]:
-        """Let time pass, and decide about what is due then, without files."""
+        """Advance the clock and decide about due tasks, without reading files."""
         self.clock.now += seconds
         for record in self.registry.due(self.clock.now):
             self.registry.conclude(record, None, self.clock.now)
@@ -70,17 +70,17 @@ class Desk:
         return self.registry.records[task_id].run
 
     def status(self, task_id: str) -> str:
-        """Give the status of a task, as a plain word."""
+        """Return the status of a task, as a plain string."""
         return str(self.run(task_id).status)
 
 
 def kinds(events: Iterable[TaskEvent]) -> list[str]:
-    """Give the kinds of events."""
+    """Return the kinds of events."""
     return [event.kind for event in events]
 
 
 def intake_of(manager: TaskManager) -> TaskIntake:
-    """Return what a session feeds."""
+    """Return the intake of a manager."""
     return manager._intake
 
 
@@ -92,7 +92,7 @@ def tracking(manager: TaskManager, *frames: Frame) -> TaskManager:
 
 
 def level(*entries: Frame | str) -> Frame:
-    """The list of live background tasks; an id stands for a subagent whose run is the first."""
+    """Return the list of live background tasks; an id stands for a subagent in its first run."""
     tasks = [
         {"task_id": entry, "run_id": f"0-{entry}", "task_type": "local_agent", "description": "a task"}
         if isinstance(entry, str)
@@ -103,30 +103,30 @@ def level(*entries: Frame | str) -> Frame:
 
 
 def shell_started(task_id: str, **fields: Any) -> Frame:
-    """A background shell began."""
+    """Return the start of a background shell."""
     own = {"task_type": "local_bash", "subagent_type": None, "spawn_depth": None, "prompt": None}
     frame = frames.task_started(task_id, **(own | fields))
     return {key: value for key, value in frame.items() if value is not None}
 
 
 def child(agent_id: str, text: str = "working", call: str | None = None, **fields: Any) -> Frame:
-    """A message of a subagent."""
+    """Return a message of a subagent."""
     return frames.assistant(text, agent_id=agent_id, parent_tool_use_id=call or f"toolu_{agent_id}", **fields)
 
 
 def text_of(seen: Any) -> str:
-    """Give the text of a message of a subagent."""
+    """Return the text of a message of a subagent."""
     assert isinstance(seen, AssistantMessage | UserMessage)
     return seen.text
 
 
 def turn_over() -> Frame:
-    """The result of a turn of the user's."""
+    """Return the result of a turn that the user started."""
     return frames.result(user_message_uuid="u1", user_message_uuids=["u1"])
 
 
 class Port:
-    """A control port: answers with what a function says, after it did what it wants to."""
+    """A control port that answers with the return value of a function."""
 
     def __init__(self, answer: Callable[[str, Frame], Frame | Awaitable[Frame]] | None = None) -> None:
         self.sent: list[tuple[str, Frame]] = []

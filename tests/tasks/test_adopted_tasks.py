@@ -1,4 +1,4 @@
-"""Tasks that this side runs and the CLI knows nothing of: they outlive it, and say themselves where they write."""
+"""Tasks that the SDK runs itself: they outlive the CLI and report their own output files."""
 
 import json
 from pathlib import Path
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Stopped:
-    """What a task came with to be stopped by."""
+    """The `stop` callback of an adopted task."""
 
     def __init__(self) -> None:
         self.times = 0

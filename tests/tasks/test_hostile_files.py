@@ -1,4 +1,4 @@
-"""Files as a hostile program may write them where the CLI keeps its own: nothing hangs, dies, or fills memory."""
+"""Hostile files in place of the CLI's: nothing hangs, crashes, or fills memory."""
 
 import json
 import os
@@ -44,7 +44,7 @@ def odd_lines() -> Iterator[bytes]:
 
 
 def agent(path: Path) -> TaskManager:
-    """A live subagent with this transcript, of which the CLI says no more than that it stops."""
+    """A live subagent with this transcript, about which the CLI only says that it stops."""
     manager = tracking(TaskManager(grace=HASTY), level("a1"), frames.task_started("a1"))
     intake_of(manager).track_hook(
         "SubagentStop", {"agent_id": "a1", "agent_type": "x", "agent_transcript_path": str(path)}
@@ -96,14 +96,14 @@ async def test_odd_lines_of_a_transcript_are_left_out_and_half_characters_replac
 
 
 def sparse(path: Path, size: int, end: bytes) -> None:
-    """A file of so many bytes, nearly all of them NULs that take no space."""
+    """A sparse file of a given size."""
     with path.open("r+b" if path.exists() else "wb") as file:
         file.seek(size - len(end))
         file.write(end)
 
 
 async def peak_of(work: Callable[[], Any]) -> int:
-    """Give the most memory that a piece of work holds, whatever comes of it."""
+    """Return the peak memory of a piece of work, even if it fails."""
     tracemalloc.start()
     try:
         await work()
@@ -134,9 +134,9 @@ async def test_files_of_ten_gigabytes_are_an_error_as_a_whole_and_have_a_tail(tm
     tracking(manager, frames.task_notification("b1", output_file=str(output)))
 
     async def read() -> None:
-        with pytest.raises(TaskOutputError, match="more than"):
+        with pytest.raises(TaskOutputError, match="exceed the limit"):
             await manager["b1"].read_output()
-        with pytest.raises(TaskOutputError, match="more than"):
+        with pytest.raises(TaskOutputError, match="exceed the limit"):
             await manager["a1"].transcript()
         assert await manager["b1"].read_output(tail_bytes=7) == "the end"
         assert await manager["a1"].read_output() == "last"

@@ -1,4 +1,4 @@
-"""Stopping tasks and moving them to the background: what is sent, and that the effect is waited for."""
+"""Stopping tasks and moving them to the background: the requests sent, and waiting for their effect."""
 
 from collections.abc import Callable
 from typing import Any
@@ -23,7 +23,7 @@ def session(*started: dict[str, Any], effect: Callable[[TaskManager, str, dict[s
 
 
 def stops(manager: TaskManager, subtype: str, fields: dict[str, Any]) -> dict[str, Any]:
-    """Stop as the CLI does: the last frames first, then the reply."""
+    """Stop like the CLI: the last frames first, then the reply."""
     tracking(manager, *frames.task_end(fields["task_id"], "stopped", "a task"))
     return {}
 
@@ -110,7 +110,7 @@ async def test_stopping_all_of_nothing() -> None:
 
 
 def moves(manager: TaskManager, subtype: str, fields: dict[str, Any]) -> dict[str, Any]:
-    """Move as the CLI does: the list, the update, then the reply."""
+    """Move like the CLI: the list, the update, then the reply."""
     tracking(manager, level("a1"), frames.task_updated("a1", None, is_backgrounded=True))
     return {"backgrounded": True}
 

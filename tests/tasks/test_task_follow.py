@@ -195,7 +195,7 @@ async def test_a_pipe_is_an_error_at_once(shell: Followed) -> None:
 async def test_a_place_that_is_not_known_is_an_error_at_the_end() -> None:
     manager = tracking(TaskManager(), shell_started("b1"), frames.task_notification("b1"))
     with anyio.fail_after(5):
-        with pytest.raises(TaskOutputError, match="not known where"):
+        with pytest.raises(TaskOutputError, match="location is unknown"):
             [chunk async for chunk in manager["b1"].follow()]
 
 

@@ -1,4 +1,4 @@
-"""What hooks tell of tasks: a start, a stop that a hook may still prevent, the list at the end of a turn."""
+"""Hooks about tasks: a start, a stop that a hook may still prevent, and the list at the end of a turn."""
 
 import pytest
 from folding import Desk, child, kinds, level

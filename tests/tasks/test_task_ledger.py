@@ -220,7 +220,7 @@ def test_moving_to_the_background_is_one_event(desk: Desk) -> None:
     assert desk.registry.records["a1"].is_backgrounded is True
 
 
-# Ends that nobody reported
+# Unreported ends
 
 
 def test_a_task_that_the_list_no_longer_has_is_over_after_a_grace(desk: Desk) -> None:
@@ -400,7 +400,7 @@ def test_without_run_ids_another_start_after_the_end_is_a_new_run(desk: Desk) ->
     assert len(desk.registry.records["a1"].runs) == 2
 
 
-# Who belongs to whom
+# Parents
 
 
 def test_parents_are_named_by_the_cli(desk: Desk) -> None:

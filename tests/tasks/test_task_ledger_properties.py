@@ -1,4 +1,4 @@
-"""Whatever the order, the repetitions and the gaps: the ledger ends where the truth is."""
+"""The ledger converges to the truth for any order, repetitions and gaps of messages."""
 
 from dataclasses import dataclass
 
@@ -27,7 +27,7 @@ class Truth:
         return f"{self.number}-{self.task_id}"
 
     def frames(self) -> list[Frame]:
-        """Give the frames that the CLI sends of it, in its order."""
+        """Return the frames that the CLI sends about it, in order."""
         task_id, run_id = self.task_id, self.run_id
         sent = [frames.task_started(task_id, run_id=run_id, tool_use_id=f"toolu_{run_id}")]
         for number in range(self.progress):
@@ -60,7 +60,7 @@ def truths(draw: st.DrawFn, max_runs: int = 3) -> list[list[Truth]]:
 
 @st.composite
 def interleaved(draw: st.DrawFn, tasks: list[list[Truth]]) -> list[Frame]:
-    """All frames, the order within a task kept, with repetitions of any earlier frame and lists that lag behind."""
+    """All frames, in order within each task, with repeated earlier frames and outdated lists."""
     queues = [[frame for run in runs for frame in run.frames()] for runs in tasks]
     order: list[Frame] = []
     listed: set[str] = set()
@@ -74,7 +74,7 @@ def interleaved(draw: st.DrawFn, tasks: list[list[Truth]]) -> list[Frame]:
 
 
 def ends(desk: Desk) -> dict[str, list[tuple[str, str]]]:
-    """Give how each run ended, by task."""
+    """Return how each run ended, by task."""
     return {
         task_id: [(str(run.status), run.summary) for run in record.runs]
         for task_id, record in desk.registry.records.items()
@@ -82,7 +82,7 @@ def ends(desk: Desk) -> dict[str, list[tuple[str, str]]]:
 
 
 def settle(desk: Desk) -> None:
-    """Let the graces pass for reports that never come."""
+    """Let the grace periods pass for reports that never arrive."""
     desk.pass_time(1.0)
 
 

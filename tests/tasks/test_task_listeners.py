@@ -1,4 +1,4 @@
-"""Events: streams and listeners, slow ones, raising ones, and what the end of the session does to them."""
+"""Event streams and listeners: slow ones, raising ones, and the end of the session."""
 
 import threading
 from typing import Any, Literal, assert_type, get_args, get_origin, get_overloads, get_type_hints
@@ -84,7 +84,7 @@ async def test_a_stream_that_nobody_reads_leaves_out_progress_only() -> None:
 
 
 def test_an_unknown_kind_of_event_is_refused() -> None:
-    with pytest.raises(OptionsError, match="'finnished' events; there are notification, started"):
+    with pytest.raises(OptionsError, match="'finnished'; expected one of notification, started"):
         TaskManager().events("finnished")
 
 
@@ -92,7 +92,7 @@ def test_an_unknown_kind_of_event_is_refused() -> None:
 
 
 async def deliver(manager: TaskManager, *later: dict[str, Any]) -> list[HandlerError]:
-    """Track frames, end the session, and run the listeners until all is told."""
+    """Track frames, end the session, and run the listeners until their queues are empty."""
     reported: list[HandlerError] = []
     tracking(manager, *later)
     intake_of(manager).process_exited("over")
@@ -160,7 +160,7 @@ def test_what_is_no_event_is_refused(what: Any) -> None:
         manager.events(what)
     with pytest.raises(OptionsError, match="what: "):
         manager.on(what, print)
-    with pytest.raises(OptionsError, match="listener: a function is expected, not 5"):
+    with pytest.raises(OptionsError, match="listener: expected a function, not 5"):
         manager.on("finished", 5)  # type: ignore[call-overload]
 
 

@@ -198,7 +198,7 @@ async def test_what_is_no_path_is_a_typed_error(tmp_path: Path) -> None:
 
 async def test_a_task_without_a_known_file_is_a_typed_error() -> None:
     manager = tracking(TaskManager(), shell_started("b1"))
-    with pytest.raises(TaskOutputError, match="not known where") as caught:
+    with pytest.raises(TaskOutputError, match="location is unknown") as caught:
         await manager["b1"].read_output()
     assert caught.value.path == ""
 
@@ -216,7 +216,7 @@ async def test_one_known_file_tells_where_the_others_are(tmp_path: Path) -> None
     (tmp_path / "b2.output").write_text("beside it\n")
     tracking(manager, shell_started("b2"), shell_started("../b3"))
     assert await manager["b2"].read_output() == "beside it\n"
-    with pytest.raises(TaskOutputError, match="not known where"):
+    with pytest.raises(TaskOutputError, match="location is unknown"):
         await manager["../b3"].read_output()
 
 
@@ -273,7 +273,7 @@ async def test_other_tasks_have_their_summary(tmp_path: Path) -> None:
     assert await manager["k1"].read_output() == "the tool's answer"
 
 
-# What the TaskOutput tool did
+# Like the TaskOutput tool
 
 
 async def test_output_of_a_task_that_is_over(tmp_path: Path) -> None:

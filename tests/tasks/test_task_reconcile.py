@@ -1,4 +1,4 @@
-"""Reconciling with the files: ends that only they tell of, and doubts that they settle; with and without a worker."""
+"""Reconciling with files: unreported ends and doubts, with and without a worker."""
 
 import json
 from pathlib import Path

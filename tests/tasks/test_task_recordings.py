@@ -1,4 +1,4 @@
-"""Every recording of the real CLI, folded: what the ledger says is what the CLI's own last frames said."""
+"""Every recording of the real CLI: the ledger agrees with the CLI's last frames."""
 
 import pytest
 from folding import Clock, Desk, fold_recording, kinds, tracking
@@ -13,13 +13,13 @@ Run = tuple[str, str | None]
 
 
 def said_ends(name: str) -> dict[Run, str]:
-    """Give the status of each notification, by task and run."""
+    """Return the status in each notification, by task and run."""
     said = [frame for frame in frames(name) if frame.get("subtype") == "task_notification"]
     return {(frame["task_id"], frame.get("run_id")): frame["status"] for frame in said}
 
 
 def times_of(name: str, subtype: str) -> dict[str, float]:
-    """Give when each run was spoken of by a message of this kind, the last time."""
+    """Return the time of the last message of this kind about each run."""
     out = [record for record in records(name) if record.direction == "out"]
     return {record.value["run_id"]: record.at for record in out if record.value.get("subtype") == subtype}
 

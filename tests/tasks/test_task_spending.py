@@ -1,4 +1,4 @@
-"""What subagents use, added up from frames in any order: every message once, and no number that falls."""
+"""The usage of subagents, summed from frames in any order: every message counts once, and no count falls."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The table of states: what it allows, and that it covers every state and signal."""
+"""The transition table: what it allows, and that it covers every state and signal."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What results of tools say about tasks, and that no other tool can say it."""
+"""Tool results about tasks, and that the results of other tools are ignored."""
 
 from typing import Any
 

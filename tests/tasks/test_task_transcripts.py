@@ -1,4 +1,4 @@
-"""Transcripts of subagents: read as the CLI wrote them, and what they say about an end."""
+"""Transcripts of subagents: their messages, and what they say about an end."""
 
 import json
 import shutil
@@ -70,12 +70,10 @@ def test_a_line_that_is_no_message_is_skipped(line: bytes) -> None:
 
 
 def test_what_the_cli_notes_beside_a_transcript() -> None:
-    outer, inner, stopped = (read_notes(recorded(agent)) for agent in (OUTER, INNER, STOPPED))
+    outer, stopped = (read_notes(recorded(agent)) for agent in (OUTER, STOPPED))
     assert outer is not None
-    assert inner is not None
     assert stopped is not None
-    assert (outer.is_finished, outer.is_stopped, outer.parent_agent_id) == (True, False, None)
-    assert inner.parent_agent_id == OUTER
+    assert (outer.is_finished, outer.is_stopped) == (True, False)
     assert (stopped.is_finished, stopped.is_stopped) == (False, True)
 
 
@@ -229,7 +227,7 @@ async def test_without_a_file_the_messages_that_were_seen_have_to_do() -> None:
 
 async def test_neither_file_nor_messages_is_a_typed_error(tmp_path: Path) -> None:
     manager = tracking(TaskManager(), frames.task_started("a1"))
-    with pytest.raises(TaskOutputError, match="not known where"):
+    with pytest.raises(TaskOutputError, match="location is unknown"):
         await manager["a1"].transcript()
     missing = str(tmp_path / "a1.output")
     tracking(manager, frames.task_notification("a1", "failed", "no report", output_file=missing))

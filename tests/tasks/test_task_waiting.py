@@ -84,9 +84,9 @@ async def test_what_is_no_timeout_is_refused(timeout: Any) -> None:
     manager = running("a1")
     task = manager["a1"]
     for use in (task.wait, task.stop, task.move_to_background, manager.wait_any, manager.stop_all, manager.wait_all):
-        with pytest.raises(OptionsError, match="timeout: seconds"):
+        with pytest.raises(OptionsError, match="timeout: expected a number of seconds"):
             await use(timeout=timeout)
-    with pytest.raises(OptionsError, match="timeout: seconds"):
+    with pytest.raises(OptionsError, match="timeout: expected a number of seconds"):
         await manager.output("a1", timeout=timeout)
 
 

@@ -1,4 +1,4 @@
-"""Whole sessions with a CLI that loses, repeats, reorders and invents what it says of tasks, or dies."""
+"""Whole sessions with a CLI that loses, repeats, reorders and invents messages about tasks, or dies."""
 
 import pickle
 from typing import Any
@@ -28,7 +28,7 @@ def follow_up(task_id: str, text: str = "noted") -> list[Any]:
 
 
 async def outcomes_of(fake: FakeCLI, *, until: str = "idle") -> dict[str, tuple[TaskStatus, Evidence]]:
-    """Run one prompt, and give how its tasks ended."""
+    """Run one prompt, and return how its tasks ended."""
     with anyio.fail_after(20):
         async with Client(transport=fake.transport()) as client:
             await client.query("go", until=until)  # type: ignore[arg-type]

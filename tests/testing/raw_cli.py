@@ -1,4 +1,4 @@
-"""The real CLI, spoken to by hand: frames in, frames out, none of the library's own session code."""
+"""Talk to the real CLI in raw frames, without the library's session code."""
 
 import json
 import subprocess
@@ -16,7 +16,7 @@ ARGUMENTS = ("--output-format", "stream-json", "--verbose", "--input-format", "s
 
 
 class RawCLI:
-    """One process of the real CLI."""
+    """A process of the real CLI."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self.process = process
@@ -30,11 +30,11 @@ class RawCLI:
         self.process.stdin.flush()
 
     def until(self, results: int) -> list[Frame]:
-        """Read on until there have been so many results in all; give all frames."""
+        """Read until `count` results have arrived in all, and return all frames."""
         return self.until_true(lambda: len(self.results) >= results)
 
     def until_true(self, condition: Callable[[], bool]) -> list[Frame]:
-        """Read on until a condition holds, which is looked at after each frame; give all frames."""
+        """Read until a condition holds, checked after each frame, and return all frames."""
         assert self.process.stdout is not None
         while not condition():
             line = self.process.stdout.readline()
@@ -72,7 +72,7 @@ def running(model: ScriptedModel, *args: str, timeout: float = 60.0, **env: str)
 
 
 def ask(model: ScriptedModel, *frames: Frame | str, results: int = 1, args: tuple[str, ...] = ()) -> RawCLI:
-    """Run one session of the real CLI: send everything, read until so many results."""
+    """Run one session of the real CLI: send everything, and read until `results` results have arrived."""
     with running(model, *args) as cli:
         cli.send(*frames)
         cli.until(results)

@@ -1,4 +1,4 @@
-"""The fake, in memory and as a program: the same scenario does the same."""
+"""`FakeCLI` behaves the same in memory and as a program."""
 
 import json
 import os
@@ -144,7 +144,7 @@ async def test_waiting_for_what_was_received() -> None:
     fake = FakeCLI()
     transport = fake.transport()
     await transport.start()
-    with pytest.raises(TimeoutError, match=r"came: \[\]"):
+    with pytest.raises(TimeoutError, match=r"received: \[\]"):
         await fake.wait_received({"type": "user"}, timeout=0.05)
     async with anyio.create_task_group() as workers:
         workers.start_soon(transport.send, frames.encode(PROMPT))

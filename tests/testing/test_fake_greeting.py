@@ -1,4 +1,4 @@
-"""A fake answers `initialize` as the real CLI does, whatever the options are."""
+"""A fake answers `initialize` like the real CLI, for any options."""
 
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,7 @@ async def greeting(options: ClientOptions, transport: Any = None) -> dict[str, A
 
 
 def own_agents(said: dict[str, Any]) -> list[dict[str, Any]]:
-    """Leave out the built-in agents, of which the fake has one."""
+    """Return the agents without the built-in ones, of which the fake has only one."""
     agents = ({key: value for key, value in agent.items() if value is not None} for agent in said["agents"])
     return [agent for agent in agents if agent["description"] in {"Runs", "Works", "Replaces one"}]
 

@@ -1,4 +1,4 @@
-"""The player: what a scenario does with its input. Time and gates are arguments here."""
+"""The player of scenarios, with time and gates as arguments."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""The frames that tests are made of are frames that the library knows."""
+"""The library decodes every frame of `testing.frames` to a known type."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Gates: they hold until opened, and waiting for them ends in every case."""
+"""Gates block until opened, and every wait ends."""
 
 import threading
 

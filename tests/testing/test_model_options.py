@@ -1,4 +1,4 @@
-"""The options that a scripted model gives for its CLI."""
+"""`ScriptedModel.options`."""
 
 from pathlib import Path
 

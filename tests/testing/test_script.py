@@ -1,4 +1,4 @@
-"""The values of a script: loose forms become strict ones, and mistakes are told at once."""
+"""The values of a script: conversion of loose forms, and immediate errors."""
 
 from typing import Any
 
@@ -52,12 +52,12 @@ def test_replies_are_values() -> None:
 
 @pytest.mark.parametrize("wrong", [3, [3], {"type": "text"}, [None]])
 def test_what_is_no_block_is_refused(wrong: Any) -> None:
-    with pytest.raises(TypeError, match="a reply is made of"):
+    with pytest.raises(TypeError, match="a reply consists of"):
         Reply(wrong)
 
 
 def test_contradictions_are_refused() -> None:
-    with pytest.raises(ValueError, match="not both"):
+    with pytest.raises(ValueError, match="mutually exclusive"):
         CutStream("x", after_blocks=1, after_chars=1)
     with pytest.raises(ValueError, match="chunk_chars"):
         Reply("x", chunk_chars=0)
@@ -83,5 +83,5 @@ def test_what_no_model_can_say_is_told_when_the_model_is_made(given: dict[str, A
 
 @pytest.mark.parametrize("wrong", ["text", 5, ["text"], None])
 def test_what_no_cli_can_do_is_told_when_the_fake_is_made(wrong: Any) -> None:
-    with pytest.raises(TypeError, match="made of steps"):
+    with pytest.raises(TypeError, match="consists of steps"):
         FakeCLI(wrong)

@@ -1,4 +1,4 @@
-"""The scripted model without a CLI: what it answers on the wire, and which script does."""
+"""The scripted model without a CLI: its HTTP answers, and which script answers."""
 
 import http.client
 import json
@@ -224,7 +224,7 @@ def test_a_short_answer_does_not_wait_for_an_acknowledgement(model: ScriptedMode
     assert b"message_start" in first  # in the same packet as the head
 
 
-# Who is answered by what
+# Which script answers
 
 
 def test_main_and_agents_have_their_own_scripts() -> None:
@@ -355,12 +355,12 @@ def test_ids_are_never_used_twice() -> None:
 @pytest.mark.anyio
 async def test_waiting_for_requests(anyio_backend: str) -> None:
     async with ScriptedModel("hi", agents={"auth": "sub"}) as model:
-        with pytest.raises(TimeoutError, match=r"1 requests; came: \[\]"):
+        with pytest.raises(TimeoutError, match=r"1 requests; received: \[\]"):
             await model.wait_for_requests(1, timeout=0.05)
         async with anyio.create_task_group() as workers:
             workers.start_soon(anyio.to_thread.run_sync, lambda: ask(model))
             assert [request.agent for request in await model.wait_for_requests(1)] == ["main"]
-        with pytest.raises(TimeoutError, match=r"of 'auth'; came: \['main'\]"):
+        with pytest.raises(TimeoutError, match=r"of 'auth'; received: \['main'\]"):
             await model.wait_for_requests(1, agent="auth", timeout=0.05)
 
 
@@ -431,7 +431,7 @@ def test_the_environment_is_clean(monkeypatch: pytest.MonkeyPatch, model: Script
 
 
 def _until(done: Any) -> None:
-    """Wait for something that only a thread of the server can tell; fails after some seconds."""
+    """Wait for a condition that a thread of the server changes; fails after some seconds."""
     over = threading.Event()
     for _ in range(1000):
         if done():

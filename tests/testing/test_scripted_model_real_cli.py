@@ -1,4 +1,4 @@
-"""The scripted model and the real CLI: every kind of answer does in the CLI what the API's own would do."""
+"""The scripted model with the real CLI: every kind of answer has the same effect as the API's."""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""The CLI's to-do list: as the wire shows it, as the files have it, and never mixed up with tasks."""
+"""The CLI's to-do list: from messages, from files, and separate from tasks."""
 
 import json
 import os
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Model:
-    """Calls tools of the list, with the results that the CLI gives."""
+    """Calls tools of the list, with the results of the CLI."""
 
     def __init__(self, tasks: TaskList | None = None) -> None:
         self.list = tasks or TaskList()

@@ -1,7 +1,7 @@
-"""Following an output live: new text as it is written, until the task is over.
+"""Follow an output live: yield text as it is written, until the task is over.
 
-Polls the file every `PAUSE` seconds (less than a thousandth of a core); the end of the task wakes it at once. One piece
-is in memory at a time, however large the file.
+The file is polled every `PAUSE` seconds; the end of the task wakes the reader at once. One piece of the file is in
+memory at a time.
 """
 
 import codecs
@@ -55,7 +55,7 @@ class ShellDecoder:
 
 
 class AgentDecoder:
-    """What a subagent says: one chunk for each text in its transcript."""
+    """The texts of a subagent: one chunk for each text block in its transcript."""
 
     is_complete = False
 
@@ -75,7 +75,7 @@ class AgentDecoder:
 
 
 class Follow:
-    """The live output of a task: iterate it with `async for`. Stopping early needs no clean-up."""
+    """The live output of a task: iterate it with `async for`. It holds no resources, so iteration may stop early."""
 
     def __init__(
         self,

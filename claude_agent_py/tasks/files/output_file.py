@@ -1,7 +1,7 @@
-"""Reading the files that tasks write: their text, its tail, a shell's end marker.
+"""Read the output files of tasks: their text, its tail, and a shell's end marker.
 
-Blocking calls, which raise OSError. A path comes from the CLI, but any program that the model ran may have written what
-is there, so `untrusted` opens it. Symbolic links are followed: the output of a subagent is one, to its transcript.
+All calls block and may raise OSError. Any program that the model ran may have written the file, so `untrusted` opens
+it. Symbolic links are followed: the output of a subagent is a link to its transcript.
 """
 
 import re
@@ -68,7 +68,7 @@ def read_marker(path: str) -> EndMarker | None:
 
 
 def last_bytes(data: bytes, count: int) -> bytes:
-    """Return the last bytes, without the half character that the cut may leave in front."""
+    """Return the last bytes, without a partial character at the start."""
     if count >= len(data):
         return data
     tail = data[len(data) - count :] if count else b""

@@ -1,8 +1,8 @@
-"""Where the files of tasks are: the paths that the CLI names, and those that follow from its layout. Opens nothing.
+"""Find the files of tasks, from paths that the CLI sends and from its directory layout. No I/O.
 
-The CLI names a shell's output file in the result of the tool, and a subagent's at its end. The output files of a
-session are in one directory, so that one known path tells the others. Transcripts of subagents are in `subagents/`
-beside the session's own.
+The CLI names a shell's output file in the result of the tool, and a subagent's at its end. All output files of a
+session are in one directory, so one known path implies the others. Transcripts of subagents are in `subagents/`, next
+to the session's own.
 """
 
 import os

@@ -1,6 +1,6 @@
-"""Reading the output of a task: a shell's text, a subagent's report and its transcript.
+"""Read the output of a task: a shell's text, or a subagent's report and transcript.
 
-`output_file` and `transcript` read one file; here is where to look, in which order. Reads run in worker threads.
+This decides which files to read and in which order, in worker threads; `output_file` and `transcript` read one file.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -23,7 +23,7 @@ from claude_agent_py.wire.tasks import TaskStatus
 Retrieval: TypeAlias = Literal["success", "timeout", "not_ready"]
 T = TypeVar("T")
 
-UNKNOWN_PLACE: Final = "it is not known where it is written"
+UNKNOWN_PLACE: Final = "its location is unknown"
 LAST_WORDS: Final = 0.5
 """How far a file may lag behind the end of its task, in seconds."""
 _LOOK_AGAIN: Final = 0.02
@@ -65,7 +65,7 @@ class OutputReader:
         self._messages = messages
         self._control = control
         self._caught_up: set[tuple[str, int]] = set()
-        """The runs, by task and number, whose transcripts were complete, or awaited in vain."""
+        """The runs, by task and number, whose transcripts are complete or stayed incomplete after a wait."""
 
     async def output(self, record: Record, retrieval: Retrieval, tail_bytes: int | None) -> TaskOutput:
         """Return the output with the state of the task. Raises TaskOutputError only if it is over."""

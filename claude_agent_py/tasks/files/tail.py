@@ -1,7 +1,6 @@
-"""A file that grows, read piece by piece.
+"""Read a growing file in pieces, and detect that it was truncated or replaced.
 
-Knows how far it was read, and notices if it is truncated or replaced. Blocking calls of bounded size. No file stays
-open between two reads, so that there is nothing to close.
+All calls block. The file is closed between reads.
 """
 
 import os
@@ -32,7 +31,7 @@ class Tail:
         self._identity: tuple[int, int] | None = None
 
     def read(self, path: str, limit: int = CHUNK_BYTES) -> Piece:
-        """Read on, at most `limit` bytes. Raises OSError if there is no regular file."""
+        """Read at most `limit` further bytes. Raises OSError if the path is not a regular file."""
         descriptor = open_regular(path)
         try:
             facts = os.fstat(descriptor)

@@ -1,8 +1,7 @@
-"""The transcript of a subagent: the JSON Lines file that the CLI keeps, and its notes beside it.
+"""Read the transcript of a subagent, a JSON Lines file of the CLI, and the metadata file next to it.
 
-`agent-<id>.jsonl` has the CLI's own entries, of which only `user` and `assistant` are messages; others are skipped. In
-`agent-<id>.meta.json` the CLI notes that the agent is finished or was stopped, and removes the note when it is resumed.
-Blocking calls.
+`agent-<id>.jsonl` has the CLI's own entries, of which only `user` and `assistant` are messages; others are skipped.
+`agent-<id>.meta.json` says whether the agent is finished or was stopped, until it is resumed. All calls block.
 
 Measured with CLI 2.1.328: the final entry of a finished agent has the stop reason `end_turn`, that of a failed one is
 an API error message, and one entry holds one content block.
@@ -48,12 +47,10 @@ TranscriptMessage: TypeAlias = UserMessage | AssistantMessage
 
 @dataclass(frozen=True, slots=True)
 class Notes:
-    """What the CLI notes beside a transcript."""
+    """The CLI's metadata file next to a transcript."""
 
     is_finished: bool = False
     is_stopped: bool = False
-    tool_use_id: str | None = None
-    parent_agent_id: str | None = None
 
 
 def read_transcript(path: str, *, parent_tool_use_id: str | None = None) -> Iterator[TranscriptMessage]:
@@ -65,7 +62,7 @@ def read_transcript(path: str, *, parent_tool_use_id: str | None = None) -> Iter
 
 
 def parse_entry(line: bytes, parent_tool_use_id: str | None = None) -> TranscriptMessage | None:
-    """Return the message in a line, or None if this version finds none."""
+    """Return the message in a line, or None if it has none that this version knows."""
     if b'"message"' not in line:
         return None
     try:
@@ -85,7 +82,7 @@ def parse_entry(line: bytes, parent_tool_use_id: str | None = None) -> Transcrip
 
 
 def read_notes(transcript_path: str) -> Notes | None:
-    """Return what the CLI noted beside a transcript, or None if that cannot be read."""
+    """Return the metadata of a transcript, or None if it cannot be read."""
     try:
         path = re.sub(r"\.jsonl\Z", ".meta.json", os.path.realpath(transcript_path))
         notes = read_json(read_bytes(path, most_bytes=_MAX_NOTES_BYTES)[0])
@@ -96,8 +93,6 @@ def read_notes(transcript_path: str) -> Notes | None:
     return Notes(
         is_finished=notes.get("finished") is True,
         is_stopped=notes.get("stoppedByUser") is True,
-        tool_use_id=_text(notes.get("toolUseId")),
-        parent_agent_id=_text(notes.get("parentAgentId")),
     )
 
 
@@ -147,10 +142,6 @@ def _status(notes: Notes | None, messages: list[TranscriptMessage]) -> TaskStatu
 
 def _is_final(message: AssistantMessage) -> bool:
     return message.message.stop_reason in _FINAL_STOP_REASONS and not message.tool_uses
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) else None
 
 
 def _is_object(value: Any) -> TypeGuard[dict[str, Any]]:

@@ -1,1 +1,1 @@
-"""What is known of tasks, and what each signal of the CLI changes about it. Pure: no I/O, and time is an argument."""
+"""The state of tasks, and how each signal of the CLI changes it. Sans-IO: time is an argument."""

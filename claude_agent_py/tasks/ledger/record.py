@@ -1,4 +1,4 @@
-"""What is known of a task: one `Record`, with one `Run` for each time it ran.
+"""The state of a task: a `Record`, with a `Run` for each time it ran.
 
 Only `ledger` and `registry` change them; users see them through `Task`. Times are seconds since the epoch.
 """

@@ -1,4 +1,4 @@
-"""What a run of a task used: tokens added up from its messages, and what they cost.
+"""The usage of a run of a task: tokens summed over its messages, and their cost.
 
 An API message arrives as several frames with the same id, and counts once. Its usage on the wire is that of the start
 of the answer, without the output tokens. The transcript has them, so it is counted when a run is over

@@ -1,4 +1,4 @@
-"""The states of a task and the moves between them, as a table.
+"""The states of a task and the transitions between them, as a table.
 
 `TRANSITIONS` has every change of a status; the documentation draws its diagram from it. `Evidence` says how the end of
 a run is known, and how far to trust that. The states are words of the wire (`wire.tasks.TaskStatus`).

@@ -1,4 +1,4 @@
-"""Tasks as they end, to be iterated."""
+"""Iterate tasks in the order in which they end."""
 
 from collections import deque
 from collections.abc import Sequence

@@ -1,8 +1,8 @@
-"""Reconciling: deciding about tasks whose end was not reported.
+"""Reconcile tasks whose end was not reported with their files.
 
 The registry keeps the doubts (the CLI no longer lists the task, its turn is over, a hook said that it stops) and when
-to decide about each; here that is awaited and the files are read. The files of a task that is merely quiet are read
-from time to time, too, because they may be all that tells of its end.
+to decide about each; this module waits for that time and reads the files. The files of a quiet task are also read from
+time to time, because they may be the only sign of its end.
 """
 
 import logging
