@@ -115,7 +115,7 @@ def imported(tree: ast.Module) -> dict[str, Any]:
             tasks,
             options,
         )
-        for name in vars(module)["__all__"]
+        for name in module.__all__
         if name not in made_here and callable(value := getattr(module, name))
     }
 
