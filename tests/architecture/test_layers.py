@@ -10,7 +10,6 @@ import pytest
 from package_source import PACKAGE, Module, modules
 
 ROOT = PACKAGE.parent
-MODULES = modules()
 
 
 def imported(module: Module) -> set[str]:
@@ -38,7 +37,7 @@ def test_the_import_contracts_are_kept() -> None:
 def test_imports_are_absolute() -> None:
     relative = [
         f"{module.name}:{node.lineno}"
-        for module in MODULES
+        for module in modules()
         for node in ast.walk(module.tree)
         if isinstance(node, ast.ImportFrom) and node.level
     ]
@@ -56,7 +55,7 @@ ALLOWED = {
 
 
 def test_the_pure_parts_import_nothing_that_does_io() -> None:
-    pure = [module for module in MODULES if module.name.startswith(PURE)]
+    pure = [module for module in modules() if module.name.startswith(PURE)]
     assert pure
     used = {(module.name, name.partition(".")[0]) for module in pure for name in imported(module)}
     assert {pair for pair in used if pair[1] in IO_MODULES} - ALLOWED == set()
@@ -65,11 +64,11 @@ def test_the_pure_parts_import_nothing_that_does_io() -> None:
 def test_the_player_of_the_fake_needs_nothing_but_python() -> None:
     """It is copied beside a program, which must start without the package."""
     path = Path(PACKAGE / "testing" / "fake_player.py")
-    [player] = [module for module in MODULES if module.path == path]
+    [player] = [module for module in modules() if module.path == path]
     assert {name.partition(".")[0] for name in imported(player)} <= set(sys.stdlib_module_names)
 
 
 def test_only_one_module_tells_the_event_loops_apart() -> None:
     """asyncio and trio are named where something cannot be done with anyio, and nowhere else."""
-    named = {module.name for module in MODULES if {"asyncio", "trio"} & imported(module)}
+    named = {module.name for module in modules() if {"asyncio", "trio"} & imported(module)}
     assert named == {"claude_agent_py.event_loop"}

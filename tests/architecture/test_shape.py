@@ -4,19 +4,18 @@ import ast
 
 from package_source import Module, definitions, modules
 
-MODULES = modules()
 EMPTY_NAMES = {"utils", "util", "helpers", "helper", "common", "types", "misc", "tools_utils", "base_utils", "shared"}
 OWN_WORDS = {"overload", "override"}
 """What is decorated with these is documented elsewhere: at the implementation, or at what it overrides."""
 
 
 def test_no_module_has_a_name_that_says_nothing() -> None:
-    named = [module.name for module in MODULES if EMPTY_NAMES & set(module.name.split("."))]
+    named = [module.name for module in modules() if EMPTY_NAMES & set(module.name.split("."))]
     assert named == []
 
 
 def test_a_module_says_what_it_owns() -> None:
-    docstrings = {module.name: ast.get_docstring(module.tree) or "" for module in MODULES}
+    docstrings = {module.name: ast.get_docstring(module.tree) or "" for module in modules()}
     silent = [
         name
         for name, docstring in docstrings.items()
@@ -28,7 +27,7 @@ def test_a_module_says_what_it_owns() -> None:
 def test_what_is_public_is_documented() -> None:
     silent = [
         definition.where
-        for module in MODULES
+        for module in modules()
         for definition in definitions(module)
         if definition.is_public and not definition.decorators & OWN_WORDS and not ast.get_docstring(definition.node)
     ]
@@ -39,7 +38,7 @@ def test_no_type_carries_a_prefix_of_the_product() -> None:
     """`Client`, not `ClaudeClient`; `MCPServer`, not `SDKMCPServer`."""
     prefixed = [
         definition.where
-        for module in MODULES
+        for module in modules()
         for definition in definitions(module)
         if isinstance(definition.node, ast.ClassDef)
         and definition.node.name.lstrip("_").startswith(("SDK", "Sdk", "Claude"))
@@ -57,7 +56,7 @@ def test_no_module_prints_or_uses_the_root_logger() -> None:
     """A library is silent."""
     calls = [
         (f"{module.name}:{node.lineno}", node.func)
-        for module in MODULES
+        for module in modules()
         if not is_program(module)
         for node in ast.walk(module.tree)
         if isinstance(node, ast.Call)
