@@ -4,6 +4,7 @@ Those with the real CLI ask what it says and does, and each of its processes is 
 of them on either one, unless they are marked `each_backend`: what tells the backends apart is tested with fakes.
 """
 
+import os
 import sys
 import zlib
 from collections.abc import Iterator
@@ -15,6 +16,17 @@ from peers import nothing_left as nothing_left, start as start, start_process as
 
 hypothesis.settings.register_profile("any machine", deadline=None)  # how long an example takes says nothing of it
 hypothesis.settings.load_profile("any machine")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep compiled code in a folder apart where Python is told to keep none beside the source.
+
+    Otherwise each worker compiles all tests, and each interpreter that a test starts all of the package.
+    """
+    if sys.dont_write_bytecode and "PYTHONDONTWRITEBYTECODE" in os.environ:
+        del os.environ["PYTHONDONTWRITEBYTECODE"]
+        sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"] = str(config.rootpath / ".pytest_cache" / "bytecode")
+        sys.dont_write_bytecode = False
 
 
 BACKENDS = ["asyncio", "trio"]
