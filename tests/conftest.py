@@ -1,6 +1,12 @@
-"""Shared fixtures. Async tests run on asyncio and trio."""
+"""Fixtures that every test may use. Async tests run on both backends that the package supports.
 
+Those with the real CLI ask what it says and does, and each of its processes is dear. They run on one backend each, half
+of them on either one, unless they are marked `each_backend`: what tells the backends apart is tested with fakes.
+"""
+
+import os
 import sys
+import zlib
 from collections.abc import Iterator
 
 import hypothesis
@@ -12,9 +18,35 @@ hypothesis.settings.register_profile("any machine", deadline=None)  # times vary
 hypothesis.settings.load_profile("any machine")
 
 
-@pytest.fixture(params=["asyncio", "trio"])
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep compiled code in a folder apart where Python is told to keep none beside the source.
+
+    Otherwise each worker compiles all tests, and each interpreter that a test starts all of the package.
+    """
+    if sys.dont_write_bytecode and "PYTHONDONTWRITEBYTECODE" in os.environ:
+        del os.environ["PYTHONDONTWRITEBYTECODE"]
+        sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"] = str(config.rootpath / ".pytest_cache" / "bytecode")
+        sys.dont_write_bytecode = False
+
+
+BACKENDS = ["asyncio", "trio"]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Choose the backends of an async test that does not say by itself where it runs."""
+    if "anyio_backend" not in metafunc.fixturenames:
+        return
+    definition = metafunc.definition
+    if any("anyio_backend" in str(mark.args[0]) for mark in definition.iter_markers("parametrize")):
+        return
+    is_dear = definition.get_closest_marker("real_cli") and not definition.get_closest_marker("each_backend")
+    one = BACKENDS[zlib.crc32(definition.name.encode()) % 2]
+    metafunc.parametrize("anyio_backend", [one] if is_dear else BACKENDS, indirect=True)
+
+
+@pytest.fixture
 def anyio_backend(request: pytest.FixtureRequest) -> str:
-    """Run the async test once on each backend."""
+    """Run the async test on the backend that is chosen for it."""
     backend: str = request.param
     return backend
 

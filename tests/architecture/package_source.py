@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
@@ -41,6 +42,7 @@ class Definition(NamedTuple):
         return {part.id for each in self.node.decorator_list for part in ast.walk(each) if isinstance(part, ast.Name)}
 
 
+@cache
 def modules() -> list[Module]:
     """Return every module."""
     found = []

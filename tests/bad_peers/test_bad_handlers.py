@@ -91,7 +91,13 @@ NO_EXCEPTIONS = [exits, raises_generator_exit, raises_a_base_group, raises_an_ol
 BROKEN = [raises, raises_in_a_thread, exits, exits_in_a_thread, gives_nonsense, fails_in_a_group, *NO_EXCEPTIONS[1:]]
 
 
-@pytest.mark.parametrize("handler", BROKEN)
+def each_in_memory(name: str, handlers: list[Any]) -> pytest.MarkDecorator:
+    """Try all handlers in memory; with a program, which no handler knows of, the plainest failure and the worst one."""
+    cases = [("memory", handler) for handler in handlers] + [("process", raises), ("process", raises_a_base_group)]
+    return pytest.mark.parametrize(("start", name), cases, indirect=["start"])
+
+
+@each_in_memory("handler", BROKEN)
 async def test_a_permission_handler_that_fails_denies(
     start: MakeClient, handler: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -109,7 +115,7 @@ async def test_a_permission_handler_that_fails_denies(
     assert [event.handler for event in events] == [errors[0].handler]
 
 
-@pytest.mark.parametrize("handler", BROKEN)
+@each_in_memory("handler", BROKEN)
 async def test_a_guarding_hook_that_fails_blocks(
     start: MakeClient, handler: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -143,7 +149,7 @@ async def test_a_handler_that_is_cancelled_from_within_is_a_failure(
     assert frame["response"]["response"]["behavior"] == "deny"
 
 
-@pytest.mark.parametrize("function", BROKEN)
+@each_in_memory("function", BROKEN)
 async def test_a_tool_that_fails_tells_the_model(
     start: MakeClient, function: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -291,7 +297,7 @@ async def test_a_slow_listener_only_falls_behind(start: MakeClient, kind: str) -
     assert told == [f"t{number}" for number in range(50)]
 
 
-@pytest.mark.parametrize("listener", [raises, raises_in_a_thread, exits_in_a_thread, fails_in_a_group, *NO_EXCEPTIONS])
+@each_in_memory("listener", [raises, raises_in_a_thread, exits_in_a_thread, fails_in_a_group, *NO_EXCEPTIONS])
 async def test_a_listener_that_raises_is_told_the_next_thing_all_the_same(
     start: MakeClient, listener: Any, caplog: pytest.LogCaptureFixture
 ) -> None:

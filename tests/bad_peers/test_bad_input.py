@@ -70,15 +70,15 @@ async def test_an_agent_without_a_description_is_named_before_the_cli_drops_all_
 BAD_PROMPTS: list[Any] = ["", "  \n", [], [{"type": "text", "text": "x"}], 5, None, b"x", [TextBlock(text=" ")], ["x"]]
 
 
-@pytest.mark.parametrize("prompt", BAD_PROMPTS)
-async def test_a_bad_prompt_is_an_error_before_it_is_sent(prompt: Any, start: MakeClient) -> None:
-    fake = FakeCLI(steps.turn("ok"))
+async def test_a_bad_prompt_is_an_error_before_it_is_sent(start: MakeClient) -> None:
+    fake = FakeCLI(*(steps.turn(f"ok {number}") for number, _ in enumerate(BAD_PROMPTS)))
     with anyio.fail_after(10):
         async with start(fake) as client:
-            with pytest.raises(OptionsError, match="prompt"):
-                client.query(prompt)
-            assert (await client.query("hi")).text == "ok"
-    assert len(fake.received_like({"type": "user"})) == 1
+            for number, prompt in enumerate(BAD_PROMPTS):
+                with pytest.raises(OptionsError, match="prompt"):
+                    client.query(prompt)
+                assert (await client.query("hi")).text == f"ok {number}"
+    assert len(fake.received_like({"type": "user"})) == len(BAD_PROMPTS)
 
 
 @pytest.mark.parametrize("prompt", BAD_PROMPTS)

@@ -5,7 +5,7 @@ from typing import Any
 
 import anyio
 import pytest
-from peers import MakeClient, read_into
+from peers import MakeClient, read_into, start_in_memory
 
 from claude_agent_py import AssistantMessage, CLIExitError, Limits, MalformedFrame, UnknownMessage
 from claude_agent_py.messages import UnknownBlock
@@ -58,11 +58,17 @@ async def session_with(start: MakeClient, *said: Any, **options: Any) -> tuple[l
 
 
 @pytest.mark.parametrize("kind", WRONG)
-async def test_a_wrong_line_is_an_event_and_the_session_goes_on(start: MakeClient, kind: str) -> None:
-    [event], text = await session_with(start, WRONG[kind])
+async def test_a_wrong_line_is_an_event_and_the_session_goes_on(kind: str) -> None:
+    [event], text = await session_with(start_in_memory, WRONG[kind])
     assert isinstance(event, MalformedFrame)
     assert event.line == WRONG[kind].rstrip(b"\n")
     assert event.error
+    assert text == "two"
+
+
+async def test_many_wrong_lines_are_as_many_events(start: MakeClient) -> None:
+    events, text = await session_with(start, *WRONG.values())
+    assert [event.line for event in events] == [line.rstrip(b"\n") for line in WRONG.values()]
     assert text == "two"
 
 

@@ -1,6 +1,7 @@
 """Cancelling at any await: nothing is lost, nothing is left behind, and the next call works.
 
 Each test cancels after 0, 1, 2, ... turns of the event loop, until the operation gets through without being reached.
+What happens within a session is cancelled again and again in the same one; a start or an end needs a session each.
 """
 
 from collections.abc import Awaitable, Callable
@@ -10,7 +11,7 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 from leftovers import is_alive, until_gone
-from peers import MakeClient
+from peers import MakeClient, start_in_memory
 
 from claude_agent_py import Client, ClientOptions, query, run
 from claude_agent_py.testing import FakeCLI, frames, steps
@@ -19,6 +20,15 @@ pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
 
 MOMENTS = [0, 1, 2, 3, 4, 5, 6, 8, 10, 13, 16, 20, 30, 50, 100]
 """How many turns of the event loop to let pass before cancelling."""
+
+STARTS = [0, 1, 2, 4, 6, 16, 100]
+"""Fewer of them, for what starts a process each time."""
+
+
+@pytest.fixture
+def moments(start: MakeClient) -> list[int]:
+    """The moments at which to cancel what needs a session each: with processes, fewer."""
+    return MOMENTS if start is start_in_memory else STARTS
 
 
 async def cancelled_after(turns: int, function: Callable[[], Awaitable[Any]]) -> bool:
@@ -38,110 +48,117 @@ async def cancelled_after(turns: int, function: Callable[[], Awaitable[Any]]) ->
     return scope.cancelled_caught
 
 
-@pytest.mark.parametrize("turns", MOMENTS)
-async def test_connect(start: MakeClient, turns: int) -> None:
-    client = start(FakeCLI())
-    was_cancelled = await cancelled_after(turns, client.connect)
-    assert client.is_open is not was_cancelled
-    if client.pid is not None:
-        assert is_alive(client.pid) is not was_cancelled
-    await client.close()
-
-
-@pytest.mark.parametrize("turns", MOMENTS)
-async def test_a_connect_that_is_never_answered(start: MakeClient, turns: int) -> None:
-    client = start(FakeCLI(answers={"initialize": None}))
-    assert await cancelled_after(turns, client.connect)
-    assert not client.is_open
-    assert client.pid is None or not is_alive(client.pid)
-
-
-@pytest.mark.parametrize("turns", MOMENTS)
-async def test_close(start: MakeClient, turns: int) -> None:
-    client = start(FakeCLI(steps.turn([frames.task_started("t1")]), answers={"stop_task": {}}))
-    with anyio.fail_after(15):
-        await client.connect()
-        await client.query("hi")
-        await cancelled_after(turns, client.close)
-        assert not client.is_open
+async def test_connect(start: MakeClient, moments: list[int]) -> None:
+    for turns in moments:
+        client = start(FakeCLI())
+        was_cancelled = await cancelled_after(turns, client.connect)
+        assert client.is_open is not was_cancelled
         if client.pid is not None:
-            await until_gone(client.pid)
+            assert is_alive(client.pid) is not was_cancelled
         await client.close()
-    assert client.tasks["t1"].done
 
 
-@pytest.mark.parametrize("turns", MOMENTS)
-async def test_awaiting_a_run_disturbs_neither_it_nor_the_session(start: MakeClient, turns: int) -> None:
-    async with start(FakeCLI(steps.turn("one"), steps.turn("two"))) as client:
-        one = client.query("first")
-        await cancelled_after(turns, one.result)
+async def test_a_connect_that_is_never_answered(start: MakeClient, moments: list[int]) -> None:
+    for turns in moments:
+        client = start(FakeCLI(answers={"initialize": None}))
+        assert await cancelled_after(turns, client.connect)
+        assert not client.is_open
+        assert client.pid is None or not is_alive(client.pid)
+
+
+async def test_close(start: MakeClient, moments: list[int]) -> None:
+    for turns in moments:
+        client = start(FakeCLI(steps.turn([frames.task_started("t1")]), answers={"stop_task": {}}))
         with anyio.fail_after(15):
-            assert (await one).text == "one"
-            assert (await client.query("second")).text == "two"
+            await client.connect()
+            await client.query("hi")
+            await cancelled_after(turns, client.close)
+            assert not client.is_open
+            if client.pid is not None:
+                await until_gone(client.pid)
+            await client.close()
+        assert client.tasks["t1"].done
 
 
-@pytest.mark.parametrize("turns", MOMENTS)
-async def test_iterating_loses_no_message(start: MakeClient, turns: int) -> None:
+async def test_awaiting_a_run_disturbs_neither_it_nor_the_session(start: MakeClient) -> None:
+    turns_of_the_cli = [(steps.turn(f"one {turns}"), steps.turn(f"two {turns}")) for turns in MOMENTS]
+    async with start(FakeCLI(*turns_of_the_cli)) as client:
+        for turns in MOMENTS:
+            one = client.query("first")
+            await cancelled_after(turns, one.result)
+            with anyio.fail_after(15):
+                assert (await one).text == f"one {turns}"
+                assert (await client.query("second")).text == f"two {turns}"
+
+
+async def test_iterating_loses_no_message(start: MakeClient) -> None:
     said = [frames.of_prompt(frames.assistant(str(number))) for number in range(60)]
-    fake = FakeCLI(steps.wait_for_prompt(), *said, frames.result("end"))
-    async with start(fake) as client:
-        one, messages = client.query("first"), client.messages()
-        seen: list[Any] = []
-        everything: list[Any] = []
+    async with start(FakeCLI(*([steps.wait_for_prompt(), *said, frames.result("end")] for _ in MOMENTS))) as client:
+        for turns in MOMENTS:
+            await _iterate(client, turns)
 
-        async def read() -> None:
-            async for message in one:
-                seen.append(message)
-                await checkpoint()
 
-        async def read_all() -> None:
-            async for message in messages:
-                everything.append(message)
-                if len(everything) == 61:
-                    return
+async def _iterate(client: Client, turns: int) -> None:
+    one, messages = client.query("first"), client.messages()
+    seen: list[Any] = []
+    everything: list[Any] = []
 
-        await cancelled_after(turns, read)
-        await cancelled_after(turns, read_all)
-        with anyio.fail_after(15):
-            if len(seen) < 61:
-                await read()
-            if len(everything) < 61:
-                await read_all()
-            assert seen == list((await one).messages)
+    async def read() -> None:
+        async for message in one:
+            seen.append(message)
+            await checkpoint()
+
+    async def read_all() -> None:
+        async for message in messages:
+            everything.append(message)
+            if len(everything) == 61:
+                return
+
+    await cancelled_after(turns, read)
+    await cancelled_after(turns, read_all)
+    with anyio.fail_after(15):
+        if len(seen) < 61:
+            await read()
+        if len(everything) < 61:
+            await read_all()
+        assert seen == list((await one).messages)
     assert len(seen) == 61
     assert everything == seen
 
 
-@pytest.mark.parametrize("turns", MOMENTS)
-async def test_reading_text_loses_nothing(start: MakeClient, turns: int) -> None:
+async def test_reading_text_loses_nothing(start: MakeClient) -> None:
     said = [frames.of_prompt(frames.assistant(str(number))) for number in range(60)]
-    async with start(FakeCLI(steps.wait_for_prompt(), *said, frames.result("end"))) as client:
-        text = client.query("first").text()
-        seen: list[str] = []
+    async with start(FakeCLI(*([steps.wait_for_prompt(), *said, frames.result("end")] for _ in MOMENTS))) as client:
+        for turns in MOMENTS:
+            await _read_text(client, turns)
 
-        async def read() -> None:
-            async for piece in text:
-                seen.append(piece)
-                await checkpoint()
 
-        await cancelled_after(turns, read)
-        with anyio.fail_after(15):
-            await read()
+async def _read_text(client: Client, turns: int) -> None:
+    text = client.query("first").text()
+    seen: list[str] = []
+
+    async def read() -> None:
+        async for piece in text:
+            seen.append(piece)
+            await checkpoint()
+
+    await cancelled_after(turns, read)
+    with anyio.fail_after(15):
+        await read()
     assert seen == [str(number) for number in range(60)]
 
 
-@pytest.mark.parametrize("turns", MOMENTS)
-async def test_a_control_request(start: MakeClient, turns: int) -> None:
-    async with start(FakeCLI(steps.turn("one"))) as client:
-        for number in range(3):
-            await cancelled_after(turns, lambda n=number: client.control("x", n=n))  # type: ignore[misc]
-        with anyio.fail_after(15):
-            assert await client.control("y") == {}
-            assert (await client.query("hi")).text == "one"
+async def test_a_control_request(start: MakeClient) -> None:
+    async with start(FakeCLI(*(steps.turn(str(turns)) for turns in MOMENTS))) as client:
+        for turns in MOMENTS:
+            for number in range(3):
+                await cancelled_after(turns, lambda n=number: client.control("x", n=n))  # type: ignore[misc]
+            with anyio.fail_after(15):
+                assert await client.control("y") == {}
+                assert (await client.query("hi")).text == str(turns)
 
 
-@pytest.mark.parametrize("turns", MOMENTS)
-async def test_waiting_for_a_task(start: MakeClient, turns: int) -> None:
+async def test_waiting_for_a_task(start: MakeClient) -> None:
     fake = FakeCLI(
         steps.turn([frames.task_started("t1"), frames.task_started("t2")]),
         steps.wait_for_prompt(),
@@ -151,15 +168,16 @@ async def test_waiting_for_a_task(start: MakeClient, turns: int) -> None:
     )
     async with start(fake) as client:
         await client.query("go")
-        for wait in (lambda: client.tasks.wait("t1"), client.tasks.wait_all, client.tasks.wait_any):
-            await cancelled_after(turns, wait)
-        assert len(client.tasks.running) == 2
+        for turns in MOMENTS:
+            for wait in (lambda: client.tasks.wait("t1"), client.tasks.wait_all, client.tasks.wait_any):
+                await cancelled_after(turns, wait)
+            assert len(client.tasks.running) == 2
         with anyio.fail_after(15):
             await client.query("now")
             assert len(await client.tasks.wait_all()) == 2
 
 
-@pytest.mark.parametrize("turns", MOMENTS)
+@pytest.mark.parametrize("turns", STARTS)
 async def test_a_run_with_a_process_of_its_own(start_process: MakeClient, turns: int) -> None:
     fake = FakeCLI(steps.turn("one"))
     options = start_process(fake).options
@@ -167,7 +185,7 @@ async def test_a_run_with_a_process_of_its_own(start_process: MakeClient, turns:
         await until_gone(*[one.pid for one in fake.starts])
 
 
-@pytest.mark.parametrize("turns", MOMENTS)
+@pytest.mark.parametrize("turns", STARTS)
 async def test_who_also_waits_for_a_run_takes_over_its_start(start_process: MakeClient, turns: int) -> None:
     fake = FakeCLI(steps.turn("one"))
     one = query("hi", start_process(fake).options)
@@ -185,14 +203,14 @@ async def test_who_also_waits_for_a_run_takes_over_its_start(start_process: Make
     await until_gone(*[each.pid for each in fake.starts])
 
 
-@pytest.mark.parametrize("turns", MOMENTS)
-async def test_interrupting(start: MakeClient, turns: int) -> None:
-    async with start(FakeCLI(steps.wait_for_prompt(), frames.init(), steps.turn("two"))) as client:
-        one = client.query("first")
-        await cancelled_after(turns, one.interrupt)
-        with anyio.fail_after(15):
-            await one.interrupt()
-            assert (await client.query("second")).text == "two"
+async def test_interrupting(start: MakeClient, moments: list[int]) -> None:
+    for turns in moments:
+        async with start(FakeCLI(steps.wait_for_prompt(), frames.init(), steps.turn("two"))) as client:
+            one = client.query("first")
+            await cancelled_after(turns, one.interrupt)
+            with anyio.fail_after(15):
+                await one.interrupt()
+                assert (await client.query("second")).text == "two"
 
 
 @pytest.mark.parametrize("turns", [0, 1, 2, 5, 10, 20])
@@ -249,7 +267,7 @@ async def test_asyncio_cancels_in_its_own_way(start_process: MakeClient, anyio_b
     assert not is_alive(client.pid)
 
 
-@pytest.mark.parametrize("turns", MOMENTS)
+@pytest.mark.parametrize("turns", STARTS)
 async def test_asyncio_cancels_a_connect_in_its_own_way(
     start_process: MakeClient, turns: int, anyio_backend: str
 ) -> None:

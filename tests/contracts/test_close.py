@@ -382,12 +382,17 @@ async def test_waiting_for_tasks_is_bounded(start: MakeClient) -> None:
 
 async def test_a_task_that_cannot_be_stopped_does_not_hold_up_the_end(start: MakeClient) -> None:
     cases: list[dict[str, Any]] = [{"stop_task": None}, {"stop_task": {"error": "no"}}, {"stop_task": {}}]
-    for answers in cases:
+
+    async def close(answers: dict[str, Any]) -> None:
         client = start(with_a_task(answers=answers), timeouts=Timeouts(close=5.5))
         await client.connect()
         await client.query("go")
         await closed_within(client, 5.5)
         assert client.tasks["t1"].done
+
+    async with anyio.create_task_group() as group:
+        for answers in cases:
+            group.start_soon(close, answers)
 
 
 async def test_another_fate_of_the_tasks_is_refused_and_closes_nothing(start: MakeClient) -> None:

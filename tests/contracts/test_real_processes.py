@@ -25,7 +25,12 @@ from claude_agent_py import (
 )
 from claude_agent_py.testing import Gate, Reply, ScriptedModel, text, tool_use
 
-pytestmark = [pytest.mark.anyio, pytest.mark.real_cli, pytest.mark.usefixtures("nothing_left")]
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.real_cli,
+    pytest.mark.each_backend,
+    pytest.mark.usefixtures("nothing_left"),
+]
 
 
 class Shells:

@@ -4,10 +4,11 @@ Each recording is played as it is, and again as a CLI would have told it that do
 life of prompts, or does not name prompts at all.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Any
 
-import pytest
+from each import for_each
 from recordings_loader import Record, as_line, names, records
 from scene import Scene
 
@@ -71,6 +72,22 @@ class Played:
         return next((r for r in self.results if prompt in r[1].get("user_message_uuids", ())), None)
 
 
+@cache
+def played_in(name: str, until: Until, telling: Telling = as_it_is) -> Played:
+    """Play a recording once for all tests that only look at how it went."""
+    return Played(name, until=until, telling=telling)
+
+
+def in_each(names: Iterable[str], *tellings: Telling, until: Until, check: Callable[[str, Played], None]) -> None:
+    """Check all recordings as each of these CLIs would have told them."""
+    cases = [(name, telling) for name in names for telling in tellings or (as_it_is,)]
+    for_each(
+        cases,
+        lambda case: check(case[0], played_in(case[0], until, case[1])),
+        name=lambda case: f"{case[0]} {case[1].__name__}",
+    )
+
+
 def prompts_of(name: str) -> list[Frame]:
     return [
         record.value
@@ -93,65 +110,68 @@ def test_there_is_something_to_test() -> None:
     assert len(ONE_PROMPT) > 20
 
 
-@pytest.mark.parametrize("telling", [as_it_is, without_states])
-@pytest.mark.parametrize("name", WITH_UUIDS)
-def test_every_prompt_has_its_own_result(name: str, telling: Telling) -> None:
-    played = Played(name, until="result", telling=telling)
-    scene = played.scene
-    for number, (prompt, run) in enumerate(played.runs.items()):
-        if TAKEN_BACK.get(name) == number:
-            assert scene.end_of(run) == "cancelled"
-            assert scene.results(run) == []
-            continue
-        at, own = played.own_result(prompt) or played.results[0]
-        assert prompt in own["user_message_uuids"] or name == TOO_MANY
-        assert scene.end_of(run) == "result"
-        assert scene.results(run) == [own.get("result")]
-        assert scene.ended_at[run] == at
+def test_every_prompt_has_its_own_result() -> None:
+    def check(name: str, played: Played) -> None:
+        scene = played.scene
+        for number, (prompt, run) in enumerate(played.runs.items()):
+            if TAKEN_BACK.get(name) == number:
+                assert scene.end_of(run) == "cancelled"
+                assert scene.results(run) == []
+                continue
+            at, own = played.own_result(prompt) or played.results[0]
+            assert prompt in own["user_message_uuids"] or name == TOO_MANY
+            assert scene.end_of(run) == "result"
+            assert scene.results(run) == [own.get("result")]
+            assert scene.ended_at[run] == at
+
+    in_each(WITH_UUIDS, as_it_is, without_states, until="result", check=check)
 
 
-@pytest.mark.parametrize("name", [name for name in WITH_UUIDS if name not in (*TAKEN_BACK, TOO_MANY)])
-def test_names_alone_are_enough(name: str) -> None:
-    played = Played(name, until="result", telling=without_life_cycles)
-    for prompt, run in played.runs.items():
-        own = played.own_result(prompt)
-        assert own is not None
-        assert played.scene.results(run)[-1:] == [own[1].get("result")]
-        assert played.scene.ended_at[run] == own[0]
+def test_names_alone_are_enough() -> None:
+    def check(name: str, played: Played) -> None:
+        for prompt, run in played.runs.items():
+            own = played.own_result(prompt)
+            assert own is not None
+            assert played.scene.results(run)[-1:] == [own[1].get("result")]
+            assert played.scene.ended_at[run] == own[0]
+
+    named = [name for name in WITH_UUIDS if name not in (*TAKEN_BACK, TOO_MANY)]
+    in_each(named, without_life_cycles, until="result", check=check)
 
 
-@pytest.mark.parametrize("telling", [as_it_is, without_states, without_life_cycles, without_names])
-@pytest.mark.parametrize("name", ONE_PROMPT)
-def test_until_idle_a_run_has_all_results_and_ends_soon_after_the_last(name: str, telling: Telling) -> None:
-    played = Played(name, until="idle", telling=telling)
-    (run,) = played.runs.values()
-    scene = played.scene
-    assert scene.end_of(run) == "idle"
-    assert scene.results(run) == [frame.get("result") for _, frame in played.results]
-    last = played.results[-1][0]
-    assert last <= scene.ended_at[run] <= last + FOLLOW_UP_GRACE + 0.4
+def test_until_idle_a_run_has_all_results_and_ends_soon_after_the_last() -> None:
+    def check(name: str, played: Played) -> None:
+        (run,) = played.runs.values()
+        scene = played.scene
+        assert scene.end_of(run) == "idle"
+        assert scene.results(run) == [frame.get("result") for _, frame in played.results]
+        last = played.results[-1][0]
+        assert last <= scene.ended_at[run] <= last + FOLLOW_UP_GRACE + 0.4
+
+    in_each(ONE_PROMPT, as_it_is, without_states, without_life_cycles, without_names, until="idle", check=check)
 
 
-@pytest.mark.parametrize("name", [name for name in ONE_PROMPT if name.startswith("turns/")])
-def test_where_the_cli_says_that_it_is_idle_no_grace_is_waited_out_after_a_turn(name: str) -> None:
-    played = Played(name, until="idle")
-    states = [r for r in records(name) if r.direction == "out" and r.value.get("state") == "idle"]
-    (run,) = played.runs.values()
-    assert played.scene.ended_at[run] == states[-1].at
+def test_where_the_cli_says_that_it_is_idle_no_grace_is_waited_out_after_a_turn() -> None:
+    def check(name: str, played: Played) -> None:
+        states = [r for r in records(name) if r.direction == "out" and r.value.get("state") == "idle"]
+        (run,) = played.runs.values()
+        assert played.scene.ended_at[run] == states[-1].at
+
+    in_each([name for name in ONE_PROMPT if name.startswith("turns/")], until="idle", check=check)
 
 
-@pytest.mark.parametrize("telling", [as_it_is, without_states])
-@pytest.mark.parametrize("name", WITH_UUIDS)
-def test_until_idle_a_run_goes_on_through_the_turns_of_the_clis_own(name: str, telling: Telling) -> None:
-    played = Played(name, until="idle", telling=telling)
-    for number, (prompt, run) in enumerate(played.runs.items()):
-        if TAKEN_BACK.get(name) == number:
-            continue
-        at, own = played.own_result(prompt) or played.results[0]
-        over = played.scene.ended_at[run]
-        injected = [frame for when, frame in played.results if at < when <= over and "origin" in frame]
-        assert played.scene.end_of(run) == "idle"
-        assert played.scene.results(run) == [frame.get("result") for frame in [own, *injected]]
+def test_until_idle_a_run_goes_on_through_the_turns_of_the_clis_own() -> None:
+    def check(name: str, played: Played) -> None:
+        for number, (prompt, run) in enumerate(played.runs.items()):
+            if TAKEN_BACK.get(name) == number:
+                continue
+            at, own = played.own_result(prompt) or played.results[0]
+            over = played.scene.ended_at[run]
+            injected = [frame for when, frame in played.results if at < when <= over and "origin" in frame]
+            assert played.scene.end_of(run) == "idle"
+            assert played.scene.results(run) == [frame.get("result") for frame in [own, *injected]]
+
+    in_each(WITH_UUIDS, as_it_is, without_states, until="idle", check=check)
 
 
 # Recordings without uuids: there, the answers come in the order of the prompts ----------------------------------
@@ -180,23 +200,24 @@ def test_there_are_dialogues() -> None:
     assert len(DIALOGUES) > 120
 
 
-@pytest.mark.parametrize("name", DIALOGUES)
-def test_in_a_dialogue_the_answers_come_in_order(name: str) -> None:
-    played = Played(name, until="result")
-    own = [(at, frame.get("result")) for at, frame in played.results if "origin" not in frame]
-    ended = [(played.scene.ended_at[run], played.scene.results(run)[-1]) for run in played.runs.values()]
-    assert ended == own
+def test_in_a_dialogue_the_answers_come_in_order() -> None:
+    def check(name: str, played: Played) -> None:
+        own = [(at, frame.get("result")) for at, frame in played.results if "origin" not in frame]
+        ended = [(played.scene.ended_at[run], played.scene.results(run)[-1]) for run in played.runs.values()]
+        assert ended == own
+
+    in_each(DIALOGUES, until="result", check=check)
 
 
-@pytest.mark.parametrize("telling", [as_it_is, without_states])
-@pytest.mark.parametrize("name", [*DIALOGUES, *WITH_UUIDS])
-def test_until_idle_no_run_is_over_before_what_its_tasks_caused(name: str, telling: Telling) -> None:
-    played = Played(name, until="idle", telling=telling)
-    scene = played.scene
-    for end in scene.ends.values():
-        over = scene.ended_at[end.run_id]
-        records = (scene.intake.registry.records[task] for task in end.tasks)
-        task_runs = (run for record in records for run in record.runs if run.started_at <= over)
-        caused_by = {run.run_id for run in task_runs}  # a task may have been resumed later, by another run
-        caused = [at for at, frame in played.results if frame.get("origin", {}).get("runId") in caused_by]
-        assert max(caused, default=0.0) <= over
+def test_until_idle_no_run_is_over_before_what_its_tasks_caused() -> None:
+    def check(name: str, played: Played) -> None:
+        scene = played.scene
+        for end in scene.ends.values():
+            over = scene.ended_at[end.run_id]
+            records = (scene.intake.registry.records[task] for task in end.tasks)
+            task_runs = (run for record in records for run in record.runs if run.started_at <= over)
+            caused_by = {run.run_id for run in task_runs}  # a task may have been resumed later, by another run
+            caused = [at for at, frame in played.results if frame.get("origin", {}).get("runId") in caused_by]
+            assert max(caused, default=0.0) <= over
+
+    in_each([*DIALOGUES, *WITH_UUIDS], as_it_is, without_states, until="idle", check=check)

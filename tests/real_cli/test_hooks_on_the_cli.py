@@ -121,6 +121,7 @@ async def ends_it_all(input: HookInput, context: HookContext) -> None:
     raise TheEnd
 
 
+@pytest.mark.each_backend
 @pytest.mark.parametrize(
     "guard",
     [

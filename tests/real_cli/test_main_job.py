@@ -18,7 +18,7 @@ from claude_agent_py import (
 from claude_agent_py.testing import Reply, ScriptedModel, ToolCall, text, tool_use
 from claude_agent_py.testing.script import LooseAnswer
 
-pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
+pytestmark = [pytest.mark.anyio, pytest.mark.real_cli, pytest.mark.each_backend]
 
 AGENTS = {"reviewer": AgentDefinition(description="Reviews code", prompt="You review code.")}
 

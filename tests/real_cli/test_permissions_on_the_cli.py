@@ -164,6 +164,7 @@ def has_no_opinion(request: Any, context: Any) -> Any:
     return None
 
 
+@pytest.mark.each_backend
 @pytest.mark.parametrize("handler", [raises, returns_true, returns_the_wire_reply, has_no_opinion])
 async def test_a_dangerous_command_does_not_run_when_its_handler_fails(tmp_path: Path, handler: Any) -> None:
     with ScriptedModel(

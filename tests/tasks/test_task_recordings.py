@@ -1,6 +1,7 @@
 """Every recording of the real CLI: the ledger agrees with the CLI's last frames."""
 
 import pytest
+from each import for_each
 from folding import Clock, Desk, fold_recording, kinds, tracking
 from recordings_loader import frames, names, records
 
@@ -28,44 +29,50 @@ def test_there_are_recordings_with_tasks() -> None:
     assert len(WITH_TASKS) > 30
 
 
-@pytest.mark.parametrize("name", WITH_TASKS)
-def test_every_end_is_found_once_and_is_what_the_cli_said(name: str) -> None:
-    events = fold_recording(name).events
-    found = [event for event in events if isinstance(event, TaskFinished)]
-    by_run = {(event.task_id, event.run_id): event.outcome for event in found}
-    assert len(by_run) == len(found)
-    said = said_ends(name)
-    assert {run: str(outcome.status) for run, outcome in by_run.items() if run in said} == said
-    inferred = [outcome for run, outcome in by_run.items() if run not in said]
-    assert all(outcome.evidence is Evidence.PROCESS_EXIT and outcome.status == "failed" for outcome in inferred)
-    assert "revised" not in kinds(events)
+def test_every_end_is_found_once_and_is_what_the_cli_said() -> None:
+    def check(name: str) -> None:
+        events = fold_recording(name).events
+        found = [event for event in events if isinstance(event, TaskFinished)]
+        by_run = {(event.task_id, event.run_id): event.outcome for event in found}
+        assert len(by_run) == len(found)
+        said = said_ends(name)
+        assert {run: str(outcome.status) for run, outcome in by_run.items() if run in said} == said
+        inferred = [outcome for run, outcome in by_run.items() if run not in said]
+        assert all(outcome.evidence is Evidence.PROCESS_EXIT and outcome.status == "failed" for outcome in inferred)
+        assert "revised" not in kinds(events)
+
+    for_each(WITH_TASKS, check)
 
 
-@pytest.mark.parametrize("name", WITH_TASKS)
-def test_starts_and_ends_are_paired(name: str) -> None:
-    desk = fold_recording(name)
-    events = desk.events
-    open_runs: set[str] = set()
-    orphans = {record.id for record in desk.registry.records.values() if not record.run.is_announced}
-    for event in events:
-        if event.kind in ("started", "reopened"):
-            assert event.task_id not in open_runs
-            open_runs.add(event.task_id)
-        elif event.kind == "finished" and event.task_id not in orphans:
-            open_runs.remove(event.task_id)
-        elif event.task_id not in orphans and event.kind != "output_available":
-            assert event.task_id in open_runs, event
-    assert open_runs == desk.registry.live_ids()
+def test_starts_and_ends_are_paired() -> None:
+    def check(name: str) -> None:
+        desk = fold_recording(name)
+        events = desk.events
+        open_runs: set[str] = set()
+        orphans = {record.id for record in desk.registry.records.values() if not record.run.is_announced}
+        for event in events:
+            if event.kind in ("started", "reopened"):
+                assert event.task_id not in open_runs
+                open_runs.add(event.task_id)
+            elif event.kind == "finished" and event.task_id not in orphans:
+                open_runs.remove(event.task_id)
+            elif event.task_id not in orphans and event.kind != "output_available":
+                assert event.task_id in open_runs, event
+        assert open_runs == desk.registry.live_ids()
+
+    for_each(WITH_TASKS, check)
 
 
-@pytest.mark.parametrize("name", WITH_TASKS)
-def test_what_happens_to_messages_twice_happens_once(name: str) -> None:
-    once, twice = fold_recording(name), fold_recording(name)
-    before = len(twice.events)
-    events = fold_recording(name, twice).events[before:]
-    assert kinds(events).count("finished") == 0
-    assert kinds(events).count("reopened") == 0
-    assert _states(twice) == _states(once)
+def test_what_happens_to_messages_twice_happens_once() -> None:
+    def check(name: str) -> None:
+        once, twice = fold_recording(name), fold_recording(name)
+        before = len(twice.events)
+        events = fold_recording(name, twice).events[before:]
+        assert kinds(events).count("finished") == 0
+        assert kinds(events).count("reopened") == 0
+        assert _states(twice) == _states(once)
+
+    for_each(WITH_TASKS, check)
 
 
 def _states(desk: Desk) -> dict[str, list[tuple[str | None, str, str]]]:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-import pytest
+from each import for_each
 from recordings_loader import lines, names
 
 from claude_agent_py import wire
@@ -87,23 +87,25 @@ def test_built_in_tools_are_typed() -> None:
     assert (record.server_name, record.tool_name) == (None, "Bash")
 
 
-@pytest.mark.parametrize("name", names())
-def test_every_result_of_every_recording_finds_its_call(name: str) -> None:
-    traffic, done = folded(name)
+def test_every_result_of_every_recording_finds_its_call() -> None:
+    def check(name: str) -> None:
+        traffic, done = folded(name)
 
-    results = {
-        block.tool_use_id
-        for line in lines(name)
-        if isinstance(message := wire.decode(line), UserMessage)
-        for block in message.tool_results
-    }
-    known = {record.id for record in traffic.calls}
-    assert {record.id for record in done} == results & known
-    assert len(done) == len({record.id for record in done})
-    for record in traffic.calls:
-        assert record.text is not None
-        assert record.typed_input is not None
-        _ = record.structured
+        results = {
+            block.tool_use_id
+            for line in lines(name)
+            if isinstance(message := wire.decode(line), UserMessage)
+            for block in message.tool_results
+        }
+        known = {record.id for record in traffic.calls}
+        assert {record.id for record in done} == results & known
+        assert len(done) == len({record.id for record in done})
+        for record in traffic.calls:
+            assert record.text is not None
+            assert record.typed_input is not None
+            _ = record.structured
+
+    for_each(names(), check)
 
 
 def test_a_clock_measures_where_messages_have_no_time() -> None:
