@@ -60,7 +60,8 @@ def environment(options: ClientOptions, surrounding: Mapping[str, str]) -> Mappi
 def _inherited(surrounding: Mapping[str, str]) -> dict[str, str]:
     traced = _trace_context()
     stale = {"TRACEPARENT", "TRACESTATE"} if "TRACEPARENT" in traced else set()
-    return {name: value for name, value in surrounding.items() if name not in MARKS | stale} | traced
+    left_out = MARKS | stale
+    return {name: value for name, value in surrounding.items() if name not in left_out} | traced
 
 
 def _trace_context() -> dict[str, str]:

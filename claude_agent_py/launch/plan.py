@@ -9,7 +9,6 @@ import contextlib
 import json
 import os
 import re
-import secrets
 import shutil
 import stat
 import sys
@@ -59,7 +58,7 @@ class LaunchPlan:
     argv: tuple[str, ...]
     """The program and its arguments. Holds no secrets but those in `extra_args`."""
     env: Mapping[str, str]
-    """The whole environment."""
+    """The whole environment; empty once `forget_environment` was called."""
     cwd: Path | None
     """Where to start; None is this process's directory. It was there when the plan was made."""
     initialize: Mapping[str, Any]
@@ -112,6 +111,10 @@ class LaunchPlan:
         """Remove the files. Idempotent; never raises."""
         _remove(tuple(self.files), self.owner)
 
+    def forget_environment(self) -> None:
+        """Drop the environment, which a running CLI has a copy of."""
+        object.__setattr__(self, "env", Unshown({}))
+
     def check_reply(self, reply: Mapping[str, Any]) -> None:
         """Check that the CLI took what it only takes at its start.
 
@@ -150,7 +153,7 @@ def plan_launch(
     cwd = _checked_cwd(options)
     _check_user(options.user)
     _check_files(options)
-    scratch = scratch or Path(tempfile.gettempdir()) / f"{PREFIX}{secrets.token_hex(8)}"
+    scratch = scratch or Path(tempfile.gettempdir()) / f"{PREFIX}{os.urandom(8).hex()}"
     initialize = {row.name: value for row, value in _told(options, Field)} | dict(extra_initialize or {})
     flags, too_long = _flags(options)
     if "disallowedTools" in too_long:
@@ -274,11 +277,13 @@ def _own_flags(options: ClientOptions, flags: list[str]) -> list[str]:
 
 def _check_length(argv: tuple[str, ...], options: ClientOptions) -> None:
     for argument in argv:
-        option = _option_of(argument.partition("=")[0])
         if "\0" in argument:
-            raise OptionsError("holds a NUL character, which no argument of a program can", option=option)
-        if len(os.fsencode(argument)) > MAX_ARGUMENT_BYTES:
-            raise OptionsError(f"is too long for a command line ({len(argument):,} characters)", option=option)
+            problem = "holds a NUL character, which no argument of a program can"
+        elif len(os.fsencode(argument)) > MAX_ARGUMENT_BYTES:
+            problem = f"is too long for a command line ({len(argument):,} characters)"
+        else:
+            continue
+        raise OptionsError(problem, option=_option_of(argument.partition("=")[0]))
     total = sum(len(argument) + 1 for argument in argv)
     if total > MAX_COMMAND_CHARS:
         longest = _option_of(max(argv[1:], key=len).partition("=")[0])

@@ -10,6 +10,7 @@ read it.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -56,7 +57,7 @@ class Row:
     options: str
     encode: Encode = _same
 
-    @property
+    @cached_property
     def option_names(self) -> list[str]:
         """The options that decide it, the one that errors are about first."""
         return self.options.split(",")

@@ -84,4 +84,5 @@ async def launch(
     except BaseException:
         await launched.discard()
         raise
+    plan.forget_environment()
     return launched

@@ -12,7 +12,7 @@ import sys
 import time
 from typing import Final
 
-from claude_agent_py.transport.processes import bearing, descendants, kill_each, signal_group
+from claude_agent_py.transport.processes import descendants, kill_bearing, kill_each, signal_group
 
 GRACE: Final = 2.0
 """How long the programs may take after SIGTERM, together, in seconds; then they are killed."""
@@ -48,8 +48,8 @@ def _end_all() -> None:
     for pid in live:
         signal_group(pid, force=True)
     kill_each(below)
-    for mark in ours.values():
-        kill_each(bearing(mark))
+    if ours:
+        kill_bearing(set(ours.values()))
     for pid in live:
         with contextlib.suppress(ChildProcessError):
             os.waitpid(pid, 0)

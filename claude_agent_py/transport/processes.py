@@ -11,21 +11,22 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final, TypeAlias
 
 import anyio
 from anyio.abc import Process
+from anyio.lowlevel import RunVar
+
+from claude_agent_py.event_loop import in_trio, run_file_work
 
 LOOK_FIRST: Final = 0.1
 LOOK_EVERY: Final = 1.0
 """How often to look whether a process is gone, in seconds, where its end may not be told; soon at first, then less."""
 
-KILL_ROUNDS: Final = 20
-KILL_PAUSE: Final = 0.01
-"""How long a killed process takes to be gone, in seconds, or somewhat less."""
+GATHER: Final = 0.01
+"""How long a scan waits for other closes to share it, in seconds; about what a killed process takes to be gone."""
 
 MARK: Final = "CLAUDE_AGENT_PY_PROCESS"
 """The variable that all that a CLI starts inherits; its value is another one for each CLI."""
@@ -33,15 +34,17 @@ MARK: Final = "CLAUDE_AGENT_PY_PROCESS"
 PS_TIMEOUT: Final = 2.0
 """How long `ps` may take, in seconds; it takes some milliseconds."""
 
-_PROC = Path("/proc")
+READ_BYTES: Final = 64 * 1024
 
 
 async def wait_for_exit(process: Process) -> int:
-    """Wait until a process is gone, whatever it started; give its exit status.
+    """Wait until a process is gone, whatever it started; return its exit status.
 
-    Before anyio 4.16, asyncio tells the end of a process only once its pipes are closed, too, and what it started may
-    hold them open: so the status is looked at now and then.
+    On asyncio before anyio 4.16, the end of a process is told only once its pipes are closed, too, and what it started
+    may hold them open: there the status is looked at now and then.
     """
+    if hasattr(process, "_exited") or in_trio():
+        return await process.wait()
     pause = LOOK_FIRST
     while process.returncode is None:
         with anyio.move_on_after(pause):
@@ -63,91 +66,199 @@ Table: TypeAlias = dict[int, tuple[int, str]]
 """Every process by its id: its parent, and when it started."""
 
 
-def told_by_proc() -> Table:
-    """Give the processes that /proc tells of; none where it is not mounted."""
-    return {pid: stat for pid in _all_pids() if (stat := _stat(pid))}
+def told_by_proc(pids: Collection[int] | None = None) -> Table:
+    """Return what /proc tells of these processes, or of all; nothing where it is not mounted."""
+    return {pid: stat for pid in (_all_pids() if pids is None else pids) if (stat := _stat(pid))}
 
 
-def told_by_ps() -> Table:
-    """Give the processes that `ps` tells of; none where it is missing."""
+def told_by_ps(pids: Collection[int] | None = None) -> Table:
+    """Return what `ps` tells of these processes, or of all; nothing where it is missing."""
     env = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "TZ": "UTC"}
-    argv = ["ps", "-A", "-o", "pid=", "-o", "ppid=", "-o", "lstart="]
+    which = ["-A"] if pids is None else ["-p", ",".join(map(str, pids))]
+    argv = ["ps", *which, "-o", "pid=", "-o", "ppid=", "-o", "lstart="]
     try:
         told = subprocess.run(argv, env=env, capture_output=True, timeout=PS_TIMEOUT, check=True).stdout
-    except (OSError, subprocess.SubprocessError):
+    except (OSError, subprocess.SubprocessError):  # it also fails where none of the processes is there
         return {}
     rows = [line.split(maxsplit=2) for line in told.decode(errors="replace").splitlines()]
     return {int(row[0]): (int(row[1]), row[2].strip()) for row in rows if len(row) == 3}
 
 
-def _stat(pid: int) -> tuple[int, str] | None:
-    """Give the parent of a process and when it started; None where it is gone."""
-    try:
-        text = (_PROC / str(pid) / "stat").read_text(errors="replace")
-    except OSError:
-        return None
-    fields = text.rpartition(")")[2].split()  # the name before it may hold anything, spaces included
-    return int(fields[1]), fields[19]
+def _told_by_nobody(pids: Collection[int] | None = None) -> Table:
+    return {}
 
 
-process_table: Callable[[], Table] = {"linux": told_by_proc, "win32": Table}.get(sys.platform, told_by_ps)
-"""Looks all processes up, in this system's way."""
+process_table: Callable[[Collection[int] | None], Table] = {"linux": told_by_proc, "win32": _told_by_nobody}.get(
+    sys.platform, told_by_ps
+)
+"""Looks processes up, in this system's way: those with these ids, or all."""
+
+
+def tells_children() -> bool:
+    """Return whether the kernel lists the children of each process (CONFIG_PROC_CHILDREN)."""
+    return process_table is told_by_proc and os.path.exists("/proc/thread-self/children")
 
 
 def descendants(pid: int) -> list[ProcessID]:
-    """Give every process that `pid` started, directly or not."""
-    children: dict[int, list[ProcessID]] = {}
-    for each, (parent, started) in process_table().items():
-        children.setdefault(parent, []).append(ProcessID(each, started))
+    """Return every process that `pid` started, directly or not."""
+    children = _children if tells_children() else _children_in(process_table(None))
     found: list[ProcessID] = []
     queue = [pid]
     while queue:
-        born = children.get(queue.pop(), [])
+        born = children(queue.pop())
         found += born
         queue += [child.pid for child in born]
     return found
 
 
-def bearing(mark: str) -> list[ProcessID]:
-    """Give every process that inherited `MARK` with this value, orphans included. Empty but on Linux."""
-    entry = f"{MARK}={mark}".encode()
-    found: list[ProcessID] = []
-    for each in _all_pids():
-        try:
-            has_mark = entry in (_PROC / str(each) / "environ").read_bytes().split(b"\0")
-        except OSError:  # gone, or of another user
-            continue
-        if has_mark and (stat := _stat(each)):
-            found.append(ProcessID(each, stat[1]))
+def _children_in(table: Table) -> Callable[[int], list[ProcessID]]:
+    children: dict[int, list[ProcessID]] = {}
+    for pid, (parent, started) in table.items():
+        children.setdefault(parent, []).append(ProcessID(pid, started))
+    return lambda parent: children.get(parent, [])
+
+
+def _children(parent: int) -> list[ProcessID]:
+    """Return the children of a process, all its threads' together, as the kernel lists them."""
+    born: list[ProcessID] = []
+    with contextlib.suppress(OSError):  # it is gone
+        for thread in os.listdir(f"/proc/{parent}/task"):
+            for child in map(int, _contents(f"/proc/{parent}/task/{thread}/children").split()):
+                stat = _stat(child)
+                if stat and stat[0] == parent:  # else the number may be another one's by now
+                    born.append(ProcessID(child, stat[1]))
+    return born
+
+
+def kill_each(processes: Collection[ProcessID]) -> None:
+    """Kill those of the processes that still run."""
+    running = process_table([process.pid for process in processes]) if processes else {}
+    for process in processes:
+        if process.pid in running and running[process.pid][1] == process.started:
+            _kill(process.pid)
+
+
+async def find_descendants(pid: int) -> list[ProcessID]:
+    """Return what `descendants` does, in a thread where it takes long."""
+    return descendants(pid) if tells_children() else await run_file_work(descendants, pid, abandon_on_cancel=True)
+
+
+async def kill_found(processes: Collection[ProcessID]) -> None:
+    """Do what `kill_each` does, in a thread where it takes long."""
+    if process_table is told_by_proc:
+        kill_each(processes)
+    else:
+        await run_file_work(kill_each, processes, abandon_on_cancel=True)
+
+
+def kill_bearing(marks: Collection[str]) -> set[str]:
+    """Kill every process that inherited `MARK` with one of these values, orphans included; return the values found.
+
+    Those that the killed ones started meanwhile take another call. Does nothing but on Linux.
+    """
+    found: set[str] = set()
+    for pid in _all_pids() if process_table is told_by_proc else ():
+        mark = _mark_of(pid)
+        if mark in marks:
+            found.add(mark)
+            _kill(pid)
     return found
 
 
-async def kill_bearing(mark: str) -> None:
-    """Kill every process that inherited `MARK` with this value, those included that they start meanwhile."""
-    for _ in range(KILL_ROUNDS):
-        found = bearing(mark)
-        if not found:
-            return
-        kill_each(found)
-        await anyio.sleep(KILL_PAUSE)
+_MARK_ENTRY: Final = f"{MARK}=".encode()
+
+
+def _mark_of(pid: int) -> str:
+    """Return the value of `MARK` in the environment that a process started with; "" where it has none."""
+    environ = _contents(f"/proc/{pid}/environ")
+    at = environ.find(_MARK_ENTRY)
+    while at > 0 and environ[at - 1]:  # the end of another name, or a part of a value
+        at = environ.find(_MARK_ENTRY, at + 1)
+    return os.fsdecode(environ[at + len(_MARK_ENTRY) :].partition(b"\0")[0]) if at >= 0 else ""
+
+
+class _Scan:
+    """One scan of all processes, for all closes that came while it gathered them."""
+
+    def __init__(self) -> None:
+        self.marks: set[str] = set()
+        self.gathers = True
+        self.found: set[str] | None = None
+        """The marks that were found; None until it is over, and where it was given up."""
+        self.over = anyio.Event()
+
+
+_last_scan: "RunVar[_Scan]" = RunVar("claude_agent_py_last_scan")
+
+
+async def kill_all_bearing(mark: str) -> None:
+    """Kill every process that inherited `MARK` with this value, until there are none. Does nothing but on Linux.
+
+    Whoever comes while another close is about to scan shares that scan.
+    """
+    if process_table is not told_by_proc:
+        return
+    is_left = True
+    while is_left:
+        scan = _last_scan.get(None)
+        if scan is None or not scan.gathers:
+            is_left = mark in await _scan_after(scan, mark)
+            continue
+        scan.marks.add(mark)
+        await scan.over.wait()
+        is_left = scan.found is None or mark in scan.found
+
+
+async def _scan_after(last: _Scan | None, mark: str) -> set[str]:
+    """Gather marks for a moment, and while the last scan runs; then scan for them all in a thread."""
+    scan = _Scan()
+    scan.marks.add(mark)
+    _last_scan.set(scan)
+    try:
+        await anyio.sleep(GATHER)
+        if last is not None:
+            await last.over.wait()
+        scan.gathers = False
+        scan.found = await run_file_work(kill_bearing, scan.marks, abandon_on_cancel=True)
+        return scan.found
+    finally:
+        scan.gathers = False
+        scan.over.set()
 
 
 def _all_pids() -> list[int]:
-    if not sys.platform.startswith("linux"):
-        return []
     try:
-        return [int(name) for name in os.listdir(_PROC) if name.isdigit()]
+        return [int(name) for name in os.listdir("/proc") if name.isdigit()]
     except OSError:  # a container may do without
         return []
 
 
-def kill_each(processes: list[ProcessID]) -> None:
-    """Kill those of the processes that still run."""
-    running = process_table() if processes else {}
-    for process in processes:
-        if process.pid in running and running[process.pid][1] == process.started:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(process.pid, signal.SIGKILL)
+def _stat(pid: int) -> tuple[int, str] | None:
+    """Return the parent of a process and when it started; None where it is gone."""
+    fields = _contents(f"/proc/{pid}/stat").rpartition(b")")[2].split()  # the name before it may hold anything
+    return (int(fields[1]), fields[19].decode()) if fields else None
+
+
+def _contents(path: str) -> bytes:
+    """Return what a file of /proc holds; nothing where its process is gone, or another user's."""
+    try:
+        file = os.open(path, os.O_RDONLY)
+    except OSError:
+        return b""
+    contents = b""
+    try:
+        while part := os.read(file, READ_BYTES):
+            contents += part
+    except OSError:
+        return b""
+    finally:
+        os.close(file)
+    return contents
+
+
+def _kill(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, signal.SIGKILL)
 
 
 def signal_group(pid: int, *, force: bool) -> None:

@@ -6,7 +6,6 @@ group and of everything below it, each bounded. Knows no JSON, and not what the 
 
 import contextlib
 import os
-import secrets
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -22,9 +21,9 @@ from claude_agent_py.transport.base import Transport
 from claude_agent_py.transport.processes import (
     MARK,
     ProcessID,
-    descendants,
-    kill_bearing,
-    kill_each,
+    find_descendants,
+    kill_all_bearing,
+    kill_found,
     signal_group,
     wait_for_exit,
 )
@@ -38,13 +37,22 @@ FORCE: Final = 5.0
 """How long ending a program by force may take, all in all, in seconds."""
 
 TERM_SHARE: Final = 0.6
-"""The part of it after SIGTERM. Measured: the CLI takes 1.5 s when it has shells to end (2.1.328)."""
+"""The most of it after SIGTERM. Measured: the CLI takes 1.5 s when it has shells to end (2.1.328)."""
+
+KILL_SECONDS: Final = 1.0
+"""How much of it is kept for what follows SIGKILL, in seconds: that takes as long where there is little time."""
+
+LOOK_SHARE: Final = 0.1
+"""The most of it to look up what the program started, each time."""
 
 KILL_SHARE: Final = 0.2
-"""The part of it until a killed process is gone."""
+"""The most of it until a killed process is gone."""
+
+SCAN_SHARE: Final = 0.3
+"""The most of it to find what has detached itself."""
 
 DRAIN_SHARE: Final = 0.1
-"""The part of it to read what is left, and the part to close the pipes."""
+"""The most of it to read what is left."""
 
 SIGKILL: Final = 9
 
@@ -117,8 +125,8 @@ class SubprocessTransport(Transport):
         on_stderr: Callable[[str], None] | None = None,
     ) -> None:
         self._argv = list(argv)
-        self._mark = secrets.token_hex(8)
-        self._env = {**env, MARK: self._mark}
+        self._mark = os.urandom(8).hex()
+        self._env: Mapping[str, str] | None = env
         self._cwd = cwd
         self._user = user
         self._force = force
@@ -155,7 +163,7 @@ class SubprocessTransport(Transport):
                     stdout=subprocess.PIPE,
                     stderr=subprocess.PIPE,
                     cwd=self._cwd,
-                    env=self._env,
+                    env={**(self._env or {}), MARK: self._mark},
                     user=self._user,
                     start_new_session=sys.platform != "win32",
                     creationflags=CREATION_FLAGS,
@@ -163,6 +171,7 @@ class SubprocessTransport(Transport):
         except (OSError, ValueError) as error:  # ValueError: a NUL byte in an argument or a variable
             error.with_traceback(None)  # its frames hold the whole environment
             raise CLIStartError(f"the CLI cannot be started: {error}", cli_path=self._argv[0]) from error
+        self._env = None
         self._owner = os.getpid()
         end_at_exit(self._running().pid, self._mark)
 
@@ -237,34 +246,47 @@ class SubprocessTransport(Transport):
 
     async def _end(self, process: Process, grace: float) -> None:
         was_left = self._input_ended
-        below = self._below(process)  # while their parent lives: orphans cannot be found that way any more
+        below = await self._below(process)  # while their parent lives: orphans cannot be found that way any more
         await self.end_input()
-        if not await self._is_gone(process, grace):
-            below += self._below(process)
+        is_gone = await self._is_gone(process, grace)
+        deadline = anyio.current_time() + self._force
+        if not is_gone:
+            below += await self._below(process)
             signal_group(process.pid, force=False)
-            if not await self._is_gone(process, self._force * TERM_SHARE):
-                below += self._below(process)
+            kept = min(KILL_SECONDS, self._force * TERM_SHARE)
+            if not await self._is_gone(process, min(self._force * TERM_SHARE, self._force - kept)):
+                below += await self._below(process)
                 signal_group(process.pid, force=True)
                 await self._is_gone(process, self._force * KILL_SHARE)
-        kill_each(below)
+        if below:
+            with self._at_most(LOOK_SHARE, deadline):
+                await kill_found(below)
         if not was_left or process.returncode == -SIGKILL:
-            await kill_bearing(self._mark)  # and orphans, which a CLI that died left, or that left it themselves
+            with self._at_most(SCAN_SHARE, deadline):  # orphans, which a CLI that died left, or that left it themselves
+                await kill_all_bearing(self._mark)
         if self._stdout_over is not None:  # let the reader have what was written before the end
-            with anyio.move_on_after(self._force * DRAIN_SHARE):
+            with self._at_most(DRAIN_SHARE, deadline):
                 await self._stdout_over.wait()
         if process.returncode is not None:
             forget(process.pid)
-        with anyio.move_on_after(self._force * DRAIN_SHARE):
+        with anyio.CancelScope(deadline=deadline):
             await process.aclose()
+
+    def _at_most(self, share: float, deadline: float) -> anyio.CancelScope:
+        """Return a scope that ends after this share of `force`, or at the deadline."""
+        return anyio.CancelScope(deadline=min(anyio.current_time() + self._force * share, deadline))
 
     @property
     def _is_forked(self) -> bool:
         """Whether this is a copy, made by `os.fork`, of the process that the program belongs to."""
         return self._owner != os.getpid()
 
-    def _below(self, process: Process) -> list[ProcessID]:
-        """Give what the process has started. Nothing once it is gone: its number may be another one's by then."""
-        return descendants(process.pid) if process.returncode is None else []
+    async def _below(self, process: Process) -> list[ProcessID]:
+        """Return what the process has started. Nothing once it is gone: its number may be another one's by then."""
+        if process.returncode is None:
+            with anyio.move_on_after(self._force * LOOK_SHARE):
+                return await find_descendants(process.pid)
+        return []
 
     async def _is_gone(self, process: Process, within: float) -> bool:
         with anyio.move_on_after(within):

@@ -299,3 +299,9 @@ def test_a_plan_starts_where_it_was_told(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_the_user_is_passed_on() -> None:
     assert plan(user="nobody").user == "nobody"
+
+
+def test_the_environment_can_be_forgotten() -> None:
+    made = plan(env={"TOKEN": "SECRET"})
+    made.forget_environment()
+    assert dict(made.env) == {}

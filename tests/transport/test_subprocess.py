@@ -1,19 +1,23 @@
 """The subprocess transport against small programs that behave, misbehave, and leave others behind."""
 
+import gc
 import os
 import signal
 import sys
 import textwrap
+import threading
+import weakref
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import anyio
 import pytest
 
 from claude_agent_py.errors import CLIStartError
+from claude_agent_py.event_loop import in_event_loop
 from claude_agent_py.transport import SubprocessTransport, processes
-from claude_agent_py.transport.processes import descendants, told_by_ps
+from claude_agent_py.transport.processes import ProcessID, descendants, kill_each, told_by_ps
 from claude_agent_py.transport.subprocess import FORCE
 
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform == "win32", reason="signals and groups of POSIX")]
@@ -360,11 +364,13 @@ async def test_a_program_that_ignores_that_too_is_killed_within_the_bound() -> N
     assert transport.exit_code == -signal.SIGKILL
 
 
-@pytest.fixture(params=["this system's way", "ps"])
+@pytest.fixture(params=["this system's way", "no lists of children", "ps"])
 def _looked_up(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Look processes up as it is done here, and as on macOS."""
+    """Look processes up as it is done here, as on a Linux that does not list children, and as on macOS."""
     if request.param == "ps":
         monkeypatch.setattr(processes, "process_table", told_by_ps)
+    elif request.param == "no lists of children":
+        monkeypatch.setattr(processes, "tells_children", lambda: False)
 
 
 @pytest.mark.usefixtures("_looked_up")
@@ -405,6 +411,141 @@ async def test_what_a_program_that_died_has_left_behind_ends_too() -> None:
         await transport.close()
         for pid in pids:
             await wait_until_gone(pid)
+
+
+ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="marks are found in /proc")
+
+DETACHER = """
+    import subprocess, sys
+    sleeper = [sys.executable, "-ISc", "import time; time.sleep(600)"]
+    alone = "import subprocess, sys; print(subprocess.Popen(sys.argv[1:], start_new_session=True, stdout=2).pid)"
+    print(subprocess.check_output([sys.executable, "-ISc", alone, *sleeper]).decode(), end="", flush=True)
+    sys.stdin.read()
+"""
+"""A program with a grandchild whose parent has ended."""
+
+
+@ON_LINUX
+async def test_many_that_close_at_once_end_what_detached_itself_but_not_what_others_started() -> None:
+    detached: list[int] = []
+
+    async def use(transport: SubprocessTransport) -> None:
+        await transport.start()
+        pid = int(await read_line(transport))
+        detached.append(pid)
+        while len(detached) < 5:
+            await anyio.sleep(0.01)
+        await transport.close()
+        assert transport.exit_code == 0
+        await wait_until_gone(pid)
+
+    async with running(program(DETACHER)) as other:
+        spared = int(await read_line(other))
+        async with anyio.create_task_group() as group:
+            for _ in range(5):
+                group.start_soon(use, program(DETACHER))
+        assert is_alive(spared)
+    await wait_until_gone(spared)
+
+
+@ON_LINUX
+async def test_what_detached_itself_from_a_program_that_was_left_goes_on() -> None:
+    async with running(program(DETACHER)) as transport:
+        pid = int(await read_line(transport))
+        await transport.end_input()
+        await transport.close()
+        assert is_alive(pid)
+        os.kill(pid, signal.SIGKILL)
+        await wait_until_gone(pid)
+
+
+@ON_LINUX
+async def test_who_closes_at_the_same_time_shares_a_scan_in_a_thread(
+    anyio_backend_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scans: list[set[str]] = []
+    in_loop: list[bool] = []
+    kill_bearing = processes.kill_bearing
+
+    def scan(marks: set[str]) -> set[str]:
+        scans.append(set(marks))
+        in_loop.append(in_event_loop())
+        return kill_bearing(marks)
+
+    monkeypatch.setattr(processes, "kill_bearing", scan)
+    marks = {f"{anyio_backend_name}-{os.getpid()}-{number}" for number in range(8)}
+    sleep = [sys.executable, "-ISc", "print(flush=True); import time; time.sleep(600)"]
+    async with AsyncExitStack() as stack, anyio.create_task_group() as group:
+        for mark in marks:
+            process = await anyio.open_process(sleep, env={processes.MARK: mark})
+            await stack.enter_async_context(process)
+            assert process.stdout is not None
+            await process.stdout.receive()
+        for mark in marks:
+            group.start_soon(processes.kill_all_bearing, mark)
+    assert scans[:2] == [marks, marks]  # until nothing more is found
+    assert not any(in_loop)
+
+
+@ON_LINUX
+async def test_a_scan_that_is_given_up_is_made_by_who_shares_it(anyio_backend_name: str) -> None:
+    mark = f"{anyio_backend_name}-{os.getpid()}"
+    argv = [sys.executable, "-ISc", "print(flush=True); import time; time.sleep(600)"]
+    with anyio.fail_after(20):
+        async with await anyio.open_process(argv, env={processes.MARK: mark}) as process:
+            assert process.stdout is not None
+            await process.stdout.receive()
+            async with anyio.create_task_group() as others, anyio.create_task_group() as first:
+                first.start_soon(processes.kill_all_bearing, "given up")
+                await anyio.wait_all_tasks_blocked()
+                others.start_soon(processes.kill_all_bearing, mark)
+                await anyio.wait_all_tasks_blocked()
+                first.cancel_scope.cancel()
+            assert await process.wait() == -signal.SIGKILL
+
+
+@ON_LINUX
+async def test_a_scan_that_hangs_holds_up_neither_the_loop_nor_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A read of /proc may hang, where the process in question does so in the kernel."""
+    release = threading.Event()
+
+    def hang(marks: set[str]) -> set[str]:
+        release.wait(60)
+        return set()
+
+    monkeypatch.setattr(processes, "kill_bearing", hang)
+    try:
+        with anyio.fail_after(20):
+            transports = [SubprocessTransport(["cat"], env=dict(os.environ), force=0.5) for _ in range(3)]
+            for transport in transports:
+                await transport.start()
+            async with anyio.create_task_group() as group:
+                for transport in transports:
+                    group.start_soon(transport.close)
+            assert [transport.exit_code for transport in transports] == [0, 0, 0]
+    finally:
+        release.set()
+
+
+async def test_a_process_that_has_another_ones_number_is_spared() -> None:
+    async with running(program(ECHO)) as echo:
+        assert echo.pid is not None
+        kill_each([ProcessID(echo.pid, "before")])
+        await echo.send(b"alive\n")
+        assert await read_line(echo) == b"alive\n"
+
+
+async def test_the_environment_is_not_kept() -> None:
+    class Environment(dict[str, str]):
+        pass
+
+    env = Environment(os.environ)
+    kept = weakref.ref(env)
+    transport = SubprocessTransport(["cat"], env=env)
+    del env
+    async with running(transport):
+        gc.collect()
+        assert kept() is None
 
 
 async def test_closing_twice_does_nothing_more() -> None:
