@@ -2,20 +2,23 @@
 
 It drives the sans-IO engine over a transport, with four workers of its own:
 
-* the **pump** reads, feeds the engine and acts on its events; it awaits the transport and never user code;
-* the **writer** writes what the engine has to send, so that cancelling a caller never cuts a frame in two;
+* the **pump** reads, feeds the engine and acts on its events; when user code that it called has to wait, another worker
+  pumps in its place;
+* the **writer** writes what cannot be written at once, so that cancelling a caller never cuts a frame in two;
 * the **timer** ticks the engine when a deadline comes;
 * the **watch** notices the end of a process whose pipe stays open.
 
-Each question of the CLI is answered by one more worker. They live in a task group that belongs to the event loop and
-not to a caller (`event_loop.py`), so any method may be called from any task. How a session comes up is in `startup.py`,
-what answers the CLI in `answers.py`. Twin: `protocol/engine.py`, which decides everything that needs no I/O.
+A question of the CLI that comes alone is answered by the pump, others by one more worker each. They live in a task group
+that belongs to the event loop and not to a caller (`event_loop.py`), so any method may be called from any task. How a
+session comes up is in `startup.py`, what answers the CLI in `answers.py`. Twin: `protocol/engine.py`, which decides
+everything that needs no I/O.
 """
 
+import functools
 import logging
 import math
 import os
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 import anyio
@@ -37,7 +40,7 @@ from claude_agent_py.errors import (
     TaskError,
     UnreadableResultError,
 )
-from claude_agent_py.event_loop import Wakeup, spawn_detached
+from claude_agent_py.event_loop import Wakeup, run_until_wait, spawn_detached
 from claude_agent_py.launch.environment import config_directory, environment
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.options.checks import HOOKS_OFF, turns_hooks_off
@@ -61,7 +64,7 @@ from claude_agent_py.runtime.listeners import FailureLog, HandlerFailed
 from claude_agent_py.runtime.readers import Readers
 from claude_agent_py.runtime.run_mailbox import RunMailbox
 from claude_agent_py.runtime.waiter import Waiter
-from claude_agent_py.runtime.wire_log import wire_log
+from claude_agent_py.runtime.wire_log import WireLog, wire_log
 from claude_agent_py.tasks import TaskIntake, TaskManager
 from claude_agent_py.todo import TaskList
 from claude_agent_py.wire.messages import UserMessage
@@ -168,7 +171,9 @@ class Session:
         self._questions: dict[str, _Question] = {}
         self._told_late: frozenset[str] = frozenset()
         """The tasks of which a warning has said already that nobody waits for them."""
+        self._log: WireLog | None = None
         self._to_write = anyio.Event()
+        """Set while the writer has something to do."""
         self._timer: anyio.CancelScope | None = None
         """What the timer sleeps in; its deadline may be moved."""
         self._closing = _Closing()
@@ -219,7 +224,7 @@ class Session:
     async def open(self, launched: Launched) -> None:
         """Start the workers over a CLI that was started. After an error or a cancellation nothing is left behind."""
         self._engine.advance(Step.START)
-        self.launched, self._owner = launched, os.getpid()
+        self.launched, self._owner, self._log = launched, os.getpid(), wire_log()
         ready = anyio.Event()
         self._close_requested = Wakeup()
         spawn_detached(lambda: self._live(launched.transport, ready), name="claude_agent_py session")
@@ -450,14 +455,23 @@ class Session:
     # Workers -----------------------------------------------------------------------------------------------------
 
     async def _pump(self, transport: "Transport", stderr_over: anyio.Event) -> None:
-        engine, act, log = self._engine, self.act, wire_log()
-        while data := await transport.receive():
-            if log is not None:
-                log.received(data)
-            act(engine.receive_data(data[:PIECE_BYTES], anyio.current_time()))
-            for start in range(PIECE_BYTES, len(data), PIECE_BYTES):
-                await checkpoint()  # readers take what is there, so that it need not wait
-                act(engine.receive_data(data[start : start + PIECE_BYTES], anyio.current_time()))
+        engine, act, log = self._engine, self.act, self._log
+        with anyio.CancelScope() as scope:
+            while data := await transport.receive():
+                if log is not None:
+                    log.received(data)
+                events = engine.receive_data(data[:PIECE_BYTES], anyio.current_time())
+                if len(events) == 1 and type(events[0]) is RequestReceived and len(data) <= PIECE_BYTES:
+                    successor = functools.partial(self._pump, transport, stderr_over)
+                    if await self._answer_here(events[0], scope, successor):
+                        return
+                    continue
+                act(events)
+                for start in range(PIECE_BYTES, len(data), PIECE_BYTES):
+                    await checkpoint()  # readers take what is there, so that it need not wait
+                    act(engine.receive_data(data[start : start + PIECE_BYTES], anyio.current_time()))
+        if scope.cancelled_caught:
+            return  # its question was withdrawn; a successor reads
         engine.advance(Step.END_OF_STREAM)
         self._note_end()
         with anyio.move_on_after(DRAIN_GRACE):  # errors show the exit status and the last of stderr
@@ -466,7 +480,7 @@ class Session:
         act(engine.receive_eof(anyio.current_time()))
 
     async def _write(self, transport: "Transport") -> None:
-        engine, log = self._engine, wire_log()
+        engine, log = self._engine, self._log
         while True:
             data = engine.data_to_send()
             if not data:
@@ -521,9 +535,16 @@ class Session:
         self._flush()
 
     def _flush(self) -> None:
-        """Wake the writer if there is something to write, and the timer if a deadline has moved closer."""
+        """Write what there is to write, and wake the timer if a deadline has moved closer."""
         if self._engine.has_data_to_send:
-            self._to_write.set()
+            transport = self.transport
+            if transport is None or self._to_write.is_set() or not transport.can_send_nowait:
+                self._to_write.set()  # the writer does it, which may wait
+            else:
+                data = self._engine.data_to_send()
+                if self._log is not None:
+                    self._log.sent(data)
+                transport.send_nowait(data)
         deadline = self._engine.next_deadline()
         if deadline is not None and self._timer is not None and deadline < self._timer.deadline:
             self._timer.deadline = deadline
@@ -571,22 +592,49 @@ class Session:
         question = self._questions[event.request_id] = _Question(Cancellation(), anyio.CancelScope())
         self._workers.start_soon(self._answer, event, answer, question)
 
+    async def _answer_here(
+        self, event: RequestReceived, scope: anyio.CancelScope, successor: Callable[[], Coroutine[Any, Any, None]]
+    ) -> bool:
+        """Answer a question in the worker that read it, which is the pump.
+
+        Many handlers are ready at once. As soon as one has to wait, a successor pumps in its place; return whether that
+        is so.
+        """
+        answer, workers = self.answers.table.get(type(event.request)), self._workers
+        if answer is None or workers is None:
+            self.act([event])
+            return False
+        question = self._questions[event.request_id] = _Question(Cancellation(), scope)
+        is_replaced = False
+
+        def replace() -> None:
+            nonlocal is_replaced
+            is_replaced = True
+            workers.start_soon(successor)
+
+        await run_until_wait(self._reply(event, answer, question), replace)
+        return is_replaced
+
     def _on_withdrawn(self, event: RequestCancelled) -> None:
         question = self._questions.pop(event.request_id, None)
         if question is not None:
             question.cancel()
 
     async def _answer(self, event: RequestReceived, answer: Callable[..., Awaitable[Any]], question: _Question) -> None:
-        request_id = event.request_id
         with question.scope:
-            try:
-                payload = await answer(event.request, self.answers.context(event, question.cancellation))
-                self._engine.answer(request_id, payload)
-            except Exception as error:
-                logger.exception("answering %s failed", type(event.request).__name__)
-                self._engine.answer_error(request_id, f"{type(error).__name__}: {error}")
-        self._questions.pop(request_id, None)
-        self._flush()
+            await self._reply(event, answer, question)
+
+    async def _reply(self, event: RequestReceived, answer: Callable[..., Awaitable[Any]], question: _Question) -> None:
+        request_id = event.request_id
+        try:
+            payload = await answer(event.request, self.answers.context(event, question.cancellation))
+            self._engine.answer(request_id, payload)
+        except Exception as error:
+            logger.exception("answering %s failed", type(event.request).__name__)
+            self._engine.answer_error(request_id, f"{type(error).__name__}: {error}")
+        finally:
+            self._questions.pop(request_id, None)
+            self._flush()
 
     # Requests to the CLI -----------------------------------------------------------------------------------------
 
