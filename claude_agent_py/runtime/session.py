@@ -8,10 +8,10 @@ It drives the sans-IO engine over a transport, with four workers of its own:
 * the **timer** ticks the engine when a deadline comes;
 * the **watch** notices the end of a process whose pipe stays open.
 
-A question of the CLI that comes alone is answered by the pump, others by one more worker each. They live in a task group
-that belongs to the event loop and not to a caller (`event_loop.py`), so any method may be called from any task. How a
-session comes up is in `startup.py`, what answers the CLI in `answers.py`. Twin: `protocol/engine.py`, which decides
-everything that needs no I/O.
+A question of the CLI that comes alone is answered by the pump, others by one more worker each. They live in a task
+group that belongs to the event loop and not to a caller (`event_loop.py`), so any method may be called from any task.
+How a session comes up is in `startup.py`, what answers the CLI in `answers.py`. Twin: `protocol/engine.py`, which
+decides everything that needs no I/O.
 """
 
 import functools
