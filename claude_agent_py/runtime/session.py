@@ -1,11 +1,11 @@
 """A session: one CLI process, and everything that goes on over its pipe.
 
-It drives the sans-IO engine over a transport, with four workers of its own:
+It drives the sans-IO engine over a transport, with workers of its own:
 
 * the **pump** reads, feeds the engine and acts on its events; when user code that it called has to wait, another worker
   pumps in its place;
 * the **writer** writes what cannot be written at once, so that cancelling a caller never cuts a frame in two;
-* the **timer** ticks the engine when a deadline comes;
+* the **timer** ticks the engine when a deadline comes, until the session is to end;
 * the **watch** notices the end of a process whose pipe stays open.
 
 A question of the CLI that comes alone is answered by the pump, others by one more worker each. They live in a task
@@ -86,6 +86,9 @@ NOT_CONNECTED: Final = "the client is not connected; use `async with`, or call c
 CLOSED: Final = "the client is closed; open a new one to go on"
 DROPPED: Final = "its client was dropped without being closed, and the session ended with it"
 
+DIRECTORY_VARIABLES: Final = ("HOME", "CLAUDE_CONFIG_DIR", "CLAUDE_CODE_TASK_LIST_ID")
+"""Say where the CLI keeps what this side reads; to copy the whole environment would cost more than all of them."""
+
 LOOK_EVERY: Final = 0.1
 """How often to look whether a CLI that was left alone has nothing more to do, in seconds."""
 
@@ -156,7 +159,7 @@ class Session:
         """The definitions of agents that are known, by name; those of child agents come in as they start."""
         self.children: set[Callable[[], None]] = set()
         """Cancel, each, a child agent."""
-        env = environment(options, os.environ)
+        env = environment(options, {name: os.environ[name] for name in DIRECTORY_VARIABLES if name in os.environ})
         config_dir = config_directory(env)
         self.intake = TaskIntake(config_dir)
         """Where the tasks hear of what happens."""
@@ -172,8 +175,8 @@ class Session:
         self._told_late: frozenset[str] = frozenset()
         """The tasks of which a warning has said already that nobody waits for them."""
         self._log: WireLog | None = None
-        self._to_write = anyio.Event()
-        """Set while the writer has something to do."""
+        self._is_writing = False
+        """Whether there is a writer, which writes what could not be written at once."""
         self._timer: anyio.CancelScope | None = None
         """What the timer sleeps in; its deadline may be moved."""
         self._closing = _Closing()
@@ -244,13 +247,11 @@ class Session:
                 self.answers.attach(workers)
                 workers.start_soon(self._run_transport, transport, stderr_over)
                 workers.start_soon(self._pump, transport, stderr_over)
-                workers.start_soon(self._write, transport)
-                workers.start_soon(self._keep_time)
                 workers.start_soon(self._watch_process, transport)
-                workers.start_soon(self._run, self.intake.reconcile_forever)
+                self.intake.reconcile_with(self._reconcile)
                 workers.start_soon(self._tell_listeners, told)
                 ready.set()
-                await self._close_requested.wait()
+                await self._keep_time(self._close_requested)
                 if not self.is_forked:  # else it goes on in the process that this is a copy of
                     await self._end_process(transport, told)
                 workers.cancel_scope.cancel()
@@ -258,6 +259,7 @@ class Session:
             self._broken_by = error
             raise
         finally:
+            self._workers = None
             self._engine.advance(Step.CLOSE)
             ready.set()
             self._end_everything()
@@ -480,25 +482,23 @@ class Session:
         act(engine.receive_eof(anyio.current_time()))
 
     async def _write(self, transport: "Transport") -> None:
-        engine, log = self._engine, self._log
-        while True:
-            data = engine.data_to_send()
-            if not data:
-                self._to_write = anyio.Event()
-                await self._to_write.wait()
-                continue
-            if log is not None:
-                log.sent(data)
-            try:
+        """Write all that there is to write, and what comes meanwhile."""
+        try:
+            while data := self._engine.data_to_send():
+                if self._log is not None:
+                    self._log.sent(data)
                 await transport.send(data)
-            except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-                return  # the CLI no longer reads; the pump sees its end
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            return  # the CLI no longer reads; the pump sees its end
+        finally:
+            self._is_writing = False
 
-    async def _keep_time(self) -> None:
-        while True:
+    async def _keep_time(self, until: Wakeup) -> None:
+        """Tick the engine when a deadline comes."""
+        while not until.is_set():
             deadline = self._engine.next_deadline()
             with anyio.CancelScope(deadline=math.inf if deadline is None else deadline) as self._timer:
-                await anyio.sleep_forever()
+                await until.wait()
             self.act(self._engine.tick(anyio.current_time()))
 
     async def _watch_process(self, transport: "Transport") -> None:
@@ -518,11 +518,19 @@ class Session:
         finally:
             stderr_over.set()
 
+    def _reconcile(self) -> None:
+        if self._workers is not None:
+            self._workers.start_soon(self._run, self.intake.reconcile_forever)
+
     async def _tell_listeners(self, told: anyio.Event) -> None:
         """Run the listeners until the session is over and they heard everything."""
-        async with anyio.create_task_group() as listeners:
-            for deliver in self.answers.deliveries:
-                listeners.start_soon(self._run, deliver)
+        deliver, *others = self.answers.deliveries
+        if others:
+            async with anyio.create_task_group() as listeners:
+                for each in self.answers.deliveries:
+                    listeners.start_soon(self._run, each)
+        else:
+            await self._run(deliver)
         told.set()
 
     # What the engine reports -------------------------------------------------------------------------------------
@@ -536,15 +544,15 @@ class Session:
 
     def _flush(self) -> None:
         """Write what there is to write, and wake the timer if a deadline has moved closer."""
-        if self._engine.has_data_to_send:
-            transport = self.transport
-            if transport is None or self._to_write.is_set() or not transport.can_send_nowait:
-                self._to_write.set()  # the writer does it, which may wait
-            else:
+        if self._engine.has_data_to_send and not self._is_writing and (transport := self.transport) is not None:
+            if transport.can_send_nowait:
                 data = self._engine.data_to_send()
                 if self._log is not None:
                     self._log.sent(data)
                 transport.send_nowait(data)
+            elif self._workers is not None:
+                self._is_writing = True
+                self._workers.start_soon(self._write, transport)
         deadline = self._engine.next_deadline()
         if deadline is not None and self._timer is not None and deadline < self._timer.deadline:
             self._timer.deadline = deadline
