@@ -181,6 +181,8 @@ class Session:
         """What the timer sleeps in; its deadline may be moved."""
         self._closing = _Closing()
         self._close_requested: Wakeup | None = None
+        self._told: anyio.Event | None = None
+        """Set when the listeners have heard everything; None where there was none."""
         self._stream_over = anyio.Event()
         self._over = anyio.Event()
         self._ended_as: State | None = None
@@ -240,7 +242,7 @@ class Session:
     async def _live(self, transport: "Transport", ready: anyio.Event) -> None:
         """Run the workers until the session is to end; the process is gone when this returns."""
         assert self._close_requested is not None  # noqa: S101 - `open` made it
-        stderr_over, told = anyio.Event(), anyio.Event()
+        stderr_over = anyio.Event()
         try:
             async with anyio.create_task_group() as workers:
                 self._workers = workers
@@ -249,11 +251,11 @@ class Session:
                 workers.start_soon(self._pump, transport, stderr_over)
                 workers.start_soon(self._watch_process, transport)
                 self.intake.reconcile_with(self._reconcile)
-                workers.start_soon(self._tell_listeners, told)
+                self.answers.deliver_with(self._start_telling)
                 ready.set()
                 await self._keep_time(self._close_requested)
                 if not self.is_forked:  # else it goes on in the process that this is a copy of
-                    await self._end_process(transport, told)
+                    await self._end_process(transport)
                 workers.cancel_scope.cancel()
         except Exception as error:
             self._broken_by = error
@@ -356,7 +358,7 @@ class Session:
             except ClaudeAgentError:
                 return  # what cannot be stopped politely is ended with the process
 
-    async def _end_process(self, transport: "Transport", told: anyio.Event) -> None:
+    async def _end_process(self, transport: "Transport") -> None:
         """Bring the program to its end; one that was left alone, once it has nothing more to do."""
         if self.state is State.LEFT:
             self._dismiss()
@@ -369,8 +371,9 @@ class Session:
         with self._at_most(DRAIN_GRACE):
             await self._stream_over.wait()  # what it wrote on its way out is read to the end
         self._end_everything()
-        with self._at_most(LISTENER_GRACE):
-            await told.wait()
+        if self._told is not None:
+            with self._at_most(LISTENER_GRACE):
+                await self._told.wait()
 
     def _at_most(self, seconds: float) -> anyio.CancelScope:
         """Return a scope that ends after so many seconds, or when `close` has to be over."""
@@ -522,15 +525,16 @@ class Session:
         if self._workers is not None:
             self._workers.start_soon(self._run, self.intake.reconcile_forever)
 
+    def _start_telling(self) -> None:
+        if self._workers is not None and self._told is None:
+            self._told = anyio.Event()
+            self._workers.start_soon(self._tell_listeners, self._told)
+
     async def _tell_listeners(self, told: anyio.Event) -> None:
         """Run the listeners until the session is over and they heard everything."""
-        deliver, *others = self.answers.deliveries
-        if others:
-            async with anyio.create_task_group() as listeners:
-                for each in self.answers.deliveries:
-                    listeners.start_soon(self._run, each)
-        else:
-            await self._run(deliver)
+        async with anyio.create_task_group() as listeners:
+            for deliver in self.answers.deliveries:
+                listeners.start_soon(self._run, deliver)
         told.set()
 
     # What the engine reports -------------------------------------------------------------------------------------
