@@ -10,7 +10,8 @@ import contextvars
 import logging
 import math
 import sys
-from collections.abc import Callable, Coroutine
+import types
+from collections.abc import Callable, Coroutine, Generator
 from typing import Any, TypeVar, TypeVarTuple
 
 import anyio
@@ -56,6 +57,38 @@ def spawn_detached(function: Callable[[], Coroutine[Any, Any, None]], *, name: s
         worker = asyncio.get_running_loop().create_task(guarded(), name=name)
         _asyncio_workers.add(worker)
         worker.add_done_callback(_asyncio_workers.discard)
+
+
+@types.coroutine
+def run_until_wait(coroutine: Coroutine[Any, Any, T], on_wait: Callable[[], object]) -> Generator[Any, Any, T]:
+    """Await a coroutine in a copy of the context, and call `on_wait` once, when it first has to wait for anything.
+
+    All of it runs in the calling worker, so that cancel scopes and timeouts in it are sound.
+    """
+    context, is_first = contextvars.copy_context(), True
+    step: Callable[[Any], Any] = coroutine.send
+    value: Any = None
+    while True:
+        try:
+            awaited = context.run(step, value)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+        if is_first:
+            is_first = False
+            on_wait()
+        try:
+            value, step = (yield awaited), coroutine.send
+        except BaseException as error:
+            value, step = error, coroutine.throw
+
+
+def pipe_writer(stream: object) -> asyncio.StreamWriter | None:
+    """Return what writes to the input of an anyio process at once, or None where that needs a wait.
+
+    anyio lets other workers run at each write, which for an answer costs more than the write.
+    """
+    writer = getattr(stream, "_stream", None)
+    return writer if isinstance(writer, asyncio.StreamWriter) else None
 
 
 class Wakeup:

@@ -12,7 +12,7 @@ from typing import Any
 import anyio
 import pytest
 
-from claude_agent_py.event_loop import Wakeup, in_event_loop, in_trio, spawn_detached
+from claude_agent_py.event_loop import Wakeup, in_event_loop, in_trio, run_until_wait, spawn_detached
 
 pytestmark = pytest.mark.anyio
 
@@ -205,3 +205,36 @@ def test_asyncio_inside_of_a_thread_is_no_trio() -> None:
         return in_event_loop(), in_trio()
 
     assert asyncio.run(main()) == (True, False)
+
+
+async def test_what_never_waits_is_run_in_place() -> None:
+    told: list[str] = []
+
+    async def work() -> str:
+        return "done"
+
+    assert await run_until_wait(work(), lambda: told.append("waits")) == "done"
+    assert told == []
+
+
+async def test_what_waits_says_so_once_and_can_be_cancelled() -> None:
+    told: list[str] = []
+
+    async def work() -> str:
+        for _ in range(3):
+            await anyio.sleep(0)
+        with anyio.move_on_after(0.01):
+            await anyio.sleep_forever()
+        with anyio.CancelScope() as inner:
+            inner.cancel()
+            await anyio.sleep_forever()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            told.append("cancelled")
+        return "never"
+
+    with anyio.fail_after(10), anyio.move_on_after(0.2) as scope:
+        await run_until_wait(work(), lambda: told.append("waits"))
+    assert scope.cancelled_caught
+    assert told == ["waits", "cancelled"]

@@ -243,6 +243,12 @@ class Answers:
         readers = self._session.readers
         self._session.intake.observe(self._note_task_events, wants_progress=lambda: readers.has_event_readers)
 
+    def deliver_with(self, start: Callable[[], object]) -> None:
+        """Have `start`, which runs `deliveries`, called once there is a listener, which may be now."""
+        self._session.intake.listeners.deliver_with(start)
+        if self._stderr is not None:
+            start()
+
     @property
     def deliveries(self) -> Sequence[Callable[[], Awaitable[None]]]:
         """Tell, each, some listeners what comes; they return soon after `end`, once everything is told."""

@@ -1,21 +1,24 @@
 """A session: one CLI process, and everything that goes on over its pipe.
 
-It drives the sans-IO engine over a transport, with four workers of its own:
+It drives the sans-IO engine over a transport, with workers of its own:
 
-* the **pump** reads, feeds the engine and acts on its events; it awaits the transport and never user code;
-* the **writer** writes what the engine has to send, so that cancelling a caller never cuts a frame in two;
-* the **timer** ticks the engine when a deadline comes;
+* the **pump** reads, feeds the engine and acts on its events; when user code that it called has to wait, another worker
+  pumps in its place;
+* the **writer** writes what cannot be written at once, so that cancelling a caller never cuts a frame in two;
+* the **timer** ticks the engine when a deadline comes, until the session is to end;
 * the **watch** notices the end of a process whose pipe stays open.
 
-Each question of the CLI is answered by one more worker. They live in a task group that belongs to the event loop and
-not to a caller (`event_loop.py`), so any method may be called from any task. How a session comes up is in `startup.py`,
-what answers the CLI in `answers.py`. Twin: `protocol/engine.py`, which decides everything that needs no I/O.
+A question of the CLI that comes alone is answered by the pump, others by one more worker each. They live in a task
+group that belongs to the event loop and not to a caller (`event_loop.py`), so any method may be called from any task.
+How a session comes up is in `startup.py`, what answers the CLI in `answers.py`. Twin: `protocol/engine.py`, which
+decides everything that needs no I/O.
 """
 
+import functools
 import logging
 import math
 import os
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 import anyio
@@ -37,7 +40,7 @@ from claude_agent_py.errors import (
     TaskError,
     UnreadableResultError,
 )
-from claude_agent_py.event_loop import Wakeup, spawn_detached
+from claude_agent_py.event_loop import Wakeup, run_until_wait, spawn_detached
 from claude_agent_py.launch.environment import config_directory, environment
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.options.checks import HOOKS_OFF, turns_hooks_off
@@ -61,7 +64,7 @@ from claude_agent_py.runtime.listeners import FailureLog, HandlerFailed
 from claude_agent_py.runtime.readers import Readers
 from claude_agent_py.runtime.run_mailbox import RunMailbox
 from claude_agent_py.runtime.waiter import Waiter
-from claude_agent_py.runtime.wire_log import wire_log
+from claude_agent_py.runtime.wire_log import WireLog, wire_log
 from claude_agent_py.tasks import TaskIntake, TaskManager
 from claude_agent_py.todo import TaskList
 from claude_agent_py.wire.messages import UserMessage
@@ -82,6 +85,9 @@ END_SESSION: Final = "end_session"
 NOT_CONNECTED: Final = "the client is not connected; use `async with`, or call connect() first"
 CLOSED: Final = "the client is closed; open a new one to go on"
 DROPPED: Final = "its client was dropped without being closed, and the session ended with it"
+
+DIRECTORY_VARIABLES: Final = ("HOME", "CLAUDE_CONFIG_DIR", "CLAUDE_CODE_TASK_LIST_ID")
+"""Say where the CLI keeps what this side reads; to copy the whole environment would cost more than all of them."""
 
 LOOK_EVERY: Final = 0.1
 """How often to look whether a CLI that was left alone has nothing more to do, in seconds."""
@@ -155,7 +161,7 @@ class Session:
         """The definitions of agents that are known, by name; those of child agents come in as they start."""
         self.children: set[Callable[[], None]] = set()
         """Cancel, each, a child agent."""
-        env = environment(options, os.environ)
+        env = environment(options, {name: os.environ[name] for name in DIRECTORY_VARIABLES if name in os.environ})
         config_dir = config_directory(env)
         self.intake: TaskIntake = TaskIntake(config_dir)
         """Where the tasks hear of what happens."""
@@ -170,11 +176,15 @@ class Session:
         self._questions: dict[str, _Question] = {}
         self._told_late: frozenset[str] = frozenset()
         """The tasks of which a warning has said already that nobody waits for them."""
-        self._to_write = anyio.Event()
+        self._log: WireLog | None = None
+        self._is_writing = False
+        """Whether there is a writer, which writes what could not be written at once."""
         self._timer: anyio.CancelScope | None = None
         """What the timer sleeps in; its deadline may be moved."""
         self._closing = _Closing()
         self._close_requested: Wakeup | None = None
+        self._told: anyio.Event | None = None
+        """Set when the listeners have heard everything; None where there was none."""
         self._stream_over = anyio.Event()
         self._over = anyio.Event()
         self._ended_as: State | None = None
@@ -221,7 +231,7 @@ class Session:
     async def open(self, launched: Launched) -> None:
         """Start the workers over a CLI that was started. After an error or a cancellation nothing is left behind."""
         self._engine.advance(Step.START)
-        self.launched, self._owner = launched, os.getpid()
+        self.launched, self._owner, self._log = launched, os.getpid(), wire_log()
         ready = anyio.Event()
         self._close_requested = Wakeup()
         spawn_detached(lambda: self._live(launched.transport, ready), name="claude_agent_py session")
@@ -234,27 +244,26 @@ class Session:
     async def _live(self, transport: "Transport", ready: anyio.Event) -> None:
         """Run the workers until the session is to end; the process is gone when this returns."""
         assert self._close_requested is not None  # noqa: S101 - `open` made it
-        stderr_over, told = anyio.Event(), anyio.Event()
+        stderr_over = anyio.Event()
         try:
             async with anyio.create_task_group() as workers:
                 self._workers = workers
                 self.answers.attach(workers)
                 workers.start_soon(self._run_transport, transport, stderr_over)
                 workers.start_soon(self._pump, transport, stderr_over)
-                workers.start_soon(self._write, transport)
-                workers.start_soon(self._keep_time)
                 workers.start_soon(self._watch_process, transport)
-                workers.start_soon(self._run, self.intake.reconcile_forever)
-                workers.start_soon(self._tell_listeners, told)
+                self.intake.reconcile_with(self._reconcile)
+                self.answers.deliver_with(self._start_telling)
                 ready.set()
-                await self._close_requested.wait()
+                await self._keep_time(self._close_requested)
                 if not self.is_forked:  # else it goes on in the process that this is a copy of
-                    await self._end_process(transport, told)
+                    await self._end_process(transport)
                 workers.cancel_scope.cancel()
         except Exception as error:
             self._broken_by = error
             raise
         finally:
+            self._workers = None
             self._engine.advance(Step.CLOSE)
             ready.set()
             self._end_everything()
@@ -351,7 +360,7 @@ class Session:
             except ClaudeAgentError:
                 return  # what cannot be stopped politely is ended with the process
 
-    async def _end_process(self, transport: "Transport", told: anyio.Event) -> None:
+    async def _end_process(self, transport: "Transport") -> None:
         """Bring the program to its end; one that was left alone, once it has nothing more to do."""
         if self.state is State.LEFT:
             self._dismiss()
@@ -364,8 +373,9 @@ class Session:
         with self._at_most(DRAIN_GRACE):
             await self._stream_over.wait()  # what it wrote on its way out is read to the end
         self._end_everything()
-        with self._at_most(LISTENER_GRACE):
-            await told.wait()
+        if self._told is not None:
+            with self._at_most(LISTENER_GRACE):
+                await self._told.wait()
 
     def _at_most(self, seconds: float) -> anyio.CancelScope:
         """Return a scope that ends after so many seconds, or when `close` has to be over."""
@@ -452,14 +462,23 @@ class Session:
     # Workers -----------------------------------------------------------------------------------------------------
 
     async def _pump(self, transport: "Transport", stderr_over: anyio.Event) -> None:
-        engine, act, log = self._engine, self.act, wire_log()
-        while data := await transport.receive():
-            if log is not None:
-                log.received(data)
-            act(engine.receive_data(data[:PIECE_BYTES], anyio.current_time()))
-            for start in range(PIECE_BYTES, len(data), PIECE_BYTES):
-                await checkpoint()  # readers take what is there, so that it need not wait
-                act(engine.receive_data(data[start : start + PIECE_BYTES], anyio.current_time()))
+        engine, act, log = self._engine, self.act, self._log
+        with anyio.CancelScope() as scope:
+            while data := await transport.receive():
+                if log is not None:
+                    log.received(data)
+                events = engine.receive_data(data[:PIECE_BYTES], anyio.current_time())
+                if len(events) == 1 and type(events[0]) is RequestReceived and len(data) <= PIECE_BYTES:
+                    successor = functools.partial(self._pump, transport, stderr_over)
+                    if await self._answer_here(events[0], scope, successor):
+                        return
+                    continue
+                act(events)
+                for start in range(PIECE_BYTES, len(data), PIECE_BYTES):
+                    await checkpoint()  # readers take what is there, so that it need not wait
+                    act(engine.receive_data(data[start : start + PIECE_BYTES], anyio.current_time()))
+        if scope.cancelled_caught:
+            return  # its question was withdrawn; a successor reads
         engine.advance(Step.END_OF_STREAM)
         self._note_end()
         with anyio.move_on_after(DRAIN_GRACE):  # errors show the exit status and the last of stderr
@@ -468,25 +487,23 @@ class Session:
         act(engine.receive_eof(anyio.current_time()))
 
     async def _write(self, transport: "Transport") -> None:
-        engine, log = self._engine, wire_log()
-        while True:
-            data = engine.data_to_send()
-            if not data:
-                self._to_write = anyio.Event()
-                await self._to_write.wait()
-                continue
-            if log is not None:
-                log.sent(data)
-            try:
+        """Write all that there is to write, and what comes meanwhile."""
+        try:
+            while data := self._engine.data_to_send():
+                if self._log is not None:
+                    self._log.sent(data)
                 await transport.send(data)
-            except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-                return  # the CLI no longer reads; the pump sees its end
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            return  # the CLI no longer reads; the pump sees its end
+        finally:
+            self._is_writing = False
 
-    async def _keep_time(self) -> None:
-        while True:
+    async def _keep_time(self, until: Wakeup) -> None:
+        """Tick the engine when a deadline comes."""
+        while not until.is_set():
             deadline = self._engine.next_deadline()
             with anyio.CancelScope(deadline=math.inf if deadline is None else deadline) as self._timer:
-                await anyio.sleep_forever()
+                await until.wait()
             self.act(self._engine.tick(anyio.current_time()))
 
     async def _watch_process(self, transport: "Transport") -> None:
@@ -506,6 +523,15 @@ class Session:
         finally:
             stderr_over.set()
 
+    def _reconcile(self) -> None:
+        if self._workers is not None:
+            self._workers.start_soon(self._run, self.intake.reconcile_forever)
+
+    def _start_telling(self) -> None:
+        if self._workers is not None and self._told is None:
+            self._told = anyio.Event()
+            self._workers.start_soon(self._tell_listeners, self._told)
+
     async def _tell_listeners(self, told: anyio.Event) -> None:
         """Run the listeners until the session is over and they heard everything."""
         async with anyio.create_task_group() as listeners:
@@ -523,9 +549,16 @@ class Session:
         self._flush()
 
     def _flush(self) -> None:
-        """Wake the writer if there is something to write, and the timer if a deadline has moved closer."""
-        if self._engine.has_data_to_send:
-            self._to_write.set()
+        """Write what there is to write, and wake the timer if a deadline has moved closer."""
+        if self._engine.has_data_to_send and not self._is_writing and (transport := self.transport) is not None:
+            if transport.can_send_nowait:
+                data = self._engine.data_to_send()
+                if self._log is not None:
+                    self._log.sent(data)
+                transport.send_nowait(data)
+            elif self._workers is not None:
+                self._is_writing = True
+                self._workers.start_soon(self._write, transport)
         deadline = self._engine.next_deadline()
         if deadline is not None and self._timer is not None and deadline < self._timer.deadline:
             self._timer.deadline = deadline
@@ -573,22 +606,49 @@ class Session:
         question = self._questions[event.request_id] = _Question(Cancellation(), anyio.CancelScope())
         self._workers.start_soon(self._answer, event, answer, question)
 
+    async def _answer_here(
+        self, event: RequestReceived, scope: anyio.CancelScope, successor: Callable[[], Coroutine[Any, Any, None]]
+    ) -> bool:
+        """Answer a question in the worker that read it, which is the pump.
+
+        Many handlers are ready at once. As soon as one has to wait, a successor pumps in its place; return whether that
+        is so.
+        """
+        answer, workers = self.answers.table.get(type(event.request)), self._workers
+        if answer is None or workers is None:
+            self.act([event])
+            return False
+        question = self._questions[event.request_id] = _Question(Cancellation(), scope)
+        is_replaced = False
+
+        def replace() -> None:
+            nonlocal is_replaced
+            is_replaced = True
+            workers.start_soon(successor)
+
+        await run_until_wait(self._reply(event, answer, question), replace)
+        return is_replaced
+
     def _on_withdrawn(self, event: RequestCancelled) -> None:
         question = self._questions.pop(event.request_id, None)
         if question is not None:
             question.cancel()
 
     async def _answer(self, event: RequestReceived, answer: Callable[..., Awaitable[Any]], question: _Question) -> None:
-        request_id = event.request_id
         with question.scope:
-            try:
-                payload = await answer(event.request, self.answers.context(event, question.cancellation))
-                self._engine.answer(request_id, payload)
-            except Exception as error:
-                logger.exception("answering %s failed", type(event.request).__name__)
-                self._engine.answer_error(request_id, f"{type(error).__name__}: {error}")
-        self._questions.pop(request_id, None)
-        self._flush()
+            await self._reply(event, answer, question)
+
+    async def _reply(self, event: RequestReceived, answer: Callable[..., Awaitable[Any]], question: _Question) -> None:
+        request_id = event.request_id
+        try:
+            payload = await answer(event.request, self.answers.context(event, question.cancellation))
+            self._engine.answer(request_id, payload)
+        except Exception as error:
+            logger.exception("answering %s failed", type(event.request).__name__)
+            self._engine.answer_error(request_id, f"{type(error).__name__}: {error}")
+        finally:
+            self._questions.pop(request_id, None)
+            self._flush()
 
     # Requests to the CLI -----------------------------------------------------------------------------------------
 

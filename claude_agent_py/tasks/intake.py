@@ -88,6 +88,8 @@ class TaskIntake:
         self._agenda = RepeatingEvent()
         """Set when there is something to decide before `_next_check`."""
         self._next_check = math.inf
+        self._start_reconciling: Callable[[], object] | None = None
+        """Starts the worker that decides about tasks; None once it was started."""
         self._events: dict[str, RepeatingEvent] = {}
         self._observers: list[tuple[Observer, Callable[[], bool]]] = []
         self._streams: weakref.WeakSet[EventStream[Any]] = weakref.WeakSet()
@@ -294,6 +296,10 @@ class TaskIntake:
         while not is_true():
             await self.wait(event)
 
+    def reconcile_with(self, start: Callable[[], object]) -> None:
+        """Have `start` called, once, when there is anything for `reconcile_forever` to do."""
+        self._start_reconciling = start
+
     async def reconcile_forever(self) -> None:
         """Decide about tasks whose end was not reported, until cancelled. For a worker of the session."""
         self._reconciling += 1
@@ -323,6 +329,9 @@ class TaskIntake:
             self._wake(task_id)
         if due < self._next_check or self._next_check == math.inf:
             self._agenda.set()
+        if self._start_reconciling is not None:
+            start, self._start_reconciling = self._start_reconciling, None
+            start()
         self.changed.set()
 
     def _wake_all(self) -> None:

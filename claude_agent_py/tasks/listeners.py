@@ -70,6 +70,7 @@ class Listeners:
         self._changed = RepeatingEvent()
         self._is_closed = False
         self._report: Report = log_failure
+        self._start: Callable[[], object] | None = None
 
     def add(self, listener: Listener, what: object = None) -> None:
         """Add a listener for events from now on. Raises OptionsError if it or `what` is invalid."""
@@ -80,6 +81,14 @@ class Listeners:
         self._registered.append(_Registered(listener, kind, is_for_notifications, self._queue(listener)))
         self._is_closed = False
         self._changed.set()
+        if self._start is not None:
+            self._start()
+
+    def deliver_with(self, start: Callable[[], object]) -> None:
+        """Have `start`, which runs `deliver_forever`, called when a listener is added, and now if there is one."""
+        self._start = start
+        if self._registered:
+            start()
 
     def remove(self, listener: Listener) -> None:
         """Remove a listener wherever it was added."""

@@ -36,6 +36,18 @@ class Transport(ABC):
             anyio.ClosedResourceError: The input was ended or the transport closed.
         """
 
+    @property
+    def can_send_nowait(self) -> bool:
+        """Whether `send_nowait` may be called now."""
+        return False
+
+    def send_nowait(self, data: bytes) -> None:
+        """Write all of `data` to the program without waiting; what it does not take yet is written later, in order.
+
+        A program that no longer reads is no error here. Called only where `can_send_nowait` says so.
+        """
+        raise NotImplementedError
+
     @abstractmethod
     async def end_input(self) -> None:
         """Tell the program that no more input comes. Idempotent."""

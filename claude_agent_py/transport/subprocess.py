@@ -3,6 +3,7 @@
 It ends with the end of its input, then SIGTERM, then SIGKILL of the group and all descendants, each with a time limit.
 """
 
+import asyncio
 import contextlib
 import os
 import subprocess
@@ -15,6 +16,7 @@ import anyio
 from anyio.abc import Process
 
 from claude_agent_py.errors import CLIStartError
+from claude_agent_py.event_loop import pipe_writer
 from claude_agent_py.transport.at_exit import end_at_exit, forget
 from claude_agent_py.transport.base import Transport
 from claude_agent_py.transport.processes import (
@@ -133,6 +135,8 @@ class SubprocessTransport(Transport):
         self.on_stderr = on_stderr
         self._stderr = StderrTail(stderr_bytes, self._tell)
         self._process: Process | None = None
+        self._writer: asyncio.StreamWriter | None = None
+        """Writes to stdin at once, where the event loop can."""
         self._input_ended = False
         self._is_closed = False
         self._closing: anyio.Event | None = None
@@ -171,6 +175,7 @@ class SubprocessTransport(Transport):
             error.with_traceback(None)  # its frames hold the whole environment
             raise CLIStartError(f"the CLI cannot be started: {error}", cli_path=self._argv[0]) from error
         self._env = None
+        self._writer = pipe_writer(self._running().stdin)
         self._owner = os.getpid()
         end_at_exit(self._running().pid, self._mark)
 
@@ -199,6 +204,23 @@ class SubprocessTransport(Transport):
             await process.stdin.send(data)
         except (BrokenPipeError, ConnectionResetError) as error:
             raise anyio.BrokenResourceError from error
+
+    @property
+    def can_send_nowait(self) -> bool:
+        """Whether stdin has taken everything so far."""
+        writer = self._writer
+        return (
+            writer is not None
+            and not self._input_ended
+            and not self._is_forked
+            and not writer.is_closing()
+            and not writer.transport.get_write_buffer_size()
+        )
+
+    def send_nowait(self, data: bytes) -> None:
+        """Write to stdin without waiting."""
+        assert self._writer is not None  # noqa: S101 - `can_send_nowait` says so
+        self._writer.write(data)
 
     async def end_input(self) -> None:
         """Close stdin."""

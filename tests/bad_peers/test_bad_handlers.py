@@ -1,6 +1,7 @@
 """Handlers and listeners that are slow, fail or misbehave: the pump never notices, and nobody waits for ever."""
 
 import asyncio
+import contextvars
 import logging
 import threading
 import time
@@ -147,6 +148,33 @@ async def test_a_handler_that_is_cancelled_from_within_is_a_failure(
             [frame] = await fake.wait_received(reply_to("r1"))
             assert (await client.query("hi")).text == "still here"
     assert frame["response"]["response"]["behavior"] == "deny"
+
+
+async def test_a_handler_leaves_no_context_to_the_next(start: MakeClient) -> None:
+    user: contextvars.ContextVar[str] = contextvars.ContextVar("user", default="nobody")
+    found: list[str] = []
+
+    async def can_use_tool(request: PermissionRequest, context: Any) -> Allow:
+        found.append(user.get())
+        user.set("somebody")
+        if request.tool_use_id == "waits":
+            await anyio.sleep(0)
+            found.append(user.get())
+        return Allow()
+
+    fake = FakeCLI(
+        frames.can_use_tool("r1"),
+        steps.wait_for_reply("r1"),
+        frames.can_use_tool("r2", tool_use_id="waits"),
+        steps.wait_for_reply("r2"),
+        frames.can_use_tool("r3"),
+        steps.wait_for_reply("r3"),
+        steps.turn("ok"),
+    )
+    with anyio.fail_after(10):
+        async with start(fake, can_use_tool=can_use_tool) as client:
+            assert (await client.query("hi")).text == "ok"
+    assert found == ["nobody", "nobody", "somebody", "nobody"]
 
 
 @each_in_memory("function", BROKEN)

@@ -40,7 +40,7 @@ class Paths:
         if isinstance(agents, str) and agents:
             self._subagents = os.path.dirname(agents)
         elif isinstance(own, str) and own.endswith(".jsonl"):
-            self._subagents = os.path.join(own.removesuffix(".jsonl"), "subagents")
+            self._subagents = f"{own.removesuffix('.jsonl')}{os.sep}subagents"
 
     def note_output(self, task_id: str, path: str) -> None:
         """Note where one task writes."""
