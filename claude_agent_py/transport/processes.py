@@ -36,7 +36,7 @@ _PROC = Path("/proc")
 
 
 async def wait_for_exit(process: Process) -> int:
-    """Wait until a process is gone, whatever it started; give its exit status.
+    """Wait until a process has exited, but not its descendants, and return its exit status.
 
     Before anyio 4.16, asyncio tells the end of a process only once its pipes are closed, too, and what it started may
     hold them open: so the status is looked at now and then.
