@@ -227,7 +227,7 @@ class Engine:
         """Answer a request of the CLI. Return False if it is no longer pending.
 
         Raises:
-            ValueError, TypeError: The payload is no JSON; the request is still open.
+            ValueError, TypeError: The payload is not JSON; the request is still pending.
         """
         return self._respond({"subtype": "success", "request_id": request_id, "response": payload})
 
@@ -259,7 +259,7 @@ class Engine:
 
         Raises:
             LocalProtocolError: Nothing can be sent any more.
-            ValueError, TypeError: The prompt is no JSON; nothing was sent.
+            ValueError, TypeError: The prompt is not JSON; nothing was sent.
         """
         self.advance(Step.SEND)
         line = encode(prompt)

@@ -70,7 +70,7 @@ class Answers:
 
     Args:
         session: The session.
-        above: What a child agent's session has above it; None for one that is nobody's child.
+        above: What a child agent's session has above it; None if it is not a child.
 
     Raises:
         OptionsError: A handler, hook or server is wrong.
@@ -91,7 +91,7 @@ class Answers:
         }
         """What answers which question of the CLI."""
         self.session_id = _given_session_id(options)
-        """The id of the conversation; None before the first turn where the options do not give it."""
+        """The id of the conversation; None before the first turn unless the options set it."""
         self.permission_mode: str | None = None
         """The permission mode as the CLI said last; None before the first turn."""
         self.has_ended: bool = False
@@ -204,7 +204,7 @@ class Answers:
     # Life --------------------------------------------------------------------------------------------------------
 
     def _load(self) -> None:
-        """Load what the options give something to do; what is wrong with it is an error now."""
+        """Load the features that the options use, and raise their errors early."""
         options = self._options
         persons = (options.can_use_tool, options.on_question, options.on_plan, options.on_elicitation)
         if options.hooks is not None:

@@ -144,7 +144,7 @@ class Session:
 
     Args:
         options: Checked already, as `ClientOptions` checks itself.
-        above: What a child agent's session has above it; None for one that is nobody's child.
+        above: What a child agent's session has above it; None if it is not a child.
     """
 
     def __init__(self, options: ClientOptions, *, above: "Above | None" = None) -> None:
@@ -175,7 +175,7 @@ class Session:
         """Who waits for the reply to which request."""
         self._questions: dict[str, _Question] = {}
         self._told_late: frozenset[str] = frozenset()
-        """The tasks of which a warning has said already that nobody waits for them."""
+        """The tasks that a warning has reported as not awaited."""
         self._log: WireLog | None = None
         self._is_writing = False
         """Whether there is a writer, which writes what could not be written at once."""
@@ -666,7 +666,7 @@ class Session:
         limit = self.options.timeouts.control if timeout is None else timeout
         if subtype != END_SESSION:
             return await self.ask(subtype, fields, limit)
-        self._engine.advance(Step.ASK_EXIT)  # it may end at any time, also where nobody waits for the reply
+        self._engine.advance(Step.ASK_EXIT)  # the CLI may exit at any time, even if the caller stops waiting
         try:
             return await self.ask(subtype, fields, limit)
         except ControlRejectedError:
@@ -691,7 +691,7 @@ class Session:
                 self._engine.forget_request(request.request_id)
 
     def post(self, subtype: str, /, **fields: Any) -> None:
-        """Send a request whose reply nobody waits for; does nothing once the session is closed."""
+        """Send a request without waiting for its reply. Does nothing once the session is closed."""
         if self.is_open:
             request = self._engine.request(subtype, fields, now=anyio.current_time(), timeout=None)
             self._engine.forget_request(request.request_id)
@@ -821,7 +821,7 @@ class Session:
                 continue  # it ended by itself meanwhile
 
     def _stop_work(self, run: RunMailbox, *, was_in_turn: bool) -> None:
-        """Stop the work on a run that nobody waits for any more; not a turn that others have a part in.
+        """Stop the work on an abandoned run, but not on a turn that it shares with other runs.
 
         All of it is sent now, without waiting for replies: an interrupt names no prompt, so it must not come after the
         one that is sent next.

@@ -13,7 +13,7 @@ class Transport(ABC):
 
     on_stderr: Callable[[str], None] | None = None
     """To be called with every line of stderr, on the event loop, once the transport is run; quick, and never raises. A
-    session sets it before `start`, where nobody has."""
+    session sets it before `start`, unless it is set."""
 
     @abstractmethod
     async def start(self) -> None:

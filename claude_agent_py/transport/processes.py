@@ -37,7 +37,7 @@ READ_BYTES: Final = 64 * 1024
 
 
 async def wait_for_exit(process: Process) -> int:
-    """Wait until a process is gone, whatever it started; return its exit status.
+    """Wait until a process has exited, but not its descendants, and return its exit status.
 
     On asyncio before anyio 4.16, the end of a process is told only once its pipes are closed, too, and what it started
     may hold them open: there the status is looked at now and then.

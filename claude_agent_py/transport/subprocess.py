@@ -241,7 +241,7 @@ class SubprocessTransport(Transport):
         self._stderr.end()
 
     async def wait(self) -> int | None:
-        """Wait until the program is gone and give its exit status."""
+        """Wait for the program to exit and return its exit status."""
         return await wait_for_exit(self._running())
 
     async def close(self, *, grace: float = 5.0) -> None:

@@ -137,7 +137,7 @@ def test_a_download_that_takes_too_long_is_ended(
     program = tmp_path / "bin" / "npm"
     program.write_text("#!/bin/sh\nexec /bin/sleep 60\n")
     program.chmod(0o755)
-    with pytest.raises(CLIInstallError, match=r"not over within 0\.2 s"):
+    with pytest.raises(CLIInstallError, match=r"did not finish within 0\.2 s"):
         install_cli(VERSION, report=str, environ=environ)
 
 

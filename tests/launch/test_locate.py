@@ -204,7 +204,7 @@ def test_a_program_without_a_version(tmp_path: Path, script: str, text: str) -> 
 
 
 def test_a_program_that_does_not_answer(tmp_path: Path) -> None:
-    with pytest.raises(CLIStartError, match=r"not over within 0\.2 s"):
+    with pytest.raises(CLIStartError, match=r"did not finish within 0\.2 s"):
         read_version(program(tmp_path / "claude", "exec sleep 60"), timeout=0.2)
 
 

@@ -88,8 +88,8 @@ def test_a_prompt_may_be_marked_as_not_to_be_touched() -> None:
     [
         ("", "empty"),
         (" \n\t", "empty"),
-        ([], "no content"),
-        ([TextBlock(text="  ")], "no content"),
+        ([], "must have content"),
+        ([TextBlock(text="  ")], "must have content"),
         (None, "not NoneType"),
         (5, "not int"),
         (b"hi", "not bytes"),
