@@ -103,7 +103,8 @@ def test_a_mistake_is_told_with_its_line(header: str, says: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "says"), [("You review.", "the front matter is missing"), ("---\nname: x\n", "the front matter is not closed")]
+    ("text", "says"),
+    [("You review.", "the front matter is missing"), ("---\nname: x\n", "the front matter is not closed")],
 )
 def test_what_is_no_agent_file_is_refused(text: str, says: str) -> None:
     assert says in refused(text)

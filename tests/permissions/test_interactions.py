@@ -136,7 +136,7 @@ async def test_an_interaction_says_what_is_asked_and_who_asks(inbox: Inbox) -> N
             inbox["nothing"]
         assert await interaction.answer(Allow())
         assert interaction.done
-        assert "over" in repr(interaction) or isinstance(inbox, SQLiteInbox)
+        assert "done" in repr(interaction) or isinstance(inbox, SQLiteInbox)
 
     await answered(inbox, "permission", BASH, look)
 
