@@ -34,7 +34,7 @@ BACKENDS = ["asyncio", "trio"]
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Choose the backends of an async test that does not say by itself where it runs."""
-    if "anyio_backend" not in metafunc.fixturenames:
+    if "anyio_backend" not in metafunc.fixturenames or hasattr(metafunc.module, "anyio_backend"):
         return
     definition = metafunc.definition
     if any("anyio_backend" in str(mark.args[0]) for mark in definition.iter_markers("parametrize")):
