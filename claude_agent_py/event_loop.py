@@ -12,7 +12,7 @@ import math
 import sys
 import types
 from collections.abc import Callable, Coroutine, Generator
-from typing import Any, TypeVar, TypeVarTuple
+from typing import Any, TypeAlias, TypeVar, TypeVarTuple
 
 import anyio
 from anyio import to_thread
@@ -82,7 +82,10 @@ def run_until_wait(coroutine: Coroutine[Any, Any, T], on_wait: Callable[[], obje
             value, step = error, coroutine.throw
 
 
-def pipe_writer(stream: object) -> asyncio.StreamWriter | None:
+PipeWriter: TypeAlias = asyncio.StreamWriter
+
+
+def pipe_writer(stream: object) -> PipeWriter | None:
     """Return what writes to the input of an anyio process at once, or None where that needs a wait.
 
     anyio lets other workers run at each write, which for an answer costs more than the write.

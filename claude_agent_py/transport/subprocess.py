@@ -3,7 +3,6 @@
 It ends with the end of its input, then SIGTERM, then SIGKILL of the group and all descendants, each with a time limit.
 """
 
-import asyncio
 import contextlib
 import os
 import subprocess
@@ -16,7 +15,7 @@ import anyio
 from anyio.abc import Process
 
 from claude_agent_py.errors import CLIStartError
-from claude_agent_py.event_loop import pipe_writer
+from claude_agent_py.event_loop import PipeWriter, pipe_writer
 from claude_agent_py.transport.at_exit import end_at_exit, forget
 from claude_agent_py.transport.base import Transport
 from claude_agent_py.transport.processes import (
@@ -135,7 +134,7 @@ class SubprocessTransport(Transport):
         self.on_stderr = on_stderr
         self._stderr = StderrTail(stderr_bytes, self._tell)
         self._process: Process | None = None
-        self._writer: asyncio.StreamWriter | None = None
+        self._writer: PipeWriter | None = None
         """Writes to stdin at once, where the event loop can."""
         self._input_ended = False
         self._is_closed = False

@@ -161,7 +161,7 @@ async def test_secrets_stay_out_of_what_is_shown(start_process: MakeClient, capl
     }
     fake = FakeCLI(steps.wait_for_request("initialize"), steps.stderr("no\n"), steps.exit(1))
     client = start_process(fake, **options)
-    with caplog.at_level("DEBUG"), anyio.fail_after(10), pytest.raises(Exception, match="ended") as caught:
+    with caplog.at_level("DEBUG"), anyio.fail_after(10), pytest.raises(Exception, match="exited") as caught:
         await client.connect()
     shown = [repr(client), repr(client.options), str(caught.value), repr(caught.value), caplog.text]
     assert [text for text in shown if secret in text] == []

@@ -238,7 +238,7 @@ FAILURES: list[tuple[Callable[..., Any], str]] = [
     (never_returns, "did not answer within 0.05 s"),
     (returns_rubbish, "not bool"),
     (returns_a_misspelt_denial, "permissionDecison"),
-    (returns_what_is_no_json, "no answer"),
+    (returns_what_is_no_json, "an invalid answer"),
     (returns_the_answer_of_another_event, "StopOutput is an output for Stop"),
 ]
 
