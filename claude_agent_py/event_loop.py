@@ -13,7 +13,7 @@ import math
 import sys
 import types
 from collections.abc import Callable, Coroutine, Generator
-from typing import Any, TypeVar, TypeVarTuple
+from typing import Any, TypeAlias, TypeVar, TypeVarTuple
 
 import anyio
 from anyio import to_thread
@@ -23,6 +23,9 @@ logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 T = TypeVar("T")
 Arguments = TypeVarTuple("Arguments")
+
+PipeWriter: TypeAlias = asyncio.StreamWriter
+"""Writes to a pipe without waiting."""
 
 FILE_THREADS = 40
 """How many threads of one event loop may work on files at once."""
@@ -83,7 +86,7 @@ def run_until_wait(coroutine: Coroutine[Any, Any, T], on_wait: Callable[[], obje
             value, step = error, coroutine.throw
 
 
-def pipe_writer(stream: object) -> asyncio.StreamWriter | None:
+def pipe_writer(stream: object) -> PipeWriter | None:
     """Return what writes to the input of an anyio process at once, or None where that needs a wait.
 
     anyio lets other workers run at each write, which for an answer costs more than the write.

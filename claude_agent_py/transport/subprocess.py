@@ -4,7 +4,6 @@ Owns the process, its pipes, the tail of its stderr, and its end: end of input, 
 group and of everything below it, each bounded. Knows no JSON, and not what the arguments mean.
 """
 
-import asyncio
 import contextlib
 import os
 import subprocess
@@ -17,7 +16,7 @@ import anyio
 from anyio.abc import Process
 
 from claude_agent_py.errors import CLIStartError
-from claude_agent_py.event_loop import pipe_writer
+from claude_agent_py.event_loop import PipeWriter, pipe_writer
 from claude_agent_py.transport.at_exit import end_at_exit, forget
 from claude_agent_py.transport.base import Transport
 from claude_agent_py.transport.processes import (
@@ -136,7 +135,7 @@ class SubprocessTransport(Transport):
         self.on_stderr = on_stderr
         self._stderr = StderrTail(stderr_bytes, self._tell)
         self._process: Process | None = None
-        self._writer: asyncio.StreamWriter | None = None
+        self._writer: PipeWriter | None = None
         """Writes to stdin at once, where the event loop can."""
         self._input_ended = False
         self._is_closed = False
