@@ -23,6 +23,9 @@ logger: logging.Logger = logging.getLogger("claude_agent_py")
 T = TypeVar("T")
 Arguments = TypeVarTuple("Arguments")
 
+PipeWriter: TypeAlias = asyncio.StreamWriter
+"""Writes to a pipe without waiting."""
+
 FILE_THREADS = 40
 """How many threads of one event loop may work on files at once."""
 
@@ -80,9 +83,6 @@ def run_until_wait(coroutine: Coroutine[Any, Any, T], on_wait: Callable[[], obje
             value, step = (yield awaited), coroutine.send
         except BaseException as error:
             value, step = error, coroutine.throw
-
-
-PipeWriter: TypeAlias = asyncio.StreamWriter
 
 
 def pipe_writer(stream: object) -> PipeWriter | None:

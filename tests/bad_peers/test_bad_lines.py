@@ -112,9 +112,7 @@ async def test_a_line_in_many_pieces(start: MakeClient) -> None:
 
 async def test_many_wrong_lines_in_one_turn_do_not_touch_its_result(start: MakeClient) -> None:
     wrong = [line for line in WRONG.values() if b'"result"' not in line]  # a malformed result would end the turn
-    fake = FakeCLI(
-        steps.wait_for_prompt(), *wrong, frames.of_prompt(frames.assistant("hi")), frames.result("hi")
-    )
+    fake = FakeCLI(steps.wait_for_prompt(), *wrong, frames.of_prompt(frames.assistant("hi")), frames.result("hi"))
     with anyio.fail_after(30):
         async with start(fake) as client:
             result = await client.query("first")
