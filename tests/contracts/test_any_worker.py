@@ -194,7 +194,7 @@ async def test_a_second_reader_of_the_same_messages_is_told_so(start: MakeClient
 
                 group.start_soon(read)
                 await anyio.wait_all_tasks_blocked()
-                with pytest.raises(LocalProtocolError, match="one reader"):
+                with pytest.raises(LocalProtocolError, match="already reading"):
                     await anext(messages)
                 group.cancel_scope.cancel()
 
