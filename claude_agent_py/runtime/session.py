@@ -662,7 +662,7 @@ class Session:
         if subtype == "apply_flag_settings" and self.answers.has_hooks:
             settings = fields.get("settings")
             if isinstance(settings, Mapping) and turns_hooks_off(settings.get("env")):
-                raise OptionsError(f"{HOOKS_OFF} in their env switches every hook off", option="settings")
+                raise OptionsError(f"{HOOKS_OFF} in their env disables all hooks", option="settings")
         limit = self.options.timeouts.control if timeout is None else timeout
         if subtype != END_SESSION:
             return await self.ask(subtype, fields, limit)

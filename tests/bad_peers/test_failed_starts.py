@@ -30,8 +30,8 @@ from claude_agent_py.testing import FakeCLI, Gate, frames, steps
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
 
-SOON = 2.0
-"""What counts as at once, in seconds; on an idle machine it is a tenth of that."""
+SOON = 5.0
+"""What counts as at once, in seconds; on an idle machine it takes a tenth of a second."""
 
 
 async def failure_of(client: Client, error: type[Exception] = CLIStartError, within: float = SOON) -> Any:
