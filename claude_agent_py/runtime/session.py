@@ -174,6 +174,8 @@ class Session:
         self._replies: dict[str, Waiter] = {}
         """Who waits for the reply to which request."""
         self._questions: dict[str, _Question] = {}
+        self._garbage: str | None = None
+        """What the CLI printed instead of a frame before the session was open."""
         self._told_late: frozenset[str] = frozenset()
         """The tasks that a warning has reported as not awaited."""
         self._log: WireLog | None = None
@@ -571,11 +573,14 @@ class Session:
         self.readers.put(event)
 
     def _refuse_garbage(self, frame: MalformedFrame) -> None:
-        """Fail the start at once: what prints something else than frames now will hardly answer later."""
+        """Fail the start at once: a program that prints something other than frames will not answer later."""
         if not isinstance(frame.raw, dict):
-            shown = frame.line[:SHOWN_GARBAGE_BYTES].decode(errors="replace")
+            self._garbage = frame.line[:SHOWN_GARBAGE_BYTES].decode(errors="replace")
             for waiter in self._replies.values():
-                waiter.fail(lambda: ControlRejectedError("initialize", f"it printed {shown!r} instead of an answer"))
+                waiter.fail(self._garbage_error)
+
+    def _garbage_error(self) -> ControlRejectedError:
+        return ControlRejectedError("initialize", f"it printed {self._garbage!r} instead of an answer")
 
     def _on_reply(self, event: ReplyReceived) -> None:
         waiter = self._replies.pop(event.request_id, None)
@@ -677,6 +682,8 @@ class Session:
     async def ask(self, subtype: str, fields: Mapping[str, Any], timeout: float | None) -> dict[str, Any]:
         """Send a request and return the payload of its reply."""
         self.check_open()
+        if self.info is None and self._garbage is not None:  # printed before this side asked
+            raise self._garbage_error()
         try:
             request = self._engine.request(subtype, fields, now=anyio.current_time(), timeout=timeout)
         except (ValueError, TypeError) as error:
