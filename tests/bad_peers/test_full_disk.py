@@ -70,13 +70,13 @@ def numbers(messages: list[Any]) -> list[int]:
 
 
 def open_temporary_files() -> set[str]:
-    """Give the temporary files that are open here, where the system tells."""
+    """Return the open files in this test's folder for temporary files; empty if the system does not tell."""
     folder = Path("/proc/self/fd")
     found = []
     for descriptor in folder.iterdir() if folder.exists() else ():
         with contextlib.suppress(OSError):  # the one that lists them
             found.append(os.readlink(descriptor))
-    return {path for path in found if "/temporary/" in path}
+    return {path for path in found if path.startswith(f"{tempfile.gettempdir()}/")}
 
 
 async def failure_of(work: Awaitable[object]) -> Exception | None:
