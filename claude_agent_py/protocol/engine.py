@@ -39,9 +39,13 @@ from claude_agent_py.wire.unknown import MalformedFrame
 UNSUPPORTED: Final = "unsupported_request"
 """The `error_code` of an answer to a request that this side does not know; what the CLI itself uses."""
 
-_TYPE: Final = re.compile(rb'\s*\{\s*"type"\s*:\s*"(\w+)"')
-_REQUEST_ID: Final = re.compile(rb'"request_id"\s*:\s*"([^"\\]*)"')
-"""Read the head of a line that was too long to keep: whoever asked, or waits, has to be told."""
+_STRINGS: Final = rb'\s*\{(?:\s*"\w+"\s*:\s*"[^"\\]*"\s*,)*?\s*'
+_TYPE: Final = re.compile(_STRINGS + rb'"type"\s*:\s*"(\w+)"')
+_ASKED: Final = re.compile(_STRINGS + rb'"request_id"\s*:\s*"([^"\\]*)"')
+_REPLIED: Final = re.compile(
+    rb'\s*\{\s*"type"\s*:\s*"\w+"\s*,\s*"response"\s*:' + _STRINGS + rb'"request_id"\s*:\s*"([^"\\]*)"'
+)
+"""Read the start of a line that cannot be decoded. They step over strings only: no id comes from a tool's input."""
 
 
 class Engine:
@@ -148,18 +152,26 @@ class Engine:
                 self._fail_request(request_id, f"malformed reply: {frame.error}", events)
             case {"type": "result"}:
                 events += self._turns.spoil(frame, now)
+            case None:  # invalid JSON, or nested too deeply
+                self._on_undecodable(frame, frame.error, events, now)
 
     def _on_oversize(self, line: OversizeLine, events: list[Event], now: float) -> None:
         """Report a line that was dropped. A question is refused; a reply fails its request, a result its run."""
         problem = f"the line is {line.length} bytes long, more than limits.max_line_bytes; it was dropped"
         frame = MalformedFrame(line=line.head, error=problem)
         self._on_message(frame, b"", events, now)
-        kind, request_id = _TYPE.match(line.head), _REQUEST_ID.search(line.head)
+        self._on_undecodable(frame, problem, events, now)
+
+    def _on_undecodable(self, frame: MalformedFrame, problem: str, events: list[Event], now: float) -> None:
+        """Answer a line by what its start says, so that neither side waits forever."""
+        kind = _TYPE.match(frame.line)
         match kind and kind[1]:
-            case b"control_request" if request_id:
-                self._refuse(request_id[1].decode(errors="replace"), problem)
-            case b"control_response" if request_id:
-                self._fail_request(request_id[1].decode(errors="replace"), problem, events)
+            case b"control_request":
+                if asked := _ASKED.match(frame.line):
+                    self._refuse(asked[1].decode(errors="replace"), problem)
+            case b"control_response":
+                if replied := _REPLIED.match(frame.line):
+                    self._fail_request(replied[1].decode(errors="replace"), problem, events)
             case b"result":
                 events += self._turns.spoil(frame, now)
 

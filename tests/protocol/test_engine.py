@@ -238,6 +238,53 @@ def test_a_line_that_is_too_long_fails_the_request_that_it_replies_to() -> None:
     assert driver.sent() == []
 
 
+DEEP = "[" * 5000 + "]" * 5000
+"""Deeper than any JSON parser for Python goes."""
+
+
+def deep(frame: dict[str, Any]) -> bytes:
+    """Return a frame as a line, with what is nested too deeply in the place of the string DEEP."""
+    return frames.encode(frame).replace(b'"DEEP"', DEEP.encode())
+
+
+def test_a_question_that_is_nested_too_deeply_is_refused() -> None:
+    driver = Driver()
+    (event,) = driver.engine.receive_data(deep(frames.can_use_tool("r1", input={"request_id": "r2", "a": "DEEP"})), 0.0)
+    assert isinstance(event, MessageReceived)
+    assert isinstance(event.message, MalformedFrame)
+    (answer,) = driver.sent()
+    assert (answer["response"]["request_id"], answer["response"]["subtype"]) == ("r1", "error")
+
+
+def test_a_reply_that_is_nested_too_deeply_fails_its_request() -> None:
+    driver = Driver()
+    request_id = driver.ask("get_settings", timeout=60.0)
+    _, failed = driver.engine.receive_data(deep(reply(request_id, {"a": "DEEP"})), 0.0)
+    assert isinstance(failed, ReplyReceived)
+    assert (failed.request_id, bool(failed.error)) == (request_id, True)
+
+
+def test_a_result_that_is_nested_too_deeply_ends_its_run() -> None:
+    driver = Driver()
+    driver.run("p")
+    events = driver.engine.receive_data(deep(frames.result("hi", permission_denials="DEEP")), 0.0)
+    assert [event.reason for event in events if isinstance(event, RunEnded)] == ["unreadable"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        {"type": "control_request", "request": {"input": {"request_id": "r2", "a": "DEEP"}}, "request_id": "r1"},
+        {"type": "control_request", "x": {"request_id": "r2"}, "a": "DEEP"},
+        {"type": "control_request", "x": '"request_id": "r2",', "a": "DEEP"},
+    ],
+)
+def test_the_id_of_a_question_is_not_taken_from_what_a_tool_is_told(line: dict[str, Any]) -> None:
+    driver = Driver()
+    assert kinds(driver.engine.receive_data(deep(line), 0.0)) == [MessageReceived]
+    assert driver.sent() == []
+
+
 @pytest.mark.parametrize("kind", ["control_request", "control_response"])
 def test_what_a_long_message_only_quotes_is_no_question_and_no_reply(kind: str) -> None:
     driver = Driver(max_line_bytes=1000)
