@@ -5,7 +5,6 @@ they return. To send, it calls `request`, `answer`, `send_prompt`, ... and write
 here waits, and invalid input never raises.
 """
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -19,6 +18,7 @@ from claude_agent_py.protocol.events import (
     StrayReply,
     StreamEnded,
 )
+from claude_agent_py.protocol.fragments import readable_strings
 from claude_agent_py.protocol.lines import LineBuffer, OversizeLine
 from claude_agent_py.protocol.ports import TaskSink
 from claude_agent_py.protocol.requests import IncomingRequests, OutgoingRequests, PendingRequest
@@ -38,14 +38,6 @@ from claude_agent_py.wire.unknown import MalformedFrame
 
 UNSUPPORTED: Final = "unsupported_request"
 """The `error_code` of an answer to a request that this side does not know; what the CLI itself uses."""
-
-_STRINGS: Final = rb'\s*\{(?:\s*"\w+"\s*:\s*"[^"\\]*"\s*,)*?\s*'
-_TYPE: Final = re.compile(_STRINGS + rb'"type"\s*:\s*"(\w+)"')
-_ASKED: Final = re.compile(_STRINGS + rb'"request_id"\s*:\s*"([^"\\]*)"')
-_REPLIED: Final = re.compile(
-    rb'\s*\{\s*"type"\s*:\s*"\w+"\s*,\s*"response"\s*:' + _STRINGS + rb'"request_id"\s*:\s*"([^"\\]*)"'
-)
-"""Read the start of a line that cannot be decoded. They step over strings only: no id comes from a tool's input."""
 
 
 class Engine:
@@ -163,16 +155,13 @@ class Engine:
         self._on_undecodable(frame, problem, events, now)
 
     def _on_undecodable(self, frame: MalformedFrame, problem: str, events: list[Event], now: float) -> None:
-        """Answer a line by what its start says, so that neither side waits forever."""
-        kind = _TYPE.match(frame.line)
-        match kind and kind[1]:
-            case b"control_request":
-                if asked := _ASKED.match(frame.line):
-                    self._refuse(asked[1].decode(errors="replace"), problem)
-            case b"control_response":
-                if replied := _REPLIED.match(frame.line):
-                    self._fail_request(replied[1].decode(errors="replace"), problem, events)
-            case b"result":
+        """Answer a line by what can be read of it, so that neither side waits forever."""
+        match readable_strings(frame.line):
+            case {"type": "control_request", "request_id": request_id}:
+                self._refuse(request_id, problem)
+            case {"type": "control_response", "response.request_id": request_id}:
+                self._fail_request(request_id, problem, events)
+            case {"type": "result"}:
                 events += self._turns.spoil(frame, now)
 
     def _refuse(self, request_id: str, problem: str) -> None:

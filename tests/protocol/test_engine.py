@@ -267,14 +267,15 @@ def test_a_reply_that_is_nested_too_deeply_fails_its_request() -> None:
 def test_a_result_that_is_nested_too_deeply_ends_its_run() -> None:
     driver = Driver()
     driver.run("p")
-    events = driver.engine.receive_data(deep(frames.result("hi", permission_denials="DEEP")), 0.0)
+    result = {"permission_denials": "DEEP", **frames.result("hi")}  # the CLI does not write the type first
+    events = driver.engine.receive_data(deep(result), 0.0)
     assert [event.reason for event in events if isinstance(event, RunEnded)] == ["unreadable"]
 
 
 @pytest.mark.parametrize(
     "line",
     [
-        {"type": "control_request", "request": {"input": {"request_id": "r2", "a": "DEEP"}}, "request_id": "r1"},
+        {"type": "control_request", "request": {"input": {"request_id": "r2", "a": "DEEP"}}},
         {"type": "control_request", "x": {"request_id": "r2"}, "a": "DEEP"},
         {"type": "control_request", "x": '"request_id": "r2",', "a": "DEEP"},
     ],

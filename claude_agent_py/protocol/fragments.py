@@ -1,0 +1,36 @@
+"""Read what can be read of a line that cannot be decoded: it was cut, or is nested too deeply."""
+
+import itertools
+import re
+from typing import Final
+
+MAX_TOKENS: Final = 1_000_000
+"""After how many tokens reading ends; a million takes about half a second."""
+
+_TOKEN: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[{}\[\]:,]', re.DOTALL)
+
+
+def readable_strings(line: bytes) -> dict[str, str]:
+    """Return the string members of a JSON object, and those of the objects in it as `"outer.inner"`.
+
+    Deeper ones are left out: a tool's input must not pass for a field of the frame.
+    """
+    found: dict[str, str] = {}
+    depth, keys, last, is_value = 0, ["", ""], "", False
+    for match in itertools.islice(_TOKEN.finditer(line), MAX_TOKENS):
+        token = match[0]
+        if token in b"{[":
+            depth, is_value = depth + 1, False
+        elif token in b"}]":
+            depth -= 1
+        elif depth not in (1, 2):
+            continue
+        elif token == b":":
+            keys[depth - 1], is_value = last, True
+        elif token == b",":
+            is_value = False
+        else:
+            last = token[1:-1].decode(errors="replace")
+            if is_value:
+                found.setdefault(".".join(keys[:depth]), last)
+    return found
