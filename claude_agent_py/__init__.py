@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     )
     from claude_agent_py.agents import AgentDefinition as AgentDefinition
     from claude_agent_py.children import ChildAgent as ChildAgent, child_tool as child_tool
-    from claude_agent_py.client import Client as Client, current_client as current_client
+    from claude_agent_py.client import Client as Client
     from claude_agent_py.errors import (
         AuthenticationError as AuthenticationError,
         BudgetExceededError as BudgetExceededError,
@@ -57,6 +57,7 @@ if TYPE_CHECKING:
         RateLimitedError as RateLimitedError,
         RemoteProtocolError as RemoteProtocolError,
         RunError as RunError,
+        RunFailed as RunFailed,
         RunTimeoutError as RunTimeoutError,
         SessionError as SessionError,
         StructuredOutputError as StructuredOutputError,

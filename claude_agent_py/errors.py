@@ -19,7 +19,7 @@
     │   ├── MCPNotReadyError            MCP servers did not connect in time (also TimeoutError)  .servers .timeout
     │   └── ConnectionClosedError       the session is not open, or closed before the reply
     ├── RunFailed                       any error that ends a run                                .result .is_retryable
-    │   └── RunError, and above CLIStartError, CLIExitError, ConnectionClosedError
+    │   └── RunError, and CLIStartError, CLIExitError, ConnectionClosedError, SessionNotFoundError, ...
     ├── RunError                        the run's result is an error (also a RunFailed)          .result .is_retryable
     │   ├── AuthenticationError   BillingError         RateLimitedError (.resets_at)   OverloadedError
     │   ├── ServerError           InvalidRequestError  ModelNotFoundError              PromptTooLongError
@@ -480,9 +480,9 @@ class SessionError(ClaudeAgentError):
         super().__init__(message)
 
 
-class SessionNotFoundError(SessionError):
+class SessionNotFoundError(SessionError, RunFailed):
     """The session to resume does not exist in the project of `cwd` and its config directory."""
 
 
-class SessionInUseError(SessionError):
+class SessionInUseError(SessionError, RunFailed):
     """The id for a new session is in use by another session."""

@@ -18,8 +18,8 @@ from claude_agent_py import (
     PreToolUseOutput,
     Task,
     TaskStatus,
-    current_client,
 )
+from claude_agent_py.client import current_client
 from claude_agent_py.permissions import PendingInteractions
 from claude_agent_py.testing import FakeCLI, frames, steps
 

@@ -20,9 +20,9 @@ from claude_agent_py import (
     OptionsError,
     TaskStatus,
     Timeouts,
-    current_client,
     tool,
 )
+from claude_agent_py.client import current_client
 from claude_agent_py.testing import FakeCLI, Gate, frames, steps
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
