@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import contextlib
 import os
 import sys
 from collections.abc import AsyncIterator
@@ -45,8 +46,11 @@ def children() -> set[int]:
     tasks = Path("/proc/self/task")
     if not tasks.exists():
         return set()
-    lists = [task / "children" for task in tasks.iterdir()]
-    return {int(pid) for file in lists if file.exists() for pid in file.read_text().split()}
+    found: set[int] = set()
+    for task in tasks.iterdir():
+        with contextlib.suppress(OSError):  # the thread has ended meanwhile
+            found.update(map(int, (task / "children").read_text().split()))
+    return found
 
 
 def pipes() -> dict[str, str]:
