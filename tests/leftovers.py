@@ -1,8 +1,8 @@
 """Check that a test leaves no workers, processes or open pipes behind. Processes are checked on Linux only."""
 
 import asyncio
-import gc
 import contextlib
+import gc
 import os
 import sys
 from collections.abc import AsyncIterator
