@@ -5,6 +5,8 @@ The control requests are in `runtime/controls.py`; `runs.py` runs a single promp
 
 from __future__ import annotations
 
+import importlib
+import sys
 import warnings
 import weakref
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Sequence
@@ -15,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, Self
 import anyio
 
 from claude_agent_py.errors import ConnectionClosedError, HandlerError, LocalProtocolError, OptionsError
+from claude_agent_py.event_loop import run_file_work
 from claude_agent_py.options.client_options import ClientOptions, options_or_defaults
 from claude_agent_py.options.output_shape import Output
 from claude_agent_py.protocol.state import State
@@ -40,6 +43,7 @@ if TYPE_CHECKING:
     from claude_agent_py.wire.initialize import InitializeReply
 
 
+STARTUP: Final = "claude_agent_py.runtime.startup"
 NOT_CONNECTED: Final = "the client is not connected; use `async with`, or call connect() first"
 ADVICE: Final = 'await them before (client.tasks.wait_all()), or close(tasks="wait")'
 """How to wait for the background tasks that `close` would stop."""
@@ -131,7 +135,9 @@ class Client(SessionControls, Generic[Output]):
     async def _connect(self) -> None:
         launched = await launch(self._options, self._transport, on_stderr=self._on_stderr_line)
         try:
-            from claude_agent_py.runtime.startup import open_session  # loaded while the CLI starts
+            if STARTUP not in sys.modules:  # loaded while the CLI starts; in a thread, so that the event loop goes on
+                await run_file_work(importlib.import_module, STARTUP)
+            from claude_agent_py.runtime.startup import open_session
 
             session = self.session
             self._check_not_closed()
