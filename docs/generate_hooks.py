@@ -5,11 +5,11 @@ python docs/generate.py --check   exits with 1 where that would change something
 """
 
 import inspect
-import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from generated_parts import main
 from pydantic import BaseModel
 
 from claude_agent_py.hooks import HOOK_EVENT_FACTS, HookInput, HookOutput
@@ -17,7 +17,6 @@ from claude_agent_py.wire.hooks.inputs import HOOK_INPUTS
 from claude_agent_py.wire.hooks.outputs import HOOK_OUTPUTS
 
 PAGE = Path(__file__).with_name("hooks.md")
-BEGIN, END = "<!-- generated: {} -->\n", "<!-- end -->\n"
 
 SENT = {"always": "yes", "partly": "partly", "never": "**never**", "unseen": "not seen"}
 BLOCKS = {
@@ -85,28 +84,10 @@ def outputs() -> str:
     return table("output|may|fields", rows)
 
 
-def generate(text: str) -> str:
-    """Return the page with every table written anew."""
-    tables: Mapping[str, str] = {"events": events(), "inputs": inputs(), "outputs": outputs()}
-    for name, content in tables.items():
-        before, begin, rest = text.partition(BEGIN.format(name))
-        _, end, after = rest.partition(END)
-        if not begin or not end:
-            raise SystemExit(f"{PAGE.name} has no marks for {name!r}")
-        text = f"{before}{begin}\n{content}\n{end}{after}"
-    return text
-
-
-def main(arguments: list[str]) -> int:
-    old = PAGE.read_text(encoding="utf-8")
-    new = generate(old)
-    if "--check" in arguments:
-        if new != old:
-            print(f"{PAGE.name} is not up to date: run `python docs/{Path(__file__).name}`", file=sys.stderr)
-        return int(new != old)
-    PAGE.write_text(new, encoding="utf-8")
-    return 0
+def parts() -> dict[str, str]:
+    tables = {"events": events(), "inputs": inputs(), "outputs": outputs()}
+    return {name: f"\n{content}\n" for name, content in tables.items()}
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main(PAGE, parts)

@@ -5,16 +5,16 @@ python docs/generate_messages.py --check   exits with 1 where that would change 
 """
 
 import inspect
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, get_args
+
+from generated_parts import main
 
 from claude_agent_py.wire import content, frames, stream, tasks
 from claude_agent_py.wire.base import UnknownModel, WireModel
 
 PAGE = Path(__file__).with_name("messages.md")
-BEGIN, END = "<!-- generated: {} -->\n", "<!-- end -->\n"
 EVERYWHERE = {"type", "subtype", "uuid", "session_id", "cache_control"}
 """Fields that the page describes once, above the tables."""
 
@@ -86,27 +86,9 @@ def table(models: Iterable[type[WireModel]]) -> str:
     return head + "".join(row(model) for model in models)
 
 
-def generate(text: str) -> str:
-    """Return the page with every table written anew."""
-    for name, models in tables().items():
-        before, begin, rest = text.partition(BEGIN.format(name))
-        _, end, after = rest.partition(END)
-        if not begin or not end:
-            raise SystemExit(f"{PAGE.name} has no marks for {name!r}")
-        text = f"{before}{begin}\n{table(models)}\n{end}{after}"
-    return text
-
-
-def main(arguments: list[str]) -> int:
-    old = PAGE.read_text(encoding="utf-8")
-    new = generate(old)
-    if "--check" in arguments:
-        if new != old:
-            print(f"{PAGE.name} is not up to date: run `python docs/{Path(__file__).name}`", file=sys.stderr)
-        return int(new != old)
-    PAGE.write_text(new, encoding="utf-8")
-    return 0
+def parts() -> dict[str, str]:
+    return {name: f"\n{table(models)}\n" for name, models in tables().items()}
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main(PAGE, parts)

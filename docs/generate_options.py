@@ -6,16 +6,16 @@ python docs/generate_options.py --check   exits with 1 where that would change s
 
 import ast
 import inspect
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
+
+from generated_parts import main
 
 from claude_agent_py.launch.table import TABLE, Field, Flag, Here, Row, Settings, Variable
 from claude_agent_py.options import client_options as options, values as option_values
 
 PAGE = Path(__file__).with_name("options.md")
-BEGIN, END = "<!-- generated: {} -->\n", "<!-- end -->\n"
 
 TYPES = {
     "AgentLike": "AgentDefinition or dict",
@@ -166,30 +166,13 @@ def values_table(class_name: str) -> str:
     return "\n| field | default | what it means |\n|---|---|---|\n" + "".join(rows) + "\n"
 
 
-def page(text: str) -> str:
-    """Give the page with its generated parts made anew."""
-    for name, made in {
+def parts() -> dict[str, str]:
+    return {
         "ClientOptions": options_tables(),
         "Timeouts": values_table("Timeouts"),
         "Limits": values_table("Limits"),
-    }.items():
-        begin = BEGIN.format(name)
-        before, found, rest = text.partition(begin)
-        assert found, f"{PAGE.name} has no mark for {name}"
-        text = before + begin + made + END + rest.partition(END)[2]
-    return text
-
-
-def main(arguments: list[str]) -> int:
-    old = PAGE.read_text(encoding="utf-8")
-    new = page(old)
-    if arguments == ["--check"]:
-        if old != new:
-            print("docs/options.md is not up to date; run `python docs/generate_options.py`", file=sys.stderr)
-        return int(old != new)
-    PAGE.write_text(new, encoding="utf-8")
-    return 0
+    }
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main(PAGE, parts)

@@ -5,15 +5,15 @@ python docs/generate_states.py --check   exits with 1 where that would change so
 """
 
 import re
-import sys
 from collections.abc import Iterable
 from pathlib import Path
+
+from generated_parts import main
 
 from claude_agent_py.protocol import state
 from claude_agent_py.protocol.state import CAN_SEND, CLI_READS, TRANSITIONS, State, Step
 
 PAGE = Path(__file__).with_name("architecture.md")
-BEGIN, END = "<!-- generated: states -->\n", "<!-- end -->\n"
 
 
 def meanings() -> dict[State, str]:
@@ -49,25 +49,9 @@ def _target(source: State, step: Step) -> str:
     return "" if target is None else "stays" if target is source else f"`{target.name}`"
 
 
-def page(text: str) -> str:
-    """Return the page with its tables written anew."""
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise SystemExit(f"{PAGE.name} has no marks")
-    return f"{before}{begin}\n{tables()}\n{end}{after}"
-
-
-def main(arguments: list[str]) -> int:
-    old = PAGE.read_text(encoding="utf-8")
-    new = page(old)
-    if "--check" in arguments:
-        if new != old:
-            print(f"{PAGE.name} is not up to date: run `python docs/{Path(__file__).name}`", file=sys.stderr)
-        return int(new != old)
-    PAGE.write_text(new, encoding="utf-8")
-    return 0
+def parts() -> dict[str, str]:
+    return {"states": f"\n{tables()}\n"}
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main(PAGE, parts)

@@ -7,16 +7,16 @@ python docs/generate_task_states.py --check   exits with 1 where that would chan
 import ast
 import inspect
 import itertools
-import sys
 from collections.abc import Iterable
 from pathlib import Path
+
+from generated_parts import main
 
 from claude_agent_py.tasks.ledger import state
 from claude_agent_py.tasks.ledger.state import TRANSITIONS, Evidence, Transition
 from claude_agent_py.wire.tasks import TaskStatus
 
 PAGE = Path(__file__).with_name("background-tasks.md")
-BEGIN, END = "<!-- generated: {} -->\n", "<!-- end -->\n"
 
 
 def edges(rows: Iterable[Transition]) -> dict[tuple[str, str], list[str]]:
@@ -84,28 +84,9 @@ def docstrings(enum: type[Evidence]) -> dict[str, str]:
     }
 
 
-def page(text: str) -> str:
-    """Give the page with its generated parts made anew."""
-    for name, made in {"states": diagram(), "evidence": evidence()}.items():
-        begin = BEGIN.format(name)
-        before, found, rest = text.partition(begin)
-        assert found, f"{PAGE.name} has no mark for {name}"
-        text = before + begin + made + END + rest.partition(END)[2]
-    return text
-
-
-def main(arguments: list[str]) -> int:
-    old = PAGE.read_text(encoding="utf-8")
-    new = page(old)
-    if arguments == ["--check"]:
-        if old != new:
-            print(
-                "docs/background-tasks.md is not up to date; run `python docs/generate_task_states.py`", file=sys.stderr
-            )
-        return int(old != new)
-    PAGE.write_text(new, encoding="utf-8")
-    return 0
+def parts() -> dict[str, str]:
+    return {"states": diagram(), "evidence": evidence()}
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main(PAGE, parts)
