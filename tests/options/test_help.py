@@ -1,5 +1,6 @@
 """`help()` and `inspect.signature` show options as they are written, and cost nothing until then."""
 
+import importlib
 import inspect
 import pydoc
 import re
@@ -71,8 +72,7 @@ def test_types_are_those_of_the_source() -> None:
 def test_help_has_the_text_of_every_option(model: type[ConfigModel], monkeypatch: pytest.MonkeyPatch) -> None:
     """The texts are those of the page of options."""
     monkeypatch.syspath_prepend(DOCS)
-    import generate_options
-
+    generate_options = importlib.import_module("generate_options")
     told = squeezed(rendered(model))
     for module in (generate_options.options, generate_options.option_values):
         if hasattr(module, model.__name__) and model.__module__ == module.__name__:
