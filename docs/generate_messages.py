@@ -11,8 +11,9 @@ from typing import Any, get_args
 
 from generated_parts import main
 
-from claude_agent_py.wire import content, frames, stream, tasks
+from claude_agent_py.wire import frames
 from claude_agent_py.wire.base import UnknownModel, WireModel
+from claude_agent_py.wire.messages import content, stream, tasks
 
 PAGE = Path(__file__).with_name("messages.md")
 EVERYWHERE = {"type", "subtype", "uuid", "session_id", "cache_control"}
