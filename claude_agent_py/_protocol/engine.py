@@ -1,8 +1,8 @@
 """`Engine`: the protocol without I/O.
 
 The driver (`_runtime/session/session.py`) passes input to `receive_data`, `receive_eof` and `tick` and acts on the
-events that they return. To send, it calls `request`, `answer`, `send_prompt`, ... and writes what `data_to_send` returns. Nothing
-here waits, and invalid input never raises.
+events that they return. To send, it calls `request`, `answer`, `send_prompt`, ... and writes what `data_to_send`
+returns. Nothing here waits, and invalid input never raises.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

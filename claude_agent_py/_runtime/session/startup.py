@@ -12,8 +12,8 @@ from claude_agent_py._configuration import Unshown
 from claude_agent_py._event_loop import run_file_work
 from claude_agent_py._launch.environment import environment
 from claude_agent_py._launch.locate import read_version, require_version
-from claude_agent_py._runtime.controls.reply_reading import read_reply
 from claude_agent_py._runtime.session.launching import Launched
+from claude_agent_py._runtime.session.reply_reading import read_reply
 from claude_agent_py._runtime.session.session import Session
 from claude_agent_py.errors import (
     LOGIN_HINT,
