@@ -36,7 +36,7 @@ def in_module(union: Any, *modules: str) -> list[type[WireModel]]:
 
 def tables() -> Mapping[str, Iterable[type[WireModel]]]:
     return {
-        "conversation": in_module(frames.TopLevelMessage, "messages", "stream"),
+        "conversation": in_module(frames.TopLevelMessage, "conversation", "stream"),
         "tasks": list(models_in(tasks.TaskMessage)),
         "session": in_module(frames.SystemMessage, "system", "occasional"),
         "notices": in_module(frames.TopLevelMessage, "notices", "occasional"),
