@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 
+from claude_agent_py._event_loop import in_event_loop
+from claude_agent_py._runtime.runs.prompts import Prompt, check_prompt, check_run_arguments, is_stream
+from claude_agent_py._runtime.runs.run import InterruptReceipt, Run
 from claude_agent_py.client import Client
 from claude_agent_py.errors import ConnectionClosedError
-from claude_agent_py.event_loop import in_event_loop
 from claude_agent_py.options.client_options import ClientOptions, options_or_defaults
 from claude_agent_py.options.output_shape import Output
-from claude_agent_py.runtime.prompts import Prompt, check_prompt, check_run_arguments, is_stream
-from claude_agent_py.runtime.run import InterruptReceipt, Run
 
 if TYPE_CHECKING:
-    from claude_agent_py.protocol.turns import Until
-    from claude_agent_py.runtime.result import RunResult
-    from claude_agent_py.runtime.run_mailbox import RunMailbox
-    from claude_agent_py.runtime.session import Session
+    from claude_agent_py._protocol.turns import Until
+    from claude_agent_py._runtime.runs.result import RunResult
+    from claude_agent_py._runtime.runs.run_mailbox import RunMailbox
+    from claude_agent_py._runtime.session.session import Session
     from claude_agent_py.transport import Transport
 
 T = TypeVar("T")

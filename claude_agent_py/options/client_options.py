@@ -8,9 +8,9 @@ from uuid import UUID
 
 from pydantic import BeforeValidator, Field, PlainValidator, StrictBool
 
+from claude_agent_py._configuration import ConfigModel
 from claude_agent_py.agents.definition import AgentLike, validate_agents
 from claude_agent_py.agents.guide import DelegationGuide
-from claude_agent_py.configuration import ConfigModel
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.options import checks as read
 from claude_agent_py.options.output_shape import Output, OutputShape, check_output_format
@@ -31,8 +31,8 @@ from claude_agent_py.options.values import (
     read_system_prompt,
     read_thinking,
 )
-from claude_agent_py.wire.choices import ChosenEffort, ChosenPermissionMode, SettingSource
-from claude_agent_py.wire.sandbox import SandboxSettings
+from claude_agent_py.wire.settings.choices import ChosenEffort, ChosenPermissionMode, SettingSource
+from claude_agent_py.wire.settings.sandbox import SandboxSettings
 
 if TYPE_CHECKING:
     from claude_agent_py.hooks.handler_types import HooksByEvent
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from claude_agent_py.permissions.interactions import Inbox
     from claude_agent_py.tasks.events import TaskEvent
     from claude_agent_py.tasks.listeners import TaskListener
-    from claude_agent_py.wire.tasks import TaskNotificationMessage
+    from claude_agent_py.wire.messages.tasks import TaskNotificationMessage
 else:  # the readers check the values at run time, and importing these types takes time
     CanUseTool = DialogHandler = ElicitationHandler = PlanHandler = QuestionHandler = Any
     Hooks = HooksByEvent = Inbox = Any

@@ -72,7 +72,7 @@ KINDS = ["no features", "hooks", "permissions", "an inbox", "tools", "agents", "
 def test_a_start_imports_nothing_on_the_event_loop(kind: str, tmp_path: Path) -> None:
     found = imported_by(FakeCLI().install(tmp_path), "asyncio", kind)
     assert found["loop"] == []
-    assert "claude_agent_py.runtime.session" in found["threads"]
+    assert "claude_agent_py._runtime.session.session" in found["threads"]
     assert ("claude_agent_py.permissions.dispatcher" in found["threads"]) is (
         kind in ("permissions", "an inbox", "all")
     )

@@ -29,7 +29,7 @@ from claude_agent_py.options import (
 from claude_agent_py.options.checks import RENAMED
 from claude_agent_py.permissions import PendingInteractions
 from claude_agent_py.tools.server import ToolServer
-from claude_agent_py.wire.mcp import MCPHTTPServer, MCPStdioServer
+from claude_agent_py.wire.settings.mcp_servers import MCPHTTPServer, MCPStdioServer
 
 REVIEWER = AgentDefinition(description="Reviews code", prompt="You review code.")
 DIGGER = AgentDefinition(description="d", prompt="p", max_turns=3)

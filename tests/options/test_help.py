@@ -12,7 +12,7 @@ import pytest
 from pydantic import ConfigDict, Field
 
 from claude_agent_py import AgentDefinition, ClientOptions, Limits, MCPHTTPServer, RetryPolicy, Timeouts
-from claude_agent_py.configuration import ConfigModel
+from claude_agent_py._configuration import ConfigModel
 
 DOCS = Path(__file__).parents[2] / "docs"
 NOISE = re.compile(r"Annotated|FieldInfo|Validator|typing\.|<factory>|<function| at 0x")
@@ -112,7 +112,7 @@ def test_classes_of_users_have_help_too() -> None:
 
 def test_without_its_source_a_class_shows_its_types() -> None:
     names: dict[str, type[ConfigModel]] = {}
-    exec("from claude_agent_py.configuration import ConfigModel\nclass One(ConfigModel):\n x: int | None = 3", names)
+    exec("from claude_agent_py._configuration import ConfigModel\nclass One(ConfigModel):\n x: int | None = 3", names)
     names["One"].__module__ = "elsewhere"
     assert str(inspect.signature(names["One"])) == "(*, x: int | None = 3)"
     assert names["One"].__doc__ == "Args:\n    x: int | None = 3"

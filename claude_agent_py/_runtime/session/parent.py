@@ -1,0 +1,36 @@
+"""The interface of a child agent's session to its parent. `children/parent_link.py` implements it."""
+
+from typing import Any, Protocol
+
+from claude_agent_py._runtime.answering.answers import PermissionAnswers
+from claude_agent_py.errors import HandlerError
+
+
+class Above(Protocol):
+    """The parent's session, as seen by the child's. Called in the thread of the event loop; must not block."""
+
+    @property
+    def agent_id(self) -> str:
+        """The id of the child's main agent in the parent's session: that of its task."""
+        ...
+
+    @property
+    def permissions(self) -> PermissionAnswers | None:
+        """The parent's permission handlers; None if the child has its own."""
+        ...
+
+    def find_task(self, agent_id: str) -> Any:
+        """Return the parent's task of an agent, or None if the parent does not know it."""
+        ...
+
+    def take(self, message: Any) -> None:
+        """Receive a message of the child's session. The child's tasks have received it already."""
+        ...
+
+    def note_failure(self, error: HandlerError) -> None:
+        """Receive an error of a handler or listener of the child's session. It has been logged."""
+        ...
+
+    def note_waiting(self, prompt_id: str, agent_id: str, waiting: bool) -> None:
+        """Note that an agent of the child starts or stops waiting for a person whom the child asks itself."""
+        ...
