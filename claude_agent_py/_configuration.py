@@ -70,7 +70,10 @@ else:
             return [name for name in super().__dir__() if name not in hidden and not name.startswith("__pydantic_")]
 
     class _Model(BaseModel, metaclass=_Described):
-        pass
+        """Built at once: pydantic loads its plugins with the first model, which takes 10 ms.
+
+        The import is the place for that. The first options are often made on an event loop.
+        """
 
 
 def _describe_schema(schema: dict[str, Any], model: type[BaseModel]) -> None:
