@@ -27,11 +27,11 @@ from claude_agent_py.options.output_shape import Output
 
 if TYPE_CHECKING:
     from claude_agent_py._protocol.turns import Until
+    from claude_agent_py._runtime.answering.parent import Above
     from claude_agent_py._runtime.runs.message_types import SessionEvent, SessionMessage
     from claude_agent_py._runtime.runs.prompts import Prompt
     from claude_agent_py._runtime.runs.run import Run
     from claude_agent_py._runtime.runs.subagents import Subagent
-    from claude_agent_py._runtime.session.parent import Above
     from claude_agent_py._runtime.session.session import Session, TasksAtClose
     from claude_agent_py.hooks.live import LiveHooks
     from claude_agent_py.permissions.interactions import Inbox
@@ -284,7 +284,7 @@ class Client(SessionControls, Generic[Output]):
             CLIExitError: While iterating, after the last message: the CLI exited unexpectedly.
             LocalProtocolError: While iterating: another worker is using the same iterator.
         """
-        from claude_agent_py._runtime.session.readers import SessionMessages
+        from claude_agent_py._runtime.session.session_messages import SessionMessages
 
         return SessionMessages(self, self.session)
 
@@ -299,7 +299,7 @@ class Client(SessionControls, Generic[Output]):
         It ends, cancels and raises as `messages()` does, after the final events: tasks that failed with the session
         and questions that will not be answered. After `close(tasks="leave")` it continues until the tasks are over.
         """
-        from claude_agent_py._runtime.session.readers import SessionMessages
+        from claude_agent_py._runtime.session.session_messages import SessionMessages
 
         return SessionMessages(self, self.session, events=True)
 

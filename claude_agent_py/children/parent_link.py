@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from claude_agent_py._launch.environment import config_directory, environment
-from claude_agent_py._runtime.answering.answers import PermissionAnswers
+from claude_agent_py._runtime.answering.parent import PermissionAnswers
 from claude_agent_py.children.relay import Relay
 from claude_agent_py.children.tree import TreeNode
 from claude_agent_py.children.usage import ChildUsage

@@ -3,7 +3,7 @@
 from typing import Any
 
 from claude_agent_py._handler_context import HandlerContext
-from claude_agent_py._runtime.answering.answers import PermissionAnswers
+from claude_agent_py._runtime.answering.parent import PermissionAnswers
 from claude_agent_py._runtime.session.current import running_client
 from claude_agent_py.client import Client
 from claude_agent_py.permissions.requests import PermissionContext

@@ -17,7 +17,7 @@ from claude_agent_py.hooks.patterns import problem_for, problem_of
 from claude_agent_py.wire.hooks.events import HOOK_EVENT_FACTS
 
 if TYPE_CHECKING:
-    from claude_agent_py.hooks.handler_types import HookHandler
+    from claude_agent_py.hooks.handler import HookHandler
 
 Input = TypeVar("Input", contravariant=True, default=Any)
 OnFailure: TypeAlias = Literal["block", "continue"]

@@ -352,18 +352,10 @@ class ClientOptions(ConfigModel, Generic[Output]):
         return None if self.output_type is None else OutputShape(self.output_type)
 
     @property
-    def external_mcp_servers(self) -> dict[str, Any]:
-        """The servers that the CLI connects to itself, by name. Empty if `mcp_servers` is a path."""
-        return {name: server for name, server in self._servers.items() if read.is_external(server)}
-
-    @property
     def hosted_mcp_servers(self) -> dict[str, Any]:
         """The servers of `mcp_servers` that run in this process, by name."""
-        return {name: server for name, server in self._servers.items() if not read.is_external(server)}
-
-    @property
-    def _servers(self) -> Mapping[str, Any]:
-        return self.mcp_servers if isinstance(self.mcp_servers, Mapping) else {}
+        servers = self.mcp_servers if isinstance(self.mcp_servers, Mapping) else {}
+        return {name: server for name, server in servers.items() if not read.is_external(server)}
 
 
 def options_or_defaults(options: object) -> ClientOptions:

@@ -301,7 +301,6 @@ def test_servers_in_this_process_are_told_apart() -> None:
         mcp_servers={"own": own, "old": {"type": "sdk", "name": "old", "instance": own}, "far": far}
     )
     assert options.hosted_mcp_servers == {"own": own, "old": own}
-    assert options.external_mcp_servers == {"far": far}
     assert ClientOptions(mcp_servers=[own]).hosted_mcp_servers == {"own": own}
     assert ClientOptions(mcp_servers="x.json").hosted_mcp_servers == {}
 

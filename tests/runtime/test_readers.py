@@ -6,7 +6,7 @@ import pytest
 
 from claude_agent_py._protocol.events import MessageReceived
 from claude_agent_py._runtime.runs.mailbox import Mailbox
-from claude_agent_py._runtime.session.readers import Readers
+from claude_agent_py._runtime.runs.readers import Readers
 from claude_agent_py.wire.codec import encode
 from claude_agent_py.wire.unknown import UnknownMessage
 

@@ -29,11 +29,14 @@ from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMes
 from claude_agent_py.wire.messages.system import APIRetryMessage, InitMessage, StatusMessage
 
 if TYPE_CHECKING:
-    from claude_agent_py._runtime.session.parent import Above
-    from claude_agent_py._runtime.session.session import Session
+    from claude_agent_py._runtime.answering.failures import FailureLog
+    from claude_agent_py._runtime.answering.parent import Above, PermissionAnswers
+    from claude_agent_py._runtime.runs.readers import Readers
     from claude_agent_py.hooks import HookRun
     from claude_agent_py.hooks.dispatcher import HookDispatcher
     from claude_agent_py.permissions.dispatcher import PermissionDispatcher
+    from claude_agent_py.tasks import TaskIntake, TaskManager
+    from claude_agent_py.todo import TaskList
     from claude_agent_py.tools.host import Caller, MCPHost
 
 Payload: TypeAlias = dict[str, Any]
@@ -50,19 +53,35 @@ PATIENCE: Final = 3
 """How often the API may refuse the key before a run fails: the CLI renews a login after the first time."""
 
 
-class PermissionAnswers(Protocol):
-    """What answers permission prompts, questions, plans, elicitations and dialogs."""
+class SessionPort(Protocol):
+    """The session, as its answers use it."""
 
-    async def answer_can_use_tool(self, request: CanUseToolRequest, context: HandlerContext) -> Payload:
-        """Decide on a tool call."""
+    options: ClientOptions
+    failures: "FailureLog"
+    intake: "TaskIntake"
+    tasks: "TaskManager"
+    task_list: "TaskList"
+    readers: "Readers"
+
+    @property
+    def is_open(self) -> bool:
+        """Whether prompts and requests can be sent."""
         ...
 
-    async def answer_elicitation(self, request: ElicitationRequest, context: HandlerContext) -> Payload:
-        """Answer an MCP server's question."""
+    def post(self, subtype: str, /, **fields: Any) -> None:
+        """Send a request without waiting for its reply."""
         ...
 
-    async def answer_user_dialog(self, request: UserDialogRequest, context: HandlerContext) -> Payload:
-        """Answer a dialog of the CLI."""
+    def start_soon(self, function: Callable[..., Awaitable[None]], *args: Any) -> None:
+        """Run an async function as a worker of the session."""
+        ...
+
+    def fail_turn(self, failure: Callable[[], BaseException]) -> None:
+        """End the runs of the current turn with an error, and stop the turn."""
+        ...
+
+    def settle(self) -> None:
+        """End the runs that are over because tasks ended without a message."""
         ...
 
 
@@ -77,7 +96,7 @@ class Answers:
         OptionsError: A handler, hook or server is wrong.
     """
 
-    def __init__(self, session: "Session", above: "Above | None") -> None:
+    def __init__(self, session: SessionPort, above: "Above | None") -> None:
         options = session.options
         self._session = session
         self._options = options
@@ -174,7 +193,7 @@ class Answers:
         )
 
     @property
-    def person(self) -> PermissionAnswers:
+    def person(self) -> "PermissionAnswers":
         """What answers for a person: this session's handlers, or its parent's."""
         return (self._above.permissions if self._above is not None else None) or self.permissions
 

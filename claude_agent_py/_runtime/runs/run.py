@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from claude_agent_py._runtime.runs.run_mailbox import RunMailbox
     from claude_agent_py._runtime.runs.subagents import Subagent
     from claude_agent_py._runtime.session.session import Session
-    from claude_agent_py.client import Client
     from claude_agent_py.tasks.task import Task
     from claude_agent_py.tools.traffic import ToolCallRecord
 
@@ -50,7 +49,7 @@ class Run(Generic[Output]):
     iterate at a time; any number may await.
     """
 
-    def __init__(self, client: Client | None, session: Session | None, mailbox: RunMailbox | None) -> None:
+    def __init__(self, client: object, session: Session | None, mailbox: RunMailbox | None) -> None:
         self._client = client
         """Kept alive by its runs."""
         self._session = session

@@ -44,9 +44,9 @@ from claude_agent_py._protocol.state import State, Step
 from claude_agent_py._protocol.turns import RunEnded, RunLimits, RunWaits, Until
 from claude_agent_py._runtime.answering.answers import Answers
 from claude_agent_py._runtime.answering.failures import FailureLog, HandlerFailed
+from claude_agent_py._runtime.runs.readers import Readers
 from claude_agent_py._runtime.runs.run_mailbox import RunMailbox
 from claude_agent_py._runtime.session.launching import Launched, force_of
-from claude_agent_py._runtime.session.readers import Readers
 from claude_agent_py._runtime.session.waiter import Waiter
 from claude_agent_py._runtime.session.wire_log import WireLog, wire_log
 from claude_agent_py.agents.definition import AgentDefinition, validate_agents
@@ -71,7 +71,7 @@ from claude_agent_py.wire.messages.conversation import UserMessage
 from claude_agent_py.wire.unknown import MalformedFrame
 
 if TYPE_CHECKING:
-    from claude_agent_py._runtime.session.parent import Above
+    from claude_agent_py._runtime.answering.parent import Above
     from claude_agent_py.transport.base import Transport
     from claude_agent_py.wire.control.initialize import InitializeReply
 

@@ -1,18 +1,14 @@
-"""The readers of `Client.messages()` and `Client.events()`, and the messages kept for the first of them."""
+"""`Readers`: the mailboxes of `Client.messages()` and `Client.events()`, and messages kept for the first of them."""
 
 import threading
 from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from claude_agent_py._protocol.events import MessageReceived
 from claude_agent_py._runtime.runs.mailbox import Mailbox
 from claude_agent_py._streams import QUEUE_LIMIT
 from claude_agent_py.tasks.events import TaskProgressed
-
-if TYPE_CHECKING:
-    from claude_agent_py._runtime.session.session import Session
-    from claude_agent_py.client import Client
 
 if TYPE_CHECKING:  # loaded only by sessions with an inbox
     from claude_agent_py.permissions.interactions import Interaction, InteractionOpened, InteractionSettled
@@ -141,46 +137,3 @@ class Readers:
             self._open.clear()
         for mailbox in self._of_events:
             mailbox.close()
-
-
-class SessionMessages:
-    """An iterator over every message of a session. It ends with the session, and raises its error.
-
-    Args:
-        client: Kept alive by the iterator.
-        session: The session.
-        events: Whether to include the events of tasks and of the inbox.
-
-    Raises:
-        ConnectionClosedError: The session was not opened.
-    """
-
-    def __init__(self, client: "Client", session: "Session", *, events: bool = False) -> None:
-        self._client = client
-        self._session = session
-        if session.launched is None:
-            session.check_open()
-        self._mailbox = session.readers.add(events=events)
-
-    def __repr__(self) -> str:
-        return f"<messages of a session, {len(self._mailbox)} waiting>"
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> Any:
-        message = self._mailbox.ready()
-        return await self._next() if message is None else message
-
-    async def _next(self) -> Any:
-        try:
-            return await self._mailbox.get()
-        except StopAsyncIteration:
-            if self._session.ended_well:
-                raise
-            raise self._session.end_error() from None
-
-    def __del__(self) -> None:
-        mailbox: Mailbox | None = vars(self).get("_mailbox")
-        if mailbox is not None:
-            self._session.readers.remove(mailbox)
