@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from claude_agent_py._callbacks import callback_name, takes_arguments
@@ -21,9 +21,6 @@ from claude_agent_py.options.output_shape import OutputShape
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.settings.mcp_servers import MCPHTTPServer, MCPSSEServer, MCPStdioServer, mcp_server_from_wire
 from claude_agent_py.wire.settings.rule_lists import survives_splitting, tool_of
-
-if TYPE_CHECKING:
-    from claude_agent_py.options.client_options import ClientOptions
 
 # Reading single options -----------------------------------------------------------------------------------------------
 
@@ -352,7 +349,8 @@ class Conflict(NamedTuple):
     """Options that conflict."""
 
     option: str
-    holds: Callable[["ClientOptions"], Any]
+    holds: Callable[[Any], Any]
+    """Takes the `ClientOptions`, whose module imports this one."""
     problem: str
 
 
@@ -427,7 +425,7 @@ CONFLICTS: Final = (
 )
 
 
-def conflicts(options: "ClientOptions") -> Iterator[Conflict]:
+def conflicts(options: Any) -> Iterator[Conflict]:
     """Yield the conflicts between options."""
     return (conflict for conflict in CONFLICTS if conflict.holds(options))
 
@@ -441,7 +439,7 @@ _NEVER_ASKS: Final = {
 }
 
 
-def doubts(options: "ClientOptions") -> Iterator[str]:
+def doubts(options: Any) -> Iterator[str]:
     """Yield warnings about options that will not do what they seem to."""
     yield from _unknown_tools(options)
     if options.can_use_tool is None:
@@ -459,7 +457,7 @@ def doubts(options: "ClientOptions") -> Iterator[str]:
         )
 
 
-def _unknown_tools(options: "ClientOptions") -> Iterator[str]:
+def _unknown_tools(options: Any) -> Iterator[str]:
     tools = () if isinstance(options.tools, str | None) else options.tools
     for name in filter(_is_unknown_tool, tools):
         yield f"tools: {name!r} is not a known built-in tool, so the CLI may ignore it{_right_tool(name)}"
