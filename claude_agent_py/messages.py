@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from claude_agent_py.lazy_names import attach
 
 if TYPE_CHECKING:
+    from claude_agent_py.formatting.api_messages import to_api_messages as to_api_messages
     from claude_agent_py.runtime.listeners import HandlerFailed as HandlerFailed
     from claude_agent_py.runtime.message_types import (
         RunMessage as RunMessage,
