@@ -72,9 +72,19 @@ def api_block(block: Any) -> JSONObject | None:
         case ToolResultBlock():
             return _result(block)
         case UnknownBlock() | Block():
-            return dump(block) if isinstance(block, Block) else dict(block.raw)
+            return complete(block)
         case _:
             return None
+
+
+def complete(block: Block | UnknownBlock) -> JSONObject:
+    """Return a block as JSON with the empty values that the API requires, such as the `input` of a call."""
+    sent = dump(block)
+    for name in block.__struct_fields__ if isinstance(block, Block) else ():
+        value = getattr(block, name)
+        if name not in sent and value in ("", {}, []):
+            sent[name] = value
+    return sent
 
 
 def _result(block: ToolResultBlock) -> JSONObject:

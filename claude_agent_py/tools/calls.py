@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Final, TypeAlias
 
+from claude_agent_py.formatting.api_messages import complete
 from claude_agent_py.formatting.encoders import Encoder, YAMLEncoder
 from claude_agent_py.formatting.text_format import TextFormat
-from claude_agent_py.wire.base import JSONObject, WireModel, dump
+from claude_agent_py.wire.base import JSONObject, WireModel
 from claude_agent_py.wire.content import Block, ToolUseBlock, UnknownBlock
 from claude_agent_py.wire.messages import AssistantMessage
 
@@ -91,7 +92,7 @@ def plain_content(given: Any) -> list[JSONObject | ToolCall]:
     if isinstance(given, str):
         return [{"type": "text", "text": given}]
     if isinstance(given, AssistantMessage):
-        return [dump(block) for block in given.content]
+        return [complete(block) for block in given.content]
     content = _get(given, "content")
     if content is not None and _get(given, "type") in (None, "message") and _get(given, "role") in (None, "assistant"):
         return plain_content(content if isinstance(content, str) else list(content))
@@ -118,12 +119,12 @@ def _plain(item: Any) -> JSONObject:
 
 def _as_dict(item: Any) -> JSONObject:
     if isinstance(item, Block | UnknownBlock):
-        return dump(item)
+        return complete(item)
     if isinstance(item, Mapping):
         return dict(item)
     if _is_model(item):  # of the `anthropic` package, where some fields are only for programs
         hidden = set(getattr(item, "__api_exclude__", None) or ())
-        block: JSONObject = item.model_dump(mode="json", exclude_unset=True, exclude=hidden)
+        block: JSONObject = item.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude=hidden)
         return block
     return dict(vars(item)) if hasattr(item, "__dict__") and hasattr(item, "type") else {}
 
