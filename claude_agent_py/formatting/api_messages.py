@@ -36,9 +36,9 @@ def to_api_messages(messages: Iterable[Any], prompts: Iterable[UserMessage] = ()
     The blocks of an assistant message are joined, and the results of its calls come in the user message right after it,
     in the order of the calls, before anything else. Roles alternate.
 
-    Left out is what the API refuses or the model did not see: the messages of subagents, error texts and command output
-    that the CLI writes, replaced messages, fields and blocks of the CLI, empty texts, and thinking without a signature.
-    A call without a result gets one that says so, marked as an error. Finished background tasks, which the CLI reports
+    Left out are the messages of subagents, messages that the CLI replaced, the error texts and command output that it
+    writes itself, and what the API refuses: fields and blocks of the CLI, empty texts, thinking without a signature. A
+    call without a result gets one that says so, marked as an error. Finished background tasks, which the CLI reports
     to the model without a message, become `<task-notification>` texts. Where the CLI compacted the conversation, its
     summary replaces what came before.
 
