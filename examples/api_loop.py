@@ -1,6 +1,6 @@
 """Loop around the Messages API with your own tools, without the CLI (needs `pip install anthropic`).
 
-Runs offline: the scripted model speaks the Messages API. With `ANTHROPIC_API_KEY` set and `--live`, the real one answers.
+Runs offline, because the scripted model speaks the Messages API.
 """
 
 import anthropic

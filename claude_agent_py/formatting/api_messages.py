@@ -136,9 +136,8 @@ def _since_compaction(messages: list[Any]) -> list[Any]:
     for index in range(len(messages) - 2, -1, -1):
         boundary, summary = messages[index : index + 2]
         if isinstance(boundary, CompactBoundaryMessage) and isinstance(summary, UserMessage) and summary.is_synthetic:
-            metadata = boundary.compact_metadata
-            preserved = metadata.preserved_messages if metadata is not None else None
-            uuids = set(preserved.uuids or () if preserved is not None else ())
+            preserved = boundary.compact_metadata.preserved_messages
+            uuids = set(preserved.uuids) if preserved is not None else set()
             kept = [message for message in messages[:index] if getattr(message, "uuid", "") in uuids]
             return [summary, *kept, *messages[index + 2 :]]
     return messages

@@ -1,5 +1,6 @@
 """Conversations rebuilt for the Messages API, from frames made here and from recordings of the real CLI."""
 
+import json
 from typing import Any
 
 import pytest
@@ -32,13 +33,7 @@ PNG = ImageBlock.from_bytes(b"x", "image/png")
 
 
 def read(*sent: dict[str, Any]) -> list[Any]:
-    return [wire.decode(wire.encode(frame)) if not isinstance(frame, dict) else _decoded(frame) for frame in sent]
-
-
-def _decoded(frame: dict[str, Any]) -> Any:
-    import json
-
-    return wire.decode(json.dumps(frame))
+    return [wire.decode(json.dumps(frame)) for frame in sent]
 
 
 def prompt(text: str, uuid: str = "p1") -> UserMessage:
@@ -140,6 +135,29 @@ def test_a_prompt_that_a_local_command_answered_is_left_out() -> None:
     ]
 
     assert to_api_messages(read(*sent), [prompt("/context")]) == []
+
+
+def test_a_summary_replaces_what_came_before_but_for_what_the_cli_kept() -> None:
+    boundary = {
+        "type": "system",
+        "subtype": "compact_boundary",
+        "compact_metadata": {"trigger": "auto", "preserved_messages": {"uuids": ["p2", "kept"]}},
+    }
+    messages = read(
+        lifecycle("p1", "started"),
+        spoken(said("Hello.")),
+        lifecycle("p2", "started"),
+        spoken(said("kept"), message_id="m2", uuid="kept"),
+        boundary,
+        frames.user("The summary.", isSynthetic=True),
+        spoken(said("Done."), message_id="m3"),
+    )
+
+    assert to_api_messages(messages, [prompt("Hi."), prompt("Go on.", "p2")]) == [
+        {"role": "user", "content": [said("The summary."), said("Go on.")]},
+        {"role": "assistant", "content": [said("kept"), said("Done.")]},
+    ]
+    assert to_api_messages(messages[:5])[-1]["content"] == [said("Hello."), said("kept")]
 
 
 def test_a_call_without_a_result_gets_one_that_says_so() -> None:

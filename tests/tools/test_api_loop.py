@@ -79,7 +79,7 @@ async def test_the_messages_that_the_api_gets() -> None:
 
     async with ScriptedModel([CALLS, "Cologne."]) as model, async_client(model) as api:
 
-        async def call_model(messages: list[Any]) -> anthropic.types.Message:
+        async def call_model(messages: list[Any]) -> Any:
             return await api.messages.create(messages=messages, **REQUEST)
 
         result = await CHAIN.loop(call_model, QUESTION, on_step=told.append)
