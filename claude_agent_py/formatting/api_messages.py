@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from claude_agent_py.formatting.xml import escape
 from claude_agent_py.wire.base import JSONObject, dump
-from claude_agent_py.wire.content import (
+from claude_agent_py.wire.messages.content import (
     Block,
     FallbackBlock,
     TextBlock,
@@ -20,9 +20,14 @@ from claude_agent_py.wire.content import (
     ToolResultBlock,
     UnknownBlock,
 )
-from claude_agent_py.wire.messages import AssistantMessage, CommandLifecycleMessage, ResultMessage, UserMessage
-from claude_agent_py.wire.system import CompactBoundaryMessage
-from claude_agent_py.wire.tasks import TaskNotificationMessage, TaskStartedMessage
+from claude_agent_py.wire.messages.conversation import (
+    AssistantMessage,
+    CommandLifecycleMessage,
+    ResultMessage,
+    UserMessage,
+)
+from claude_agent_py.wire.messages.system import CompactBoundaryMessage
+from claude_agent_py.wire.messages.tasks import TaskNotificationMessage, TaskStartedMessage
 
 SYNTHETIC_MODEL: Final = "<synthetic>"
 NO_RESULT: Final = "[no result: the call did not finish]"

@@ -14,8 +14,8 @@ from claude_agent_py.formatting.api_messages import complete
 from claude_agent_py.formatting.encoders import Encoder, YAMLEncoder
 from claude_agent_py.formatting.text_format import TextFormat
 from claude_agent_py.wire.base import JSONObject, WireModel
-from claude_agent_py.wire.content import Block, ToolUseBlock, UnknownBlock
-from claude_agent_py.wire.messages import AssistantMessage
+from claude_agent_py.wire.messages.content import Block, ToolUseBlock, UnknownBlock
+from claude_agent_py.wire.messages.conversation import AssistantMessage
 
 CUT_OFF: Final = frozenset({"max_tokens", "model_context_window_exceeded", "refusal"})
 """Stop reasons that may leave the last call of an answer incomplete."""

@@ -7,9 +7,9 @@ from typing import Any, Final, TypeAlias
 
 import anyio
 
-from claude_agent_py.callbacks import Callback, is_not_the_functions
+from claude_agent_py._callbacks import Callback, is_not_the_functions
+from claude_agent_py._event_loop import run_anywhere
 from claude_agent_py.errors import OptionsError, ToolError, ToolInputError, UnknownToolError
-from claude_agent_py.event_loop import run_anywhere
 from claude_agent_py.formatting.encoders import Encoder, JSONEncoder
 from claude_agent_py.formatting.markdown import MarkdownFormat
 from claude_agent_py.formatting.media import Media, api_blocks
@@ -23,8 +23,8 @@ from claude_agent_py.tools.loop import CallModel, LoopResult, LoopStep, StopWhen
 from claude_agent_py.tools.results import ToolResult, WrittenResult
 from claude_agent_py.tools.running import ToolOutcome, failed, outcome_of
 from claude_agent_py.wire.base import JSONObject, dump
-from claude_agent_py.wire.content import ContentBlock, TextBlock, ToolResultBlock
-from claude_agent_py.wire.messages import UserContent, UserMessage
+from claude_agent_py.wire.messages.content import ContentBlock, TextBlock, ToolResultBlock
+from claude_agent_py.wire.messages.conversation import UserContent, UserMessage
 
 MediaTransform: TypeAlias = Callable[[Media], Media | Awaitable[Media | None] | None]
 """Changes media before the model sees it, for example to shrink a large image. Returning None drops it."""

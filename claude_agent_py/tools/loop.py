@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from claude_agent_py.callbacks import Callback
+from claude_agent_py._callbacks import Callback
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.tools.calls import ToolCall, plain_content, text_in
 from claude_agent_py.wire.base import JSONObject

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from claude_agent_py.tools.names import split_tool_name
 from claude_agent_py.wire.base import JSONObject, WireModel
-from claude_agent_py.wire.content import ContentBlock, TextBlock, ToolResultBlock, ToolUseBlock, text_of
-from claude_agent_py.wire.messages import (
+from claude_agent_py.wire.messages.content import ContentBlock, TextBlock, ToolResultBlock, ToolUseBlock, text_of
+from claude_agent_py.wire.messages.conversation import (
     AssistantMessage,
     PermissionDecision,
     ToolProgressMessage,
@@ -21,8 +21,8 @@ from claude_agent_py.wire.messages import (
     ToolUseMeta,
     UserMessage,
 )
-from claude_agent_py.wire.system import PermissionDeniedMessage
-from claude_agent_py.wire.tasks import TaskStartedMessage
+from claude_agent_py.wire.messages.system import PermissionDeniedMessage
+from claude_agent_py.wire.messages.tasks import TaskStartedMessage
 
 CANCELLED_KINDS: Final = frozenset({"interrupted", "cancelled"})
 """Values of `non_execution_kind` for a call that nobody refused."""

@@ -18,7 +18,7 @@ from claude_agent_py.messages import (
     to_api_messages,
 )
 from claude_agent_py.testing import frames
-from claude_agent_py.wire.content import (
+from claude_agent_py.wire.messages.content import (
     Citation,
     FallbackBlock,
     ImageBlock,

@@ -16,9 +16,9 @@ from claude_agent_py.errors import OptionsError, ToolError, ToolInputError, Unkn
 from claude_agent_py.formatting import Image, JSONEncoder, MarkdownFormat, Media, TextFormat, XMLFormat, YAMLEncoder
 from claude_agent_py.tools import ToolCall
 from claude_agent_py.wire.base import dump
-from claude_agent_py.wire.content import TextBlock, ThinkingBlock, ToolUseBlock
 from claude_agent_py.wire.fitting import fit
-from claude_agent_py.wire.messages import AssistantMessage, UserContent, UserMessage
+from claude_agent_py.wire.messages.content import TextBlock, ThinkingBlock, ToolUseBlock
+from claude_agent_py.wire.messages.conversation import AssistantMessage, UserContent, UserMessage
 
 pytestmark = pytest.mark.anyio
 
