@@ -461,7 +461,7 @@ async def test_cancelling_cancels_the_running_calls_and_starts_no_other() -> Non
     @tool(read_only=True)
     def blocks(context: ToolContext) -> None:
         in_thread.set()
-        if context.cancellation.wait(10):
+        if context.cancellation.wait(3):
             is_told.set()
 
     @tool
@@ -472,10 +472,11 @@ async def test_cancelling_cancels_the_running_calls_and_starts_no_other() -> Non
     with anyio.fail_after(5):
         async with anyio.create_task_group() as workers:
             workers.start_soon(chain.execute, [use("waits"), use("blocks"), use("after")])
-            await anyio.to_thread.run_sync(in_thread.wait)
+            await anyio.to_thread.run_sync(in_thread.wait, 5)
             workers.cancel_scope.cancel()
-        await anyio.to_thread.run_sync(is_told.wait)
+        await anyio.to_thread.run_sync(is_told.wait, 4)
 
+    assert is_told.is_set()
     assert heard == ["cancelled"]
 
 
