@@ -168,11 +168,13 @@ def _in_text(
 
 
 def _in_sections(text: str, text_format: TextFormat, encoder: Encoder, names: Collection[str]) -> Iterator[ToolCall]:
-    others = {spec.name for spec in text_format.registered}
+    others = {spec.name.casefold() for spec in text_format.registered}
+    folded = {name.casefold(): name for name in reversed(list(names))}
     for section in text_format.parse_sections(text, strip=True):
-        is_tool = section.name in names
-        if is_tool or (section.name and section.name not in others and _looks_like_a_call(section, encoder, names)):
-            yield ToolCall(name=section.name, input=_arguments(section.content, encoder))
+        name = section.name if section.name in names else folded.get(section.name.casefold(), section.name)
+        is_other = not name or name.casefold() in others
+        if name in names or (not is_other and _looks_like_a_call(section, encoder, names)):
+            yield ToolCall(name=name, input=_arguments(section.content, encoder))
 
 
 def _looks_like_a_call(section: Any, encoder: Encoder, names: Collection[str]) -> bool:

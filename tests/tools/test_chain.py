@@ -257,6 +257,12 @@ async def test_calls_in_text_are_read_by_the_format(text: str, text_format: Text
     assert [(call.name, call.error) for call in result.raw] == [("search", None), ("picture", None)]
 
 
+async def test_names_in_text_are_matched_without_case() -> None:
+    result = await CHAIN.execute('<Search>{"query": "a"}</Search>')
+
+    assert [(call.name, call.output) for call in result.raw] == [("search", [Hit("a 0")])]
+
+
 async def test_arguments_in_text_are_in_the_notation_of_the_encoder() -> None:
     chain = ToolChain([search], encoder=YAMLEncoder())
 
@@ -276,7 +282,7 @@ async def test_arguments_in_text_that_cannot_be_read_are_an_error_to_mend() -> N
     ("text", "name"),
     [
         ('<serach>{"query": "a"}</serach>', "serach"),
-        ("<Search></Search>", "Search"),
+        ("<searches></searches>", "searches"),
         ('<lookup>{"query": "a"}</lookup>', "lookup"),
         ("<lookup>{query: a}</lookup>", "lookup"),
     ],
@@ -304,6 +310,26 @@ async def test_what_is_no_call_is_text(text: str) -> None:
     text_format.register_section("answer")
 
     assert (await CHAIN.execute(text, text_format)).raw == ()
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (XMLFormat, '<answer>I look.</answer><picture></picture><serach>{"query": "a"}</serach>'),
+        (MarkdownFormat, '# answer\nI look.\n\n# picture\n\n# serach\n{"query": "a"}'),
+    ],
+)
+async def test_calls_beside_the_sections_that_the_format_expects(make: Callable[[], TextFormat], text: str) -> None:
+    text_format = make()
+    text_format.register_section("answer")
+    text_format.register_section("summary")
+
+    result = await CHAIN.execute(text, text_format)
+
+    assert [(call.name, type(call.error)) for call in result.raw] == [
+        ("picture", type(None)),
+        ("serach", UnknownToolError),
+    ]
 
 
 async def test_an_item_in_a_list_of_calls_that_is_not_a_call_is_reported() -> None:
