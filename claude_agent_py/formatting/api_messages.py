@@ -18,6 +18,7 @@ from claude_agent_py.wire.messages.content import (
     ThinkingBlock,
     ToolReferenceBlock,
     ToolResultBlock,
+    ToolUseBlock,
     UnknownBlock,
 )
 from claude_agent_py.wire.messages.conversation import (
@@ -191,7 +192,8 @@ class _Conversation:
     def _add_answer(self, message: AssistantMessage) -> None:
         if message.model == SYNTHETIC_MODEL or message.is_api_error_message or message.error:
             return
-        blocks = [sent for block in message.content if (sent := api_block(block)) is not None]
+        new = [block for block in message.content if getattr(block, "id", None) not in self._calls]  # as in a replay
+        blocks = [sent for block in new if (sent := api_block(block)) is not None]
         if not blocks:
             return
         turn = self._spoken.get(message.message_id)
@@ -202,9 +204,10 @@ class _Conversation:
             if message.message_id:
                 self._spoken[message.message_id] = turn
         turn.content += blocks
-        for call in message.tool_uses:
-            turn.results.setdefault(call.id, None)
-            self._calls[call.id] = turn
+        for block in new:
+            if isinstance(block, ToolUseBlock):
+                turn.results[block.id] = None
+                self._calls[block.id] = turn
 
     def _add_user(self, message: UserMessage) -> None:
         content = [TextBlock(text=message.content)] if isinstance(message.content, str) else message.content

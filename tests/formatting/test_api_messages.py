@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from api_rules import refusals
 from each import for_each
+from hypothesis import given, strategies as st
 from recordings_loader import lines, names
 
 from claude_agent_py import wire
@@ -60,6 +61,17 @@ def lifecycle(uuid: str, state: str) -> dict[str, Any]:
 
 def result_of(call_id: str, content: Any = "done", **fields: Any) -> dict[str, Any]:
     return {"type": "tool_result", "tool_use_id": call_id, "content": content, **fields}
+
+
+def notification(task_id: str, tool_use_id: str) -> dict[str, Any]:
+    return {
+        "type": "system",
+        "subtype": "task_notification",
+        "task_id": task_id,
+        "tool_use_id": tool_use_id,
+        "status": "completed",
+        "summary": f"<{task_id}>",
+    }
 
 
 def test_blocks_are_joined_and_all_results_come_in_one_message_in_the_order_of_the_calls() -> None:
@@ -218,16 +230,6 @@ def test_results_that_the_api_refuses(block: ToolResultBlock, sent: dict[str, An
 
 
 def test_a_finished_background_task_is_told_where_the_cli_tells_it() -> None:
-    def notified(task_id: str, tool_use_id: str) -> dict[str, Any]:
-        return {
-            "type": "system",
-            "subtype": "task_notification",
-            "task_id": task_id,
-            "tool_use_id": tool_use_id,
-            "status": "completed",
-            "summary": f"<{task_id}>",
-        }
-
     def started(task_id: str, tool_use_id: str) -> dict[str, Any]:
         return {"type": "system", "subtype": "task_started", "task_id": task_id, "tool_use_id": tool_use_id}
 
@@ -235,18 +237,18 @@ def test_a_finished_background_task_is_told_where_the_cli_tells_it() -> None:
         read(
             spoken(call("a"), call("b"), call("foreground")),
             started("nested", "call of a subagent"),
-            notified("of foreground", "foreground"),
+            notification("of foreground", "foreground"),
             frames.tool_result("a", "done"),
             frames.tool_result("b"),
             frames.tool_result("foreground"),
             spoken(call("c"), message_id="m2"),
-            notified("first", "a"),
-            notified("nested", "call of a subagent"),
+            notification("first", "a"),
+            notification("nested", "call of a subagent"),
             frames.tool_result("c"),
             spoken(said("One is done."), message_id="m3"),
-            notified("second", "b"),
+            notification("second", "b"),
             spoken(said("Both are done."), message_id="m4"),
-            notified("late", "c"),
+            notification("late", "c"),
         )
     )
 
@@ -266,6 +268,22 @@ def test_a_finished_background_task_is_told_where_the_cli_tells_it() -> None:
             "<summary>&lt;second&gt;</summary>\n</task-notification>"
         ],
     ]
+
+
+IDS = st.sampled_from("abc")
+FRAMES = st.one_of(
+    st.builds(lambda call_id, message_id: spoken(call(call_id + message_id), message_id=message_id), IDS, IDS),
+    st.builds(lambda words, message_id: spoken(said(words), message_id=message_id), st.sampled_from(["x", " "]), IDS),
+    st.builds(lambda call_id, is_error: frames.tool_result(call_id, is_error=is_error), st.text("abc"), st.booleans()),
+    st.builds(frames.user, st.sampled_from(["x", "", "<local-command-stdout>"])),
+    st.builds(lambda uuid, state: lifecycle(uuid, state), IDS, st.sampled_from(["queued", "started", "completed"])),
+    st.builds(lambda task: notification(task, task), st.text("abc", min_size=1)),
+)
+
+
+@given(st.lists(FRAMES))
+def test_any_frames_in_any_order_become_a_conversation_that_the_api_takes(sent: list[dict[str, Any]]) -> None:
+    assert refusals(to_api_messages(read(*sent), [prompt("x", "a"), prompt("y", "b")])) == []
 
 
 def test_every_recording_becomes_a_conversation_that_the_api_takes() -> None:
