@@ -76,7 +76,6 @@ OF_DEFINITION: Final = ("effort", "max_turns", "permission_mode", "skills")
 OF_SUBAGENTS: Final = (
     "isolation",
     "omit_claude_md",
-    "critical_system_reminder",
     "auto_compact_window",
     "observer",
     "observer_message",
@@ -88,8 +87,7 @@ OF_SUBAGENTS: Final = (
 
 def without_effect(definition: AgentDefinition) -> list[str]:
     """Return the fields of a definition that have no effect in a separate process."""
-    unused = [field for field in OF_SUBAGENTS if getattr(definition, field) is not None]
-    return [*unused, "effort"] if isinstance(definition.effort, int) else unused
+    return [field for field in OF_SUBAGENTS if getattr(definition, field) is not None]
 
 
 def process_options(
@@ -140,8 +138,6 @@ def _of_definition(name: str, definition: AgentDefinition, given: ClientOptions)
     changes: dict[str, Any] = {
         field: value for field in OF_DEFINITION if (value := getattr(definition, field)) is not None
     }
-    if isinstance(definition.effort, int):
-        del changes["effort"]  # the session option takes no numbers
     if definition.model not in (None, "inherit"):
         changes["model"] = definition.model
         changes["fallback_model"] = [one for one in given.fallback_model or () if one != definition.model] or None

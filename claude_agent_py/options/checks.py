@@ -16,6 +16,7 @@ from claude_agent_py.agents.guide import DelegationGuide
 from claude_agent_py.callbacks import callback_name, takes_arguments
 from claude_agent_py.configuration import MAX_REPR_CHARS, inner_text
 from claude_agent_py.errors import OptionsError
+from claude_agent_py.options.delegation import guide_text, needs_hooks, why_no_agent_tool
 from claude_agent_py.options.output_shape import OutputShape
 from claude_agent_py.untrusted import read_json
 from claude_agent_py.wire.base import JSONObject
@@ -335,6 +336,8 @@ def _json_object(text: str) -> dict[str, Any]:
 HOOKS_OFF: Final = "CLAUDE_CODE_SIMPLE"
 """The variable of the CLI's bare mode, in which it calls no hooks, whatever it replies to `initialize`."""
 
+WHAT_NEEDS_HOOKS: Final = "the hooks (max_report_chars and critical_system_reminder are hooks, too)"
+
 _TRUE_WORDS: Final = frozenset({"1", "true", "yes", "on"})
 
 
@@ -359,18 +362,18 @@ class Conflict(NamedTuple):
 CONFLICTS: Final = (
     Conflict(
         "env",
-        lambda o: o.hooks is not None and turns_hooks_off(o.env),
-        f"{HOOKS_OFF} disables all hooks; remove it, or the hooks",
+        lambda o: turns_hooks_off(o.env) and needs_hooks(o),
+        f"{HOOKS_OFF} disables all hooks; remove it, or {WHAT_NEEDS_HOOKS}",
     ),
     Conflict(
         "settings",
-        lambda o: o.hooks is not None and turns_hooks_off(_env_of(o.settings)),
-        f"{HOOKS_OFF} in their env disables all hooks; remove it, or the hooks",
+        lambda o: turns_hooks_off(_env_of(o.settings)) and needs_hooks(o),
+        f"{HOOKS_OFF} in their env disables all hooks; remove it, or {WHAT_NEEDS_HOOKS}",
     ),
     Conflict(
         "extra_args",
-        lambda o: o.hooks is not None and "bare" in o.extra_args,
-        "--bare disables all hooks; remove it, or the hooks",
+        lambda o: "bare" in o.extra_args and needs_hooks(o),
+        f"--bare disables all hooks; remove it, or {WHAT_NEEDS_HOOKS}",
     ),
     Conflict(
         "continue_conversation",
@@ -419,11 +422,6 @@ CONFLICTS: Final = (
         lambda o: o.session_mirror and not o.persist_session,
         "needs persist_session=True: the CLI mirrors what it writes to disk",
     ),
-    Conflict(
-        "delegation_guide",
-        lambda o: o.delegation_guide and not o.agents,
-        "needs agents: it tells the model when to use them",
-    ),
 )
 
 
@@ -444,6 +442,8 @@ _NEVER_ASKS: Final = {
 def doubts(options: "ClientOptions") -> Iterator[str]:
     """Yield warnings about options that will not do what they seem to."""
     yield from _unknown_tools(options)
+    if options.delegation_guide and not guide_text(options):
+        yield f"delegation_guide is left out: {why_no_agent_tool(options)}"
     if options.can_use_tool is None:
         return
     if options.permission_mode in _NEVER_ASKS:

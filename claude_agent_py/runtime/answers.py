@@ -15,6 +15,7 @@ from claude_agent_py.errors import AuthenticationError, OptionsError
 from claude_agent_py.handler_context import HandlerContext
 from claude_agent_py.listeners import ListenerQueue
 from claude_agent_py.options import ClientOptions
+from claude_agent_py.options.delegation import CUSTOM_TOOLS_SERVER, needs_hooks
 from claude_agent_py.protocol.events import RequestReceived
 from claude_agent_py.protocol.handlers import Cancellation
 from claude_agent_py.wire.asks import (
@@ -37,9 +38,6 @@ if TYPE_CHECKING:
 
 Payload: TypeAlias = dict[str, Any]
 Answer: TypeAlias = Callable[[Any, HandlerContext], Awaitable[Payload]]
-
-CUSTOM_TOOLS_SERVER: Final = "tools"
-"""The name of the server that `custom_tools` are offered under: the model sees `mcp__tools__<tool>`."""
 
 CALLS_KEPT: Final = 10_000
 """How many tool calls of subagents are remembered."""
@@ -149,9 +147,19 @@ class Answers:
     def hooks(self) -> "HookDispatcher":
         """What answers hooks."""
         from claude_agent_py.hooks.dispatcher import HookDispatcher
+        from claude_agent_py.runtime.delegating import DelegationHooks
 
-        on_run = self._note_hook_run if self._options.include_hook_events else None
-        return HookDispatcher(self._options.hooks, report=self._report, on_run=on_run)
+        def listed() -> Sequence[Any]:
+            return self._session.info.agents if self._session.info is not None else ()
+
+        delegation = DelegationHooks(self._options, listed)
+        return HookDispatcher(
+            self._options.hooks,
+            report=self._report,
+            on_run=self._note_hook_run if self._options.include_hook_events else None,
+            builtin=delegation.matchers(),
+            last_word=delegation.last_word,
+        )
 
     @cached_property
     def permissions(self) -> "PermissionDispatcher":
@@ -207,7 +215,7 @@ class Answers:
         """Load the features that the options use, and raise their errors early."""
         options = self._options
         persons = (options.can_use_tool, options.on_question, options.on_plan, options.on_elicitation)
-        if options.hooks is not None:
+        if options.delegation_guide or needs_hooks(options):
             _ = self.hooks
         if any(handler is not None for handler in (*persons, options.on_user_dialog, options.interactions)):
             _ = self.permissions

@@ -26,6 +26,7 @@ from claude_agent_py.errors import (
 from claude_agent_py.event_loop import run_file_work
 from claude_agent_py.launch.environment import environment
 from claude_agent_py.launch.locate import read_version, require_version
+from claude_agent_py.options.delegation import needs_hooks
 from claude_agent_py.runtime.launching import Launched
 from claude_agent_py.runtime.reply_reading import read_reply
 from claude_agent_py.runtime.session import Session
@@ -180,7 +181,7 @@ class _Startup:
 
     async def check_hooks(self, info: InitializeReply) -> None:
         """Refuse to continue without the given hooks: they may guard tools."""
-        if self._options.hooks is None:
+        if not needs_hooks(self._options):
             return
         if info.hooks_applied is False:
             raise OptionsError("the CLI did not accept them (hooks_applied is False)", option="hooks")
