@@ -20,10 +20,11 @@ class LastWord:
 
     Args:
         names: The names of the tool.
-        change: Returns the new output, or None to leave it. Must not raise.
+        change: Called with the output and whether it is the tool's own. Returns the new output, or None to leave it.
+            Must not raise.
     """
 
-    def __init__(self, names: Collection[str], change: Callable[[Any], Any]) -> None:
+    def __init__(self, names: Collection[str], change: Callable[[Any, bool], Any]) -> None:
         self.names = names
         self._change = change
         self._calls: dict[str, _Call] = {}
@@ -48,7 +49,8 @@ class LastWord:
         if call.left > 0:
             return output
         del self._calls[call_id]
-        changed = self._change(data.get("tool_response") if call.replacement is None else call.replacement)
+        is_original = call.replacement is None
+        changed = self._change(data.get("tool_response") if is_original else call.replacement, is_original)
         if changed is None:
             return output
         answered = {} if output.get("async") else output

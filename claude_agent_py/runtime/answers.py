@@ -3,6 +3,7 @@
 Features load when the options need them or on their first request. Without a handler the safe answer is sent.
 """
 
+import logging
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cached_property
@@ -15,7 +16,7 @@ from claude_agent_py.errors import AuthenticationError, OptionsError
 from claude_agent_py.handler_context import HandlerContext
 from claude_agent_py.listeners import ListenerQueue
 from claude_agent_py.options import ClientOptions
-from claude_agent_py.options.delegation import CUSTOM_TOOLS_SERVER, needs_hooks
+from claude_agent_py.options.delegation import AGENT_TOOL, CUSTOM_TOOLS_SERVER, needs_hooks, why_no_agent_tool
 from claude_agent_py.protocol.events import RequestReceived
 from claude_agent_py.protocol.handlers import Cancellation
 from claude_agent_py.wire.asks import (
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 
 Payload: TypeAlias = dict[str, Any]
 Answer: TypeAlias = Callable[[Any, HandlerContext], Awaitable[Payload]]
+
+logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 CALLS_KEPT: Final = 10_000
 """How many tool calls of subagents are remembered."""
@@ -312,9 +315,17 @@ class Answers:
             self._session.task_list.track(message)
 
     def _note_init(self, message: InitMessage) -> None:
+        if self.session_id != message.session_id or self.permission_mode is None:  # the first of a conversation
+            self._check_guide(message)
         self.session_id = message.session_id
         self.permission_mode = message.permission_mode
         self._session.task_list.track(message)
+
+    def _check_guide(self, message: InitMessage) -> None:
+        """Warn of a guide that speaks of a tool which settings files take away: the options do not show that."""
+        is_told = bool(self._options.delegation_guide) and why_no_agent_tool(self._options) is None
+        if is_told and not AGENT_TOOL.intersection(message.tools):
+            logger.warning("delegation_guide tells the model to use the tool Agent, which the settings take from it")
 
     def _note_status(self, message: StatusMessage) -> None:
         self.permission_mode = message.permission_mode or self.permission_mode

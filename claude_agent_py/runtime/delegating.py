@@ -2,9 +2,9 @@
 
 - `max_report_chars`: reports of foreground subagents are replaced as results of the tool `Agent`. Reports of background
   subagents arrive as notifications, which no hook can change; SubagentStop asks their author to shorten them.
-- `critical_system_reminder`: the CLI accepts the field and never delivers it. SubagentStart and PostToolBatch reach every
-  request of a subagent, UserPromptSubmit and PostToolBatch those of a session that runs as the agent.
-- `delegation_guide`: the CLI lists its agents in the reply to `initialize`, which comes too late for the system prompt.
+- `critical_system_reminder`: the CLI accepts the field and never delivers it. SubagentStart and PostToolBatch reach
+  every request of a subagent, UserPromptSubmit and PostToolBatch those of a session that runs as the agent.
+- `delegation_guide`: the CLI lists its agents in its reply to `initialize`, too late for the system prompt.
 """
 
 import logging
@@ -83,15 +83,15 @@ class DelegationHooks:
 
     # Reports -----------------------------------------------------------------------------------------------------
 
-    def _shortened(self, output: Any) -> Any:
+    def _shortened(self, output: Any, is_original: bool) -> Any:
         """Return the output of the tool `Agent` with a shorter report; None if it needs none."""
         content = output.get("content") if isinstance(output, Mapping) else None
         if not isinstance(content, list) or not all(isinstance(block, Mapping) for block in content):
             return None
-        first, last = _count(output, "harnessNoteCount"), len(content) - _count(output, "harnessTailCount")
-        report = "\n\n".join(
-            str(block.get("text", "")) for block in content[first:last]
-        )  # the rest are the CLI's notes
+        first, last = 0, len(content)
+        if is_original:  # the CLI's notes stand around the report; it does not trust these numbers of a replacement
+            first, last = _count(output, "harnessNoteCount"), last - _count(output, "harnessTailCount")
+        report = "\n\n".join(str(block.get("text", "")) for block in content[first:last])
         short = shorten_report(report, self._limit)
         if short == report:
             return None
@@ -117,8 +117,8 @@ class DelegationHooks:
         self._asked.add(agent_id)
         return outputs.SubagentStopOutput(
             decision="block",
-            reason=f"Your report has {length:,} characters; its reader takes {self._limit:,} at most. Do no further work. "
-            "Write the whole report again within that limit: the conclusion first, then what supports it.",
+            reason=f"Your report has {length:,} characters; its reader takes {self._limit:,} at most. Do no further "
+            "work. Write the whole report again within that limit: the conclusion first, then what supports it.",
         )
 
     # Reminders ---------------------------------------------------------------------------------------------------
