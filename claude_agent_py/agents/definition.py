@@ -136,8 +136,9 @@ class AgentDefinition(ConfigModel):
     """Where it keeps its memory between sessions: `~/.claude/agent-memory`, `.claude/agent-memory` or
     `.claude/agent-memory-local`. Its system prompt explains the memory, with the content of `<name>/MEMORY.md`."""
     isolation: Literal["worktree", "remote"] | None = None
-    """`worktree`: it works in its own temporary git worktree. `remote` needs Claude's cloud; without access to it, the
-    CLI silently runs the agent here, without isolation."""
+    """`worktree`: it works in its own temporary git worktree; outside of a repository it cannot be started. `remote`
+    needs Claude's cloud. Without access to it, the CLI uses a worktree, and outside of a repository silently isolates
+    nothing."""
     initial_prompt: str | None = None
     """The first prompt if the main session is this agent; your prompt follows. No effect on subagents."""
     auto_compact_window: Annotated[int, Field(ge=MIN_COMPACT_WINDOW)] | None = None

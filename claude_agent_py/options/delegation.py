@@ -52,7 +52,11 @@ def guide_text(options: "ClientOptions") -> str:
     guide = delegation_guide(options)
     if guide is None:
         return ""
-    agents = {name: agent for name, agent in definitions(options).items() if is_offered(name, options)}
+    agents = {
+        name: _with_offered_tools(agent, options)
+        for name, agent in definitions(options).items()
+        if is_offered(name, options)
+    }
     return guide.text(
         agents,
         subtask_tools=dict(_subtask_tools(options)),
@@ -102,6 +106,20 @@ def _subtask_tools(options: "ClientOptions") -> Iterator[tuple[str, AgentDefinit
             name = mcp_tool_name(server, tool.name)
             if not _denies(options.disallowed_tools, {name, mcp_server_name(server), f"{mcp_server_name(server)}__*"}):
                 yield name, tool.agent
+
+
+def _with_offered_tools(agent: AgentDefinition, options: "ClientOptions") -> AgentDefinition:
+    """Return the definition with only those tools that exist in the session."""
+    if agent.tools is None:
+        return agent
+    built_in = options.tools if isinstance(options.tools, list) else None
+    kept = [
+        rule
+        for rule in agent.tools
+        if (built_in is None or tool_of(rule) in built_in or rule.startswith("mcp__"))
+        and not _denies(options.disallowed_tools, {tool_of(rule)})
+    ]
+    return agent if kept == agent.tools else agent.replace(tools=kept)
 
 
 def _denies(rules: Iterable[str], names: Iterable[str]) -> bool:
