@@ -5,8 +5,8 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field
 
+from claude_agent_py._configuration import ConfigModel
 from claude_agent_py.agents.definition import AgentDefinition
-from claude_agent_py.configuration import ConfigModel
 
 PRINCIPLE: Final = (
     "Delegate when only the conclusion matters here; use a tool yourself when the details matter or one call answers."

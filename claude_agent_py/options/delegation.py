@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from claude_agent_py.agents.definition import AgentDefinition
 from claude_agent_py.agents.guide import DelegationGuide
-from claude_agent_py.wire.rule_lists import tool_of
+from claude_agent_py.wire.settings.rule_lists import tool_of
 
 if TYPE_CHECKING:
     from claude_agent_py.options.client_options import ClientOptions

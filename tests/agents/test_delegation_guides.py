@@ -8,7 +8,7 @@ from claude_agent_py.agents import DelegationGuide, agent_table, shorten_report
 from claude_agent_py.agents.guide import MAX_LISTING_CHARS, cli_agents_text
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.formatting.truncation import text_length
-from claude_agent_py.wire.catalog import AgentInfo
+from claude_agent_py.wire.messages.catalog import AgentInfo
 
 AGENTS = {
     "reader": AgentDefinition(description="Reads a | b\n\nand more", prompt="p", tools=["Read"], model="haiku"),
