@@ -64,7 +64,8 @@ async def ran(
     scripts: dict[Any, Any] | None = None,
     **fields: Any,
 ) -> Ran:
-    worker = AgentDefinition(**({"description": "Works", "prompt": "You work."} | fields))
+    described: dict[str, Any] = {"description": "Works", "prompt": "You work.", **fields}
+    worker = AgentDefinition(**described)
     with ScriptedModel(main or [launch(), *["ok"] * 5], agents={**(scripts or {}), "LOOK": script}) as model:
         prepare(model.sandbox)
         async with Client(model.options(agents={"worker": worker, **(agents or {})}, **(options or {}))) as client:

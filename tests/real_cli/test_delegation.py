@@ -78,16 +78,20 @@ async def test_the_guide_names_the_callers_agents_the_clis_and_those_of_subtask_
 
 
 async def test_a_guide_needs_no_agents_of_ones_own_and_its_listing_survives_a_compaction() -> None:
-    with ScriptedModel([text("ok"), text("ok")]) as model:
+    with ScriptedModel([text("ok")] * 3) as model:
         async with Client(model.options(delegation_guide=True)) as client:
             with anyio.fail_after(60):
                 await client.query("go")
                 await client.query("/compact")
                 await client.query("again")
-        before, after = model.requests_of("main")
+                await client.query("/clear")
+                await client.query("and again")
+        before, after, cleared = model.requests_of("main")
     assert "You can delegate work to agents (tool `Agent`" in before.system
     assert "A scripted summary" in said(after)
-    assert [said(request).count("| general-purpose | default |") for request in (before, after)] == [1, 1]
+    assert "A scripted summary" not in said(cleared)
+    read = [said(request).count("| general-purpose | default |") for request in (before, after, cleared)]
+    assert read == [1, 1, 1]
 
 
 @pytest.mark.parametrize(
