@@ -77,17 +77,18 @@ OF_SUBAGENTS: Final = (
     "isolation",
     "omit_claude_md",
     "auto_compact_window",
-    "observer",
-    "observer_message",
-    "observe_subagents",
-    "observe_tool_results",
 )
 """Definition fields that only affect subagents (CLI 2.1.328)."""
 
+OF_OBSERVED: Final = ("observer", "observer_message", "observe_subagents", "observe_tool_results")
+"""Definition fields that need the definition of an observer."""
 
-def without_effect(definition: AgentDefinition) -> list[str]:
-    """Return the fields of a definition that have no effect in a separate process."""
-    return [field for field in OF_SUBAGENTS if getattr(definition, field) is not None]
+
+def without_effect(definition: AgentDefinition, own: ClientOptions | None) -> list[str]:
+    """Return the fields of a definition that have no effect in a separate process with these options."""
+    is_observed = any(name in ((own and own.agents) or {}) for name in definition.observer or ())
+    fields = OF_SUBAGENTS if is_observed else (*OF_SUBAGENTS, *OF_OBSERVED)
+    return [field for field in fields if getattr(definition, field) is not None]
 
 
 def process_options(

@@ -266,6 +266,21 @@ async def test_observers_are_told_what_they_ask_for(observes_subagents: bool | N
     assert ("observer of the worker" in near) is (observes_subagents is None)
 
 
+async def test_observers_of_the_main_agent() -> None:
+    agents = {
+        "worker": AgentDefinition(description="Works", prompt="You work.", observer=["watcher"]),
+        "watcher": AgentDefinition(description="Watches", prompt="Watch from near."),
+    }
+    scripts = {lambda request: "Watch from near." in request.system: lambda request: text("Nothing.")}
+    with ScriptedModel([bash("printf 'lap%s' wing"), "ok"], agents=scripts) as model:
+        async with Client(model.options(agents=agents, agent="worker")) as client:
+            with anyio.fail_after(60):
+                await client.query("go")
+                while not any("Watch from near." in request.system for request in model.requests):
+                    await model.wait_for_requests(len(model.requests) + 1)
+    assert any(request.contains("lapwing") for request in model.requests if request.agent != "main")
+
+
 @about("hooks")
 async def test_command_hooks_run_for_its_own_calls() -> None:
     def command(event: str) -> list[Any]:
