@@ -17,7 +17,7 @@ from claude_agent_py._configuration import MAX_REPR_CHARS, inner_text
 from claude_agent_py._untrusted import read_json
 from claude_agent_py.agents.guide import DelegationGuide
 from claude_agent_py.errors import OptionsError
-from claude_agent_py.options.delegation import guide_text, needs_hooks, why_no_agent_tool
+from claude_agent_py.options.delegation import depends_on_hooks, guide_text, why_no_agent_tool
 from claude_agent_py.options.output_shape import OutputShape
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.settings.mcp_servers import MCPHTTPServer, MCPSSEServer, MCPStdioServer, mcp_server_from_wire
@@ -362,17 +362,17 @@ class Conflict(NamedTuple):
 CONFLICTS: Final = (
     Conflict(
         "env",
-        lambda o: turns_hooks_off(o.env) and needs_hooks(o),
+        lambda o: turns_hooks_off(o.env) and depends_on_hooks(o),
         f"{HOOKS_OFF} disables all hooks; remove it, or {WHAT_NEEDS_HOOKS}",
     ),
     Conflict(
         "settings",
-        lambda o: turns_hooks_off(_env_of(o.settings)) and needs_hooks(o),
+        lambda o: turns_hooks_off(_env_of(o.settings)) and depends_on_hooks(o),
         f"{HOOKS_OFF} in their env disables all hooks; remove it, or {WHAT_NEEDS_HOOKS}",
     ),
     Conflict(
         "extra_args",
-        lambda o: "bare" in o.extra_args and needs_hooks(o),
+        lambda o: "bare" in o.extra_args and depends_on_hooks(o),
         f"--bare disables all hooks; remove it, or {WHAT_NEEDS_HOOKS}",
     ),
     Conflict(

@@ -85,7 +85,7 @@ def reminders(options: "ClientOptions") -> dict[str, str]:
     }
 
 
-def needs_hooks(options: "ClientOptions") -> bool:
+def depends_on_hooks(options: "ClientOptions") -> bool:
     """Return whether an option does not work without hooks."""
     return options.hooks is not None or report_limit(options) is not None or bool(reminders(options))
 

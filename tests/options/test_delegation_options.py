@@ -7,7 +7,7 @@ import pytest
 from claude_agent_py import AgentDefinition, ClientOptions
 from claude_agent_py.agents import DelegationGuide
 from claude_agent_py.options import OptionsWarning
-from claude_agent_py.options.delegation import guide_text, needs_hooks, report_limit
+from claude_agent_py.options.delegation import depends_on_hooks, guide_text, report_limit
 
 READER = AgentDefinition(description="Reads", prompt="p", tools=["Read", "Bash(git log *)", "mcp__far"])
 
@@ -36,7 +36,7 @@ def test_a_guide_without_the_tool_agent_is_empty(given: dict[str, Any], why: str
     assert why in str(caught[0].message)
     assert guide_text(options) == ""
     assert report_limit(options) is None
-    assert not needs_hooks(options)
+    assert not depends_on_hooks(options)
 
 
 @pytest.mark.parametrize(
@@ -60,6 +60,6 @@ def test_background_work_is_not_advised_where_it_is_off() -> None:
 
 def test_what_needs_hooks() -> None:
     reminded = {"reader": READER.replace(critical_system_reminder="Mind.")}
-    assert needs_hooks(ClientOptions(agents=reminded))
-    assert needs_hooks(ClientOptions(delegation_guide=DelegationGuide(max_report_chars=5)))
-    assert not needs_hooks(ClientOptions(agents={"reader": READER}, delegation_guide=True))
+    assert depends_on_hooks(ClientOptions(agents=reminded))
+    assert depends_on_hooks(ClientOptions(delegation_guide=DelegationGuide(max_report_chars=5)))
+    assert not depends_on_hooks(ClientOptions(agents={"reader": READER}, delegation_guide=True))
