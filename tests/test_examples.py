@@ -48,6 +48,12 @@ PRINTED: dict[str, list[str]] = {
         "ported: True\n",
     ],
     "controlling": ["haiku", "% full", "interrupt: interrupted", "the run ended: aborted_", "I am claude-haiku"],
+    "delegation": [
+        "the model reads of the reviewer: <tools-used-before-summary>Bash</tools-used-before-summary> I was reminded 2",
+        "This line is sound. [The report has 824 characters; this is its beginning.]\n",
+        "Explore: 24 characters, 'Forty places rely on it.' ...\nreviewer: 824 characters, 'I was reminded 2 times.",
+        "The change is sound, and forty places rely on parse().\n",
+    ],
     "errors": [
         "OptionsError: max_turns: must be",
         "CLINotFoundError: ['the option cli_path: ",

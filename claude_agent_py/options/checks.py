@@ -17,6 +17,7 @@ from claude_agent_py._configuration import MAX_REPR_CHARS, inner_text
 from claude_agent_py._untrusted import read_json
 from claude_agent_py.agents.guide import DelegationGuide
 from claude_agent_py.errors import OptionsError
+from claude_agent_py.options.delegation import depends_on_hooks, guide_text, why_no_agent_tool
 from claude_agent_py.options.output_shape import OutputShape
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.settings.mcp_servers import MCPHTTPServer, MCPSSEServer, MCPStdioServer, mcp_server_from_wire
@@ -332,6 +333,8 @@ def _json_object(text: str) -> dict[str, Any]:
 HOOKS_OFF: Final = "CLAUDE_CODE_SIMPLE"
 """The variable of the CLI's bare mode, in which it calls no hooks, whatever it replies to `initialize`."""
 
+WHAT_NEEDS_HOOKS: Final = "the hooks (max_report_chars and critical_system_reminder are hooks, too)"
+
 _TRUE_WORDS: Final = frozenset({"1", "true", "yes", "on"})
 
 
@@ -357,18 +360,18 @@ class Conflict(NamedTuple):
 CONFLICTS: Final = (
     Conflict(
         "env",
-        lambda o: o.hooks is not None and turns_hooks_off(o.env),
-        f"{HOOKS_OFF} disables all hooks; remove it, or the hooks",
+        lambda o: turns_hooks_off(o.env) and depends_on_hooks(o),
+        f"{HOOKS_OFF} disables all hooks; remove it, or {WHAT_NEEDS_HOOKS}",
     ),
     Conflict(
         "settings",
-        lambda o: o.hooks is not None and turns_hooks_off(_env_of(o.settings)),
-        f"{HOOKS_OFF} in their env disables all hooks; remove it, or the hooks",
+        lambda o: turns_hooks_off(_env_of(o.settings)) and depends_on_hooks(o),
+        f"{HOOKS_OFF} in their env disables all hooks; remove it, or {WHAT_NEEDS_HOOKS}",
     ),
     Conflict(
         "extra_args",
-        lambda o: o.hooks is not None and "bare" in o.extra_args,
-        "--bare disables all hooks; remove it, or the hooks",
+        lambda o: "bare" in o.extra_args and depends_on_hooks(o),
+        f"--bare disables all hooks; remove it, or {WHAT_NEEDS_HOOKS}",
     ),
     Conflict(
         "continue_conversation",
@@ -417,11 +420,6 @@ CONFLICTS: Final = (
         lambda o: o.session_mirror and not o.persist_session,
         "needs persist_session=True: the CLI mirrors what it writes to disk",
     ),
-    Conflict(
-        "delegation_guide",
-        lambda o: o.delegation_guide and not o.agents,
-        "needs agents: it tells the model when to use them",
-    ),
 )
 
 
@@ -442,6 +440,8 @@ _NEVER_ASKS: Final = {
 def doubts(options: Any) -> Iterator[str]:
     """Yield warnings about options that will not do what they seem to."""
     yield from _unknown_tools(options)
+    if options.delegation_guide and not guide_text(options):
+        yield f"delegation_guide is left out: {why_no_agent_tool(options)}"
     if options.can_use_tool is None:
         return
     if options.permission_mode in _NEVER_ASKS:
