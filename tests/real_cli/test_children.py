@@ -9,7 +9,7 @@ from typing import Any
 
 import anyio
 import pytest
-from leftovers import until_gone
+from leftovers import processes_with, until_gone
 
 from claude_agent_py import (
     AgentDefinition,
@@ -42,16 +42,7 @@ def shell(command: str, **given: Any) -> ToolCall:
 
 def processes_of(model: ScriptedModel, argument: str = "") -> list[int]:
     """The processes that were started in the home of a model, whoever started them; with this argument, if given."""
-    home = f"HOME={model.sandbox.home}".encode()
-    found = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            words, variables = (entry / "cmdline").read_bytes(), (entry / "environ").read_bytes()
-        except OSError:
-            continue
-        if home in variables.split(b"\0") and argument.encode() in words and int(entry.name) != os.getpid():
-            found.append(int(entry.name))
-    return found
+    return processes_with(f"HOME={model.sandbox.home}", argument)
 
 
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
