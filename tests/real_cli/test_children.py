@@ -76,6 +76,52 @@ async def test_two_children_at_once_report_to_the_parent_s_model() -> None:
     assert {task.id for task in result.tasks} == {task.id for task in tasks.values()}
 
 
+@pytest.mark.each_backend
+async def test_a_child_is_not_cut_by_the_time_limit_for_tools_of_servers() -> None:
+    gate = Gate()
+    with ScriptedModel(
+        [subtask("adder", "one"), text("it is done")], sessions={"Do it: one": [Reply("one is 1", after=gate)]}
+    ) as model:
+        tools = [child_tool(ChildAgent(ADDER, id="adder"))]
+        async with Client(model.options(custom_tools=tools, env={"MCP_TOOL_TIMEOUT": "1000"})) as client:
+            with anyio.fail_after(60):
+                run = client.query("add")
+                await gate.wait_reached()
+                await anyio.sleep(1.5)  # longer than the limit
+                gate.open()
+                result = await run
+            (task,) = client.tasks
+        (report,) = reports_in(model)
+    assert result.text == "it is done"
+    assert (report["subTaskStatus"], report["finalAssistantMessage"]) == ("Success", "one is 1")
+    assert task.status is TaskStatus.COMPLETED
+
+
+@pytest.mark.each_backend
+async def test_a_child_whose_call_the_cli_moves_to_the_background_reports_in_a_later_turn() -> None:
+    gate = Gate()
+    with ScriptedModel(
+        [subtask("adder", "one"), text("I go on."), text("it is done")],
+        sessions={"Do it: one": [Reply("one is 1", after=gate)]},
+    ) as model:
+        tools = [child_tool(ChildAgent(ADDER, id="adder"))]
+        env = {"CLAUDE_AUTO_BACKGROUND_TASKS": "1", "CLAUDE_CODE_MCP_AUTO_BACKGROUND_MS": "1000"}
+        async with Client(model.options(custom_tools=tools, env=env)) as client:
+            with anyio.fail_after(60):
+                run = client.query("add", until="idle")
+                *_, second = await model.wait_for_requests(2, agent="main", timeout=30)
+                (child,) = [task for task in client.tasks if task.type == "child_agent"]
+                assert child.status is TaskStatus.RUNNING
+                gate.open()
+                result = await run
+                assert child.status is TaskStatus.COMPLETED
+        last = model.requests_of("main")[-1]
+    assert "moved to the background" in str(second.tool_results)
+    assert "<task-notification>" in str(last.messages[-1])
+    assert "one is 1" in str(last.messages[-1])
+    assert result.text == "it is done"
+
+
 async def test_a_child_s_permission_prompt_reaches_the_parent_s_handler(tmp_path: Path) -> None:
     asked: list[PermissionRequest] = []
 
