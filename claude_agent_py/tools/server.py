@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias
 
-from claude_agent_py.callbacks import Report
+from claude_agent_py._callbacks import Report
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.tools.definition import ALWAYS_LOAD, Tool, as_tool
 from claude_agent_py.tools.names import mcp_tool_name, sanitised
@@ -31,7 +31,7 @@ class ToolServer:
         tools: Tools, or functions that become tools.
         version: The server's version, shown to people.
         instructions: Text about the server for the model.
-        timeout: Time limit in seconds for tools without their own; None means no limit (`MCP_TOOL_TIMEOUT` has no effect).
+        timeout: Time limit in seconds for tools without their own; None means no limit, not even `MCP_TOOL_TIMEOUT`.
         resources: Resources to read.
         prompts: Prompt templates. CLI 2.1.328 does not request prompts from in-process servers.
         always_load: Always show all tools to the model, see `Tool.always_load`.
