@@ -15,7 +15,7 @@ import anyio
 import pytest
 from leftovers import is_alive, processes_with
 
-from claude_agent_py.testing import Gate, Reply, Script, ScriptedModel, tool_use
+from claude_agent_py.testing import Gate, Reply, ScriptedModel, tool_use
 
 pytestmark = [
     pytest.mark.real_cli,
@@ -57,7 +57,7 @@ COUNTING = {"command": "for i in $(seq 999); do echo counting $i; sleep 0.5; don
 class Case:
     """What the program is in when it is killed."""
 
-    script: Script
+    script: list[Any]
     until: str
     """The line that it prints when it is there."""
     shells: int = 0
@@ -111,7 +111,7 @@ def test_all_of_a_killed_program_ends(name: str, backend: str) -> None:
             try:
                 assert any(line.strip() == case.until for line in program.stdout)
                 anyio.run(until, lambda: is_counting(model))
-                if gate in [getattr(answer, "after", None) for answer in [*case.script]]:
+                if gate in [getattr(answer, "after", None) for answer in case.script]:
                     anyio.run(gate.wait_reached)
                 clis = processes_with(home, "--output-format=stream-json")
                 assert len(clis) == case.clis
