@@ -9,7 +9,7 @@ from typing import Any
 
 import anyio
 import pytest
-from leftovers import until_gone
+from leftovers import processes_with, until_gone
 
 from claude_agent_py import (
     AgentDefinition,
@@ -42,16 +42,7 @@ def shell(command: str, **given: Any) -> ToolCall:
 
 def processes_of(model: ScriptedModel, argument: str = "") -> list[int]:
     """The processes that were started in the home of a model, whoever started them; with this argument, if given."""
-    home = f"HOME={model.sandbox.home}".encode()
-    found = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            words, variables = (entry / "cmdline").read_bytes(), (entry / "environ").read_bytes()
-        except OSError:
-            continue
-        if home in variables.split(b"\0") and argument.encode() in words and int(entry.name) != os.getpid():
-            found.append(int(entry.name))
-    return found
+    return processes_with(f"HOME={model.sandbox.home}", argument)
 
 
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
@@ -83,6 +74,52 @@ async def test_two_children_at_once_report_to_the_parent_s_model() -> None:
     assert set(tasks) == {"one", "two"}
     assert all(task.status is TaskStatus.COMPLETED and task.type == "child_agent" for task in tasks.values())
     assert {task.id for task in result.tasks} == {task.id for task in tasks.values()}
+
+
+@pytest.mark.each_backend
+async def test_a_child_is_not_cut_by_the_time_limit_for_tools_of_servers() -> None:
+    gate = Gate()
+    with ScriptedModel(
+        [subtask("adder", "one"), text("it is done")], sessions={"Do it: one": [Reply("one is 1", after=gate)]}
+    ) as model:
+        tools = [child_tool(ChildAgent(ADDER, id="adder"))]
+        async with Client(model.options(custom_tools=tools, env={"MCP_TOOL_TIMEOUT": "1000"})) as client:
+            with anyio.fail_after(60):
+                run = client.query("add")
+                await gate.wait_reached()
+                await anyio.sleep(1.5)  # longer than the limit
+                gate.open()
+                result = await run
+            (task,) = client.tasks
+        (report,) = reports_in(model)
+    assert result.text == "it is done"
+    assert (report["subTaskStatus"], report["finalAssistantMessage"]) == ("Success", "one is 1")
+    assert task.status is TaskStatus.COMPLETED
+
+
+@pytest.mark.each_backend
+async def test_a_child_whose_call_the_cli_moves_to_the_background_reports_in_a_later_turn() -> None:
+    gate = Gate()
+    with ScriptedModel(
+        [subtask("adder", "one"), text("I go on."), text("it is done")],
+        sessions={"Do it: one": [Reply("one is 1", after=gate)]},
+    ) as model:
+        tools = [child_tool(ChildAgent(ADDER, id="adder"))]
+        env = {"CLAUDE_AUTO_BACKGROUND_TASKS": "1", "CLAUDE_CODE_MCP_AUTO_BACKGROUND_MS": "1000"}
+        async with Client(model.options(custom_tools=tools, env=env)) as client:
+            with anyio.fail_after(60):
+                run = client.query("add", until="idle")
+                *_, second = await model.wait_for_requests(2, agent="main", timeout=30)
+                (child,) = [task for task in client.tasks if task.type == "child_agent"]
+                assert not child.done
+                gate.open()
+                result = await run
+        assert child.status is TaskStatus.COMPLETED
+        last = model.requests_of("main")[-1]
+    assert "moved to the background" in str(second.tool_results)
+    assert "<task-notification>" in str(last.messages[-1])
+    assert "one is 1" in str(last.messages[-1])
+    assert result.text == "it is done"
 
 
 async def test_a_child_s_permission_prompt_reaches_the_parent_s_handler(tmp_path: Path) -> None:
