@@ -34,6 +34,7 @@
     ├── ToolError                       an error that a tool reports to the model
     │   ├── ToolInputError              the model's arguments do not fit                         .tool .problems
     │   └── ToolTimeoutError            the tool did not finish in time (also a TimeoutError)    .tool .timeout
+    ├── TextFormatError                 a text is not in the required form (strict parsing)      .problems
     ├── HandlerError                    a handler or listener failed (reported, not raised)      .handler
     ├── BacklogError                    waiting messages were dropped for lack of space          .reason .limit_bytes
     └── SessionError                    a session on disk                                        .session_id
@@ -47,6 +48,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from claude_agent_py.formatting.problems import Problem
     from claude_agent_py.runtime.result import RunResult
 
 
@@ -437,6 +439,16 @@ class ToolTimeoutError(ToolError, TimeoutError):
         self.timeout = timeout
         """The tool's limit, in seconds."""
         super().__init__(f"{tool} did not finish within {timeout:g} s and was cancelled")
+
+
+class TextFormatError(ClaudeAgentError):
+    """A text is not in the required form. Raised by `TextFormat.parse(..., strict=True)`."""
+
+    def __init__(self, problems: "Sequence[Problem]") -> None:
+        self.problems: list[Problem] = list(problems)
+        """What is wrong, and where, in the order of the text. `TextFormat.repair_prompt` makes a prompt of them."""
+        lines = "".join(f"\n- {problem}" for problem in self.problems)
+        super().__init__(f"the text is not in the required form:{lines}")
 
 
 class HandlerError(ClaudeAgentError):
