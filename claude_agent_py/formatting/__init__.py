@@ -11,6 +11,7 @@ from claude_agent_py.formatting.builder import (
     SectionStarted,
 )
 from claude_agent_py.formatting.encoders import Encoder, EncodingError, JSONEncoder, YAMLEncoder
+from claude_agent_py.formatting.json_format import JSONFormat
 from claude_agent_py.formatting.markdown import MarkdownFormat
 from claude_agent_py.formatting.media import Audio, File, Image, Media, ResourceLink
 from claude_agent_py.formatting.parsed import ParsedText
@@ -20,6 +21,7 @@ from claude_agent_py.formatting.source import Reading, TextSource
 from claude_agent_py.formatting.text_format import TextFormat, TextStream
 from claude_agent_py.formatting.truncation import text_length, truncate
 from claude_agent_py.formatting.xml import XMLFormat
+from claude_agent_py.formatting.yaml_format import YAMLFormat
 
 __all__ = [
     "Audio",
@@ -28,6 +30,7 @@ __all__ = [
     "File",
     "Image",
     "JSONEncoder",
+    "JSONFormat",
     "MarkdownFormat",
     "Media",
     "ParsedText",
@@ -48,6 +51,7 @@ __all__ = [
     "TextStream",
     "XMLFormat",
     "YAMLEncoder",
+    "YAMLFormat",
     "text_length",
     "truncate",
 ]

@@ -178,10 +178,14 @@ class SectionBuilder:
         start = self._line_feeds[before - 1] + 1 if before else 0
         return Place(offset, before + 1, offset - start + 1)
 
-    def finish(self) -> ParsedText:
-        """End everything that is open, check the sections, and return the result."""
+    def finish(self, *, is_truncated: bool = False) -> ParsedText:
+        """End everything that is open, check the sections, and return the result.
+
+        Args:
+            is_truncated: Whether what is open has no end.
+        """
         while self._open:
-            self.close()
+            self.close(is_closed=not is_truncated)
         self.end_text()
         end = self.place(self._length)
         problems = [*self._problems, *self._outline.problems(self._pieces, end)]

@@ -94,6 +94,7 @@ class TextFormat(ABC):
         strip: bool = False,
         strict: bool = False,
         unknown: Literal["text", "section"] = "text",
+        is_truncated: bool = False,
     ) -> ParsedText:
         """Parse a text, for example a model's answer.
 
@@ -107,12 +108,14 @@ class TextFormat(ABC):
             strict: Whether to raise an error if there are problems.
             unknown: What becomes of a section that is not registered where a section can stand. `"text"` leaves it
                 part of the text around it, `"section"` makes it a section. Both report it.
+            is_truncated: Whether the text is cut off, for example because the model reached its limit of tokens. In
+                Markdown and YAML, nothing else shows that the last section has no end.
 
         Raises:
             TextFormatError: `strict` is set, and the text has problems.
         """
         stream = self.stream(names=names, strip=strip, unknown=unknown)
-        stream.finish(text)
+        stream.finish(text, is_truncated=is_truncated)
         if strict and stream.parsed.problems:
             raise TextFormatError(stream.parsed.problems)
         return stream.parsed
@@ -201,7 +204,8 @@ class TextFormat(ABC):
     def read(self, source: TextSource, builder: SectionBuilder) -> Reading:
         """Read a text: a generator that tells `builder` what it finds in `source`, and yields to get more text.
 
-        Must accept any text, in any chunks, with the same result. Sections that are open at the end are closed.
+        Must accept any text, in any chunks, with the same result. Sections that are open at the end are closed, or
+        unclosed if the caller says that the text is cut off.
         """
 
     @abstractmethod
@@ -241,18 +245,19 @@ class TextStream:
             next(self._reading, None)
         return self._taken()
 
-    def finish(self, text: str = "") -> list[SectionEvent]:
+    def finish(self, text: str = "", *, is_truncated: bool = False) -> list[SectionEvent]:
         """Read the end of the text, and return the last events. Does nothing if the stream is finished.
 
         Args:
             text: The last chunk.
+            is_truncated: Whether the text is cut off.
         """
         if self._parsed is None:
             self._add(text)
             self._source.is_complete = True
             for _ in self._reading:
                 raise RuntimeError("the format's read() asks for text after the end")
-            self._parsed = self._builder.finish()
+            self._parsed = self._builder.finish(is_truncated=is_truncated)
         return self._taken()
 
     @property
