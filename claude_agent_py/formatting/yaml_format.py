@@ -23,7 +23,7 @@ from claude_agent_py.formatting.source import Reading, TextSource
 from claude_agent_py.formatting.text_format import TextFormat
 
 ENTRY = re.compile(
-    r"(?P<key>\"(?:[^\"\\]|\\.)*\"|'(?:[^']|'')*'|[^\s\"'#&*!|>%@`{}\[\],?:-](?:[^:]|:(?![ \t]|$))*)[ \t]*"
+    r"(?P<key>\"(?:[^\"\\]|\\.)*\"[ \t]*|'(?:[^']|'')*'[ \t]*|[^\s\"'#&*!|>%@`{}\[\],?:-](?:[^:]|:(?![ \t]|$))*)"
     r":(?=[ \t]|$)(?P<rest>.*)",
     re.DOTALL,
 )
