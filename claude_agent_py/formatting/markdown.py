@@ -25,6 +25,8 @@ DEEPEST = 6
 """The last level of headers in Markdown."""
 
 HEADER = re.compile(r" {0,3}(?P<marks>#{1,6})[ \t]+(?P<name>.*)", re.DOTALL)
+START = re.compile(r" {0,3}[^ ]| {4}")
+"""As much of a line as it takes to tell whether it is special."""
 SPECIAL = re.compile(r" {0,3}[#\\`~]")
 """How a line starts that is a header, a fence, or escaped."""
 
@@ -103,7 +105,9 @@ class _Reader:
     def read(self) -> Reading:
         is_last = False
         while not is_last:
-            start = yield from self._source.peek(4)
+            while not (START.match(self._source.text, self._source.at) or self._source.is_complete):
+                yield
+            start = self._source.text[self._source.at : self._source.at + 4]
             if self._held or start[:1] in ("", "\n") or SPECIAL.match(start):
                 offset = self._source.offset
                 line = (yield from self._source.line()) or ""

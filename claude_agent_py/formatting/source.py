@@ -90,15 +90,6 @@ class TextSource:
         self.at = len(text) if index < 0 else index + 1
         return text[start : self.at] or None
 
-    def peek(self, count: int) -> "Generator[None, None, str]":
-        """Return the next `count` characters without reading them; fewer if a line or the text ends before."""
-        while True:
-            text = self.text
-            ahead = text[self.at : self.at + count]
-            if len(ahead) == count or "\n" in ahead or self.is_complete:
-                return ahead
-            yield
-
 
 def _line_feed(text: str, start: int) -> int:
     return text.find("\n", start)

@@ -163,6 +163,10 @@ class _Reader:
     def _cut(self) -> int:
         """Return the index up to which the text cannot be the beginning of a tag."""
         text = self._source.text
+        if self._source.is_complete and self._elements:
+            index = text.rfind("<", self._source.at)
+            if index >= 0 and f"</{self._elements[-1].tag}>".startswith(text[index:].lower()):
+                return index  # a closing tag that is cut off
         if not self._source.is_complete:
             for mark in "<&":
                 index = text.rfind(mark, max(self._source.at, len(text) - LONGEST))
@@ -316,6 +320,8 @@ class _Reader:
         self._is_inline = False
 
     def _finish(self) -> None:
+        if not self._source.is_read:  # a closing tag that is cut off
+            self._break = None
         while self._elements:
             self._end_element(is_closed=False)
         if self._wrapped_from is not None and self._wrapper:
