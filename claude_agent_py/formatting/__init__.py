@@ -3,6 +3,7 @@
 Only the `from_path` constructors of media do I/O.
 """
 
+from claude_agent_py.errors import TextFormatError
 from claude_agent_py.formatting.builder import (
     SectionBuilder,
     SectionEnded,
@@ -47,6 +48,7 @@ __all__ = [
     "SectionSpec",
     "SectionStarted",
     "TextFormat",
+    "TextFormatError",
     "TextSource",
     "TextStream",
     "XMLFormat",

@@ -231,15 +231,14 @@ def _height(spec: SectionSpec) -> int:
 @lru_cache(maxsize=64)
 def _special(level: int, deepest: int) -> "re.Pattern[str]":
     """Return a pattern of the lines that are escaped, or may have to be."""
-    return re.compile(
-        rf"(?P<indent> {{0,3}})(?P<slashes>\\*)(?:(?P<header>#{{{level},{deepest}}}[ \t])|`{{3}}|~{{3}})"
-    )
+    return re.compile(rf"(?P<indent> {{0,3}})(?P<slashes>\\*)(?:(?P<header>#{{{level},{deepest}}}[ \t])|`{{3}}|~{{3}})")
 
 
 def _escape(content: str, level: int, deepest: int) -> str:
     special = _special(level, deepest)
     return "\n".join(
-        line if in_code else _escaped_line(line, special.match(line)) for line, in_code in with_code(content.split("\n"))
+        line if in_code else _escaped_line(line, special.match(line))
+        for line, in_code in with_code(content.split("\n"))
     )
 
 

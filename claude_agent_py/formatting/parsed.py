@@ -8,7 +8,7 @@ from claude_agent_py.formatting.problems import Problem
 from claude_agent_py.formatting.sections import Section
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ParsedText(Mapping[str, list[str]]):
     """A parsed text. As a mapping, it has the contents of each top-level section by name: `{name: [content, ...]}`.
 
@@ -40,3 +40,6 @@ class ParsedText(Mapping[str, list[str]]):
 
     def __len__(self) -> int:
         return len(self._contents)
+
+    def __repr__(self) -> str:
+        return f"ParsedText({self._contents}, problems={[str(problem) for problem in self.problems]})"

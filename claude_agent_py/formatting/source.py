@@ -52,9 +52,7 @@ class TextSource:
         text = self.text
         return self.at >= len(text)
 
-    def wait_for(
-        self, find: Callable[[str, int], int], *, longest: int, skip: int = 0
-    ) -> Generator[None, None, int]:
+    def wait_for(self, find: Callable[[str, int], int], *, longest: int, skip: int = 0) -> Generator[None, None, int]:
         """Wait until something is in the text, and return its index in `text`, or -1 if it never comes.
 
         Does not move `at`. While it waits, each chunk is searched once, which keeps parsing linear.

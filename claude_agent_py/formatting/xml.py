@@ -252,9 +252,7 @@ class _Reader:
         else:
             self._end_element(is_closed=False)
 
-    def _next_closing(
-        self, tag: str, skip: int, lower: Callable[[str], str] = str
-    ) -> Generator[None, None, int]:
+    def _next_closing(self, tag: str, skip: int, lower: Callable[[str], str] = str) -> Generator[None, None, int]:
         """Return the index of the next closing tag, or -1 if there is none in the whole text.
 
         Args:

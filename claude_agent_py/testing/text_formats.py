@@ -11,10 +11,44 @@ from claude_agent_py.formatting.text_format import TextFormat
 
 NAMES = ("answer", "my notes", "q\"'&<#:>", "ä", "Yes")
 PIECES = (
-    *["", " ", "\n", "\n\n", "\t", "\r\n", "\r", "\x00", "\x85", "\u2028", "\ufeff", "\ud800", "👩‍👩‍👧", "ä", "text", "a b"],
+    *[
+        "",
+        " ",
+        "\n",
+        "\n\n",
+        "\t",
+        "\r\n",
+        "\r",
+        "\x00",
+        "\x85",
+        "\u2028",
+        "\ufeff",
+        "\ud800",
+        "👩‍👩‍👧",
+        "ä",
+        "text",
+        "a b",
+    ],
     *["# answer", "## answer", "\\# answer", "```", "~~~~", "````py", "\\```", "---", "...", "[answer]", "answer:"],
     *["<answer>", "</answer>", "<section name='answer'>", "</section>", "<", "&", "&lt;", "&amp;lt;", "]]>"],
-    *['{"answer": "', '"', "\\", "\\u0041", "}", "[", "]", ",", "null", "answer: |2", "- answer", "'", "#", "%", "yes", "1.0"],
+    *[
+        '{"answer": "',
+        '"',
+        "\\",
+        "\\u0041",
+        "}",
+        "[",
+        "]",
+        ",",
+        "null",
+        "answer: |2",
+        "- answer",
+        "'",
+        "#",
+        "%",
+        "yes",
+        "1.0",
+    ],
 )
 """What contents are made of: text that is structure in some format."""
 
@@ -41,9 +75,7 @@ def check_text_format(make_format: Callable[[], TextFormat], *, rounds: int = 20
     any_name, registered = make_format(), _registered(make_format())
     _check_registered(registered)
     for _ in range(rounds):
-        sections = [
-            Section(random.choice(NAMES), _content(random)) for _ in range(random.randrange(1, 4))
-        ]
+        sections = [Section(random.choice(NAMES), _content(random)) for _ in range(random.randrange(1, 4))]
         for text_format in (any_name, registered):
             text = text_format.format_sections(sections)
             parsed = text_format.parse(text)

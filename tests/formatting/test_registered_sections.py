@@ -210,7 +210,9 @@ def test_a_last_section_that_is_cut_off_is_kept_and_marked(kind: str, text: str)
         assert made(kind).parse(text).sections == parsed.sections
 
 
-@pytest.mark.parametrize(("kind", "text"), [("xml", "<thought></thought><answer>4</answer>"), ("json", '{"answer": "4"')])
+@pytest.mark.parametrize(
+    ("kind", "text"), [("xml", "<thought></thought><answer>4</answer>"), ("json", '{"answer": "4"')]
+)
 def test_a_section_that_is_complete_is_not_marked_when_the_text_is_cut_off(kind: str, text: str) -> None:
     assert made(kind).parse(text, is_truncated=True).sections[-1] == Section("answer", "4")
 

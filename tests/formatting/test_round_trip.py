@@ -38,7 +38,10 @@ def registered(text_format: TextFormat) -> TextFormat:
     """Register sections, two levels of them inside one."""
     inner = SectionSpec(name="a b", required=False, repeatable=True, anywhere=True)
     outer = SectionSpec(
-        name="b", repeatable=True, anywhere=True, sections=[inner, SectionSpec(name="part", repeatable=True, sections=[inner])]
+        name="b",
+        repeatable=True,
+        anywhere=True,
+        sections=[inner, SectionSpec(name="part", repeatable=True, sections=[inner])],
     )
     for spec in (SectionSpec(name="a"), outer, inner, SectionSpec(name="observation", required=False)):
         text_format.register_section(spec)
@@ -52,9 +55,57 @@ STRUCTURE = [
     *["```", "````", "```py", "``` a`b", "~~~", "\\```", "  ```", "    ```", "~~~ x", "`", "``` ", "```json"],
     *["<a>", "</a>", "<observation>", "</observation>", "</section>", '<section name="a">', "<a", "&lt;", "&amp;lt;"],
     *["<b>", "</b>", '<section name="a b">', "<part>", "</part>", "<x>", "</x>", "</A >", "<Observation>"],
-    *['{"a": "', '{"b": {"a b": ["', '{"x": 1', '"a": [[', '"', '"}', "}", "]", "{", "[{", "\\u0041", "\\ud83d\\ude00", "\\"],
-    *["a: ", "b:\n  a b: |-\n    ", "a:", "- a", "  - ", '"a": ', "a: |2", "a: >", "a: [", "---", "x: y", "'", "#", "!!t", "*a"],
-    *["&", "<", ">", "\n", "\n\n", "\r\n", "\r", "\u2028", "\x85", "\x00", " ", "", "text", "\ufeff", "👩‍👩‍👧", "\ud83d", "yes"],
+    *[
+        '{"a": "',
+        '{"b": {"a b": ["',
+        '{"x": 1',
+        '"a": [[',
+        '"',
+        '"}',
+        "}",
+        "]",
+        "{",
+        "[{",
+        "\\u0041",
+        "\\ud83d\\ude00",
+        "\\",
+    ],
+    *[
+        "a: ",
+        "b:\n  a b: |-\n    ",
+        "a:",
+        "- a",
+        "  - ",
+        '"a": ',
+        "a: |2",
+        "a: >",
+        "a: [",
+        "---",
+        "x: y",
+        "'",
+        "#",
+        "!!t",
+        "*a",
+    ],
+    *[
+        "&",
+        "<",
+        ">",
+        "\n",
+        "\n\n",
+        "\r\n",
+        "\r",
+        "\u2028",
+        "\x85",
+        "\x00",
+        " ",
+        "",
+        "text",
+        "\ufeff",
+        "👩‍👩‍👧",
+        "\ud83d",
+        "yes",
+    ],
 ]
 
 contents = st.one_of(
