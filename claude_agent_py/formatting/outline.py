@@ -72,7 +72,7 @@ class Outline:
             if spec is None:
                 continue
             if section.name not in seen:
-                yield from self._misplaced(section, seen, rank)
+                yield from self._misplaced(section, seen, rank, end)
             elif not spec.repeatable:
                 yield _problem(ProblemKind.REPEATED, section, "occurs again, but may occur only once", end)
             seen.setdefault(section.name, section)
@@ -81,18 +81,16 @@ class Outline:
             if spec.required and spec.name not in seen:
                 yield _problem(ProblemKind.MISSING, Section(spec.name, "", place=end), "is missing", end)
 
-    def _misplaced(self, section: Section, seen: Iterable[str], rank: dict[str, int]) -> Iterator[Problem]:
+    def _misplaced(self, section: Section, seen: Iterable[str], rank: dict[str, int], end: Place) -> Iterator[Problem]:
         at = rank.get(section.name)
         later = [name for name in seen if at is not None and rank.get(name, -1) > at]
         if later:
             first = min(later, key=rank.__getitem__)
-            yield _problem(ProblemKind.OUT_OF_ORDER, section, f"belongs before {first!r}", section.place)
+            yield _problem(ProblemKind.OUT_OF_ORDER, section, f"belongs before {first!r}", end)
 
 
-def _problem(kind: ProblemKind, section: Section, told: str, end: Place | None) -> Problem:
-    place = section.place or end
-    assert place is not None  # parsed sections have a place
-    return Problem(kind=kind, name=section.name, place=place, detail=f"section {section.name!r} {told}")
+def _problem(kind: ProblemKind, section: Section, told: str, end: Place) -> Problem:
+    return Problem(kind=kind, name=section.name, place=section.place or end, detail=f"section {section.name!r} {told}")
 
 
 NOTHING = Outline(())

@@ -69,6 +69,7 @@ class TextFormat(ABC):
 
     def _section(self, item: Section | tuple[str, Any], outline: Outline) -> Section:
         """Return a section with text as content, and with valid sections inside."""
+        content: Any
         inside: Iterable[Section | tuple[str, Any]]
         if isinstance(item, Section):
             name, content, inside = item.name, item.content, item.sections
@@ -217,7 +218,12 @@ class TextFormat(ABC):
         return text
 
     def check(self, spec: SectionSpec) -> None:
-        """Raise ValueError if the format cannot have this section."""
+        """Check a section that is registered; by default, any is allowed.
+
+        Raises:
+            ValueError: The format cannot have this section.
+        """
+        return
 
 
 class TextStream:
