@@ -74,7 +74,9 @@ def test_a_tag_in_an_open_section_is_text_if_the_section_is_closed_later() -> No
 
 
 def test_an_element_may_be_empty() -> None:
-    parsed = made("xml").parse("<thought/><plan><step /></plan><answer>a <b/> <thought/></answer> and <br/>", strict=True)
+    parsed = made("xml").parse(
+        "<thought/><plan><step /></plan><answer>a <b/> <thought/></answer> and <br/>", strict=True
+    )
 
     assert parsed["answer"] == ["a <b/> <thought/>"]
     assert parsed.sections[:2] == (Section("thought", ""), Section("plan", "", (Section("step", ""),)))

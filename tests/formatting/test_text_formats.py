@@ -1,10 +1,20 @@
 """How sections look, and how leniently they are read."""
 
 from dataclasses import dataclass
+from datetime import date
 
 import pytest
 
-from claude_agent_py.formatting import MarkdownFormat, Section, SectionSpec, TextFormat, XMLFormat, YAMLEncoder
+from claude_agent_py.formatting import (
+    JSONFormat,
+    MarkdownFormat,
+    Section,
+    SectionSpec,
+    TextFormat,
+    XMLFormat,
+    YAMLEncoder,
+    YAMLFormat,
+)
 
 
 @dataclass
@@ -108,3 +118,47 @@ def test_registering_twice_replaces() -> None:
 
 def test_values_are_written_in_the_notation_of_the_encoder() -> None:
     assert MarkdownFormat(encoder=YAMLEncoder()).format_section("point", Point(1, 2)) == "# point\nx: 1\ny: 2"
+
+
+VALUES = {
+    "map": {"x": [1, {"y": None}]},
+    "list": [1, [2], "- x"],
+    "number": 5,
+    "nothing": None,
+    "flag": True,
+    "none": {},
+}
+
+
+@pytest.mark.parametrize("text_format", [MarkdownFormat(), XMLFormat(), JSONFormat(), YAMLFormat()], ids=repr)
+def test_values_read_back_in_the_notation_of_the_encoder(text_format: TextFormat) -> None:
+    for name in VALUES:
+        text_format.register_section(name, anywhere=True, required=False, repeatable=name != "map")
+    text = text_format.format_sections([*VALUES.items(), ("list", [3])])
+
+    parsed = text_format.parse(text, strict=True)
+
+    decoded = {name: text_format.encoder.decode(contents[0]) for name, contents in parsed.items()}
+    assert decoded == VALUES
+    assert text_format.encoder.decode(parsed["list"][1]) == [3]
+
+
+def test_values_are_values_in_json_and_yaml() -> None:
+    for text_format in (JSONFormat(), YAMLFormat()):
+        text_format.register_section("list")
+        text_format.register_section("item", repeatable=True)
+        text = text_format.format_sections(
+            [("list", [1, 2]), ("item", {"x": 1}), ("item", "1"), ("day", date(2024, 5, 1))]
+        )
+
+        assert text_format.encoder.decode(text) == {"list": [1, 2], "item": [{"x": 1}, "1"], "day": "2024-05-01"}
+        assert text_format.parse(text)["list"] in (["[1, 2]"], ["- 1\n- 2"])
+
+
+def test_json_and_yaml_look_like_it() -> None:
+    sections = [("a", "1"), ("a", "two\nlines"), ("b", ""), ("a", "last")]
+
+    assert JSONFormat().format_sections(sections) == (
+        '[\n{\n  "a": ["1", "two\\nlines"],\n  "b": ""\n},\n{\n  "a": "last"\n}\n]'
+    )
+    assert YAMLFormat().format_sections(sections) == ('a:\n  - "1"\n  - |-\n    two\n    lines\nb: ""\n---\na: last\n')
