@@ -79,7 +79,8 @@ def test_what_a_name_loads_is_its_own() -> None:
 
 # Public names ----------------------------------------------------------------------------------------------------
 
-NAMESPACES = "messages control tools hooks permissions tasks agents options wire formatting".split()
+NAMESPACES = ["messages", "control", "tools", "hooks", "permissions", "tasks", "agents", "options", "wire"]
+NAMESPACES += ["formatting"]
 MODULES = [importlib.import_module(f"claude_agent_py{name}") for name in ("", *(f".{name}" for name in NAMESPACES))]
 
 
