@@ -1,7 +1,8 @@
 """Sections as a JSON object: `{"name": "content", ...}`.
 
 - Sections of one name in a row share an array. If a name occurs again later, an array of objects takes all sections.
-- Sections inside a section are an object of their own; the text before them has the empty name.
+- Sections inside a section are an object of their own; the text before them has the empty name, and a name that occurs
+  again later is repeated.
 - Content is a string. Contents that are not text are written as JSON, and read as their JSON text.
 
 `json_reading` reads them.

@@ -12,6 +12,8 @@ from claude_agent_py.formatting.source import Reading, TextSource
 HEADER = re.compile(r" {0,3}(?P<marks>#{1,6})[ \t]+(?P<name>.*)", re.DOTALL)
 START = re.compile(r" {0,3}[^ ]| {4}")
 """As much of a line as it takes to tell whether it is special."""
+DECORATION = "*_:# \t"
+"""What models write around the name in a header, as in `# **Answer:**`."""
 SPECIAL = re.compile(r" {0,3}[#\\`~]")
 """How a line starts that is a header, a fence, or escaped."""
 
@@ -119,7 +121,9 @@ class MarkdownReader:
         depth = len(match["marks"]) - self._level if match else -1
         if match is None or not 0 <= depth <= self._builder.depth:
             return None
-        return self._builder.find(match["name"].strip(), depth)
+        name, outline = match["name"].strip(), self._builder.outline(depth)
+        bare = name.strip(DECORATION)
+        return outline.find(bare if outline.is_unknown(name) and not outline.is_unknown(bare) else name)
 
     def _report(self, name: str, offset: int) -> None:
         """Report a header that is no section: in a section only if it looks misspelled, as it may well be text."""

@@ -20,14 +20,14 @@ VALUE = rf"{{0,{6 * MAX_NAME_LENGTH}}}"
 """A name as attribute: `&quot;` takes 6 characters."""
 OPENING = (
     rf"<(?P<tag>{NAME})(?:{SPACE}{{1,20}}name=(?:\"(?P<double>[^\"<>]{VALUE})\"|'(?P<single>[^'<>]{VALUE})'))?"
-    rf"{SPACE}{{0,20}}>"
+    rf"{SPACE}{{0,20}}(?P<empty>/)?>"
 )
 CLOSING = re.compile(rf"</(?P<closed>{NAME}){SPACE}{{0,20}}>")
 TAG = re.compile(f"{OPENING}|{CLOSING.pattern}")
 CUT = re.compile(
-    rf"</?(?:{NAME})?|</{NAME}{SPACE}{{0,20}}|&#?[a-z0-9]{{0,4}}|"
+    rf"</?(?:{NAME})?/?|</{NAME}{SPACE}{{0,20}}|&#?[a-z0-9]{{0,4}}|"
     rf"<{NAME}{SPACE}{{1,20}}(?:n|na|nam|name|name=|name=\"[^\"<>]{VALUE}\"?{SPACE}{{0,20}}|"
-    rf"name='[^'<>]{VALUE}'?{SPACE}{{0,20}})?"
+    rf"name='[^'<>]{VALUE}'?{SPACE}{{0,20}})?/?"
 )
 """The beginning of a tag or of a reference, of which the rest may follow."""
 LONGEST = 7 * MAX_NAME_LENGTH + 100
@@ -124,7 +124,10 @@ class XMLReader:
                 self._builder.unknown(name, offset)
             self._literally(found)
         elif is_unknown or self._builder.outline().specs is None:
-            yield from self._if_closed(found, spec)
+            if found["empty"]:
+                self._literally(found)
+            else:
+                yield from self._if_closed(found, spec)
         else:
             self._open(found, spec)
 
@@ -172,6 +175,8 @@ class XMLReader:
             closed = found["closed"]
             outer = self._wrapped_from is not None and closed == self._wrapper
             return outer or closed.lower() in {element.tag for element in self._elements[:-1]}
+        if found["empty"]:
+            return False
         depths = range(len(self._elements))
         return name != self._builder.name and any(not self._builder.outline(depth).is_unknown(name) for depth in depths)
 
@@ -228,6 +233,9 @@ class XMLReader:
         self._builder.open(spec, self._source.offset)
         self._elements.append(_Element(found["tag"]))
         self._source.at += len(found[0])
+        if found["empty"]:
+            self._end_element(is_closed=True)
+            self._is_inline = False
 
     def _close(self) -> None:
         """End the element at its closing tag, which is next."""

@@ -1,7 +1,8 @@
 """Sections as YAML: `name: content`, with texts of several lines as literal blocks.
 
 - Sections of one name in a row share a sequence. If a name occurs again later, a new document begins.
-- Sections inside a section are a mapping; the text before them has the empty name.
+- Sections inside a section are a mapping; the text before them has the empty name, and a name that occurs again later
+  is repeated.
 - Content is text: what YAML takes for a number or a date stays as it is written. Contents that are not text are written
   as YAML, and read as their YAML text.
 

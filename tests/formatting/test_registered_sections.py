@@ -53,6 +53,7 @@ every_kind = pytest.mark.parametrize("kind", KINDS)
     ("kind", "text"),
     [
         ("markdown", "# Thought\nx\n# ANSWER\nSee:\n# Details\n## More\n<thought>"),
+        ("markdown", "# Thought:\nx\n# **ANSWER** #\nSee:\n# Details\n## More\n<thought>"),
         ("xml", "<Thought>x</thought>\n<ANSWER>\nSee:\n# Details\n## More\n<thought></Answer>"),
         ("json", '{"Thought": "x", "ANSWER": "See:\\n# Details\\n## More\\n<thought>"}'),
         ("yaml", "Thought: x\nANSWER: |-\n  See:\n  # Details\n  ## More\n  <thought>"),
@@ -72,6 +73,16 @@ def test_a_tag_in_an_open_section_is_text_if_the_section_is_closed_later() -> No
     assert parsed.problems == ()
 
 
+def test_an_element_may_be_empty() -> None:
+    parsed = made("xml").parse(
+        "<thought/><plan><step /></plan><answer>a <b/> <thought/></answer> and <br/>", strict=True
+    )
+
+    assert parsed["answer"] == ["a <b/> <thought/>"]
+    assert parsed.sections[:2] == (Section("thought", ""), Section("plan", "", (Section("step", ""),)))
+    assert XMLFormat().parse("<br/><a>x<br/></a>") == {"a": ["x<br/>"]}
+
+
 # Problems ---------------------------------------------------------------------------------------------------------
 
 
@@ -83,7 +94,7 @@ def test_a_tag_in_an_open_section_is_text_if_the_section_is_closed_later() -> No
         ("json", '{"thought": "x"}', [("missing", "answer", 1, 17)]),
         ("yaml", "thought: x", [("missing", "answer", 1, 11)]),
         ("markdown", "# thought\n# answer\n# answer", [("repeated", "answer", 3, 1)]),
-        ("xml", "<thought/><thought></thought><answer>1</answer> <answer>2</answer>", [("repeated", "answer", 1, 49)]),
+        ("xml", "<thought/><answer>1</answer> <answer>2</answer>", [("repeated", "answer", 1, 30)]),
         ("json", '{"thought": "x", "answer": 1,\n "answer": 2}', [("repeated", "answer", 2, 2)]),
         ("yaml", "thought: x\nanswer: 1\nanswer: 2\n", [("repeated", "answer", 3, 1)]),
         ("markdown", "# answer\nx\n\n# thought\ny", [("out_of_order", "thought", 4, 1)]),
