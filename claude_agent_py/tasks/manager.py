@@ -13,7 +13,10 @@ import anyio
 from claude_agent_py.errors import OptionsError, TaskError, TaskNotFoundError, TaskTimeoutError
 from claude_agent_py.protocol.ports import ControlPort
 from claude_agent_py.tasks.events import (
+    TaskAnswered,
+    TaskAsked,
     TaskBackgrounded,
+    TaskChanged,
     TaskEvent,
     TaskFinished,
     TaskOutputAvailable,
@@ -181,6 +184,15 @@ class TaskManager:
     def events(self, what: Literal["status_changed"]) -> EventStream[TaskStatusChanged]: ...
 
     @overload
+    def events(self, what: Literal["asked"]) -> EventStream[TaskAsked]: ...
+
+    @overload
+    def events(self, what: Literal["answered"]) -> EventStream[TaskAnswered]: ...
+
+    @overload
+    def events(self, what: Literal["changed"]) -> EventStream[TaskChanged]: ...
+
+    @overload
     def events(self, what: Literal["output_available"]) -> EventStream[TaskOutputAvailable]: ...
 
     @overload
@@ -266,6 +278,30 @@ class TaskManager:
 
     @overload
     def on(
+        self, what: Literal["asked"], listener: None = None
+    ) -> Callable[[TaskListener[TaskAsked]], TaskListener[TaskAsked]]: ...
+
+    @overload
+    def on(self, what: Literal["asked"], listener: TaskListener[TaskAsked]) -> TaskListener[TaskAsked]: ...
+
+    @overload
+    def on(
+        self, what: Literal["answered"], listener: None = None
+    ) -> Callable[[TaskListener[TaskAnswered]], TaskListener[TaskAnswered]]: ...
+
+    @overload
+    def on(self, what: Literal["answered"], listener: TaskListener[TaskAnswered]) -> TaskListener[TaskAnswered]: ...
+
+    @overload
+    def on(
+        self, what: Literal["changed"], listener: None = None
+    ) -> Callable[[TaskListener[TaskChanged]], TaskListener[TaskChanged]]: ...
+
+    @overload
+    def on(self, what: Literal["changed"], listener: TaskListener[TaskChanged]) -> TaskListener[TaskChanged]: ...
+
+    @overload
+    def on(
         self, what: Literal["output_available"], listener: None = None
     ) -> Callable[[TaskListener[TaskOutputAvailable]], TaskListener[TaskOutputAvailable]]: ...
 
@@ -320,6 +356,10 @@ class TaskManager:
     def _listen(self, what: What | Listener, listener: Listener) -> Listener:
         self._intake.listeners.add(listener, what)
         return listener
+
+    def watch(self, watcher: Callable[[set[str], list[TaskEvent]], object]) -> Callable[[], None]:
+        """Call a function synchronously on each change; returns a function that removes it. See `TaskIntake.watch`."""
+        return self._intake.watch(watcher)
 
     def catch_up(self, listener: Listener) -> None:
         """Tell a listener that `on` added what it missed: the start and the end of each run so far."""

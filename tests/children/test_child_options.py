@@ -20,7 +20,7 @@ from claude_agent_py import (
 from claude_agent_py.agents import AgentModel
 from claude_agent_py.children import ChildAgent, child_tool
 from claude_agent_py.children.process_options import process_options
-from claude_agent_py.children.tool import prompt_of
+from claude_agent_py.children.run import Brief
 from claude_agent_py.options import OptionsWarning, SystemPromptPreset
 
 WORKER = AgentDefinition(description="Works", prompt="You work.")
