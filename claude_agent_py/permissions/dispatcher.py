@@ -162,7 +162,7 @@ class PermissionDispatcher:
                     cancellation=context.cancellation,
                 )
                 if reply is not None:
-                    wait.tell_answer(reply, AnswerSource(handler.name, _OPTIONS[kind]))
+                    wait.tell_answer(reply, AnswerSource(handler.name.rpartition(".")[2], _OPTIONS[kind]))
                 return reply
         except HandlerError as error:
             self._report(error)

@@ -22,11 +22,11 @@ from claude_agent_py.errors import OptionsError
 from claude_agent_py.event_loop import run_file_work
 from claude_agent_py.permissions.interactions import (
     TIMED_OUT,
+    AnswerSource,
     Inbox,
     Interaction,
     InteractionOpened,
     InteractionSettled,
-    AnswerSource,
 )
 from claude_agent_py.permissions.prompts import KINDS, Kind
 from claude_agent_py.permissions.requests import PermissionContext

@@ -46,6 +46,8 @@ _EPOCH: Final = time.time() - time.monotonic()
 
 Fold = Callable[[Any, float], None]
 Observer = Callable[[list[TaskEvent]], object]
+Watcher = Callable[[set[str], list[TaskEvent], float], object]
+"""Receives the ids of the tasks that may have changed, the events, and the time. It must not keep or change them."""
 
 
 def steady_time() -> float:
@@ -95,7 +97,7 @@ class TaskIntake:
         """Starts the worker that decides about tasks; None once it was started."""
         self._events: dict[str, RepeatingEvent] = {}
         self._observers: list[tuple[Observer, Callable[[], bool]]] = []
-        self._watchers: list[Callable[[set[str], list[TaskEvent]], object]] = []
+        self._watchers: list[Watcher] = []
         self._streams: weakref.WeakSet[EventStream[Any]] = weakref.WeakSet()
         self._is_over = False
         self._is_orphaned = False
@@ -247,12 +249,8 @@ class TaskIntake:
         self._streams.add(stream)
         return stream
 
-    def watch(self, watcher: Callable[[set[str], list[TaskEvent]], object]) -> Callable[[], None]:
-        """Call a function synchronously with the ids of the tasks that may have changed and the events, on each change.
-
-        Returns a function that removes it. Unlike an observer it also hears of changes without an event. It must not
-        keep or change what it is given.
-        """
+    def watch(self, watcher: Watcher) -> Callable[[], None]:
+        """Call a function synchronously on each change, also on one without an event. Returns what removes it."""
         self._watchers.append(watcher)
         return partial(self._watchers.remove, watcher)
 
@@ -265,7 +263,7 @@ class TaskIntake:
             registry.say_changes(self.clock)
         for watcher in list(self._watchers):
             try:
-                watcher(registry.touched, registry.events)
+                watcher(registry.touched, registry.events, self.clock())
             except Exception:
                 logger.exception("A watcher of tasks failed")
         registry.touched.clear()

@@ -27,7 +27,7 @@ from claude_agent_py.tasks.events import (
     TaskStatusChanged,
 )
 from claude_agent_py.tasks.files.reading import OutputReader, TaskOutput
-from claude_agent_py.tasks.intake import TaskIntake, steady_time
+from claude_agent_py.tasks.intake import TaskIntake, Watcher, steady_time
 from claude_agent_py.tasks.ledger.record import Record
 from claude_agent_py.tasks.ledger.registry import Grace
 from claude_agent_py.tasks.ledger.spending import ModelPrice
@@ -357,15 +357,22 @@ class TaskManager:
         self._intake.listeners.add(listener, what)
         return listener
 
-    def watch(self, watcher: Callable[[set[str], list[TaskEvent]], object]) -> Callable[[], None]:
-        """Call a function synchronously on each change; returns a function that removes it. See `TaskIntake.watch`."""
+    def watch(self, watcher: Watcher) -> Callable[[], None]:
+        """Call a function synchronously on each change, also on one without an event. Returns what removes it."""
         return self._intake.watch(watcher)
 
-    def catch_up(self, listener: Listener) -> None:
-        """Tell a listener that `on` added what it missed: the start and the end of each run so far."""
+    def so_far(self) -> list[TaskEvent]:
+        """Return the start and the end of each run so far."""
         records = self._records
-        missed = [event for record in records.values() for event in record.retold(records.get(record.parent_id or ""))]
-        self._intake.listeners.tell(listener, missed)
+        return [event for record in records.values() for event in record.retold(records.get(record.parent_id or ""))]
+
+    def catch_up(self, listener: Listener) -> None:
+        """Tell a listener that `on` added the start and the end of each run so far."""
+        self._intake.listeners.tell(listener, self.so_far())
+
+    def listens(self, listener: Listener) -> bool:
+        """Return whether `on` added a function, and `off` has not removed it."""
+        return listener in self._intake.listeners
 
     def off(self, listener: Listener) -> None:
         """Remove a function that `on` added, if it is there."""

@@ -226,6 +226,11 @@ class Task:
     # Its place in the tree
 
     @property
+    def parent_id(self) -> str | None:
+        """The id of the subagent that launched it, even if nothing else is known of that."""
+        return self._record.parent_id
+
+    @property
     def parent(self) -> "Task | None":
         """The subagent that launched it; None for the main agent, or if unknown."""
         return self._manager.get(self._record.parent_id) if self._record.parent_id else None

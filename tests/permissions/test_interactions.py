@@ -366,7 +366,7 @@ class Shown(Interaction):
     def done(self) -> bool:
         return True
 
-    def _settle(self, reply: Any) -> bool:
+    def _settle(self, reply: Any, source: Any) -> bool:
         return True
 
 

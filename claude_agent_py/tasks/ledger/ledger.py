@@ -77,7 +77,8 @@ class Ledger:
         if message.is_backgrounded is not None:
             registry.set_backgrounded(record, message.is_backgrounded, now)
         registry.confirm(record, run)
-        registry.signal(record, run, Signal.STARTED, now)
+        if not record.is_child_agent:  # it is pending until there is a process for it
+            registry.signal(record, run, Signal.STARTED, now)
         registry.announce(record, run, now)
         registry.touch(record, now)
 
