@@ -92,6 +92,6 @@ def child_tool(agent: ChildAgent) -> Tool[..., Any]:
 def _description(agent: ChildAgent) -> str:
     return (
         f"Give a subtask to the agent {agent.id!r} and wait for its report. {agent.definition.description}\n\n"
-        "The result has its status (subTaskStatus: Success, Error or Cancel), why it failed (failureReason), its report "
-        "(finalAssistantMessage), and for a long report a summary."
+        "The result has its status (subTaskStatus: Success, Error or Cancel), why it failed (failureReason), its "
+        "report (finalAssistantMessage), and for a long report a summary."
     )

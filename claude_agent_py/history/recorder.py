@@ -221,7 +221,8 @@ def _drafts(event: TaskEvent, task: Task, *, is_asked: bool) -> Iterator[TaskRec
     outcome = event.outcome if isinstance(event, TaskFinished | TaskRevised) else None
     at = outcome.ended_at if outcome is not None and outcome.ended_at is not None else event.at
     details = _details(event, outcome)
-    yield _draft(kind, task, at, event.author, run_id=event.run_id, outcome=outcome, details=details)
+    author = _actor(task) if kind is RecordKind.STARTED else event.author
+    yield _draft(kind, task, at, author, run_id=event.run_id, outcome=outcome, details=details)
 
 
 def _kind_of(event: TaskEvent, task: Task) -> RecordKind | None:

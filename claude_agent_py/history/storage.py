@@ -64,12 +64,12 @@ def migrate(cursor: sqlite3.Cursor, version: int) -> None:
     columns = [row[1] for row in cursor.execute("PRAGMA table_info(records)")]
     if not columns:
         return
-    kept = ", ".join(name for name in columns if name != "number")
-    by_session = "ROW_NUMBER() OVER (PARTITION BY session_id ORDER BY number)"
+    kept = ", ".join(name for name in columns if name in (*RECORD, "key") and name != "number")
+    added = f"ROW_NUMBER() OVER (PARTITION BY session_id ORDER BY number), '{UNKNOWN_WRITER}'"
     for statement in (
         "ALTER TABLE records RENAME TO records_0",
         _RECORDS_TABLE,
-        f"INSERT INTO records ({kept}, number, writer) SELECT {kept}, {by_session}, '{UNKNOWN_WRITER}' FROM records_0",  # noqa: S608
+        f"INSERT INTO records ({kept}, number, writer) SELECT {kept}, {added} FROM records_0",  # noqa: S608 - ours
         _SESSIONS_TABLE,
         "INSERT INTO sessions SELECT session_id, max(number) FROM records GROUP BY session_id",
         "DROP TABLE records_0",
@@ -93,16 +93,19 @@ def put_records(cursor: sqlite3.Cursor, rows: Sequence[dict[str, Any]], writer: 
 
 
 def finished_row(task: FinishedTask) -> tuple[Any, ...]:
+    """Return the row of a run that is over."""
     values = dict(zip(FINISHED, astuple(task), strict=True))
     return _storable((values | {"status": task.status.value, "run_id": task.run_id or ""}).values())
 
 
 def read_finished(row: Sequence[Any]) -> FinishedTask:
+    """Return a run that is over. Raises ValueError if the row is none of ours."""
     values = dict(zip(FINISHED, row, strict=True))
     return convert(values | {"run_id": values["run_id"] or None}, FinishedTask)  # SQLite does not check types
 
 
 def record_row(record: TaskRecord) -> dict[str, Any]:
+    """Return the row of a record, by column. It gets its number when it is put."""
     values = {name: getattr(record, name) for name in RECORD}
     words = {"kind": record.kind.value, "status": None if record.status is None else record.status.value}
     values |= words | {"details": json.dumps(dict(record.details), ensure_ascii=False)}
@@ -111,11 +114,13 @@ def record_row(record: TaskRecord) -> dict[str, Any]:
 
 
 def read_record(row: Sequence[Any]) -> TaskRecord:
+    """Return a record. Raises ValueError if the row is none of ours."""
     values = dict(zip(RECORD, row, strict=True))
     return convert(values | {"details": read_json(values["details"])}, TaskRecord)
 
 
 def read_session_id(row: Sequence[Any]) -> str:
+    """Return the id of a session. Raises ValueError if it is not text."""
     return convert(row[0], str)
 
 
