@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from msgspec import convert
 
-from claude_agent_py.history.records import FinishedTask, TaskRecord
+from claude_agent_py.history.records import FinishedTask, RecordKind, TaskRecord
 from claude_agent_py.untrusted import read_json, without_surrogates
 
 _FINISHED_TABLE: Final = """
@@ -84,12 +84,27 @@ def put_records(cursor: sqlite3.Cursor, rows: Sequence[dict[str, Any]], writer: 
     if not cursor.connection.in_transaction:
         cursor.execute("BEGIN IMMEDIATE")  # nobody else takes the numbers meanwhile
     for row in rows:
-        session_id = row["session_id"]
-        cursor.execute("INSERT OR IGNORE INTO sessions VALUES (?, 0)", (session_id,))
-        (last,) = cursor.execute("SELECT last FROM sessions WHERE session_id = ?", (session_id,)).fetchone()
-        cursor.execute(_PUT_RECORD, [*(row | {"number": last + 1}).values(), writer])
-        if cursor.rowcount == 1:
-            cursor.execute("UPDATE sessions SET last = ? WHERE session_id = ?", (last + 1, session_id))
+        if not _put(cursor, row, writer) and row["kind"] == RecordKind.CREATED:
+            _put_again(cursor, row, writer)
+
+
+def _put(cursor: sqlite3.Cursor, row: dict[str, Any], writer: str | None) -> bool:
+    session_id = row["session_id"]
+    cursor.execute("INSERT OR IGNORE INTO sessions VALUES (?, 0)", (session_id,))
+    (last,) = cursor.execute("SELECT last FROM sessions WHERE session_id = ?", (session_id,)).fetchone()
+    cursor.execute(_PUT_RECORD, [*(row | {"number": last + 1}).values(), writer])
+    if cursor.rowcount != 1:
+        return False
+    cursor.execute("UPDATE sessions SET last = ? WHERE session_id = ?", (last + 1, session_id))
+    return True
+
+
+def _put_again(cursor: sqlite3.Cursor, row: dict[str, Any], writer: str | None) -> None:
+    """Store what is new of a task that was created before: another process goes on with it."""
+    stored = cursor.execute("SELECT details FROM records WHERE key = ?", (row["key"],)).fetchone()
+    if stored is not None and stored[0] != row["details"]:
+        key = "\x1f".join((row["key"], row["run_id"] or ""))
+        _put(cursor, row | {"key": key, "kind": RecordKind.CHANGED.value}, writer)
 
 
 def finished_row(task: FinishedTask) -> tuple[Any, ...]:
