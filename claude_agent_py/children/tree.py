@@ -13,7 +13,7 @@ from claude_agent_py.options.values import Limits
 from claude_agent_py.tasks.events import Answered, Asked
 from claude_agent_py.tasks.outcome import EndedBy
 from claude_agent_py.tasks.task import Task
-from claude_agent_py.wire.tasks import TaskStartedMessage
+from claude_agent_py.wire.messages.tasks import TaskStartedMessage
 
 
 class AgentTree:

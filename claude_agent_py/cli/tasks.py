@@ -18,7 +18,7 @@ from claude_agent_py.errors import OptionsError
 from claude_agent_py.history import RecordedTask, RecordedTree, TaskHistory
 from claude_agent_py.permissions.requests import displayable
 from claude_agent_py.tasks.tree import draw
-from claude_agent_py.wire.tasks import TaskStatus
+from claude_agent_py.wire.messages.tasks import TaskStatus
 
 VARIABLE: Final = "CLAUDE_AGENT_HISTORY"
 """The environment variable that names the default history."""

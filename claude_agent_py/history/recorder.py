@@ -30,7 +30,7 @@ from claude_agent_py.tasks.intake import steady_time
 from claude_agent_py.tasks.manager import TaskManager
 from claude_agent_py.tasks.outcome import TaskOutcome, differ
 from claude_agent_py.tasks.task import Task
-from claude_agent_py.wire.tasks import CHILD_AGENT, TaskStatus, TaskUsage
+from claude_agent_py.wire.messages.tasks import CHILD_AGENT, TaskStatus, TaskUsage
 
 _END_OF: Final = {
     TaskStatus.COMPLETED: RecordKind.COMPLETED,

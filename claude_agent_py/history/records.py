@@ -7,7 +7,7 @@ from typing import Any
 
 from claude_agent_py.tasks.outcome import TaskOutcome
 from claude_agent_py.tasks.task import Task
-from claude_agent_py.wire.tasks import TaskStatus
+from claude_agent_py.wire.messages.tasks import TaskStatus
 
 
 class RecordKind(StrEnum):

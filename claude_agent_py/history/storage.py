@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from msgspec import convert
 
+from claude_agent_py._untrusted import read_json, without_surrogates
 from claude_agent_py.history.records import FinishedTask, RecordKind, TaskRecord
-from claude_agent_py.untrusted import read_json, without_surrogates
 
 _FINISHED_TABLE: Final = """
 CREATE TABLE IF NOT EXISTS finished (
@@ -38,8 +38,7 @@ SCHEMA: Final = (
     "CREATE INDEX IF NOT EXISTS records_by_writer ON records (writer)",
     _WRITERS_TABLE,
 )
-"""`sessions.last` is the number of the last record. `writers` has the processes that are recording: each keeps a file of
-its name locked."""
+"""`sessions.last` is the number of the last record; `writers` has the processes that are recording."""
 VERSION: Final = 1
 FINISHED: Final = tuple(field.name for field in fields(FinishedTask))
 RECORD: Final = tuple(field.name for field in fields(TaskRecord))
@@ -74,7 +73,7 @@ def migrate(cursor: sqlite3.Cursor, version: int) -> None:
         "INSERT INTO sessions SELECT session_id, max(number) FROM records GROUP BY session_id",
         "DROP TABLE records_0",
         _WRITERS_TABLE,
-        f"INSERT INTO writers VALUES ('{UNKNOWN_WRITER}')",
+        f"INSERT INTO writers VALUES ('{UNKNOWN_WRITER}')",  # noqa: S608 - ours
     ):
         cursor.execute(statement)
 

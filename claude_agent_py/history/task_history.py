@@ -20,8 +20,9 @@ from typing import Any, Final, Self, TypeVar
 import anyio
 from anyio.lowlevel import checkpoint
 
+from claude_agent_py._event_loop import run_file_work
+from claude_agent_py._shared_sqlite import open_shared, transact
 from claude_agent_py.errors import OptionsError, SessionError
-from claude_agent_py.event_loop import run_file_work
 from claude_agent_py.history.rebuild import RecordedTree, rebuild
 from claude_agent_py.history.recorder import Recorder
 from claude_agent_py.history.records import FinishedTask, TaskRecord
@@ -40,10 +41,9 @@ from claude_agent_py.history.storage import (
     record_row,
 )
 from claude_agent_py.history.writers import Writers
-from claude_agent_py.shared_sqlite import open_shared, transact
 from claude_agent_py.tasks.events import TaskEvent
 from claude_agent_py.tasks.manager import TaskManager
-from claude_agent_py.wire.tasks import TaskStatus
+from claude_agent_py.wire.messages.tasks import TaskStatus
 
 IN_MEMORY: Final = ":memory:"
 

@@ -21,7 +21,7 @@ from claude_agent_py.history.records import FinishedTask, RecordKind, TaskRecord
 from claude_agent_py.history.storage import ADD_FINISHED, RECORD, finished_row, put_records, read_record, record_row
 from claude_agent_py.tasks.ledger.state import Evidence
 from claude_agent_py.tasks.outcome import EndedBy
-from claude_agent_py.wire.tasks import TaskStatus
+from claude_agent_py.wire.messages.tasks import TaskStatus
 
 PROCESS_ENDED: Final = "the process that recorded it has ended"
 """The reason of a task that was running when its recording process ended."""

@@ -6,7 +6,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
-from claude_agent_py.handler_context import HandlerContext
+from claude_agent_py._handler_context import HandlerContext
 from claude_agent_py.wire.base import JSONObject
 
 LogLevel: TypeAlias = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]

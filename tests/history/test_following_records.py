@@ -142,9 +142,7 @@ async def test_a_session_whose_process_died_is_closed_by_the_next_reader(tmp_pat
         "a2": "stopped",
         "a3": "completed",
     }
-    assert {task_id: task.evidence for task_id, task in finished.items()} == dict.fromkeys(
-        ("a1", "a2"), "process_exit"
-    )
+    assert {task_id: task.evidence for task_id, task in finished.items()} == dict.fromkeys(("a1", "a2"), "process_exit")
     async with TaskHistory(path) as history:
         assert len(await history.records("s1")) == 7 + 2  # once
 

@@ -21,9 +21,9 @@ from claude_agent_py import (
     PermissionRequest,
     TaskStatus,
 )
+from claude_agent_py._launch.locate import find_cli
 from claude_agent_py.children import ChildAgent, child_tool
 from claude_agent_py.client import current_client
-from claude_agent_py.launch.locate import find_cli
 from claude_agent_py.messages import StatusMessage
 from claude_agent_py.permissions import PendingInteractions
 from claude_agent_py.tasks import Task, TaskHistory
@@ -288,7 +288,8 @@ async def test_two_children_at_once_one_asks_a_person_and_one_fails() -> None:
         "resumed",
         "completed",
     ]
-    assert [record.kind.value for record in steps["break"] if record.kind.value != "changed"] == ["created", "started", "failed"]
+    kinds = [record.kind.value for record in steps["break"] if record.kind.value != "changed"]
+    assert kinds == ["created", "started", "failed"]
     by_kind = {record.kind.value: record for record in steps["write"]}
     brief = {"title": "write", "intent": "Do it: write", "artifacts": [], "priority": "normal"}
     assert by_kind["created"].details["brief"] == brief
