@@ -1,14 +1,15 @@
 """Turn what happens to the tasks of a session into records.
 
 The recorder hears of each change at once, so that a record has the state of that moment; storing it may come later. It
-keeps every task as its records describe it so far, and adds to the next record whatever differs from the task itself.
-So rebuilding from the records gives the tasks as they were.
+keeps every task as its records describe it so far. A step of any task is recorded together with whatever else became
+different of any task, so that rebuilding from the records gives the tasks as they were at that step. What is no step
+(usage, above all, which changes with every message of a subagent) waits for the next one.
 """
 
 import json
 import weakref
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Final
 
@@ -20,6 +21,7 @@ from claude_agent_py.tasks.events import (
     TaskBackgrounded,
     TaskEvent,
     TaskFinished,
+    TaskOutputAvailable,
     TaskProgressed,
     TaskReopened,
     TaskRevised,
@@ -37,10 +39,8 @@ _END_OF: Final = {
     TaskStatus.FAILED: RecordKind.FAILED,
     TaskStatus.STOPPED: RecordKind.CANCELLED,
 }
-_SHAPE: Final = ("status", "run_id", "parent_id", "type", "subagent_type", "description", "prompt")
-"""What is recorded as soon as it changes."""
-_REST: Final = ("summary", "failure_reason", "usage", "activity", "output_file", "is_backgrounded")
-"""What is recorded with the next record of any task: usage, above all, changes with every message of a subagent."""
+_FACTS: Final = (*TEXTS.values(), "usage", "is_backgrounded")
+"""What the records say of a task, besides its status and its parent."""
 _DETAIL_OF: Final = {its_field: name for name, its_field in TEXTS.items()}
 
 
@@ -92,41 +92,40 @@ class Recorder:
     def catch_up(self) -> None:
         """Record the tasks that were there before, with the start and the end of each run."""
         manager = self._manager()
-        if manager is None:
-            return
-        events = [event for event in manager.so_far() if _run_of(event) not in self._heard]
-        self.hear({task.id for task in manager}, events, steady_time())
+        if manager is not None:
+            self._touched.update(task.id for task in manager)
+            self._record(manager, [event for event in manager.so_far() if _run_of(event) not in self._heard])
 
-    def hear(self, touched: set[str], events: list[TaskEvent], now: float) -> None:
+    def settle(self) -> None:
+        """Record also what would wait for the next step of a task."""
+        manager = self._manager()
+        if manager is not None:
+            self._record(manager, [])
+
+    def hear(self, touched: set[str], events: list[TaskEvent]) -> None:
         """Record what happened."""
         manager = self._manager()
-        if manager is None:
-            return
         self._touched |= touched
+        if manager is not None and any(map(_is_step, events)):
+            self._record(manager, events)
+
+    def _record(self, manager: TaskManager, events: list[TaskEvent]) -> None:
+        """Record events, and whatever else became different."""
         self._heard.update(filter(None, map(_run_of, events)))
-        tasks = {event.task_id: manager[event.task_id] for event in events}
-        tasks |= {task_id: manager[task_id] for task_id in touched if self._has_new_shape(manager[task_id])}
-        if not tasks:
-            return
-        unknown = [task for task in _in_order(manager, tasks.values()) if task.id not in self._known]
+        touched, self._touched = self._touched | {event.task_id for event in events}, set()
+        tasks = {task.id: task for task in _in_order(manager, touched)}
         at_first = {event.task_id: event for event in reversed(events)}
-        drafts = [_created(task, at_first.get(task.id), now) for task in unknown]
+        drafts = [_created(task, at_first.get(task.id)) for task in tasks.values() if task.id not in self._known]
         asking = {event.task_id for event in events if isinstance(event, TaskAsked)}
         for event in events:
             drafts += _drafts(event, tasks[event.task_id], is_asked=event.task_id in asking)
             if isinstance(event, TaskFinished | TaskRevised):
                 self._waiting.append(FinishedTask.of(tasks[event.task_id], event.outcome, ""))
         told = {draft.task_id for draft in drafts}
-        for task_id in sorted((self._touched | tasks.keys()) - told):
-            drafts.append(_draft(RecordKind.CHANGED, manager[task_id], now, _actor(manager[task_id])))
-        self._touched.clear()
+        drafts += [_changed(task, at_first.get(task.id)) for task in tasks.values() if task.id not in told]
         last = {draft.task_id: index for index, draft in enumerate(drafts)}
         for index, draft in enumerate(drafts):
-            self._put(draft, manager[draft.task_id] if last[draft.task_id] == index else None)
-
-    def _has_new_shape(self, task: Task) -> bool:
-        known = self._known.get(task.id)
-        return known is None or any(getattr(known, name) != getattr(task, name) for name in _SHAPE)
+            self._put(draft, tasks[draft.task_id] if last[draft.task_id] == index else None)
 
     def _put(self, draft: TaskRecord, task: Task | None) -> None:
         """Store a record. The last one about a task has whatever else became different."""
@@ -152,22 +151,24 @@ def _run_of(event: TaskEvent) -> tuple[str, str | None, bool] | None:
     return None
 
 
-def _in_order(manager: TaskManager, tasks: Iterable[Task]) -> list[Task]:
+def _is_step(event: TaskEvent) -> bool:
+    """Return whether an event is worth a record now. A final status is not, since the end follows it."""
+    if isinstance(event, TaskStatusChanged):
+        return not event.new.is_terminal
+    return not isinstance(event, TaskOutputAvailable)
+
+
+def _in_order(manager: TaskManager, ids: set[str]) -> list[Task]:
     """Return tasks in the order in which they became known."""
-    chosen = list(tasks)
-    if len(chosen) < 2:
-        return chosen
-    ids = {task.id for task in chosen}
-    return [task for task in manager if task.id in ids]
+    return [manager[task_id] for task_id in ids] if len(ids) < 2 else [task for task in manager if task.id in ids]
 
 
 def _differences(known: RecordedTask, task: Task) -> Iterator[tuple[str, Any]]:
     """Yield the details that make of what is known what the task is."""
-    for name in (*_SHAPE, *_REST):
+    for name in _FACTS:
         now = _fact(task, name)
-        if name in ("status", "parent_id") or now == getattr(known, name):
-            continue
-        yield _DETAIL_OF.get(name, name), now.raw if isinstance(now, TaskUsage) else now
+        if now != getattr(known, name):
+            yield _DETAIL_OF.get(name, name), now.raw if isinstance(now, TaskUsage) else now
 
 
 def _fact(task: Task, name: str) -> Any:
@@ -203,14 +204,19 @@ def _draft(
     )
 
 
-def _created(task: Task, event: TaskEvent | None, now: float) -> TaskRecord:
-    run_id, at = (event.run_id, event.at) if event else (task.run_id, now)
+def _created(task: Task, event: TaskEvent | None) -> TaskRecord:
+    run_id, at = (event.run_id, event.at) if event else (task.run_id, task.started_at)
     details: dict[str, Any] = {"type": task.type, "agent": task.subagent_type, "description": task.description}
     if task.prompt is not None:
         details["prompt"] = task.prompt
     if task.brief:
         details["brief"] = _as_json(task.brief)
     return _draft(RecordKind.CREATED, task, at, task.author, run_id=run_id, details=details)
+
+
+def _changed(task: Task, event: TaskEvent | None) -> TaskRecord:
+    at, author = (event.at, event.author) if event else (steady_time(), _actor(task))
+    return _draft(RecordKind.CHANGED, task, at, author)
 
 
 def _drafts(event: TaskEvent, task: Task, *, is_asked: bool) -> Iterator[TaskRecord]:

@@ -90,8 +90,8 @@ class TaskHistory:
         """
         with anyio.CancelScope(shield=True):
             try:
-                if self._attached:
-                    await self._flush(is_last=True)
+                self._settle()
+                await self._flush(is_last=True)
             finally:
                 self._attached = [each for each in self._attached if each.is_in_use]
                 await run_file_work(self._close)
@@ -138,8 +138,17 @@ class TaskHistory:
         return attached.keep
 
     async def flush(self) -> None:
-        """Store what has happened so far. Records of a session whose id is not known yet have to wait."""
+        """Store what has happened so far. Records of a session whose id is not known yet have to wait.
+
+        Usage and other details that change all the time are stored with the next step of any task; this stores them
+        now.
+        """
+        self._settle()
         await self._flush()
+
+    def _settle(self) -> None:
+        for attached in self._attached:
+            attached.recorder.settle()
 
     async def _flush(self, *, is_last: bool = False) -> None:
         """Store what waits. `is_last`: also that of sessions whose id is not known."""
@@ -379,12 +388,12 @@ class _Attached:
         """Return a row with the id of its session."""
         return replace(row, session_id=self._sessions.setdefault(row.task_id, session_id))
 
-    def _hear(self, touched: set[str], events: list[TaskEvent], now: float) -> None:
+    def _hear(self, touched: set[str], events: list[TaskEvent]) -> None:
         manager = self.recorder.manager
         if manager is None or not manager.listens(self.keep):  # `off` was called
             self._unwatch()
         else:
-            self.recorder.hear(touched, events, now)
+            self.recorder.hear(touched, events)
 
     def _unwatch(self) -> None:
         stop, self._stop = self._stop, None

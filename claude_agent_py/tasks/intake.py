@@ -46,8 +46,8 @@ _EPOCH: Final = time.time() - time.monotonic()
 
 Fold = Callable[[Any, float], None]
 Observer = Callable[[list[TaskEvent]], object]
-Watcher = Callable[[set[str], list[TaskEvent], float], object]
-"""Receives the ids of the tasks that may have changed, the events, and the time. It must not keep or change them."""
+Watcher = Callable[[set[str], list[TaskEvent]], object]
+"""Receives the ids of the tasks that may have changed, and the events. It must not keep or change them."""
 
 
 def steady_time() -> float:
@@ -263,7 +263,7 @@ class TaskIntake:
             registry.say_changes(self.clock)
         for watcher in list(self._watchers):
             try:
-                watcher(registry.touched, registry.events, self.clock())
+                watcher(registry.touched, registry.events)
             except Exception:
                 logger.exception("A watcher of tasks failed")
         registry.touched.clear()
