@@ -431,7 +431,7 @@ async def test_the_records_of_a_session_say_who_ended_its_tasks() -> None:
         return text("Noted.")
 
     seen: list[str] = []
-    scripts: Scripts = {"LONG": [shell("below", FOREVER)]}
+    scripts: Scripts = {"LONG": [shell("below", FOREVER), shell("in", FOREVER, background=False)]}
     async with TaskHistory(":memory:") as history:
         with ScriptedModel(main, agents=scripts) as model:
             async with Client(model.options()) as client:
@@ -440,6 +440,7 @@ async def test_the_records_of_a_session_say_who_ended_its_tasks() -> None:
                     run = client.query("go", until="idle")
                     by_program = await known(client, "by program")
                     await known(client, "below")
+                    await client.tasks.until(lambda: by_program.activity == "Running in", by_program.id)
                     await by_program.stop()
                     await client.tasks.wait_all()
                     await run
