@@ -148,7 +148,8 @@ class TaskHistory:
 
     def _settle(self) -> None:
         for attached in self._attached:
-            attached.recorder.settle()
+            if attached.is_at_home:
+                attached.recorder.settle()
 
     async def _flush(self, *, is_last: bool = False) -> None:
         """Store what waits. `is_last`: also that of sessions whose id is not known."""
@@ -259,12 +260,15 @@ class TaskHistory:
         return children
 
     async def rebuild(self, session_id: str, *, at: int | None = None) -> RecordedTree:
-        """Return the tasks of a session as a tree, as they were when the last record was made. `print()` draws it.
+        """Return the tasks of a session as a tree. `print()` draws it.
 
         Args:
             session_id: The session.
-            at: The number of a record: return the tree as it was when that one was made.
+            at: The number of a record: return the tree as it was when that one was made. None means as it is now; of a
+                session that another process records, as it was at the last record.
         """
+        if at is None:
+            self._settle()
         records = await self.records(session_id)
         if at is not None:
             records = [record for record in records if record.number <= at]
@@ -313,6 +317,7 @@ class TaskHistory:
             self._writers.end_dead(cursor)
             return cursor.execute(query, values).fetchall()
 
+        await self._flush()
         return await self._run(read)
 
     async def _run(self, work: Callable[[sqlite3.Cursor], T]) -> T:
@@ -355,6 +360,12 @@ class _Attached:
         self._sessions: dict[str, str] = {}
         """The session of each task."""
         self._stop: Callable[[], None] | None = None
+        self._home = threading.get_ident()
+
+    @property
+    def is_at_home(self) -> bool:
+        """Whether this is the thread of the session, in which alone its tasks may be looked at."""
+        return threading.get_ident() == self._home
 
     @property
     def is_in_use(self) -> bool:
