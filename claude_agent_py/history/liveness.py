@@ -1,7 +1,7 @@
 """A sign that a process is alive: a file that is locked as long as the process lives.
 
-The operating system releases the lock when the process ends, however it ends. Works on every local file system; where
-files cannot be locked, there is no sign.
+The operating system releases the lock when the process ends, however it ends (on POSIX, when its forks without `exec` have
+ended, too). Where files cannot be locked, there is no sign.
 """
 
 import contextlib
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 _FLAGS: Final = os.O_RDWR | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
+_ATTEMPTS: Final = 100
 
 if sys.platform == "win32":
     import msvcrt
@@ -35,11 +36,16 @@ class SignOfLife:
     @classmethod
     def give(cls, path: Path) -> "SignOfLife | None":
         """Create a file, which must not exist, and lock it. Returns None where that is impossible."""
-        try:
-            path.parent.mkdir(mode=0o700, exist_ok=True)
-            descriptor = os.open(path, _FLAGS | os.O_CREAT | os.O_EXCL, 0o600)
-        except OSError:
-            return None
+        for attempt in range(_ATTEMPTS):
+            try:
+                path.parent.mkdir(mode=0o700, exist_ok=True)
+                descriptor = os.open(path, _FLAGS | os.O_CREAT | os.O_EXCL, 0o600)
+                break
+            except FileNotFoundError:  # another process removed the directory, which was empty
+                if attempt == _ATTEMPTS - 1:
+                    return None
+            except OSError:
+                return None
         try:
             _lock(descriptor)
         except OSError:
