@@ -59,16 +59,18 @@ def problem_of(pattern: str) -> str | None:
 
 
 def _syntax_problem(pattern: str) -> str | None:
-    at, last, groups = 0, "", ["group"]
+    at, last, before, groups = 0, "", "", ["group"]
     while at < len(pattern):
         token = _TOKEN.match(pattern, at)
         kind = (token.lastgroup or "") if token else ""
         if token is None or (kind == "times" and last in ("times", "look")):
             return _not_in_both(pattern, at)
+        if kind == "end" and before in ("(?!", "(?<!"):
+            return f"{before}) never matches"
         if kind in ("look", "group"):
             groups.append(kind)
         last = groups.pop() if kind == "end" and len(groups) > 1 else kind
-        at = token.end()
+        before, at = token[0], token.end()
     try:
         re.compile(pattern.replace("(?<", "(?P<").replace("(?P<=", "(?<=").replace("(?P<!", "(?<!"), re.ASCII)
     except (re.error, OverflowError, RecursionError) as error:

@@ -35,6 +35,8 @@ def handler(input: HookInput, context: HookContext) -> None: ...
         r"(?<name>B)ash",
         "(?<!a+)B",
         r"(a\*+|B)ash",
+        "((?!R))Bash",
+        r"(B|\(?!)ash",
     ],
 )
 def test_patterns_that_the_cli_can_read(pattern: str) -> None:
@@ -59,6 +61,8 @@ def test_patterns_that_the_cli_can_read(pattern: str) -> None:
         ("(?>a)b", "Python is allowed"),
         ("(a)?(?(1)b|c)", "Python is allowed"),
         ("(?#x)Bash", "Python is allowed"),
+        ("(?!)", "never matches"),
+        ("Ba(?:s(?<!)|t)h", "never matches"),
     ],
 )
 def test_a_pattern_that_would_match_nothing_is_refused(pattern: str, says: str) -> None:

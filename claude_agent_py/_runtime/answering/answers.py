@@ -15,6 +15,7 @@ from claude_agent_py._handler_context import HandlerContext
 from claude_agent_py._listeners import ListenerQueue
 from claude_agent_py._protocol.events import RequestReceived
 from claude_agent_py._protocol.handlers import Cancellation
+from claude_agent_py._runtime.answering.parts import needs_hooks, needs_permissions, needs_servers
 from claude_agent_py.errors import AuthenticationError, OptionsError
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.wire.control.asks import (
@@ -227,12 +228,11 @@ class Answers:
     def _load(self) -> None:
         """Load the features that the options use, and raise their errors early."""
         options = self._options
-        persons = (options.can_use_tool, options.on_question, options.on_plan, options.on_elicitation)
-        if options.hooks is not None:
+        if needs_hooks(options):
             _ = self.hooks
-        if any(handler is not None for handler in (*persons, options.on_user_dialog, options.interactions)):
+        if needs_permissions(options):
             _ = self.permissions
-        if options.custom_tools or options.hosted_mcp_servers:
+        if needs_servers(options):
             _ = self.mcp
 
     def _loaded(self, part: str) -> Any:
