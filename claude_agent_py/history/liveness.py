@@ -36,16 +36,9 @@ class SignOfLife:
     @classmethod
     def give(cls, path: Path) -> "SignOfLife | None":
         """Create a file, which must not exist, and lock it. Returns None where that is impossible."""
-        for attempt in range(_ATTEMPTS):
-            try:
-                path.parent.mkdir(mode=0o700, exist_ok=True)
-                descriptor = os.open(path, _FLAGS | os.O_CREAT | os.O_EXCL, 0o600)
-                break
-            except FileNotFoundError:  # another process removed the directory, which was empty
-                if attempt == _ATTEMPTS - 1:
-                    return None
-            except OSError:
-                return None
+        descriptor = _created(path)
+        if descriptor is None:
+            return None
         try:
             _lock(descriptor)
         except OSError:
@@ -58,6 +51,19 @@ class SignOfLife:
         """Unlock the file and delete it."""
         os.close(self._descriptor)
         remove(self.path)
+
+
+def _created(path: Path) -> int | None:
+    """Create a file and return its descriptor."""
+    for _ in range(_ATTEMPTS):
+        try:
+            path.parent.mkdir(mode=0o700, exist_ok=True)
+            return os.open(path, _FLAGS | os.O_CREAT | os.O_EXCL, 0o600)
+        except FileNotFoundError:  # another process removed the directory, which was empty
+            continue
+        except OSError:
+            return None
+    return None
 
 
 def is_alive(path: Path) -> bool:

@@ -108,6 +108,7 @@ class SQLiteInbox(Inbox):
 
     async def _ask(self, interaction_id: str, kind: Kind, wire: Any, context: PermissionContext) -> JSONObject:
         reply: JSONObject | None = None
+        stored: str | None = None
         source: AnswerSource | None = None
         row = self._row(interaction_id, kind, wire, context)
         interaction = StoredInteraction(self, row)

@@ -242,8 +242,8 @@ class PendingInteractions(Inbox):
                 was_answered = not interaction.refuse(TIMED_OUT)  # does nothing if it was answered
                 with self._lock:
                     del self._waiting[interaction.id]
-                told = (interaction.reply, interaction.source) if was_answered else ()
-                context.on_interaction(InteractionSettled(interaction, was_answered, *told))
+                reply, source = (interaction.reply, interaction.source) if was_answered else (None, None)
+                context.on_interaction(InteractionSettled(interaction, was_answered, reply, source))
         return interaction.reply
 
     def _publish(self, interaction: "_Waiting") -> None:

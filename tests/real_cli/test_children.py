@@ -560,7 +560,8 @@ async def test_the_tasks_of_a_program_that_is_killed_are_closed_by_the_next_read
     gate, path = Gate(), tmp_path / "history.db"
     with ScriptedModel([Reply(shell("sleep 300", run_in_background=True)), text("It runs.")]) as model:
         given = model.options()
-        env = {**os.environ, **(given.env or {}), "HOME": str(model.sandbox.home)}
+        env = {**os.environ, **{name: value or "" for name, value in (given.env or {}).items()}}
+        env["HOME"] = str(model.sandbox.home)
         program = [sys.executable, "-c", PROGRAM, str(path), str(model.sandbox.cwd), str(find_cli())]
         with anyio.fail_after(60):
             async with await anyio.open_process(program, env=env, stderr=None) as process, TaskHistory(path) as history:
