@@ -1,7 +1,7 @@
 """A sign that a process is alive: a file that is locked as long as the process lives.
 
-The operating system releases the lock when the process ends, however it ends (on POSIX, when its forks without `exec` have
-ended, too). Where files cannot be locked, there is no sign.
+The operating system releases the lock when the process ends, however it ends (on POSIX, once its forks without `exec`
+have ended, too). Where files cannot be locked, there is no sign.
 """
 
 import contextlib
