@@ -9,6 +9,7 @@ from typing import Any
 
 import anyio
 import pytest
+from anyio.streams.buffered import BufferedByteReceiveStream
 from leftovers import until_gone
 
 from claude_agent_py import (
@@ -566,7 +567,7 @@ async def test_the_tasks_of_a_program_that_is_killed_are_closed_by_the_next_read
         with anyio.fail_after(60):
             async with await anyio.open_process(program, env=env, stderr=None) as process, TaskHistory(path) as history:
                 assert process.stdout is not None
-                assert await process.stdout.receive() == b"under way\n"
+                assert await BufferedByteReceiveStream(process.stdout).receive_until(b"\n", 100) == b"under way"
                 records = history.follow("session", poll=0.01)
                 before = [await anext(records), await anext(records)]
                 process.send_signal(signal.SIGKILL)
