@@ -1,0 +1,36 @@
+"""The record of whether a session is archived: `<session id>/archived.json` beside the transcript.
+
+The CLI reads and writes the same record: a prompt to an archived session unarchives it. All calls block.
+"""
+
+import json
+import os
+from datetime import UTC, datetime
+from typing import Final
+
+from claude_agent_py.sessions.files import write_whole
+from claude_agent_py.untrusted import read_bytes, read_json
+
+_NAME: Final = "archived.json"
+_MOST_BYTES: Final = 4096
+
+
+def is_archived(transcript: str) -> bool:
+    """Return whether a session is archived."""
+    try:
+        record = read_json(read_bytes(_path(transcript), most_bytes=_MOST_BYTES)[0])
+    except (OSError, ValueError):
+        return False
+    return isinstance(record, dict) and record.get("archived") is True
+
+
+def set_archived(transcript: str, archived: bool) -> None:
+    """Write the record. Raises OSError."""
+    now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    path = _path(transcript)
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    write_whole(path, [json.dumps({"archived": archived, "at": now, "by": "sdk"}).encode()], replace=True)
+
+
+def _path(transcript: str) -> str:
+    return os.path.join(transcript.removesuffix(".jsonl"), _NAME)
