@@ -3,6 +3,7 @@
 The CLI reads and writes the same record: a prompt to an archived session unarchives it. All calls block.
 """
 
+import errno
 import json
 import os
 from datetime import UTC, datetime
@@ -25,10 +26,13 @@ def is_archived(transcript: str) -> bool:
 
 
 def set_archived(transcript: str, archived: bool) -> None:
-    """Write the record. Raises OSError."""
+    """Write the record. Raises OSError, also if the session's folder is a link."""
     now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     path = _path(transcript)
-    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    folder = os.path.dirname(path)
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    if os.path.islink(folder):
+        raise NotADirectoryError(errno.ENOTDIR, "its folder is a link", folder)
     write_whole(path, [json.dumps({"archived": archived, "at": now, "by": "sdk"}).encode()], replace=True)
 
 

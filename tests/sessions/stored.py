@@ -37,7 +37,7 @@ class Stored:
         self._tip = str(uuid.UUID(int=self._clock))
         own = {"uuid": self._tip, "timestamp": f"2026-01-01T00:{self._clock // 60:02d}:{self._clock % 60:02d}.000Z"}
         place = {"sessionId": self.id, "cwd": "/work", "gitBranch": "main", "version": "2.1.328"}
-        self.line({"parentUuid": parent, "isSidechain": False, "type": kind, **own, **fields, **place})
+        self.line({"parentUuid": parent, "isSidechain": False, "type": kind, **own, **place, **fields})
         return self._tip
 
     def user(self, content: Any, **fields: Any) -> str:
