@@ -30,8 +30,10 @@ _NOT_A_PROMPT: Final = re.compile(
     re.DOTALL,
 )
 _NOTE: Final = b'{"type":"'
+_KINDS: Final = frozenset({b"custom-title", b"ai-title", b"tag", b"last-prompt", b"summary", b"cost-state"})
 _LINKED: Final = b'{"parentUuid":'
 _MESSAGE: Final = b',"message":{'
+_BRANCH: Final = b'"gitBranch":"'
 _SIDECHAIN: Final = b'"isSidechain":true'
 _BEFORE_MESSAGE: Final = 512
 """How many bytes of an entry come before its message at most."""
@@ -163,13 +165,16 @@ class _Ends:
 
     def __init__(self, descriptor: int, size: int) -> None:
         self._descriptor = descriptor
+        self._place = 0
         self.size = size
         self.is_whole = size <= TAIL_BYTES
         self.head = self._read(0, size if self.is_whole else FIRST_BYTES)
         self.tail = self.head if self.is_whole else self._read(size - TAIL_BYTES, TAIL_BYTES)
 
     def _read(self, start: int, size: int) -> bytes:
-        os.lseek(self._descriptor, start, os.SEEK_SET)
+        if start != self._place:
+            os.lseek(self._descriptor, start, os.SEEK_SET)
+        self._place = start + size
         return os.read(self._descriptor, size)
 
     def read_more_head(self) -> bool:
@@ -271,15 +276,14 @@ class _Last:
         return note.tag if note else None
 
     def branch(self) -> str | None:
-        """Return the git branch of the last entry."""
-        tail, end = self._ends.tail, len(self._ends.tail)
-        while (place := tail.rfind(b'"gitBranch":"', 0, end)) >= 0:
-            start, stop = tail.rfind(b"\n", 0, place) + 1, tail.find(b"\n", place)
-            line = _line(tail[start : stop if stop >= 0 else len(tail)])
-            if line is not None and line.git_branch:
-                return line.git_branch
-            end = start
-        return None
+        """Return the git branch of the last entry. Entries end with it, so what tools wrote comes before."""
+        tail = self._ends.tail
+        start = tail.rfind(_BRANCH)
+        end = tail.find(b'"', start + len(_BRANCH))
+        try:
+            return msgspec.json.decode(tail[start + len(_BRANCH) - 1 : end + 1], type=str) if start >= 0 else None
+        except msgspec.DecodeError:
+            return None
 
     def _anywhere(self, kind: bytes) -> _Line | None:
         if kind not in self._notes and not self._is_far:
@@ -291,16 +295,27 @@ class _Last:
 def _notes(data: bytes) -> dict[bytes, bytes]:
     """Return the last note of each kind. Notes begin with their type."""
     found: dict[bytes, bytes] = {}
-    for line in data.split(b"\n"):
-        if line.startswith(_NOTE):
-            found[line[len(_NOTE) : line.find(b'"', len(_NOTE))]] = line
+    end = len(data)
+    while end > 0:
+        start = data.rfind(b"\n", 0, end) + 1
+        if data.startswith(_NOTE, start):
+            kind = data[start + len(_NOTE) : data.find(b'"', start + len(_NOTE), end)]
+            if kind in _KINDS and kind not in found:
+                found[kind] = data[start:end]
+        end = start - 1
     return found
 
 
 def _count(data: bytes) -> int:
     """Count the entries of the user, the model and tools in a whole file."""
-    lines = (line[:_BEFORE_MESSAGE] for line in data.split(b"\n") if line.startswith(_LINKED))
-    return sum(1 for line in lines if _MESSAGE in line and _SIDECHAIN not in line)
+    count, end = 0, len(data)
+    while end > 0:
+        start = data.rfind(b"\n", 0, end) + 1
+        if data.startswith(_LINKED, start):
+            place = data[start : min(end, start + _BEFORE_MESSAGE)]
+            count += _MESSAGE in place and _SIDECHAIN not in place
+        end = start - 1
+    return count
 
 
 def _milliseconds(timestamp: str) -> int | None:

@@ -7,7 +7,7 @@ costs little more than reading the folder. All calls block.
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.sessions.archive import is_archived
@@ -19,9 +19,20 @@ MOST_KNOWN: Final = 100_000
 
 
 @dataclass(slots=True)
-class _Known:
-    size: int
+class _File:
+    """A transcript as the folder lists it."""
+
+    path: str
+    session_id: str
     changed_ns: int
+    size: int
+    inode: int
+
+
+@dataclass(slots=True)
+class _Known:
+    changed_ns: int
+    size: int
     inode: int
     info: SessionInfo | None
 
@@ -87,46 +98,45 @@ def get_session_info(
 
 def info_of(path: str, session_id: str) -> SessionInfo:
     """Return what a transcript says, even if nobody prompted yet."""
-    status = os.stat(path)
-    info = _info(path, session_id, status)
+    file = _file(path, session_id, os.stat(path))
+    info = _info(file)
     if info is None:
-        info = SessionInfo(
-            session_id=session_id,
-            summary="",
-            last_modified=status.st_mtime_ns // 1_000_000,
-            file_size=status.st_size,
-            path=path,
-        )
+        changed = file.changed_ns // 1_000_000
+        info = SessionInfo(session_id=session_id, summary="", last_modified=changed, file_size=file.size, path=path)
     return replace(info, archived=is_archived(path))
 
 
+def _file(path: str, session_id: str, status: os.stat_result) -> _File:
+    return _File(path, session_id, status.st_mtime_ns, status.st_size, status.st_ino)
+
+
 def _newest_first(folders: list[str]) -> Iterator[SessionInfo]:
-    files: list[tuple[int, str, str, os.stat_result]] = []
+    files: list[_File] = []
     with_folder: set[str] = set()
     for folder in folders:
         _scan(folder, files, with_folder)
     files.sort(key=_age)
     seen: set[str] = set()
-    for _, path, session_id, status in files:
-        if session_id in seen:
+    for file in files:
+        if file.session_id in seen:
             continue
         try:
-            info = _info(path, session_id, status)
+            info = _info(file)
         except OSError:
             continue  # deleted meanwhile, or not ours to read
         if info is None:
             continue
-        seen.add(session_id)
-        if path.removesuffix(".jsonl") in with_folder and is_archived(path):
+        seen.add(file.session_id)
+        if with_folder and file.path.removesuffix(".jsonl") in with_folder and is_archived(file.path):
             info = replace(info, archived=True)
         yield info
 
 
-def _age(file: tuple[int, str, Any, Any]) -> tuple[int, str]:
-    return -file[0], file[1]
+def _age(file: _File) -> tuple[int, str]:
+    return -file.changed_ns, file.path
 
 
-def _scan(folder: str, files: list[tuple[int, str, str, os.stat_result]], with_folder: set[str]) -> None:
+def _scan(folder: str, files: list[_File], with_folder: set[str]) -> None:
     """Add the transcripts in a folder, and the paths of the folders beside them."""
     try:
         with os.scandir(folder) as entries:
@@ -135,23 +145,19 @@ def _scan(folder: str, files: list[tuple[int, str, str, os.stat_result]], with_f
                 if session_id is None:
                     with_folder.add(entry.path)
                 elif entry.is_file(follow_symlinks=False):
-                    status = entry.stat(follow_symlinks=False)
-                    files.append((status.st_mtime_ns, entry.path, session_id, status))
+                    files.append(_file(entry.path, session_id, entry.stat(follow_symlinks=False)))
     except OSError:
         return
 
 
-def _info(path: str, session_id: str, status: os.stat_result) -> SessionInfo | None:
-    known = _known.get(path)
-    if known is not None and known.inode == status.st_ino:
-        if known.size == status.st_size and known.changed_ns == status.st_mtime_ns:
+def _info(file: _File) -> SessionInfo | None:
+    known, before = _known.get(file.path), None
+    if known is not None and known.inode == file.inode:
+        if known.size == file.size and known.changed_ns == file.changed_ns:
             return known.info
-        before = known.info if known.size <= status.st_size else None
-    else:
-        before = None
-    info = read_info(path, session_id, before)
+        before = known.info if known.size <= file.size else None
+    info = read_info(file.path, file.session_id, before)
     while len(_known) >= MOST_KNOWN:
         _known.pop(next(iter(_known)), None)
-    size = info.file_size if info is not None else status.st_size
-    _known[path] = _Known(size, status.st_mtime_ns, status.st_ino, info)
+    _known[file.path] = _Known(file.changed_ns, file.size if info is None else info.file_size, file.inode, info)
     return info
