@@ -4,7 +4,16 @@ import argparse
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from benchmarks import callbacks, connecting, engine_throughput, imports, messages, sessions, stored_sessions, task_ledger
+from benchmarks import (
+    callbacks,
+    connecting,
+    engine_throughput,
+    imports,
+    messages,
+    sessions,
+    stored_sessions,
+    task_ledger,
+)
 from benchmarks.conversations import KINDS
 from benchmarks.measuring import OFFICIAL, contestants, describe_machine, has_official, hosts
 from benchmarks.messages import PACE, Replay, readers

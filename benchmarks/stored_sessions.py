@@ -165,7 +165,9 @@ def _measure(title: str, hosts: Sequence[str], config: Path, session_id: str, ro
     for _ in range(rounds):
         for host, samples in found.items():
             env = {"CLAUDE_CONFIG_DIR": os.fspath(config)}
-            samples.append(host_worker("stored_sessions", host, *filter(None, [session_id]), env=env, is_fresh=is_fresh))
+            samples.append(
+                host_worker("stored_sessions", host, *filter(None, [session_id]), env=env, is_fresh=is_fresh)
+            )
     counts = {sample["count"] for samples in found.values() for sample in samples}
     assert len(counts) == 1, f"the hosts found different numbers: {counts}"
     costs = {

@@ -66,7 +66,7 @@ def find_chain(snapshot: Snapshot, *, whole: bool = False, is_subagent: bool = F
             break
         gaps.add(missing)
     walk.finish()
-    damage |= {offset: "its parent is missing; continued with the entry before it" for offset in walk.bridged}
+    damage |= dict.fromkeys(walk.bridged, "its parent is missing; continued with the entry before it")
     return Chain(walk.kept, [DamagedLine(*line) for line in sorted(damage.items())[:MOST_DAMAGE]])
 
 
@@ -86,8 +86,9 @@ class _Walk:
         """The uuid of the next entry on the way."""
         self._aside = _Aside()
         self._answer: str | None = None
-        """The id of the answer that was last on the way; its blocks are `kept[_first:_end]`, its results begin at `_low`."""
+        """The id of the answer that was last on the way."""
         self._first = self._end = self._low = 0
+        """Its blocks are `kept[_first:_end]`, its results `kept[_low:_first]`."""
         self._results = 0
         """How many results of tools were kept last."""
         self._summary: tuple[str, int] | None = None
@@ -250,4 +251,4 @@ class _Aside:
         """Forget what was read first, which is farthest from here."""
         for held in (self._blocks, self._results):
             while len(held) > _MOST_ASIDE:
-                held.pop(next(iter(held)))  # type: ignore[attr-defined]
+                held.pop(next(iter(held)))

@@ -65,9 +65,7 @@ def tag_session(
     _append(session_id, directory, config_dir, {"type": "tag", "tag": word})
 
 
-def archive_session(
-    session_id: str, directory: AnyPath | None = None, *, config_dir: AnyPath | None = None
-) -> None:
+def archive_session(session_id: str, directory: AnyPath | None = None, *, config_dir: AnyPath | None = None) -> None:
     """Mark a session as archived. The CLI unarchives it when it gets a prompt.
 
     Args:
@@ -85,16 +83,12 @@ def archive_session(
     _archive(path, session_id, archived=True)
 
 
-def unarchive_session(
-    session_id: str, directory: AnyPath | None = None, *, config_dir: AnyPath | None = None
-) -> None:
+def unarchive_session(session_id: str, directory: AnyPath | None = None, *, config_dir: AnyPath | None = None) -> None:
     """Take back `archive_session`. The arguments and errors are the same, without `SessionBusyError`."""
     _archive(find_session(session_id, directory, config_dir), session_id, archived=False)
 
 
-def delete_session(
-    session_id: str, directory: AnyPath | None = None, *, config_dir: AnyPath | None = None
-) -> None:
+def delete_session(session_id: str, directory: AnyPath | None = None, *, config_dir: AnyPath | None = None) -> None:
     """Delete a session's transcript and the folder with those of its subagents. It cannot be undone.
 
     Args:

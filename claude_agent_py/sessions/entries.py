@@ -195,9 +195,10 @@ def _message(found: _Readable, call: str | None) -> TranscriptMessage:
 
 def _fit(value: Any) -> tuple[_Readable, str | None]:
     """Read an entry that does not fit its model, without the fields that do not."""
-    model = {"user": _User, "assistant": _Assistant}.get(value.get("type") if isinstance(value, dict) else "")
-    if model is None:
+    kind = value.get("type") if isinstance(value, dict) else None
+    if kind not in ("user", "assistant"):
         raise ValueError("not a message")
+    model: Any = _User if kind == "user" else _Assistant
     given = value.get("message")
     content, problem = _fit_content(UserContent if model is _User else AssistantContent, given)
     fields: dict[str, Any] = {}
@@ -207,7 +208,8 @@ def _fit(value: Any) -> tuple[_Readable, str | None]:
                 fields[field.name], _ = fit(field.type, value[field.encode_name])
             except Misfit:
                 problem = problem or f"{field.encode_name} does not fit its model"
-    return model(message=content, **fields), problem
+    found: _Readable = model(message=content, **fields)
+    return found, problem
 
 
 def _fit_content(model: type[UserContent] | type[AssistantContent], given: Any) -> tuple[Any, str | None]:

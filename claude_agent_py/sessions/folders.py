@@ -1,7 +1,8 @@
 """Where the CLI keeps sessions, and how to find one.
 
-`<config>/projects/<key of the directory>/<session id>.jsonl` is a transcript; `<session id>/` beside it has those of the
-subagents. Ids and links are checked here: nothing outside of the folder of projects is read or changed. All calls block.
+`<config>/projects/<key of the directory>/<session id>.jsonl` is a transcript; `<session id>/` beside it has those of
+the subagents. Ids and links are checked here: nothing outside of the folder of projects is read or changed. All calls
+block.
 """
 
 import os
@@ -29,7 +30,7 @@ _MOST_POINTER: Final = 64 * 1024
 
 def check_id(session_id: str) -> str:
     """Return a session id, or raise OptionsError if it is not a uuid."""
-    if not isinstance(session_id, str) or not _ID.fullmatch(session_id):
+    if not _ID.fullmatch(session_id):
         raise OptionsError(f"{session_id!r} is not a uuid", option="session_id")
     return session_id
 

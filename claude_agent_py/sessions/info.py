@@ -1,7 +1,7 @@
 """`SessionInfo`: what the beginning and the end of a transcript say about a session.
 
-Titles, tags and costs are notes among the entries, of which the last counts. The CLI repeats them at the end of the file
-when it compacts or exits. All calls block.
+Titles, tags and costs are notes among the entries, of which the last counts. The CLI repeats them at the end of the
+file when it compacts or exits. All calls block.
 """
 
 import os

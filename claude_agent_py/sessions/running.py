@@ -1,7 +1,8 @@
 """Which process of the CLI is at work on a session, by the records that the CLI keeps of its processes.
 
 `<config>/sessions/<pid>.json` is there while a process runs (measured with CLI 2.1.328). It names the session, and when
-the process started in the kernel's clock, so that another process with the same id is not taken for it. All calls block.
+the process started in the kernel's clock, so that another process with the same id is not taken for it. All calls
+block.
 """
 
 import contextlib

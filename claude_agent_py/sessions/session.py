@@ -233,7 +233,6 @@ def _notes(path: str) -> _Notes:
         return _Notes()
 
 
-
 def _begun(path: str) -> str:
     """Return the time of the first entry in a transcript; empty if it has none or cannot be read."""
     try:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -80,7 +80,8 @@ def _answers(messages: Iterable[TranscriptMessage]) -> Iterable[tuple[str, Usage
 
 def _sum(all_usage: Iterable[Usage]) -> Usage:
     every = list(all_usage)
-    return Usage(**{name: sum(getattr(usage, name) or 0 for usage in every) for name in _COUNTED})
+    counted: dict[str, Any] = {name: sum(getattr(usage, name) or 0 for usage in every) for name in _COUNTED}
+    return Usage(**counted)
 
 
 def _last_cost(snapshot: Snapshot) -> _Cost:

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 LEFT_BEHIND: Final = "its process ended before it did"
 _SENDER: Final = "task-notification"
 _NOTIFICATION: Final = re.compile(r"<task-notification>\s*(?P<body><task-id>.*?)</task-notification>", re.DOTALL)
-_FIELD: Final = re.compile(r"<(?P<name>task-id|tool-use-id|output-file|status|summary)>(?P<value>.*?)</(?P=name)>", re.DOTALL)
+_FIELD: Final = re.compile(
+    r"<(?P<name>task-id|tool-use-id|output-file|status|summary)>(?P<value>.*?)</(?P=name)>", re.DOTALL
+)
 _REPORT: Final = re.compile(r"<result>(.*)</result>", re.DOTALL)
 _SPENT: Final = re.compile(r"<(?P<name>subagent_tokens|tool_uses|duration_ms)>(?P<value>\d{1,15})</(?P=name)>")
 _USAGE: Final = {"subagent_tokens": "total_tokens", "tool_uses": "tool_uses", "duration_ms": "duration_ms"}
@@ -169,7 +171,8 @@ def _outcome(body: str, entry: dict[str, Any]) -> TaskOutcome:
     head, mark, _ = body.partition("<result>")
     fields = {found["name"]: found["value"] for found in _FIELD.finditer(head)}
     report = _REPORT.search(body) if mark else None
-    spent = {_USAGE[found["name"]]: int(found["value"]) for found in _SPENT.finditer(body.rpartition("</result>")[2])}
+    counts = _SPENT.finditer(body.rpartition("</result>")[2])
+    spent: dict[str, Any] = {_USAGE[found["name"]]: int(found["value"]) for found in counts}
     summary = report[1] if report else fields.get("summary", "")
     status = TaskStatus.read(fields.get("status")) or TaskStatus.COMPLETED
     return TaskOutcome(

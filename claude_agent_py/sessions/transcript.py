@@ -21,8 +21,8 @@ class Transcript(Sequence[TranscriptMessage]):
     """The messages of a conversation, in order, as a sequence that reads them from the file when they are asked for.
 
     It shows the file as it was when the transcript was made; what the CLI writes later is not seen. Iterating reads one
-    message at a time, a slice reads those in it, and `async for` reads in a thread. The first use reads the file once, to
-    find the messages that belong to the conversation, and keeps 8 bytes for each.
+    message at a time, a slice reads those in it, and `async for` reads in a thread. The first use reads the file once,
+    to find the messages that belong to the conversation, and keeps 8 bytes for each.
 
     Reading raises `SessionError` if the file is gone, cannot be read, or was replaced in between.
     """
@@ -111,4 +111,6 @@ class Transcript(Sequence[TranscriptMessage]):
 
     def _unreadable(self, error: OSError) -> SessionError:
         reason = error.strerror or type(error).__name__
-        return SessionError(f"the transcript {self._snapshot.path} cannot be read: {reason}", session_id=self._session_id)
+        return SessionError(
+            f"the transcript {self._snapshot.path} cannot be read: {reason}", session_id=self._session_id
+        )

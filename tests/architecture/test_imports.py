@@ -59,7 +59,8 @@ def test_the_client_loads_the_dependencies_and_nothing_else() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["testing", "children", "cli", "wire", "hooks", "permissions", "tools", "tasks", "todo", "history", "sessions"]
+    "name",
+    ["testing", "children", "cli", "wire", "hooks", "permissions", "tools", "tasks", "todo", "history", "sessions"],
 )
 def test_no_namespace_needs_an_extra(name: str) -> None:
     """Extras are imported on use, so that a missing one raises a clear error there."""

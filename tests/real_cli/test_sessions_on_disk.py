@@ -46,7 +46,7 @@ def long_job() -> Callable[[RecordedRequest], Answer]:
         turn = re.search(r"Turn (\d+)\Z", request.last_user_text.strip())
         number = int(turn[1]) if turn else 0
         if not number or number in begun:
-            return "answered"
+            return Reply("answered")
         begun.add(number)
         calls = [tool_use("Bash", {"command": f"echo {number} {letter}"}) for letter in "abc"]
         if number in LAUNCHES:
@@ -153,7 +153,8 @@ async def test_changed_and_copied_sessions_are_resumed() -> None:
         async with Client(model.options(resume=copy.session_id)) as client:
             await client.query("after the copy")
         request = model.requests[-1]
-        assert request.contains("first prompt") and request.contains("second prompt")
+        assert request.contains("first prompt")
+        assert request.contains("second prompt")
         assert not request.contains("third prompt")
         texts = [message.text for message in get_session(copy.session_id, config_dir=config).messages]
         assert texts == ["first prompt", "one", "second prompt", "two", "after the copy", "four"]

@@ -10,7 +10,7 @@ SESSION = "11111111-1111-4111-8111-111111111111"
 
 
 class Stored:
-    """A transcript that a test writes entry by entry, each of which continues the one before unless it says otherwise."""
+    """A transcript that a test writes. An entry continues the one before unless it says otherwise."""
 
     def __init__(self, config: Path, session_id: str = SESSION, project: str = "-work") -> None:
         self.config = config
@@ -48,7 +48,13 @@ class Stored:
         """Append a block of an answer; a text is a text block."""
         content = [{"type": "text", "text": block} if isinstance(block, str) else block for block in blocks]
         usage = {"input_tokens": 10, "output_tokens": 5}
-        message = {"id": id or f"msg_{self._clock}", "role": "assistant", "model": "m", "content": content, "usage": usage}
+        message = {
+            "id": id or f"msg_{self._clock}",
+            "role": "assistant",
+            "model": "m",
+            "content": content,
+            "usage": usage,
+        }
         return self.entry("assistant", message=message, **fields)
 
     def result(self, call: str, text: str, **fields: Any) -> str:

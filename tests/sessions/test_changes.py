@@ -133,7 +133,8 @@ def test_a_session_at_work_is_not_taken_away(stored: Stored, change: Callable[[S
             change(stored)
         assert (caught.value.pid, caught.value.session_id) == (pid, stored.id)
         process = get_session(stored.id, config_dir=stored.config).process
-        assert process is not None and process.pid == pid
+        assert process is not None
+        assert process.pid == pid
     assert stored.path.read_bytes() == before
     change(stored)  # its record is still there, but the process is gone
 

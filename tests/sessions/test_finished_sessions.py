@@ -62,7 +62,8 @@ def test_a_notification_ends_a_task(stored: Stored) -> None:
     stored.user(text, origin={"kind": "task-notification"})
     stored.agent("a1", ["Look", "I saw it"], description="look", toolUseId="t1")
     task = tasks(stored)["a1"]
-    assert task.outcome is not None and task.subagent is not None
+    assert task.outcome is not None
+    assert task.subagent is not None
     assert (task.status, task.type, task.description, task.prompt) == (
         TaskStatus.COMPLETED,
         "local_agent",
@@ -70,7 +71,8 @@ def test_a_notification_ends_a_task(stored: Stored) -> None:
         "Look",
     )
     assert (task.outcome.summary, task.outcome.is_report) == ("I <status>failed</status> saw it", True)
-    assert task.outcome.usage is not None and task.outcome.usage.total_tokens == 7
+    assert task.outcome.usage is not None
+    assert task.outcome.usage.total_tokens == 7
     assert [message.text for message in task.subagent.messages] == ["Look", "I saw it"]
 
 
@@ -86,7 +88,8 @@ def test_a_notification_within_a_turn_counts_and_one_that_a_person_wrote_does_no
     stored.user(f'"task-notification" {told[1]}', origin={"kind": "human"})
     found = tasks(stored)
     first, second = found["b11111111"].outcome, found["b22222222"].outcome
-    assert first is not None and second is not None
+    assert first is not None
+    assert second is not None
     assert (first.status, first.exit_code, first.evidence) == (TaskStatus.FAILED, 3, Evidence.NOTIFICATION)
     assert (second.status, second.evidence) == (TaskStatus.STOPPED, Evidence.PROCESS_EXIT)
     assert second.failure_reason == "its process ended before it did"

@@ -42,7 +42,12 @@ def test_messages_are_typed_and_keep_what_the_file_says(stored: Stored) -> None:
     stored.result("t1", "a file", toolUseResult={"stdout": "a file"})
     first, second, third = session(stored).messages
     assert isinstance(first, UserMessage)
-    assert (first.uuid, first.session_id, first.text, first.timestamp) == (prompt, SESSION, "hi", "2026-01-01T00:00:01.000Z")
+    assert (first.uuid, first.session_id, first.text, first.timestamp) == (
+        prompt,
+        SESSION,
+        "hi",
+        "2026-01-01T00:00:01.000Z",
+    )
     assert first.raw["promptId"] == "p"
     assert isinstance(second, AssistantMessage)
     assert (second.model, second.request_id, second.tool_uses[0].input) == ("m", "req_1", {"command": "ls"})
@@ -199,7 +204,10 @@ def test_fields_of_unexpected_types_do_not_lose_an_entry(stored: Stored) -> None
     stored.assistant("answer", requestId=5, error={"a": 1})
     messages = session(stored).messages
     assert said(messages) == ["one", "answer"]
-    assert [line.reason for line in messages.damage] == ["agentId does not fit its model", "requestId does not fit its model"]
+    assert [line.reason for line in messages.damage] == [
+        "agentId does not fit its model",
+        "requestId does not fit its model",
+    ]
 
 
 def test_text_may_hold_anything(stored: Stored) -> None:
@@ -281,9 +289,11 @@ def test_memory_does_not_grow_with_the_messages(stored: Stored) -> None:
     with stored.path.open("wb") as file:
         for number in range(2000):
             uuids = f"{number:032x}", f"{number - 1:032x}"
-            file.write(line.replace(b'"00000000-0000-0000-0000-000000000001"', f'"{uuids[0]}"'.encode()).replace(
-                b'"parentUuid":null', b'"parentUuid":' + (b"null" if not number else f'"{uuids[1]}"'.encode())
-            ))
+            file.write(
+                line.replace(b'"00000000-0000-0000-0000-000000000001"', f'"{uuids[0]}"'.encode()).replace(
+                    b'"parentUuid":null', b'"parentUuid":' + (b"null" if not number else f'"{uuids[1]}"'.encode())
+                )
+            )
     found = session(stored)
     sum(1 for _ in found.messages[:1])
     tracemalloc.start()
