@@ -14,15 +14,12 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from claude_agent_py.errors import OptionsError, SessionNotFoundError
+from claude_agent_py.tasks.files.paths import SLUG_CHARS, project_slug
 from claude_agent_py.untrusted import read_bytes
 
 AnyPath: TypeAlias = str | os.PathLike[str]
 
 _ID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
-_NOT_IN_KEY: Final = re.compile(r"[^A-Za-z0-9]")
-_BEYOND_UTF16: Final = re.compile("[\U00010000-\U0010ffff]")
-_MOST_KEY: Final = 200
-_DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
 _SUFFIX: Final = ".jsonl"
 _ID_CHARS: Final = 36
 _MOST_POINTER: Final = 64 * 1024
@@ -51,23 +48,7 @@ def project_key_for_directory(directory: AnyPath | None = None) -> str:
         directory: The working directory; by default the current one.
     """
     real = unicodedata.normalize("NFC", os.path.realpath(os.curdir if directory is None else directory))
-    units = _BEYOND_UTF16.sub("\ufffd\ufffd", real)  # the CLI counts UTF-16 units
-    key = _NOT_IN_KEY.sub("-", units)
-    return key if len(key) <= _MOST_KEY else f"{key[:_MOST_KEY]}-{_hash(real)}"
-
-
-def _hash(text: str) -> str:
-    """Return the CLI's hash of a path."""
-    value = 0
-    data = text.encode("utf-16-le", "surrogatepass")
-    for low, high in zip(data[::2], data[1::2], strict=True):
-        value = (value * 31 + (high << 8 | low)) & 0xFFFFFFFF
-    value = abs(value - (1 << 32) if value >> 31 else value)
-    digits = ""
-    while value:
-        value, digit = divmod(value, 36)
-        digits = _DIGITS[digit] + digits
-    return digits or "0"
+    return project_slug(real)
 
 
 def projects_folder(config_dir: AnyPath | None) -> str:
@@ -84,11 +65,11 @@ def project_folders(
         return [os.path.join(root, name) for name in _folders_in(root)]
     trees = [os.fspath(directory), *(worktrees(directory) if include_worktrees else ())]
     keys = dict.fromkeys(map(project_key_for_directory, trees))
-    if all(len(key) <= _MOST_KEY for key in keys):
+    if all(len(key) <= SLUG_CHARS for key in keys):
         found = [key for key in keys if _is_inside(root, key)]
     else:  # earlier versions of the CLI had another hash
-        cut = {key[: _MOST_KEY + 1] for key in keys if len(key) > _MOST_KEY}
-        found = [name for name in _folders_in(root) if name in keys or name[: _MOST_KEY + 1] in cut]
+        cut = {key[: SLUG_CHARS + 1] for key in keys if len(key) > SLUG_CHARS}
+        found = [name for name in _folders_in(root) if name in keys or name[: SLUG_CHARS + 1] in cut]
     return [os.path.join(root, key) for key in found]
 
 

@@ -124,6 +124,20 @@ def test_a_compaction_begins_the_messages_and_not_the_history(stored: Stored) ->
     assert said(found.history) == ["one", "first answer", "summary", "two", "second answer"]
 
 
+def test_what_was_compacted_away_is_not_even_read(stored: Stored) -> None:
+    stored.user("one")
+    with stored.path.open("a") as file:
+        file.write("nonsense\n")
+    last = stored.assistant("first answer")
+    stored.entry("system", after=None, subtype="compact_boundary", logicalParentUuid=last, compactMetadata={})
+    stored.user("summary", isCompactSummary=True)
+    found = session(stored)
+    assert said(found.messages) == ["summary"]
+    assert found.messages.damage == []
+    assert said(found.history) == ["one", "first answer", "summary"]
+    assert len(found.history.damage) == 1
+
+
 @pytest.mark.parametrize("continues", ["the summary", "what was kept"])
 def test_messages_that_a_compaction_kept_follow_its_summary(stored: Stored, continues: str) -> None:
     stored.user("one")
