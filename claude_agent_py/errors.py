@@ -48,7 +48,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from claude_agent_py.runtime.result import RunResult
+    from claude_agent_py._runtime.runs.result import RunResult
 
 
 def _restore(cls: type["ClaudeAgentError"], args: tuple[Any, ...], state: dict[str, Any]) -> Any:

@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 
+from claude_agent_py._event_loop import in_event_loop
+from claude_agent_py._runtime.runs.prompts import Prompt, check_prompt, check_run_arguments, is_stream
+from claude_agent_py._runtime.runs.run import InterruptReceipt, Run
 from claude_agent_py.client import Client
 from claude_agent_py.errors import ConnectionClosedError
-from claude_agent_py.event_loop import in_event_loop
 from claude_agent_py.options.client_options import ClientOptions, options_or_defaults
 from claude_agent_py.options.output_shape import Output
-from claude_agent_py.runtime.prompts import Prompt, check_prompt, check_run_arguments, is_stream
-from claude_agent_py.runtime.run import InterruptReceipt, Run
 
 if TYPE_CHECKING:
-    from claude_agent_py.protocol.turns import Until
-    from claude_agent_py.runtime.result import RunResult
-    from claude_agent_py.runtime.run_mailbox import RunMailbox
-    from claude_agent_py.runtime.session import Session
+    from claude_agent_py._protocol.turns import Until
+    from claude_agent_py._runtime.runs.result import RunResult
+    from claude_agent_py._runtime.runs.run_mailbox import RunMailbox
+    from claude_agent_py._runtime.session.session import Session
     from claude_agent_py.transport import Transport
 
 T = TypeVar("T")
@@ -140,6 +140,8 @@ class _OneShot(Run):
         self._until: Until = until
         self._timeout = timeout
         self._transport = transport
+        self._own_client: Client | None = None
+        """The client that this run started and closes; None before it started."""
         self._failed: Exception | None = None
         """The error of a failed start, raised again by later awaits and iterations."""
         self._starting = anyio.Lock()
@@ -148,7 +150,7 @@ class _OneShot(Run):
         async with self._starting:
             if self._failed is not None:
                 raise self._failed
-            if self._client is None:
+            if self._own_client is None:
                 try:
                     await self._start()
                 except Exception as error:
@@ -168,15 +170,16 @@ class _OneShot(Run):
         await client.connect()
         try:
             self._take(client.query(self._prompt, until=self._until, timeout=self._timeout))
+            self._own_client = client
         except BaseException:  # the CLI has ended already, say
             with anyio.CancelScope(shield=True):
                 await client.close()
             raise
 
     async def _release(self) -> None:
-        if self._client is not None:
+        if self._own_client is not None:
             is_left = self._options.late_tasks == "leave" and self._mailbox is not None and self._mailbox.late_tasks
-            await self._client.close(tasks="leave" if is_left else "stop")
+            await self._own_client.close(tasks="leave" if is_left else "stop")
 
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
@@ -185,7 +188,7 @@ class _OneShot(Run):
             await self._release()
 
     def __del__(self) -> None:
-        client: Client | None = vars(self).get("_client")
+        client: Client | None = vars(self).get("_own_client")
         if client is not None:
             client.abort()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from claude_agent_py.launch.locate import CLI_VARIABLE, find_cli
+from claude_agent_py._launch.locate import CLI_VARIABLE, find_cli
 from claude_agent_py.testing import ScriptedModel
 
 EXAMPLES = Path(__file__).parent.parent / "examples"

@@ -11,11 +11,17 @@ from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeAlias, ge
 from pydantic import BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from claude_agent_py.configuration import ConfigModel, inner_text
+from claude_agent_py._configuration import ConfigModel, inner_text
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.wire.base import JSONObject
-from claude_agent_py.wire.choices import ChosenEffort, ChosenPermissionMode, MemoryScope
-from claude_agent_py.wire.mcp import MCPHTTPServer, MCPServerConfig, MCPSSEServer, MCPStdioServer, mcp_server_from_wire
+from claude_agent_py.wire.settings.choices import ChosenEffort, ChosenPermissionMode, MemoryScope
+from claude_agent_py.wire.settings.mcp_servers import (
+    MCPHTTPServer,
+    MCPServerConfig,
+    MCPSSEServer,
+    MCPStdioServer,
+    mcp_server_from_wire,
+)
 
 MIN_COMPACT_WINDOW: Final = 100_000
 """In tokens; the minimum of CLI 2.1.328."""

@@ -5,8 +5,8 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
+from claude_agent_py._configuration import ConfigModel
 from claude_agent_py.agents.definition import AgentDefinition
-from claude_agent_py.configuration import ConfigModel
 
 DELEGATE_WHEN: Final = (
     "the work needs many searches or long output of which only the conclusion matters here",

@@ -13,7 +13,7 @@ from claude_agent_py.errors import OptionsError
 from claude_agent_py.hooks.matcher import HookMatcher
 from claude_agent_py.options.client_options import ClientOptions, OptionsWarning
 from claude_agent_py.options.values import SystemPromptPreset
-from claude_agent_py.wire.choices import ChosenPermissionMode
+from claude_agent_py.wire.settings.choices import ChosenPermissionMode
 
 INHERITED: Final = (
     "cli_path",

@@ -10,14 +10,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from claude_agent_py.callbacks import Callback
+from claude_agent_py._callbacks import Callback
+from claude_agent_py._handler_context import HandlerContext
+from claude_agent_py._protocol.handlers import Cancellation
 from claude_agent_py.errors import HandlerError
-from claude_agent_py.handler_context import HandlerContext
 from claude_agent_py.hooks.context import HookContext
 from claude_agent_py.hooks.matcher import WITHHOLDING, HookMatcher
 from claude_agent_py.hooks.registry import Hooks, check_hook
 from claude_agent_py.hooks.withholding import WrongShapeError, fitting, withheld
-from claude_agent_py.protocol.handlers import Cancellation
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.hooks import inputs, outputs
 

@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import UUID
 
+from claude_agent_py._callbacks import callback_name, takes_arguments
+from claude_agent_py._configuration import MAX_REPR_CHARS, inner_text
+from claude_agent_py._untrusted import read_json
 from claude_agent_py.agents.guide import DelegationGuide
-from claude_agent_py.callbacks import callback_name, takes_arguments
-from claude_agent_py.configuration import MAX_REPR_CHARS, inner_text
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.options.output_shape import OutputShape
-from claude_agent_py.untrusted import read_json
 from claude_agent_py.wire.base import JSONObject
-from claude_agent_py.wire.mcp import MCPHTTPServer, MCPSSEServer, MCPStdioServer, mcp_server_from_wire
-from claude_agent_py.wire.rule_lists import survives_splitting, tool_of
+from claude_agent_py.wire.settings.mcp_servers import MCPHTTPServer, MCPSSEServer, MCPStdioServer, mcp_server_from_wire
+from claude_agent_py.wire.settings.rule_lists import survives_splitting, tool_of
 
 if TYPE_CHECKING:
     from claude_agent_py.options.client_options import ClientOptions

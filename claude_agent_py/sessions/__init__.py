@@ -7,7 +7,7 @@ than `CLAUDE_CONFIG_DIR` or `~/.claude`.
 
 from typing import TYPE_CHECKING
 
-from claude_agent_py.lazy_names import attach
+from claude_agent_py._lazy_names import attach
 
 if TYPE_CHECKING:
     from claude_agent_py.errors import (

@@ -9,8 +9,8 @@ import os
 from datetime import UTC, datetime
 from typing import Final
 
+from claude_agent_py._untrusted import read_bytes, read_json
 from claude_agent_py.sessions.files import write_whole
-from claude_agent_py.untrusted import read_bytes, read_json
 
 _NAME: Final = "archived.json"
 _MOST_BYTES: Final = 4096

@@ -10,13 +10,13 @@ from typing import Any, Final, TypeAlias
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from claude_agent_py._untrusted import MOST_LEVELS, read_json
 from claude_agent_py.tasks.files.transcript import TranscriptMessage
-from claude_agent_py.untrusted import MOST_LEVELS, read_json
 from claude_agent_py.wire.base import keep_source
-from claude_agent_py.wire.content import UnknownBlock
 from claude_agent_py.wire.fitting import Misfit, fit
-from claude_agent_py.wire.messages import AssistantContent, AssistantMessage, UserContent, UserMessage
-from claude_agent_py.wire.origin import MessageOrigin
+from claude_agent_py.wire.messages.content import UnknownBlock
+from claude_agent_py.wire.messages.conversation import AssistantContent, AssistantMessage, UserContent, UserMessage
+from claude_agent_py.wire.messages.origin import MessageOrigin
 
 LINKED: Final = frozenset({"user", "assistant", "system", "attachment", "progress"})
 """The types of the entries that form the conversation. Early versions of the CLI wrote `progress`."""

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, TypeAlias
 
+from claude_agent_py._untrusted import read_bytes
 from claude_agent_py.errors import OptionsError, SessionNotFoundError
 from claude_agent_py.tasks.files.paths import SLUG_CHARS, project_slug
-from claude_agent_py.untrusted import read_bytes
 
 AnyPath: TypeAlias = str | os.PathLike[str]
 

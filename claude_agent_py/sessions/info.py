@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from claude_agent_py.untrusted import open_regular
+from claude_agent_py._untrusted import open_regular
 
 HEAD_BYTES: Final = 64 * 1024
 FIRST_BYTES: Final = 16 * 1024

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO, Final
 
-from claude_agent_py.untrusted import LINE_BYTES, open_regular
+from claude_agent_py._untrusted import LINE_BYTES, open_regular
 
 CHUNK: Final = 1024 * 1024
 _BUFFER: Final = 256 * 1024

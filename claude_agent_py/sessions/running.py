@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from claude_agent_py.untrusted import read_bytes, read_json
+from claude_agent_py._untrusted import read_bytes, read_json
 
 _RECORD: Final = re.compile(r"\d{1,10}\.json")
 _MOST_BYTES: Final = 64 * 1024

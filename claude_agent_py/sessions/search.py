@@ -13,8 +13,8 @@ from claude_agent_py.sessions.lines import CHUNK, Snapshot
 from claude_agent_py.sessions.listing import list_sessions
 from claude_agent_py.sessions.session import Session
 from claude_agent_py.tasks.files.transcript import TranscriptMessage
-from claude_agent_py.wire.content import TextBlock, ToolResultBlock, ToolUseBlock
-from claude_agent_py.wire.messages import AssistantMessage
+from claude_agent_py.wire.messages.content import TextBlock, ToolResultBlock, ToolUseBlock
+from claude_agent_py.wire.messages.conversation import AssistantMessage
 
 _AROUND: Final = 60
 """How many characters of an excerpt are on each side of what was found."""

@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from claude_agent_py._untrusted import read_bytes, read_json
 from claude_agent_py.errors import SessionError
 from claude_agent_py.sessions.folders import AnyPath, config_folder, find_session, regular_file
 from claude_agent_py.sessions.info import SessionInfo
@@ -24,7 +25,6 @@ from claude_agent_py.sessions.stored_tasks import StoredTask, tasks_in
 from claude_agent_py.sessions.transcript import Transcript
 from claude_agent_py.tasks.files.transcript import TranscriptMessage
 from claude_agent_py.tools.traffic import ToolCallRecord, ToolTraffic
-from claude_agent_py.untrusted import read_bytes, read_json
 
 _AGENT: Final = re.compile(r"agent-(?P<id>[\w.-]+)\.jsonl", re.ASCII)
 _MOST_NOTES: Final = 1024 * 1024

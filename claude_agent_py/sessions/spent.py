@@ -9,8 +9,8 @@ import msgspec
 
 from claude_agent_py.sessions.lines import Snapshot
 from claude_agent_py.tasks.files.transcript import TranscriptMessage
-from claude_agent_py.wire.messages import AssistantMessage
-from claude_agent_py.wire.usage import ModelUsage, Usage
+from claude_agent_py.wire.messages.conversation import AssistantMessage
+from claude_agent_py.wire.messages.usage import ModelUsage, Usage
 
 if TYPE_CHECKING:
     from claude_agent_py.sessions.session import StoredSubagent

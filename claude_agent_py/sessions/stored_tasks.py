@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from claude_agent_py._untrusted import read_json
 from claude_agent_py.sessions.lines import Snapshot
 from claude_agent_py.sessions.transcript import Transcript
 from claude_agent_py.tasks.files.transcript import look_at_transcript
@@ -16,9 +17,8 @@ from claude_agent_py.tasks.ledger.announcements import Announcement, OpenCalls, 
 from claude_agent_py.tasks.ledger.state import Evidence
 from claude_agent_py.tasks.outcome import Finding, TaskOutcome, exit_code_in
 from claude_agent_py.tasks.waiting.reconcile import look_at_shell
-from claude_agent_py.untrusted import read_json
-from claude_agent_py.wire.messages import AssistantMessage
-from claude_agent_py.wire.tasks import TaskStatus, TaskUsage
+from claude_agent_py.wire.messages.conversation import AssistantMessage
+from claude_agent_py.wire.messages.tasks import TaskStatus, TaskUsage
 
 if TYPE_CHECKING:
     from claude_agent_py.sessions.session import StoredSubagent

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from claude_agent_py.lazy_names import attach
+from claude_agent_py._lazy_names import attach
 
 if TYPE_CHECKING:
     from claude_agent_py.tools.calls import ToolCall as ToolCall
@@ -79,22 +79,6 @@ if TYPE_CHECKING:
         PowerShellInput as PowerShellInput,
         PowerShellOutput as PowerShellOutput,
     )
-    from claude_agent_py.wire.tools.feedback import (
-        EndConversationInput as EndConversationInput,
-        Finding as Finding,
-        OfferChromeSetupInput as OfferChromeSetupInput,
-        OfferChromeSetupOutput as OfferChromeSetupOutput,
-        ProposeSkillsInput as ProposeSkillsInput,
-        ProposeSkillsOutput as ProposeSkillsOutput,
-        ReportFindingsInput as ReportFindingsInput,
-        ReportFindingsOutput as ReportFindingsOutput,
-        SendFeedbackInput as SendFeedbackInput,
-        SendFeedbackOutput as SendFeedbackOutput,
-        ShareOnboardingGuideInput as ShareOnboardingGuideInput,
-        ShowOnboardingRolePickerInput as ShowOnboardingRolePickerInput,
-        ShowOnboardingRolePickerOutput as ShowOnboardingRolePickerOutput,
-        SkillProposal as SkillProposal,
-    )
     from claude_agent_py.wire.tools.files import (
         ArtifactRead as ArtifactRead,
         FileEditInput as FileEditInput,
@@ -118,6 +102,11 @@ if TYPE_CHECKING:
         PDFFile as PDFFile,
         PDFParts as PDFParts,
         TextFile as TextFile,
+    )
+    from claude_agent_py.wire.tools.findings import (
+        Finding as Finding,
+        ReportFindingsInput as ReportFindingsInput,
+        ReportFindingsOutput as ReportFindingsOutput,
     )
     from claude_agent_py.wire.tools.mcp import (
         ListMCPResourcesInput as ListMCPResourcesInput,
@@ -146,12 +135,6 @@ if TYPE_CHECKING:
         ExitWorktreeOutput as ExitWorktreeOutput,
         ProposeGoalInput as ProposeGoalInput,
         ProposeGoalOutput as ProposeGoalOutput,
-    )
-    from claude_agent_py.wire.tools.projects import (
-        ClaudeDesignInput as ClaudeDesignInput,
-        ClaudeDesignOutput as ClaudeDesignOutput,
-        ProjectsInput as ProjectsInput,
-        ProjectsOutput as ProjectsOutput,
     )
     from claude_agent_py.wire.tools.questions import (
         AskUserQuestionInput as AskUserQuestionInput,

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 from claude_agent_py.formatting.encoders import Encoder
 from claude_agent_py.formatting.text_format import TextFormat
 from claude_agent_py.wire.base import JSONObject
-from claude_agent_py.wire.content import ToolUseBlock
+from claude_agent_py.wire.messages.content import ToolUseBlock
 
 
 @dataclass(frozen=True, kw_only=True)

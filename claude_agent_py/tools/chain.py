@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import anyio
 
-from claude_agent_py.callbacks import Callback, is_not_the_functions
+from claude_agent_py._callbacks import Callback, is_not_the_functions
 from claude_agent_py.errors import OptionsError, ToolError, ToolInputError
 from claude_agent_py.formatting.encoders import Encoder, JSONEncoder
 from claude_agent_py.formatting.media import Media, api_blocks
@@ -19,8 +19,8 @@ from claude_agent_py.tools.definition import Tool, as_tool
 from claude_agent_py.tools.results import WrittenResult
 from claude_agent_py.tools.running import ToolOutcome, failed, outcome_of
 from claude_agent_py.wire.base import JSONObject
-from claude_agent_py.wire.content import ContentBlock, TextBlock, ToolResultBlock
-from claude_agent_py.wire.messages import UserContent, UserMessage
+from claude_agent_py.wire.messages.content import ContentBlock, TextBlock, ToolResultBlock
+from claude_agent_py.wire.messages.conversation import UserContent, UserMessage
 
 MediaTransform: TypeAlias = Callable[[Media], Media | Awaitable[Media | None] | None]
 """Changes media before the model sees it, for example to shrink a large image. Returning None drops it."""

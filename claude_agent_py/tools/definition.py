@@ -11,8 +11,8 @@ from typing import Any, Final, Generic, ParamSpec, Protocol, TypeVar, overload
 
 from typing_extensions import TypedDict, Unpack
 
-from claude_agent_py.callbacks import Callback, callback_name
-from claude_agent_py.configuration import suggest
+from claude_agent_py._callbacks import Callback, callback_name
+from claude_agent_py._configuration import suggest
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.formatting.encoders import Encoder, JSONEncoder
 from claude_agent_py.formatting.truncation import INLINE_CHARS, MAX_INLINE_CHARS

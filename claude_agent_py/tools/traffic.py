@@ -11,15 +11,15 @@ from typing import Any
 
 from claude_agent_py.tools.names import split_tool_name
 from claude_agent_py.wire.base import JSONObject, WireModel
-from claude_agent_py.wire.content import ContentBlock, TextBlock, ToolResultBlock, ToolUseBlock, text_of
-from claude_agent_py.wire.messages import (
+from claude_agent_py.wire.messages.content import ContentBlock, TextBlock, ToolResultBlock, ToolUseBlock, text_of
+from claude_agent_py.wire.messages.conversation import (
     AssistantMessage,
     PermissionDecision,
     ToolResultMeta,
     ToolUseMeta,
     UserMessage,
 )
-from claude_agent_py.wire.system import PermissionDeniedMessage
+from claude_agent_py.wire.messages.system import PermissionDeniedMessage
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,7 +1,7 @@
 """What a child's process is started with: its definition, its own options, and what it takes from its parent."""
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -116,7 +116,7 @@ def test_what_the_definition_says_wins() -> None:
 
 
 def servers_of(options: ClientOptions) -> set[str]:
-    return set(options.external_mcp_servers) | set(options.hosted_mcp_servers)
+    return set(options.mcp_servers) if isinstance(options.mcp_servers, Mapping) else set()
 
 
 def test_servers_of_the_definition_by_name_and_in_full() -> None:

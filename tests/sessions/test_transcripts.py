@@ -8,10 +8,10 @@ import pytest
 from stored import SESSION, Stored, call
 
 from claude_agent_py import AssistantMessage, UserMessage
+from claude_agent_py._untrusted import LINE_BYTES
 from claude_agent_py.errors import OptionsError, SessionError, SessionNotFoundError
 from claude_agent_py.messages import UnknownBlock
 from claude_agent_py.sessions import Session, Transcript, get_session, get_session_messages
-from claude_agent_py.untrusted import LINE_BYTES
 
 
 @pytest.fixture

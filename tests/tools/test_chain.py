@@ -12,7 +12,7 @@ from claude_agent_py.errors import OptionsError, ToolError, ToolInputError
 from claude_agent_py.formatting import Image, JSONEncoder, MarkdownFormat, Media, TextFormat, XMLFormat, YAMLEncoder
 from claude_agent_py.tools import ToolCall
 from claude_agent_py.wire.base import dump
-from claude_agent_py.wire.content import ToolUseBlock
+from claude_agent_py.wire.messages.content import ToolUseBlock
 
 pytestmark = pytest.mark.anyio
 

@@ -8,7 +8,7 @@ from recordings_loader import lines, names
 from claude_agent_py import wire
 from claude_agent_py.tools import ToolCallRecord, ToolTraffic
 from claude_agent_py.wire.fitting import fit
-from claude_agent_py.wire.messages import AssistantMessage, UserMessage
+from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
 from claude_agent_py.wire.tools.bash import BashInput
 
 

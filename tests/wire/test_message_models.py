@@ -44,7 +44,7 @@ from claude_agent_py.messages import (
 )
 from claude_agent_py.wire import decode, encode
 from claude_agent_py.wire.base import dump
-from claude_agent_py.wire.requests import ControlRequestToCLI
+from claude_agent_py.wire.control.requests import ControlRequestToCLI
 
 
 def as_json(frame: Any) -> Any:
