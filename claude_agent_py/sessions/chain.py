@@ -15,6 +15,8 @@ from array import array
 from dataclasses import dataclass, field
 from typing import Final
 
+from msgspec import UNSET
+
 from claude_agent_py.sessions.entries import Entry, read_entry
 from claude_agent_py.sessions.lines import DamagedLine, Snapshot
 
@@ -81,14 +83,14 @@ class _Walk:
         self._whole = whole
         self._is_subagent = is_subagent
         self._gaps = gaps
-        self._has_begun = False
+        self._has_begun = self._is_rewound = False
         self._wanted: str | None = None
         """The uuid of the next entry on the way."""
         self._aside = _Aside()
         self._answer: str | None = None
         """The id of the answer that was last on the way."""
-        self._first = self._end = self._low = 0
-        """Its blocks are `kept[_first:_end]`, its results `kept[_low:_first]`."""
+        self._first = self._low = 0
+        """Its blocks are `kept[_first:]`, its results `kept[_low:_first]`."""
         self._results = 0
         """How many results of tools were kept last."""
         self._summary: tuple[str, int] | None = None
@@ -103,7 +105,7 @@ class _Walk:
     @property
     def missing(self) -> str | None:
         """The entry that was not found, if the beginning of the file was reached without it."""
-        return self._wanted if self._has_begun and self._to_keep is None else None
+        return self._wanted if self._to_keep is None else None
 
     def is_over(self, entry: Entry, offset: int, line: bytes) -> bool:
         """Take the next entry, and return whether it was the last."""
@@ -132,8 +134,11 @@ class _Walk:
         return self._wanted is None
 
     def _note(self, entry: Entry) -> None:
-        """A rewind without a prompt after it says by a note where the conversation is."""
-        if not self._has_begun and self._wanted is None and entry.explicit and isinstance(entry.leaf_uuid, str):
+        """A rewind without a prompt after it says by a note where the conversation is. The last such note counts."""
+        if self._has_begun or self._is_rewound or not entry.explicit or entry.leaf_uuid is UNSET:
+            return
+        self._is_rewound = True
+        if isinstance(entry.leaf_uuid, str) and entry.leaf_uuid not in self._gaps:
             self._wanted = entry.leaf_uuid
 
     def _step(self, entry: Entry, offset: int, line: bytes) -> None:
@@ -145,34 +150,32 @@ class _Walk:
             return
         if entry.is_compact_summary and entry.uuid:
             self._summary = entry.uuid, len(self.kept)
+        self._answer = None
         self._results = self._results + 1 if b'"tool_result"' in line else 0
         self.kept.append(offset)
 
     def _keep_block(self, entry: Entry, offset: int) -> None:
-        """Keep a block of an answer, after (in the file: before) the blocks and results that it brings along."""
+        """Keep a block of an answer, with the blocks and results beside the way that continue it."""
         answer = entry.message.id if entry.message else None
-        if answer is None or answer != self._answer:
+        is_last = answer is None or answer != self._answer
+        if is_last:
             self._answer = answer
-            self._first = self._end = len(self.kept)
+            self._first = len(self.kept)
             self._low = self._first - self._results
-            for sibling, uuid in self._aside.blocks_of(answer or ""):
-                self._put_block(sibling, uuid)
-        self._put_block(offset, entry.uuid or "")
-        self._results = 0
-        self._aside.forget_surplus()
-
-    def _put_block(self, offset: int, uuid: str) -> None:
-        """Add a block to the answer, and put its results after it, in the order of the file."""
-        early = self.kept[self._end :]  # results that came before the answer was complete
-        del self.kept[self._end :]
+        blocks, results = self._aside.take(entry.uuid or "", answer if is_last else None)
+        self.kept.extend(blocks)
         self.kept.append(offset)
-        for result in (*early, *self._aside.results_of(uuid)):
-            place = self._first
-            while place > self._low and self.kept[place - 1] < result:
-                place -= 1
-            self.kept.insert(place, result)
-            self._first += 1
-        self._end = len(self.kept)
+        for result in results:
+            self._insert_result(result)
+        self._results = 0
+
+    def _insert_result(self, offset: int) -> None:
+        """Put a result after the blocks of its answer, among the other results in the order of the file."""
+        place = self._first
+        while place > self._low and self.kept[place - 1] < offset:
+            place -= 1
+        self.kept.insert(place, offset)
+        self._first += 1
 
     def _pass_by(self, entry: Entry, offset: int, line: bytes) -> bool:
         """Take an entry beside the way; return whether the way is over."""
@@ -182,10 +185,10 @@ class _Walk:
                 return self._continue_kept(kept.anchor_uuid, kept.uuids)
         elif entry.is_compact_summary and entry.uuid:
             self._summaries[entry.uuid] = offset
-        elif entry.type == "assistant" and entry.is_shown and entry.message and entry.message.id and entry.uuid:
-            self._aside.add_block(entry.message.id, offset, entry.uuid)
-        elif entry.type == "user" and entry.is_shown and entry.parent_uuid and b'"tool_result"' in line:
-            self._aside.add_result(entry.parent_uuid, offset)
+        elif entry.is_shown and entry.parent_uuid and entry.uuid:
+            answer = entry.message.id if entry.message and entry.type == "assistant" else None
+            if answer is not None or b'"tool_result"' in line:
+                self._aside.add(entry.parent_uuid, offset, entry.uuid, answer)
         return False
 
     # Compactions that kept messages
@@ -227,28 +230,27 @@ class _Walk:
 
 
 class _Aside:
-    """Entries beside the way that may belong to an answer on it: its other blocks, and the results of its calls."""
+    """Entries beside the way that may continue an answer on it: its other blocks, and the results of its calls."""
 
     def __init__(self) -> None:
-        self._blocks: dict[str, list[tuple[int, str]]] = {}
-        self._results: dict[str, list[int]] = {}
+        self._by_parent: dict[str, list[tuple[int, str, str | None]]] = {}
+        """The offset, the uuid and the answer of each; None for a result. The newest come first."""
 
-    def add_block(self, answer: str, offset: int, uuid: str) -> None:
-        self._blocks.setdefault(answer, []).append((offset, uuid))
+    def add(self, parent: str, offset: int, uuid: str, answer: str | None) -> None:
+        self._by_parent.setdefault(parent, []).append((offset, uuid, answer))
+        while len(self._by_parent) > _MOST_ASIDE:
+            self._by_parent.pop(next(iter(self._by_parent)))  # read first, so farthest from here
 
-    def add_result(self, parent: str, offset: int) -> None:
-        self._results.setdefault(parent, []).append(offset)
-
-    def blocks_of(self, answer: str) -> list[tuple[int, str]]:
-        """Return and forget the blocks of an answer, last first, with their uuids."""
-        return self._blocks.pop(answer, [])
-
-    def results_of(self, uuid: str) -> list[int]:
-        """Return and forget the results whose parent is this entry."""
-        return self._results.pop(uuid, [])
-
-    def forget_surplus(self) -> None:
-        """Forget what was read first, which is farthest from here."""
-        for held in (self._blocks, self._results):
-            while len(held) > _MOST_ASIDE:
-                held.pop(next(iter(held)))
+    def take(self, uuid: str, answer: str | None) -> tuple[list[int], list[int]]:
+        """Return and forget the blocks of an answer that continue an entry, and the results of them all, last first."""
+        blocks: list[int] = []
+        results: list[int] = []
+        parents = [uuid]
+        while parents:
+            for offset, own, of in self._by_parent.pop(parents.pop(), ()):
+                if of is None:
+                    results.append(offset)
+                elif of == answer:
+                    blocks.append(offset)
+                    parents.append(own)
+        return sorted(blocks, reverse=True), results

@@ -77,6 +77,28 @@ def test_a_rewind_without_a_prompt_ends_the_conversation_there(stored: Stored) -
     assert said(session(stored).messages) == ["one", "first answer"]
 
 
+@pytest.mark.parametrize("leaf", ["ffffffff-ffff-4fff-8fff-ffffffffffff", None])
+def test_a_rewind_that_was_withdrawn_or_leads_nowhere_does_not_count(stored: Stored, leaf: str | None) -> None:
+    first = stored.user("one")
+    stored.assistant("first answer")
+    stored.note("last-prompt", leafUuid=first, explicit=True)
+    stored.note("last-prompt", leafUuid=leaf, explicit=True)
+    assert said(session(stored).messages) == ["one", "first answer"]
+
+
+def test_answers_that_all_have_the_same_id_stay_apart(stored: Stored) -> None:
+    """As some gateways write them."""
+    stored.user("one")
+    stored.assistant(call("t1"), id="msg")
+    stored.result("t1", "done")
+    fork = stored.assistant("first answer", id="msg")
+    stored.user("left behind")
+    stored.assistant("lost", id="msg")
+    stored.user("two", after=fork)
+    stored.assistant("second answer", id="msg")
+    assert said(session(stored).messages) == ["one", "call t1", "result t1", "first answer", "two", "second answer"]
+
+
 @pytest.mark.parametrize("order", [(1, 2, 3), (3, 1, 2), (2, 3, 1)])
 @pytest.mark.parametrize("goes_on", [True, False])
 def test_calls_in_parallel_and_their_results_are_whole(stored: Stored, order: tuple[int, ...], goes_on: bool) -> None:
