@@ -85,7 +85,7 @@ def test_a_notification_within_a_turn_counts_and_one_that_a_person_wrote_does_no
     ]
     attachment = {"type": "queued_command", "prompt": told[0], "origin": {"kind": "task-notification"}}
     stored.entry("attachment", attachment=attachment)
-    stored.user(f'"task-notification" {told[1]}', origin={"kind": "human"})
+    stored.user(told[1], origin={"kind": "human"}, slug="task-notification")
     found = tasks(stored)
     first, second = found["b11111111"].outcome, found["b22222222"].outcome
     assert first is not None

@@ -89,14 +89,22 @@ def test_a_rewind_that_was_withdrawn_or_leads_nowhere_does_not_count(stored: Sto
 def test_answers_that_all_have_the_same_id_stay_apart(stored: Stored) -> None:
     """As some gateways write them."""
     stored.user("one")
-    stored.assistant(call("t1"), id="msg")
-    stored.result("t1", "done")
+    first = stored.assistant(call("t1"), id="msg")
+    second = stored.assistant(call("t2"), id="msg")
+    stored.result("t1", "done", after=first)
+    stored.result("t2", "done", after=second)
     fork = stored.assistant("first answer", id="msg")
     stored.user("left behind")
     stored.assistant("lost", id="msg")
     stored.user("two", after=fork)
     stored.assistant("second answer", id="msg")
-    assert said(session(stored).messages) == ["one", "call t1", "result t1", "first answer", "two", "second answer"]
+    assert said(session(stored).messages) == [
+        "one",
+        *("call t1", "call t2", "result t1", "result t2"),
+        "first answer",
+        "two",
+        "second answer",
+    ]
 
 
 @pytest.mark.parametrize("order", [(1, 2, 3), (3, 1, 2), (2, 3, 1)])
