@@ -89,6 +89,6 @@ def _last_cost(snapshot: Snapshot) -> _Cost:
         if line is not None and line.startswith(_COST):
             try:
                 return _decode(line)
-            except msgspec.DecodeError:
+            except ValueError:
                 continue
     return _Cost()

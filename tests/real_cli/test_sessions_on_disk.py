@@ -25,6 +25,7 @@ from claude_agent_py.sessions import (
     tag_session,
     unarchive_session,
 )
+from claude_agent_py.tasks import Evidence
 from claude_agent_py.testing import Answer, RecordedRequest, Reply, ScriptedModel, tool_use
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
@@ -215,3 +216,28 @@ async def test_a_prompt_unarchives_a_session() -> None:
         archive_session(session, config_dir=config)
         unarchive_session(session, config_dir=config)
         assert list_sessions(archived=True, config_dir=config) == []
+
+
+async def test_background_shells_are_told_from_the_transcript() -> None:
+    script = [
+        tool_use("Bash", {"command": "exit 3", "run_in_background": True, "description": "Fail"}),
+        tool_use("Bash", {"command": "sleep 1"}),  # the notification comes within the turn
+        "the first failed",
+        tool_use("Bash", {"command": "sleep 100", "run_in_background": True}),
+        "it runs",
+    ]
+    async with ScriptedModel(script) as model:
+        config = config_of(model)
+        async with Client(model.options()) as client:
+            await client.query("go")
+            await client.query("again")
+            session = str(client.session_id)
+            live = get_session(session, config_dir=config).tasks
+            assert [task.status for task in live] == [TaskStatus.FAILED, TaskStatus.RUNNING]
+            known = {task.id: task.description for task in client.tasks}
+            await client.tasks.stop(live[1].id)
+        failed, stopped = get_session(session, config_dir=config).tasks
+        assert {task.id: task.description for task in (failed, stopped)} == known
+        assert failed.outcome is not None
+        assert (failed.outcome.exit_code, failed.outcome.evidence) == (3, Evidence.NOTIFICATION)
+        assert stopped.status is TaskStatus.STOPPED
