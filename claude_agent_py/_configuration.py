@@ -40,17 +40,52 @@ class Unshown(Mapping[str, Any]):
         return f"<{len(self)} values>"
 
 
-class _Signature:
-    """The signature of a model, created on first use together with the model."""
+if TYPE_CHECKING:
+    from pydantic import BaseModel as _Model  # type checkers know pydantic's metaclass, and no other
+else:
 
-    def __get__(self, instance: object, owner: type[BaseModel]) -> Any:
-        owner.model_rebuild()
-        if "__signature__" not in vars(owner):
-            raise AttributeError("__signature__")
-        return owner.__signature__
+    class _Described(type(BaseModel)):
+        """Shows fields in `help()` as they are written; see `_field_help`, which reads the source on use."""
+
+        @property
+        def __signature__(cls):
+            if cls.__init__ is not ConfigModel.__init__:
+                raise AttributeError("__signature__")  # its `__init__` has a signature of its own
+            from claude_agent_py._field_help import signature_of
+
+            return signature_of(cls)
+
+        @__signature__.setter
+        def __signature__(cls, signature):
+            """Ignore pydantic's own signature."""
+
+        @property
+        def __doc__(cls):
+            from claude_agent_py._field_help import documentation_of
+
+            return documentation_of(cls)
+
+        def __dir__(cls):
+            hidden = {"__annotations__", "__class_vars__", "__private_attributes__", "__signature__"}
+            return [name for name in super().__dir__() if name not in hidden and not name.startswith("__pydantic_")]
+
+    class _Model(BaseModel, metaclass=_Described):
+        """Built at once: pydantic loads its plugins with the first model, which takes 10 ms.
+
+        The import is the place for that. The first options are often made on an event loop.
+        """
 
 
-class ConfigModel(BaseModel):
+def _describe_schema(schema: dict[str, Any], model: type[BaseModel]) -> None:
+    """Keep the texts of fields out of the description of a JSON schema."""
+    from claude_agent_py._field_help import own_docstring
+
+    schema.pop("description", None)
+    if own := own_docstring(model):
+        schema["description"] = own
+
+
+class ConfigModel(_Model):
     """A frozen value. Unknown names and wrong types raise `OptionsError`."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(
@@ -61,6 +96,7 @@ class ConfigModel(BaseModel):
         protected_namespaces=(),
         arbitrary_types_allowed=True,
         hide_input_in_errors=True,
+        json_schema_extra=_describe_schema,
     )
 
     QUALIFIED: ClassVar[bool] = True
@@ -95,9 +131,6 @@ class ConfigModel(BaseModel):
             problem = error.with_traceback(None)
         del obj
         raise problem
-
-    if not TYPE_CHECKING:
-        __signature__ = _Signature()
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in type(self).model_fields:

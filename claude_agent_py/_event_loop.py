@@ -10,6 +10,7 @@ import contextvars
 import logging
 import math
 import sys
+import threading
 import types
 from collections.abc import Callable, Coroutine, Generator
 from typing import Any, TypeAlias, TypeVar, TypeVarTuple
@@ -40,6 +41,14 @@ def in_trio() -> bool:
     lowlevel = getattr(sys.modules.get("trio"), "lowlevel", None)
     in_run = getattr(lowlevel, "in_trio_run", None)  # missing while another thread is importing trio
     return in_run is not None and bool(in_run())
+
+
+async def yield_to_loop() -> None:
+    """Let other workers run. Unlike `anyio.lowlevel.checkpoint`, its first use does not import anyio's backend."""
+    if in_trio():
+        await sys.modules["trio"].lowlevel.checkpoint()
+    else:
+        await asyncio.sleep(0)
 
 
 def spawn_detached(function: Callable[[], Coroutine[Any, Any, None]], *, name: str) -> None:
@@ -127,6 +136,30 @@ def in_event_loop() -> bool:
     except RuntimeError:
         return in_trio()
     return True
+
+
+def run_anywhere(function: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Run an async function from synchronous code, inside a running event loop in a thread with a loop of its own."""
+    if not in_event_loop():
+        return anyio.run(function)
+    outcome: list[Callable[[], T]] = []
+    worker = threading.Thread(target=lambda: outcome.append(_outcome_of(function)), name="claude_agent_py run_sync")
+    worker.start()
+    worker.join()
+    return outcome[0]()
+
+
+def _outcome_of(function: Callable[[], Coroutine[Any, Any, T]]) -> Callable[[], T]:
+    try:
+        value = anyio.run(function)
+    except BaseException as error:
+        failure = error
+
+        def fail() -> T:
+            raise failure
+
+        return fail
+    return lambda: value
 
 
 def is_cancelled() -> bool:

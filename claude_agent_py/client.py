@@ -5,8 +5,6 @@ The control requests are in `_runtime/controls/`; `runs.py` runs a single prompt
 
 from __future__ import annotations
 
-import importlib
-import sys
 import warnings
 import weakref
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Sequence
@@ -15,9 +13,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, Self
 
 import anyio
+from anyio.lowlevel import checkpoint
 
-from claude_agent_py._event_loop import run_file_work
+from claude_agent_py._event_loop import yield_to_loop
 from claude_agent_py._protocol.state import State
+from claude_agent_py._runtime.answering.parts import load_parts
 from claude_agent_py._runtime.controls.session_controls import SessionControls
 from claude_agent_py._runtime.session.current import current, running_client
 from claude_agent_py._runtime.session.launching import launch
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from claude_agent_py.wire.control.initialize import InitializeReply
 
 
-STARTUP: Final = "claude_agent_py._runtime.session.startup"
 NOT_CONNECTED: Final = "the client is not connected; use `async with`, or call connect() first"
 ADVICE: Final = 'await them before (client.tasks.wait_all()), or close(tasks="wait")'
 """How to wait for the background tasks that `close` would stop."""
@@ -89,6 +88,8 @@ class Client(SessionControls, Generic[Output]):
             raise OptionsError(f"a Transport is expected, not {transport!r}", option="transport")
         self._transport = transport
         self._above: Above | None = None
+        self._is_used = False
+        """Whether `connect` was called."""
         self._connected: anyio.Event | None = None
         """Set once `connect` has succeeded or failed."""
         self._advice = ADVICE
@@ -121,11 +122,15 @@ class Client(SessionControls, Generic[Output]):
             ConnectionClosedError: The client was closed before or during the call.
             LocalProtocolError: `connect` was called before; a client connects once.
         """
-        if self._connected is not None:
+        if self._is_used:
             raise LocalProtocolError("connect() was called already; a client is used once, make a new one")
+        self._check_not_closed()
+        self._is_used = True
+        await yield_to_loop()  # the first options of a process took a while
         self._check_not_closed()
         self._connected = anyio.Event()
         try:
+            await checkpoint()  # and so does the first use of anyio
             with running_client(self):
                 await self._connect()
             self._warns = self.is_open
@@ -135,8 +140,7 @@ class Client(SessionControls, Generic[Output]):
     async def _connect(self) -> None:
         launched = await launch(self._options, self._transport, on_stderr=self._on_stderr_line)
         try:
-            if STARTUP not in sys.modules:  # loaded while the CLI starts; in a thread, so that the event loop goes on
-                await run_file_work(importlib.import_module, STARTUP)
+            await load_parts(self._options)
             from claude_agent_py._runtime.session.startup import open_session
 
             session = self.session

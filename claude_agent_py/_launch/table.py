@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from claude_agent_py._version import __version__
-from claude_agent_py.agents.guide import DelegationGuide
 from claude_agent_py.options.client_options import DIALOG_KINDS, ClientOptions, is_any_given
+from claude_agent_py.options.delegation import guide_text
 from claude_agent_py.options.output_shape import OutputShape
 from claude_agent_py.options.values import (
     SystemPrompt,
@@ -88,6 +88,16 @@ class Field(Row):
     """A field of `initialize`, which is sent through stdin."""
 
 
+class PromptAddition(Field):
+    """What is appended to the system prompt. The delegation guide depends on which tools the other options leave."""
+
+    def value(self, options: ClientOptions) -> Any:
+        """Return the text, or None to leave it out."""
+        prompt = options.system_prompt
+        appended = prompt.append if isinstance(prompt, SystemPromptPreset) else None
+        return "\n\n".join(text for text in (appended, guide_text(options)) if text) or None
+
+
 class Settings(Row):
     """A part of the settings, which are passed in a file that only this user can read."""
 
@@ -118,6 +128,10 @@ ALWAYS_VARIABLES: Final[Mapping[str, str]] = {
     "CLAUDE_CODE_ENTRYPOINT": "sdk-py",
     "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS": "1",  # says when a run is over; see `_protocol/turns.py`
 }
+
+
+REMINDER: Final = "criticalSystemReminder_EXPERIMENTAL"
+"""A field of agents that the CLI (2.1.328) accepts and never delivers. Hooks deliver it, see `DelegationHooks`."""
 
 
 # Encoders -------------------------------------------------------------------------------------------------------------
@@ -178,14 +192,6 @@ def _prompt_file(prompt: SystemPrompt) -> str | None:
     return str(prompt.path.expanduser().absolute()) if isinstance(prompt, SystemPromptFile) else None
 
 
-def _prompt_addition(
-    prompt: SystemPrompt | None, guide: DelegationGuide | bool, agents: Mapping[str, Any] | None
-) -> str | None:
-    appended = prompt.append if isinstance(prompt, SystemPromptPreset) else None
-    words = (DelegationGuide() if guide is True else guide).text(agents or {}) if guide else None
-    return "\n\n".join(text for text in (appended, words) if text) or None
-
-
 def _excludes_dynamic(prompt: SystemPrompt) -> bool | None:
     return prompt.exclude_dynamic_sections if isinstance(prompt, SystemPromptPreset) else None
 
@@ -203,7 +209,14 @@ def _skill_names(skills: Sequence[str] | str) -> list[str] | None:
 
 
 def _agents(agents: Mapping[str, Any]) -> JSONObject:
-    return {name: agent.to_wire() for name, agent in agents.items()}
+    told = {name: agent.to_wire() for name, agent in agents.items()}
+    for agent in told.values():
+        agent.pop(REMINDER, None)
+    return told
+
+
+def _observes(agents: Mapping[str, Any]) -> str | None:
+    return "1" if any(agent.observer for agent in agents.values()) else None
 
 
 def _servers(servers: Mapping[str, Any] | Path) -> JSONObject:
@@ -253,7 +266,7 @@ TABLE: Final[tuple[Row, ...]] = (
     # What the model is told
     Field("systemPrompt", "system_prompt", _prompt_text),
     Flag("--system-prompt-file", "system_prompt", _prompt_file),
-    Field("appendSystemPrompt", "system_prompt,delegation_guide,agents", _prompt_addition),
+    PromptAddition("appendSystemPrompt", "system_prompt,delegation_guide,agents"),
     Field("excludeDynamicSections", "system_prompt", _excludes_dynamic),
     Field("systemPromptSnapshot", "system_prompt", _snapshot),
     Field("planModeInstructions", "plan_mode_instructions"),
@@ -293,6 +306,8 @@ TABLE: Final[tuple[Row, ...]] = (
     Settings("sandbox", "sandbox"),
     # Subagents and background tasks
     Field("agents", "agents", _agents),
+    # Without this variable the CLI (2.1.328) ignores the field `observer` of an agent.
+    Variable("CLAUDE_CODE_EXPERIMENTAL_OBSERVER_AGENTS", "agents", _observes),
     Flag("--agent", "agent"),
     Field("forwardSubagentText", "forward_subagent_text", _if_on),
     Field("forwardNestedSubagentToolCalls", "forward_nested_subagent_tool_calls", _if_on),

@@ -165,7 +165,8 @@ class ClientOptions(ConfigModel, Generic[Output]):
     plan_mode_instructions: Text | None = None
     """Instructions for plan mode, instead of planning a code change."""
     delegation_guide: Annotated[DelegationGuide | bool, _needs(read.delegation_guide)] = False
-    """Append guidance to the system prompt on when to delegate to which of `agents`. True uses the default guide."""
+    """Tell the model when to delegate to which agents: `agents`, those that the CLI lists, and tools that start child
+    agents. True uses the default guide. It is left out, with a warning, where the model cannot start agents."""
     title: Text | None = None
     """The title of the session. None lets the CLI generate one."""
 

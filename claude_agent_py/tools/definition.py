@@ -122,6 +122,8 @@ class Tool(Generic[P, R]):
     """Also send returned data as structured content. The CLI shows the model this *instead of* the text."""
     meta: Mapping[str, Any] = field(default_factory=dict)
     """Additional `_meta` fields of the definition."""
+    agent: Any = None
+    """The definition of the agent that a call starts, for the delegation guide; None for all other tools."""
     callback: Callback = field(init=False)
 
     def __post_init__(self) -> None:

@@ -181,9 +181,14 @@ def test_an_id_is_made_of_the_description() -> None:
 
 
 def test_fields_without_effect_are_warned_of() -> None:
-    with pytest.warns(OptionsWarning, match="isolation, omit_claude_md, effort"):
-        ChildAgent(WORKER.replace(isolation="worktree", omit_claude_md=True, effort=3), id="worker")
-    assert options_of(WORKER.replace(effort=3)).effort is None
+    with pytest.warns(OptionsWarning, match="isolation, omit_claude_md have no effect"):
+        ChildAgent(WORKER.replace(isolation="worktree", omit_claude_md=True), id="worker")
+    observed = WORKER.replace(observer=["watcher"], critical_system_reminder="Mind.")
+    with pytest.warns(OptionsWarning, match="'worker': observer have no effect"):
+        ChildAgent(observed, id="worker")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ChildAgent(observed, id="worker", options=ClientOptions(agents={"watcher": WORKER}))
 
 
 def test_the_tool_says_what_it_is_for() -> None:

@@ -202,7 +202,6 @@ def test_a_wrong_value_is_refused_by_name(given: dict[str, Any], says: str) -> N
         ),
         ({"supported_dialog_kinds": ["x"]}, "supported_dialog_kinds", "needs on_user_dialog"),
         ({"session_mirror": True, "persist_session": False}, "session_mirror", "needs persist_session=True"),
-        ({"delegation_guide": True}, "delegation_guide", "needs agents"),
     ],
 )
 def test_options_that_exclude_each_other_are_refused(given: dict[str, Any], option: str, says: str) -> None:

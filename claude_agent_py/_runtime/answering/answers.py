@@ -3,6 +3,7 @@
 Features load when the options need them or on their first request. Without a handler the safe answer is sent.
 """
 
+import logging
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cached_property
@@ -15,8 +16,10 @@ from claude_agent_py._handler_context import HandlerContext
 from claude_agent_py._listeners import ListenerQueue
 from claude_agent_py._protocol.events import RequestReceived
 from claude_agent_py._protocol.handlers import Cancellation
+from claude_agent_py._runtime.answering.parts import needs_hooks, needs_permissions, needs_servers
 from claude_agent_py.errors import AuthenticationError, OptionsError
 from claude_agent_py.options import ClientOptions
+from claude_agent_py.options.delegation import AGENT_TOOL, CUSTOM_TOOLS_SERVER, why_no_agent_tool
 from claude_agent_py.wire.control.asks import (
     CanUseToolRequest,
     ElicitationRequest,
@@ -37,12 +40,12 @@ if TYPE_CHECKING:
     from claude_agent_py.tasks import TaskIntake, TaskManager
     from claude_agent_py.todo import TaskList
     from claude_agent_py.tools.host import Caller, MCPHost
+    from claude_agent_py.wire.control.initialize import InitializeReply
 
 Payload: TypeAlias = dict[str, Any]
 Answer: TypeAlias = Callable[[Any, HandlerContext], Awaitable[Payload]]
 
-CUSTOM_TOOLS_SERVER: Final = "tools"
-"""The name of the server that `custom_tools` are offered under: the model sees `mcp__tools__<tool>`."""
+logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 CALLS_KEPT: Final = 10_000
 """How many tool calls of subagents are remembered."""
@@ -56,6 +59,8 @@ class SessionPort(Protocol):
     """The session, as its answers use it."""
 
     options: ClientOptions
+    info: "InitializeReply | None"
+    """The CLI's reply to `initialize`; None before it."""
     failures: "FailureLog"
     intake: "TaskIntake"
     tasks: "TaskManager"
@@ -167,10 +172,20 @@ class Answers:
     @cached_property
     def hooks(self) -> "HookDispatcher":
         """What answers hooks."""
+        from claude_agent_py._runtime.answering.delegating import DelegationHooks
         from claude_agent_py.hooks.dispatcher import HookDispatcher
 
-        on_run = self._note_hook_run if self._options.include_hook_events else None
-        return HookDispatcher(self._options.hooks, report=self._report, on_run=on_run)
+        def listed() -> Sequence[Any]:
+            return self._session.info.agents if self._session.info is not None else ()
+
+        delegation = DelegationHooks(self._options, listed)
+        return HookDispatcher(
+            self._options.hooks,
+            report=self._report,
+            on_run=self._note_hook_run if self._options.include_hook_events else None,
+            builtin=delegation.matchers(),
+            last_word=delegation.last_word,
+        )
 
     @cached_property
     def permissions(self) -> "PermissionDispatcher":
@@ -225,12 +240,11 @@ class Answers:
     def _load(self) -> None:
         """Load the features that the options use, and raise their errors early."""
         options = self._options
-        persons = (options.can_use_tool, options.on_question, options.on_plan, options.on_elicitation)
-        if options.hooks is not None:
+        if needs_hooks(options):
             _ = self.hooks
-        if any(handler is not None for handler in (*persons, options.on_user_dialog, options.interactions)):
+        if needs_permissions(options):
             _ = self.permissions
-        if options.custom_tools or options.hosted_mcp_servers:
+        if needs_servers(options):
             _ = self.mcp
 
     def _loaded(self, part: str) -> Any:
@@ -323,9 +337,17 @@ class Answers:
             self._session.task_list.track(message)
 
     def _note_init(self, message: InitMessage) -> None:
+        if self.session_id != message.session_id or self.permission_mode is None:  # the first of a conversation
+            self._check_guide(message)
         self.session_id = message.session_id
         self.permission_mode = message.permission_mode
         self._session.task_list.track(message)
+
+    def _check_guide(self, message: InitMessage) -> None:
+        """Warn of a guide that speaks of a tool which settings files take away: the options do not show that."""
+        is_told = bool(self._options.delegation_guide) and why_no_agent_tool(self._options) is None
+        if is_told and not AGENT_TOOL.intersection(message.tools):
+            logger.warning("delegation_guide tells the model to use the tool Agent, which the settings take from it")
 
     def _note_status(self, message: StatusMessage) -> None:
         self.permission_mode = message.permission_mode or self.permission_mode

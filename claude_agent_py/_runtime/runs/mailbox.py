@@ -107,7 +107,7 @@ class Mailbox:
             return None
         message, size = self._held.popleft()  # `_take` inlined, for speed
         self._held_bytes -= size
-        return decode(message) if type(message) is bytes else message
+        return decode(message, report=False) if type(message) is bytes else message
 
     async def get(self) -> Any:
         """Return the next message. Cancelling is safe: no message is lost.
@@ -148,7 +148,7 @@ class Mailbox:
         if self._held:
             message, size = self._held.popleft()
             self._held_bytes -= size
-            return decode(message) if type(message) is bytes else message
+            return decode(message, report=False) if type(message) is bytes else message
         assert self._spill is not None  # noqa: S101 - `get` saw that there is one
         if self._local and self._local[0][0] <= self._taken:
             message = self._local.popleft()[1]

@@ -83,7 +83,7 @@ class Record(Sequence[Any]):
         if position < len(self._held):
             kept = self._held[position]
             if type(kept) is bytes:
-                kept = self._held[position] = decode(kept)  # the next access returns the same object
+                kept = self._held[position] = decode(kept, report=False)  # the next access returns the same object
             return kept
         assert self._spill is not None  # noqa: S101 - the position is below the length
         return self._spill[position - len(self._held)]

@@ -8,7 +8,7 @@ import anyio
 from claude_agent_py._protocol.turns import EndReason, RunEnded
 from claude_agent_py._runtime.runs.mailbox import Mailbox
 from claude_agent_py._runtime.runs.record import Record
-from claude_agent_py.wire.messages.conversation import ResultMessage
+from claude_agent_py.wire.messages.conversation import ResultMessage, UserMessage
 from claude_agent_py.wire.messages.stream import StreamEventMessage
 
 
@@ -21,8 +21,8 @@ class RunMailbox(Mailbox):
 
     def __init__(self, max_bytes: int) -> None:
         super().__init__(max_bytes)
-        self.prompts: list[str] = []
-        """The uuids of the prompts, in the order sent."""
+        self.sent: list[UserMessage] = []
+        """The prompts, in the order sent."""
         self.messages: Record = Record(max_bytes)
         self.results: list[ResultMessage] = []
         self.was_interrupted = False
@@ -58,6 +58,11 @@ class RunMailbox(Mailbox):
             self.close()
             self.sending.cancel()
             self._over.set()
+
+    @property
+    def prompts(self) -> list[str]:
+        """The uuids of the prompts, in the order sent."""
+        return [prompt.uuid for prompt in self.sent]
 
     @property
     def is_over(self) -> bool:

@@ -72,7 +72,7 @@ class Spill:
         last = number == len(self._starts) - 1
         line = self._read(self._starts[number], self._size if last else self._starts[number + 1])
         if not line.startswith(b'"'):
-            return decode(line.removesuffix(b"\n"))
+            return decode(line.removesuffix(b"\n"), report=False)
         error, _, line = line.partition(b"\n")
         return _malformed(line.removesuffix(b"\n"), json.loads(error))
 
@@ -109,7 +109,7 @@ class Spill:
 
 
 def _malformed(line: bytes, error: str) -> MalformedFrame:
-    frame = decode(line)
+    frame = decode(line, report=False)
     return frame if isinstance(frame, MalformedFrame) and frame.error == error else MalformedFrame(line, error)
 
 

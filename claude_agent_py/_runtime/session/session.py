@@ -749,7 +749,7 @@ class Session:
             self.fail_run(run, lambda: failure)
             raise failure from error
         if is_sent:
-            run.prompts.append(prompt.uuid)
+            run.sent.append(prompt)
             self._flush()
 
     def check_prompt(self, prompt: UserMessage) -> UserMessage:

@@ -29,6 +29,7 @@ from claude_agent_py.errors import (
     SessionInUseError,
     SessionNotFoundError,
 )
+from claude_agent_py.options.delegation import depends_on_hooks
 from claude_agent_py.wire import codec
 from claude_agent_py.wire.control.initialize import InitializeReply
 from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultMessage
@@ -180,7 +181,7 @@ class _Startup:
 
     async def check_hooks(self, info: InitializeReply) -> None:
         """Refuse to continue without the given hooks: they may guard tools."""
-        if self._options.hooks is None:
+        if not depends_on_hooks(self._options):
             return
         if info.hooks_applied is False:
             raise OptionsError("the CLI did not accept them (hooks_applied is False)", option="hooks")

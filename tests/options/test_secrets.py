@@ -1,4 +1,4 @@
-"""Options show no secrets, also where they are wrong or half-made; and say what they are."""
+"""Options show no secrets, also where they are wrong or half-made."""
 
 import os
 import signal
@@ -101,13 +101,6 @@ def test_tools_that_are_not_known_are_warned_of_wherever_they_stand() -> None:
     agent = AgentDefinition(description="d", prompt="p", tools=["Raed", "Bash"])
     with pytest.warns(OptionsWarning, match="agents: tools of 'one': 'Raed'.*did you mean 'Read'"):
         ClientOptions(agents={"one": agent})
-
-
-def test_help_shows_the_options() -> None:
-    for first in (ClientOptions, Timeouts):  # before anybody has made one, too
-        code = f"import inspect, claude_agent_py as c; print(*inspect.signature(c.{first.__name__}).parameters)"
-        told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-        assert told == list(first.model_fields)
 
 
 LEAVES_FILES = """
