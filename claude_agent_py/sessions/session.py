@@ -15,6 +15,7 @@ import msgspec
 
 from claude_agent_py._untrusted import read_bytes, read_json
 from claude_agent_py.errors import SessionError
+from claude_agent_py.formatting.api_messages import to_api_messages
 from claude_agent_py.sessions.folders import AnyPath, config_folder, find_session, regular_file
 from claude_agent_py.sessions.info import SessionInfo
 from claude_agent_py.sessions.lines import Snapshot
@@ -25,6 +26,7 @@ from claude_agent_py.sessions.stored_tasks import StoredTask, tasks_in
 from claude_agent_py.sessions.transcript import Transcript
 from claude_agent_py.tasks.files.transcript import TranscriptMessage
 from claude_agent_py.tools.traffic import ToolCallRecord, ToolTraffic
+from claude_agent_py.wire.base import JSONObject
 
 _AGENT: Final = re.compile(r"agent-(?P<id>[\w.-]+)\.jsonl", re.ASCII)
 _MOST_NOTES: Final = 1024 * 1024
@@ -98,6 +100,14 @@ class Session:
     def history(self) -> Transcript:
         """The conversation from the first message, with what was compacted away."""
         return Transcript(self._snapshot, self.id, whole=True)
+
+    def to_api_messages(self) -> list[JSONObject]:
+        """Return `messages` as the Messages API takes them, without those that the CLI adds for the model only.
+
+        The list can be continued: append a user message. See `to_api_messages` in `claude_agent_py.messages` for what
+        is left out.
+        """
+        return to_api_messages(self.messages)
 
     @cached_property
     def subagents(self) -> Sequence[StoredSubagent]:

@@ -2,10 +2,11 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event, Thread
+from typing import Any
 
 import anyio
 import pytest
@@ -29,6 +30,17 @@ from claude_agent_py.tasks import Evidence
 from claude_agent_py.testing import Answer, RecordedRequest, Reply, ScriptedModel, tool_use
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
+
+
+def texts_of(messages: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """The texts of messages for the API, without those that the CLI adds."""
+    return [
+        (str(message["role"]), str(block["text"]))
+        for message in messages
+        for block in ([{"text": message["content"]}] if isinstance(message["content"], str) else message["content"])
+        if message["role"] != "system" and not block["text"].startswith("<system-reminder>")
+    ]
+
 
 TURNS = 50
 LAUNCHES = range(10, TURNS + 1, 10)
@@ -164,9 +176,10 @@ async def test_changed_and_copied_sessions_are_resumed() -> None:
             await client.query("after the whole copy")
         assert model.requests[-1].contains("third prompt")
 
+        sent = get_session(original, config_dir=config).to_api_messages()
         async with Client(model.options(resume=original)) as client:
             await client.query("goes on")
-        assert model.requests[-1].contains("third prompt")
+        assert texts_of([*sent, {"role": "user", "content": "goes on"}]) == texts_of(model.requests[-1].messages)
         info = next(info for info in list_sessions(config_dir=config) if info.session_id == original)
         assert info.custom_title == "The original"
         async with Client(model.options(resume=original, fork_session=True)) as client:
