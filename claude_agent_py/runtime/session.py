@@ -19,7 +19,7 @@ import logging
 import math
 import os
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple, TypeAlias
 
 import anyio
 from anyio.abc import TaskGroup
@@ -193,17 +193,6 @@ class Session:
         """How the session ended for its users: DIED, EXITED, or else CLOSED."""
         self._broken_by: Exception | None = None
         """What a worker failed with: a mistake of this package, or of a transport."""
-        self._on_event: Mapping[type, Callable[[Any], None]] = {
-            MessageReceived: self._on_message,
-            RequestReceived: self._on_question,
-            RequestCancelled: self._on_withdrawn,
-            ReplyReceived: self._on_reply,
-            RequestTimedOut: self._on_late_reply,
-            RunEnded: self._on_run_ended,
-            RunWaits: self._on_run_waits,
-            StrayReply: lambda event: logger.debug("stray reply: %r", event),
-            StreamEnded: lambda event: self._end_everything(),
-        }
 
     def __repr__(self) -> str:
         return f"<Session {self.state.value} over {self.transport!r}>"
@@ -545,9 +534,9 @@ class Session:
 
     def act(self, events: Iterable[Event]) -> None:
         """Act on what the engine reports, and have written what it wants to send."""
-        handlers = self._on_event
+        handlers = self._ON_EVENT
         for event in events:
-            handlers[type(event)](event)
+            handlers[type(event)](self, event)
         self._flush()
 
     def _flush(self) -> None:
@@ -603,7 +592,7 @@ class Session:
     # Questions of the CLI ----------------------------------------------------------------------------------------
 
     def _on_question(self, event: RequestReceived) -> None:
-        answer = self.answers.table.get(type(event.request))
+        answer = Answers.TABLE.get(type(event.request))
         if answer is None or self._workers is None:
             problem = f"Unsupported control request subtype: {event.request.subtype}"
             self._engine.answer_error(event.request_id, problem, UNSUPPORTED)
@@ -619,7 +608,7 @@ class Session:
         Many handlers are ready at once. As soon as one has to wait, a successor pumps in its place; return whether that
         is so.
         """
-        answer, workers = self.answers.table.get(type(event.request)), self._workers
+        answer, workers = Answers.TABLE.get(type(event.request)), self._workers
         if answer is None or workers is None:
             self.act([event])
             return False
@@ -646,7 +635,7 @@ class Session:
     async def _reply(self, event: RequestReceived, answer: Callable[..., Awaitable[Any]], question: _Question) -> None:
         request_id = event.request_id
         try:
-            payload = await answer(event.request, self.answers.context(event, question.cancellation))
+            payload = await answer(self.answers, event.request, self.answers.context(event, question.cancellation))
             self._engine.answer(request_id, payload)
         except Exception as error:
             logger.exception("answering %s failed", type(event.request).__name__)
@@ -853,6 +842,18 @@ class Session:
     def names_of(self, task_ids: Iterable[str]) -> str:
         """Name tasks for a log."""
         return ", ".join(repr(self.tasks[task_id].description) for task_id in sorted(task_ids))
+
+    _ON_EVENT: ClassVar[Mapping[type, Callable[["Session", Any], None]]] = {
+        MessageReceived: _on_message,
+        RequestReceived: _on_question,
+        RequestCancelled: _on_withdrawn,
+        ReplyReceived: _on_reply,
+        RequestTimedOut: _on_late_reply,
+        RunEnded: _on_run_ended,
+        RunWaits: _on_run_waits,
+        StrayReply: lambda self, event: logger.debug("stray reply: %r", event),
+        StreamEnded: lambda self, event: self._end_everything(),
+    }
 
 
 def _broken(error: BaseException) -> ConnectionClosedError:
