@@ -14,8 +14,6 @@ from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, Self
 
-import anyio
-
 from claude_agent_py.errors import ConnectionClosedError, HandlerError, LocalProtocolError, OptionsError
 from claude_agent_py.event_loop import run_file_work
 from claude_agent_py.options.client_options import ClientOptions, options_or_defaults
@@ -24,6 +22,7 @@ from claude_agent_py.protocol.state import State
 from claude_agent_py.runtime.controls import SessionControls
 from claude_agent_py.runtime.current import current, running_client
 from claude_agent_py.runtime.launching import launch
+from claude_agent_py.streams import LazyEvent
 
 if TYPE_CHECKING:
     from claude_agent_py.hooks.live import LiveHooks
@@ -89,7 +88,7 @@ class Client(SessionControls, Generic[Output]):
             raise OptionsError(f"a Transport is expected, not {transport!r}", option="transport")
         self._transport = transport
         self._above: Above | None = None
-        self._connected: anyio.Event | None = None
+        self._connected: LazyEvent | None = None
         """Set once `connect` has succeeded or failed."""
         self._advice = ADVICE
 
@@ -124,7 +123,7 @@ class Client(SessionControls, Generic[Output]):
         if self._connected is not None:
             raise LocalProtocolError("connect() was called already; a client is used once, make a new one")
         self._check_not_closed()
-        self._connected = anyio.Event()
+        self._connected = LazyEvent()
         try:
             with running_client(self):
                 await self._connect()

@@ -65,6 +65,7 @@ from claude_agent_py.runtime.readers import Readers
 from claude_agent_py.runtime.run_mailbox import RunMailbox
 from claude_agent_py.runtime.waiter import Waiter
 from claude_agent_py.runtime.wire_log import WireLog, wire_log
+from claude_agent_py.streams import LazyEvent
 from claude_agent_py.tasks import TaskIntake, TaskManager
 from claude_agent_py.todo import TaskList
 from claude_agent_py.wire.messages import UserMessage
@@ -185,10 +186,10 @@ class Session:
         """What the timer sleeps in; its deadline may be moved."""
         self._closing = _Closing()
         self._close_requested: Wakeup | None = None
-        self._told: anyio.Event | None = None
+        self._told: LazyEvent | None = None
         """Set when the listeners have heard everything; None where there was none."""
-        self._stream_over = anyio.Event()
-        self._over = anyio.Event()
+        self._stream_over = LazyEvent()
+        self._over = LazyEvent()
         self._ended_as: State | None = None
         """How the session ended for its users: DIED, EXITED, or else CLOSED."""
         self._broken_by: Exception | None = None
@@ -223,7 +224,7 @@ class Session:
         """Start the workers over a CLI that was started. After an error or a cancellation nothing is left behind."""
         self._engine.advance(Step.START)
         self.launched, self._owner, self._log = launched, os.getpid(), wire_log()
-        ready = anyio.Event()
+        ready = LazyEvent()
         self._close_requested = Wakeup()
         spawn_detached(lambda: self._live(launched.transport, ready), name="claude_agent_py session")
         try:
@@ -232,10 +233,10 @@ class Session:
             self.abort()
             raise
 
-    async def _live(self, transport: "Transport", ready: anyio.Event) -> None:
+    async def _live(self, transport: "Transport", ready: LazyEvent) -> None:
         """Run the workers until the session is to end; the process is gone when this returns."""
         assert self._close_requested is not None  # noqa: S101 - `open` made it
-        stderr_over = anyio.Event()
+        stderr_over = LazyEvent()
         try:
             async with anyio.create_task_group() as workers:
                 self._workers = workers
@@ -452,7 +453,7 @@ class Session:
 
     # Workers -----------------------------------------------------------------------------------------------------
 
-    async def _pump(self, transport: "Transport", stderr_over: anyio.Event) -> None:
+    async def _pump(self, transport: "Transport", stderr_over: LazyEvent) -> None:
         engine, act, log = self._engine, self.act, self._log
         with anyio.CancelScope() as scope:
             while data := await transport.receive():
@@ -508,7 +509,7 @@ class Session:
         if not self._stream_over.is_set():
             self.act(self._engine.receive_eof(anyio.current_time()))
 
-    async def _run_transport(self, transport: "Transport", stderr_over: anyio.Event) -> None:
+    async def _run_transport(self, transport: "Transport", stderr_over: LazyEvent) -> None:
         try:
             await transport.run()
         finally:
@@ -520,10 +521,10 @@ class Session:
 
     def _start_telling(self) -> None:
         if self._workers is not None and self._told is None:
-            self._told = anyio.Event()
+            self._told = LazyEvent()
             self._workers.start_soon(self._tell_listeners, self._told)
 
-    async def _tell_listeners(self, told: anyio.Event) -> None:
+    async def _tell_listeners(self, told: LazyEvent) -> None:
         """Run the listeners until the session is over and they heard everything."""
         async with anyio.create_task_group() as listeners:
             for deliver in self.answers.deliveries:

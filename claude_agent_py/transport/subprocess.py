@@ -16,6 +16,7 @@ from anyio.abc import Process
 
 from claude_agent_py.errors import CLIStartError
 from claude_agent_py.event_loop import PipeWriter, pipe_writer
+from claude_agent_py.streams import LazyEvent
 from claude_agent_py.transport.at_exit import end_at_exit, forget
 from claude_agent_py.transport.base import Transport
 from claude_agent_py.transport.processes import (
@@ -138,9 +139,9 @@ class SubprocessTransport(Transport):
         """Writes to stdin at once, where the event loop can."""
         self._input_ended = False
         self._is_closed = False
-        self._closing: anyio.Event | None = None
+        self._closing: LazyEvent | None = None
         """Set when the worker that closes is done, well or not."""
-        self._stdout_over: anyio.Event | None = None
+        self._stdout_over: LazyEvent | None = None
         """Created by the first reader; set at the end of the output."""
 
     def __repr__(self) -> str:
@@ -183,7 +184,7 @@ class SubprocessTransport(Transport):
         process = self._running()
         assert process.stdout is not None  # noqa: S101 - it was asked for
         if self._stdout_over is None:
-            self._stdout_over = anyio.Event()
+            self._stdout_over = LazyEvent()
         try:
             return await process.stdout.receive(READ_BYTES)
         except (anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError):
@@ -255,7 +256,7 @@ class SubprocessTransport(Transport):
             await self._closing.wait()
         if self._process is None or self._is_closed:
             return
-        self._closing = closing = anyio.Event()
+        self._closing = closing = LazyEvent()
         try:
             with anyio.CancelScope(shield=True):  # asyncio's own cancellation gets through: then the next one goes on
                 await self._end(self._process, grace)
