@@ -112,10 +112,14 @@ def encode_json(value: Any) -> bytes:
     return _as_line(_strict_json(value))
 
 
-def prepare(*models: type) -> None:
-    """Build the decoders of the given models ahead of time, for example while the CLI starts."""
-    for model in models:
-        _reader(model)
+def prepare(model: type) -> None:
+    """Build the decoder of a model ahead of time, for example while the CLI starts."""
+    _reader(model)
+
+
+def is_prepared(model: type) -> bool:
+    """Return whether the decoder of a model has been built."""
+    return model in _readers
 
 
 def _reader(model: type) -> Callable[[bytes], Any]:
