@@ -5,8 +5,8 @@ It drives the sans-IO engine over a transport, with workers of its own:
 * the **pump** reads, feeds the engine and acts on its events; when user code that it called has to wait, another worker
   pumps in its place;
 * the **writer** writes what cannot be written at once, so that cancelling a caller never cuts a frame in two;
-* the **timer** ticks the engine when a deadline comes, until the session is to end;
-* the **watch** notices the end of a process whose pipe stays open.
+* the **timer** ticks the engine when a deadline comes, until the session is to end, and notices the end of a process
+  whose pipe stays open.
 
 A question of the CLI that comes alone is answered by the pump, others by one more worker each. They live in a task
 group that belongs to the event loop and not to a caller (`event_loop.py`), so any method may be called from any task.
@@ -14,6 +14,7 @@ How a session comes up is in `startup.py`, what answers the CLI in `answers.py`.
 decides everything that needs no I/O.
 """
 
+import contextlib
 import functools
 import logging
 import math
@@ -40,7 +41,7 @@ from claude_agent_py.errors import (
     TaskError,
     UnreadableResultError,
 )
-from claude_agent_py.event_loop import Wakeup, run_until_wait, spawn_detached
+from claude_agent_py.event_loop import from_any_thread, run_until_wait, spawn_detached
 from claude_agent_py.launch.environment import config_directory, environment
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.options.checks import HOOKS_OFF, turns_hooks_off
@@ -185,7 +186,9 @@ class Session:
         self._timer: anyio.CancelScope | None = None
         """What the timer sleeps in; its deadline may be moved."""
         self._closing = _Closing()
-        self._close_requested: Wakeup | None = None
+        self._end_soon: Callable[[], object] | None = None
+        """Has the session end, from any thread; None before `open`."""
+        self._is_to_end = False
         self._told: LazyEvent | None = None
         """Set when the listeners have heard everything; None where there was none."""
         self._stream_over = LazyEvent()
@@ -225,7 +228,7 @@ class Session:
         self._engine.advance(Step.START)
         self.launched, self._owner, self._log = launched, os.getpid(), wire_log()
         ready = LazyEvent()
-        self._close_requested = Wakeup()
+        self._end_soon = from_any_thread(self._stop_timer)
         spawn_detached(lambda: self._live(launched.transport, ready), name="claude_agent_py session")
         try:
             await ready.wait()
@@ -235,7 +238,6 @@ class Session:
 
     async def _live(self, transport: "Transport", ready: LazyEvent) -> None:
         """Run the workers until the session is to end; the process is gone when this returns."""
-        assert self._close_requested is not None  # noqa: S101 - `open` made it
         stderr_over = LazyEvent()
         try:
             async with anyio.create_task_group() as workers:
@@ -243,11 +245,10 @@ class Session:
                 self.answers.attach(workers)
                 workers.start_soon(self._run_transport, transport, stderr_over)
                 workers.start_soon(self._pump, transport, stderr_over)
-                workers.start_soon(self._watch_process, transport)
                 self.intake.reconcile_with(self._reconcile)
                 self.answers.deliver_with(self._start_telling)
                 ready.set()
-                await self._keep_time(self._close_requested)
+                await self._keep_time(transport, workers)
                 if not self.is_forked:  # else it goes on in the process that this is a copy of
                     await self._end_process(transport)
                 workers.cancel_scope.cancel()
@@ -257,6 +258,7 @@ class Session:
         finally:
             self._workers = None
             self._engine.advance(Step.CLOSE)
+            self._engine.advance(Step.END_OF_STREAM)
             ready.set()
             self._end_everything()
             with anyio.CancelScope(shield=True):
@@ -294,7 +296,7 @@ class Session:
         """
         if self.state is State.NEW:
             self._engine.advance(Step.CLOSE)
-        if self._close_requested is None or self.state is State.LEFT or self.is_forked:
+        if self._end_soon is None or self.state is State.LEFT or self.is_forked:
             return
         budget = self.options.timeouts.close
         busy = min(BUSY_GRACE, budget * BUSY_SHARE)
@@ -321,7 +323,7 @@ class Session:
 
     async def wait_closed(self) -> None:
         """Wait until the session is over, and its process and workers are gone."""
-        if self._close_requested is not None:
+        if self._end_soon is not None:
             await self._over.wait()
 
     def abort(self, why: str = CLOSED) -> None:
@@ -332,8 +334,9 @@ class Session:
         if self.state not in (State.LEFT, State.CLOSING, State.CLOSED):  # else it is closing already
             self._closing = closing
         self._engine.advance(step)
-        if self._close_requested is not None:
-            self._close_requested.set()
+        if self._end_soon is not None:
+            with contextlib.suppress(RuntimeError):  # the event loop is closed
+                self._end_soon()
 
     def _is_idle(self) -> bool:
         """Return whether the CLI has nothing to do, as far as it says."""
@@ -356,11 +359,12 @@ class Session:
         """Bring the program to its end; one that was left alone, once it has nothing more to do."""
         if self.state is State.LEFT:
             self._dismiss()
-            while not self._stream_over.is_set() and not self._engine.turns.is_idle(anyio.current_time()):
-                with anyio.move_on_after(LOOK_EVERY):
-                    await self._stream_over.wait()
+            while not self._is_gone(transport) and not self._engine.turns.is_idle(anyio.current_time()):
+                await self._wait_for_stream(LOOK_EVERY)
             await transport.end_input()
-            await self._stream_over.wait()
+            while not self._is_gone(transport):
+                await self._wait_for_stream(LOOK_EVERY)
+            await self._wait_for_stream(DRAIN_GRACE)
         await transport.close(grace=self._closing.grace)
         with self._at_most(DRAIN_GRACE):
             await self._stream_over.wait()  # what it wrote on its way out is read to the end
@@ -368,6 +372,15 @@ class Session:
         if self._told is not None:
             with self._at_most(LISTENER_GRACE):
                 await self._told.wait()
+
+    def _is_gone(self, transport: "Transport") -> bool:
+        """Return whether nothing more comes. A grandchild may keep the pipe of a process open that is gone."""
+        return self._stream_over.is_set() or transport.exit_code is not None
+
+    async def _wait_for_stream(self, seconds: float) -> None:
+        """Wait for the end of the output, but not for longer than this."""
+        with anyio.move_on_after(seconds):
+            await self._stream_over.wait()
 
     def _at_most(self, seconds: float) -> anyio.CancelScope:
         """Return a scope that ends after so many seconds, or when `close` has to be over."""
@@ -490,13 +503,21 @@ class Session:
         finally:
             self._is_writing = False
 
-    async def _keep_time(self, until: Wakeup) -> None:
-        """Tick the engine when a deadline comes."""
-        while not until.is_set():
+    async def _keep_time(self, transport: "Transport", workers: TaskGroup) -> None:
+        """Tick the engine when a deadline comes, and watch the process, until the session is to end."""
+        wait: Callable[[], Awaitable[object]] = transport.wait
+        while not self._is_to_end:
             deadline = self._engine.next_deadline()
             with anyio.CancelScope(deadline=math.inf if deadline is None else deadline) as self._timer:
-                await until.wait()
+                await wait()
+                wait = anyio.sleep_forever
+                workers.start_soon(self._watch_process, transport)
             self.act(self._engine.tick(anyio.current_time()))
+
+    def _stop_timer(self) -> None:
+        self._is_to_end = True
+        if self._timer is not None:
+            self._timer.cancel()
 
     async def _watch_process(self, transport: "Transport") -> None:
         """Notice an end that the pipe does not show: a grandchild may keep it open."""
@@ -504,8 +525,7 @@ class Session:
             return
         self._engine.advance(Step.END_OF_STREAM)
         self._note_end()
-        with anyio.move_on_after(DRAIN_GRACE):
-            await self._stream_over.wait()
+        await self._wait_for_stream(DRAIN_GRACE)
         if not self._stream_over.is_set():
             self.act(self._engine.receive_eof(anyio.current_time()))
 
