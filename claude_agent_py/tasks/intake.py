@@ -91,7 +91,7 @@ class TaskIntake:
         """Starts the worker that decides about tasks; None once it was started."""
         self._events: dict[str, RepeatingEvent] = {}
         self._observers: list[tuple[Observer, Callable[[], bool]]] = []
-        self._streams: weakref.WeakSet[EventStream[Any]] = weakref.WeakSet()
+        self._streams: weakref.WeakSet[EventStream[Any]] | tuple[()] = ()
         self._is_over = False
         self._is_orphaned = False
         """The CLI is gone, and tasks that are not its own go on."""
@@ -217,6 +217,7 @@ class TaskIntake:
         stream: EventStream[Any] = EventStream(event_kind(what))
         if self._is_over:
             stream.close()
+        self._streams = self._streams or weakref.WeakSet()
         self._streams.add(stream)
         return stream
 
@@ -262,7 +263,7 @@ class TaskIntake:
         self.listeners.close()
         for stream in self._streams:
             stream.close()
-        self._streams.clear()
+        self._streams = ()
         self._wake_all()
 
     def _reopen(self) -> None:
