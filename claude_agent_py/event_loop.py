@@ -126,6 +126,11 @@ class Wakeup:
         return self._event.is_set()
 
 
+def clock() -> Callable[[], float]:
+    """Return the clock of this event loop, as `anyio.current_time` reads it, which first looks for the loop."""
+    return sys.modules["trio"].current_time if in_trio() else asyncio.get_running_loop().time
+
+
 def in_event_loop() -> bool:
     """Return whether the calling thread runs an event loop."""
     try:

@@ -24,7 +24,7 @@ from claude_agent_py.protocol.ports import TaskSink
 from claude_agent_py.protocol.requests import IncomingRequests, OutgoingRequests, PendingRequest
 from claude_agent_py.protocol.state import CAN_SEND, CLI_READS, State, Step, advance
 from claude_agent_py.protocol.turns import RunId, RunLimits, TurnRouter, Until
-from claude_agent_py.wire.codec import decode, encode, encode_json
+from claude_agent_py.wire.codec import decode, encode, encode_answer, encode_json
 from claude_agent_py.wire.control import (
     ControlCancelRequest,
     ControlFailure,
@@ -231,7 +231,7 @@ class Engine:
         return self._respond({"subtype": "error", "request_id": request_id, "error": error, **code})
 
     def _respond(self, response: dict[str, Any]) -> bool:
-        line = encode_json({"type": "control_response", "response": response})
+        line = encode_answer({"type": "control_response", "response": response})
         if not self._settle(response["request_id"]) or self._state not in CLI_READS:
             return False
         self._to_send.append(line)

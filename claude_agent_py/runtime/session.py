@@ -41,7 +41,7 @@ from claude_agent_py.errors import (
     TaskError,
     UnreadableResultError,
 )
-from claude_agent_py.event_loop import from_any_thread, run_until_wait, spawn_detached
+from claude_agent_py.event_loop import clock, from_any_thread, run_until_wait, spawn_detached
 from claude_agent_py.launch.environment import config_directory, environment
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.options.checks import HOOKS_OFF, turns_hooks_off
@@ -467,12 +467,12 @@ class Session:
     # Workers -----------------------------------------------------------------------------------------------------
 
     async def _pump(self, transport: "Transport", stderr_over: LazyEvent) -> None:
-        engine, act, log = self._engine, self.act, self._log
+        engine, act, log, now = self._engine, self.act, self._log, clock()
         with anyio.CancelScope() as scope:
             while data := await transport.receive():
                 if log is not None:
                     log.received(data)
-                events = engine.receive_data(data[:PIECE_BYTES], anyio.current_time())
+                events = engine.receive_data(data[:PIECE_BYTES], now())
                 if len(events) == 1 and type(events[0]) is RequestReceived and len(data) <= PIECE_BYTES:
                     successor = functools.partial(self._pump, transport, stderr_over)
                     if await self._answer_here(events[0], scope, successor):
@@ -481,7 +481,7 @@ class Session:
                 act(events)
                 for start in range(PIECE_BYTES, len(data), PIECE_BYTES):
                     await checkpoint()  # readers take what is there, so that it need not wait
-                    act(engine.receive_data(data[start : start + PIECE_BYTES], anyio.current_time()))
+                    act(engine.receive_data(data[start : start + PIECE_BYTES], now()))
         if scope.cancelled_caught:
             return  # its question was withdrawn; a successor reads
         engine.advance(Step.END_OF_STREAM)

@@ -26,7 +26,7 @@ from claude_agent_py.tasks.events import (
     TaskStarted,
 )
 from claude_agent_py.tasks.files.paths import Paths
-from claude_agent_py.tasks.ledger.ledger import Ledger
+from claude_agent_py.tasks.ledger.ledger import HOOKS_ABOUT_TASKS, Ledger
 from claude_agent_py.tasks.ledger.record import Record
 from claude_agent_py.tasks.ledger.registry import Grace, Registry
 from claude_agent_py.tasks.listeners import EventStream, Listeners, What, event_kind
@@ -197,7 +197,8 @@ class TaskIntake:
 
     def _take_hook(self, event: str, data: Mapping[str, Any]) -> None:
         self.paths.note_hook(data)
-        self._apply(self._ledger.fold_hook, event, data)
+        if event in HOOKS_ABOUT_TASKS or "background_tasks" in data:
+            self._apply(self._ledger.fold_hook, event, data)
 
     # Events
 

@@ -99,6 +99,7 @@ def encode(frame: Frame | WireModel) -> bytes:
 
 
 _strict_json: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
+_fast_json: Final = msgspec.json.Encoder().encode
 _lenient_json: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
@@ -110,6 +111,22 @@ def encode_json(value: Any) -> bytes:
         ValueError: The value contains NaN or an infinity, on which the CLI would crash.
     """
     return _as_line(_strict_json(value))
+
+
+def encode_answer(value: Any) -> bytes:
+    """Encode the answer to a request as `encode_json` does, but faster.
+
+    What JSON has no word for, but msgspec has (sets, dates, ...), is encoded as msgspec does.
+
+    Raises:
+        TypeError: The value contains something that JSON cannot represent.
+        ValueError: The value contains NaN or an infinity.
+    """
+    try:
+        line = _fast_json(value)
+    except (TypeError, ValueError, RecursionError):  # a lone surrogate, say
+        return encode_json(value)
+    return encode_json(value) if b"null" in line else _as_one_line(line)  # null may stand for NaN
 
 
 def prepare(model: type) -> None:

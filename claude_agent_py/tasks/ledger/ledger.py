@@ -28,6 +28,9 @@ from claude_agent_py.wire.tasks import (
 
 STOPPED_BY_MODEL: Final = "stopped by the model (TaskStop)"
 
+HOOKS_ABOUT_TASKS: Final = frozenset({"SubagentStart", "SubagentStop"})
+"""The hooks that are about a task. Others speak of some in `background_tasks`."""
+
 _TYPE_OF_LABEL: Final[Mapping[str, str]] = {
     "shell": "local_bash",
     "subagent": "local_agent",
