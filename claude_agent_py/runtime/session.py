@@ -366,8 +366,9 @@ class Session:
                 await self._wait_for_stream(LOOK_EVERY)
             await self._wait_for_stream(DRAIN_GRACE)
         await transport.close(grace=self._closing.grace)
-        with self._at_most(DRAIN_GRACE):
-            await self._stream_over.wait()  # what it wrote on its way out is read to the end
+        if not self._stream_over.is_set():
+            with self._at_most(DRAIN_GRACE):
+                await self._stream_over.wait()  # what it wrote on its way out is read to the end
         self._end_everything()
         if self._told is not None:
             with self._at_most(LISTENER_GRACE):
@@ -512,7 +513,8 @@ class Session:
                 await wait()
                 wait = anyio.sleep_forever
                 workers.start_soon(self._watch_process, transport)
-            self.act(self._engine.tick(anyio.current_time()))
+            if not self._is_to_end:
+                self.act(self._engine.tick(anyio.current_time()))
 
     def _stop_timer(self) -> None:
         self._is_to_end = True

@@ -285,11 +285,13 @@ class SubprocessTransport(Transport):
         if not was_left or process.returncode == -SIGKILL:
             with self._at_most(SCAN_SHARE, deadline):  # orphans, which a CLI that died left, or that left it themselves
                 await kill_all_bearing(self._mark)
-        if self._stdout_over is not None:  # let the reader have what was written before the end
+        if self._stdout_over is not None and not self._stdout_over.is_set():
             with self._at_most(DRAIN_SHARE, deadline):
-                await self._stdout_over.wait()
+                await self._stdout_over.wait()  # let the reader have what was written before the end
         if process.returncode is not None:
             forget(process.pid)
+            await process.aclose()
+            return
         with anyio.CancelScope(deadline=deadline):
             await process.aclose()
 
@@ -304,10 +306,7 @@ class SubprocessTransport(Transport):
 
     async def _below(self, process: Process) -> list[ProcessID]:
         """Return what the process has started. Nothing once it is gone: its number may be another one's by then."""
-        if process.returncode is None:
-            with anyio.move_on_after(self._force * LOOK_SHARE):
-                return await find_descendants(process.pid)
-        return []
+        return [] if process.returncode is not None else await find_descendants(process.pid, self._force * LOOK_SHARE)
 
     async def _is_gone(self, process: Process, within: float) -> bool:
         with anyio.move_on_after(within):
