@@ -16,11 +16,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from claude_agent_py.protocol.engine import Engine
-from claude_agent_py.protocol.state import Step
-from claude_agent_py.protocol.turns import RunLimits
+from claude_agent_py._protocol.engine import Engine
+from claude_agent_py._protocol.state import Step
+from claude_agent_py._protocol.turns import RunLimits
 from claude_agent_py.wire.codec import decode
-from claude_agent_py.wire.messages import UserContent, UserMessage
+from claude_agent_py.wire.messages.conversation import UserContent, UserMessage
 
 RECORDINGS = Path(__file__).parent.parent / "tests" / "recordings"
 SOURCES = ("turns/stream_with_thinking_and_tool", "turns/stream_interrupted", "turns/three_agents")

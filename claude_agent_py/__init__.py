@@ -8,8 +8,8 @@ This package has the names that most programs need; the others are in `messages`
 `tasks`, `agents`, `control`, ... Modules are loaded on first use, to keep the import fast.
 """
 
+from claude_agent_py._lazy_names import attach
 from claude_agent_py._version import __version__ as __version__
-from claude_agent_py.lazy_names import attach
 
 TYPE_CHECKING = False  # `typing` is not imported here
 if TYPE_CHECKING:
@@ -31,6 +31,10 @@ if TYPE_CHECKING:
         transport as transport,
         wire as wire,
     )
+    from claude_agent_py._guards import guard as guard
+    from claude_agent_py._runtime.runs.result import RunResult as RunResult
+    from claude_agent_py._runtime.runs.run import Run as Run
+    from claude_agent_py._runtime.runs.subagents import Subagent as Subagent
     from claude_agent_py.agents import AgentDefinition as AgentDefinition
     from claude_agent_py.children import ChildAgent as ChildAgent, child_tool as child_tool
     from claude_agent_py.client import Client as Client
@@ -71,7 +75,6 @@ if TYPE_CHECKING:
         TextFormat as TextFormat,
         XMLFormat as XMLFormat,
     )
-    from claude_agent_py.guards import guard as guard
     from claude_agent_py.hooks import (
         HookContext as HookContext,
         HookEvent as HookEvent,
@@ -122,9 +125,6 @@ if TYPE_CHECKING:
     )
     from claude_agent_py.retrying import RetryPolicy as RetryPolicy
     from claude_agent_py.runs import query as query, run as run, run_sync as run_sync
-    from claude_agent_py.runtime.result import RunResult as RunResult
-    from claude_agent_py.runtime.run import Run as Run
-    from claude_agent_py.runtime.subagents import Subagent as Subagent
     from claude_agent_py.tasks import (
         Task as Task,
         TaskEvent as TaskEvent,

@@ -1,12 +1,10 @@
 """`Client`: a session with the CLI that stays open for any number of prompts.
 
-The control requests are in `runtime/controls.py`; `runs.py` runs a single prompt in a process of its own.
+The control requests are in `_runtime/controls/`; `runs.py` runs a single prompt in a process of its own.
 """
 
 from __future__ import annotations
 
-import importlib
-import sys
 import warnings
 import weakref
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Sequence
@@ -14,35 +12,37 @@ from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, Self
 
+from anyio.lowlevel import checkpoint
+
+from claude_agent_py._event_loop import yield_to_loop
+from claude_agent_py._protocol.state import State
+from claude_agent_py._runtime.answering.parts import load_parts
+from claude_agent_py._runtime.controls.session_controls import SessionControls
+from claude_agent_py._runtime.session.current import current, running_client
+from claude_agent_py._runtime.session.launching import launch
+from claude_agent_py._streams import LazyEvent
 from claude_agent_py.errors import ConnectionClosedError, HandlerError, LocalProtocolError, OptionsError
-from claude_agent_py.event_loop import run_file_work
 from claude_agent_py.options.client_options import ClientOptions, options_or_defaults
 from claude_agent_py.options.output_shape import Output
-from claude_agent_py.protocol.state import State
-from claude_agent_py.runtime.controls import SessionControls
-from claude_agent_py.runtime.current import current, running_client
-from claude_agent_py.runtime.launching import launch
-from claude_agent_py.streams import LazyEvent
 
 if TYPE_CHECKING:
+    from claude_agent_py._protocol.turns import Until
+    from claude_agent_py._runtime.answering.parent import Above
+    from claude_agent_py._runtime.runs.message_types import SessionEvent, SessionMessage
+    from claude_agent_py._runtime.runs.prompts import Prompt
+    from claude_agent_py._runtime.runs.run import Run
+    from claude_agent_py._runtime.runs.subagents import Subagent
+    from claude_agent_py._runtime.session.session import Session, TasksAtClose
     from claude_agent_py.hooks.live import LiveHooks
     from claude_agent_py.permissions.interactions import Inbox
-    from claude_agent_py.protocol.turns import Until
-    from claude_agent_py.runtime.above import Above
-    from claude_agent_py.runtime.message_types import SessionEvent, SessionMessage
-    from claude_agent_py.runtime.prompts import Prompt
-    from claude_agent_py.runtime.run import Run
-    from claude_agent_py.runtime.session import Session, TasksAtClose
-    from claude_agent_py.runtime.subagents import Subagent
     from claude_agent_py.tasks.manager import TaskManager
     from claude_agent_py.tasks.task import Task
     from claude_agent_py.todo import TaskList
     from claude_agent_py.tools.host import MCPHost
     from claude_agent_py.transport import Transport
-    from claude_agent_py.wire.initialize import InitializeReply
+    from claude_agent_py.wire.control.initialize import InitializeReply
 
 
-STARTUP: Final = "claude_agent_py.runtime.startup"
 NOT_CONNECTED: Final = "the client is not connected; use `async with`, or call connect() first"
 ADVICE: Final = 'await them before (client.tasks.wait_all()), or close(tasks="wait")'
 """How to wait for the background tasks that `close` would stop."""
@@ -88,6 +88,8 @@ class Client(SessionControls, Generic[Output]):
             raise OptionsError(f"a Transport is expected, not {transport!r}", option="transport")
         self._transport = transport
         self._above: Above | None = None
+        self._is_used = False
+        """Whether `connect` was called."""
         self._connected: LazyEvent | None = None
         """Set once `connect` has succeeded or failed."""
         self._advice = ADVICE
@@ -95,7 +97,7 @@ class Client(SessionControls, Generic[Output]):
     @cached_property
     def session(self) -> Session:
         """The session behind the client. Internal to this package, and not covered by semantic versioning."""
-        from claude_agent_py.runtime.session import Session
+        from claude_agent_py._runtime.session.session import Session
 
         return Session(self._options, above=self._above)
 
@@ -120,11 +122,15 @@ class Client(SessionControls, Generic[Output]):
             ConnectionClosedError: The client was closed before or during the call.
             LocalProtocolError: `connect` was called before; a client connects once.
         """
-        if self._connected is not None:
+        if self._is_used:
             raise LocalProtocolError("connect() was called already; a client is used once, make a new one")
+        self._check_not_closed()
+        self._is_used = True
+        await yield_to_loop()  # the first options of a process took a while
         self._check_not_closed()
         self._connected = LazyEvent()
         try:
+            await checkpoint()  # and so does the first use of anyio
             with running_client(self):
                 await self._connect()
             self._warns = self.is_open
@@ -134,9 +140,8 @@ class Client(SessionControls, Generic[Output]):
     async def _connect(self) -> None:
         launched = await launch(self._options, self._transport, on_stderr=self._on_stderr_line)
         try:
-            if STARTUP not in sys.modules:  # loaded while the CLI starts; in a thread, so that the event loop goes on
-                await run_file_work(importlib.import_module, STARTUP)
-            from claude_agent_py.runtime.startup import open_session
+            await load_parts(self._options)
+            from claude_agent_py._runtime.session.startup import open_session
 
             session = self.session
             self._check_not_closed()
@@ -236,8 +241,8 @@ class Client(SessionControls, Generic[Output]):
             ConnectionClosedError: The client is not connected.
             CLIExitError: The CLI has ended.
         """
-        from claude_agent_py.runtime.prompts import check_run_arguments, prompt_message, send_each
-        from claude_agent_py.runtime.run import Run
+        from claude_agent_py._runtime.runs.prompts import check_run_arguments, prompt_message, send_each
+        from claude_agent_py._runtime.runs.run import Run
 
         check_run_arguments(until, timeout)
         session = self.session
@@ -279,7 +284,7 @@ class Client(SessionControls, Generic[Output]):
             CLIExitError: While iterating, after the last message: the CLI exited unexpectedly.
             LocalProtocolError: While iterating: another worker is using the same iterator.
         """
-        from claude_agent_py.runtime.readers import SessionMessages
+        from claude_agent_py._runtime.session.session_messages import SessionMessages
 
         return SessionMessages(self, self.session)
 
@@ -294,7 +299,7 @@ class Client(SessionControls, Generic[Output]):
         It ends, cancels and raises as `messages()` does, after the final events: tasks that failed with the session
         and questions that will not be answered. After `close(tasks="leave")` it continues until the tasks are over.
         """
-        from claude_agent_py.runtime.readers import SessionMessages
+        from claude_agent_py._runtime.session.session_messages import SessionMessages
 
         return SessionMessages(self, self.session, events=True)
 
@@ -328,7 +333,7 @@ class Client(SessionControls, Generic[Output]):
     @property
     def agents(self) -> Sequence[Subagent]:
         """The subagents and child agents of the session so far, each with its definition and its task."""
-        from claude_agent_py.runtime.subagents import subagents_of
+        from claude_agent_py._runtime.runs.subagents import subagents_of
 
         return subagents_of(self.tasks, self.session.agents)
 

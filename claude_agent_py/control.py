@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING
 
-from claude_agent_py.lazy_names import attach
+from claude_agent_py._lazy_names import attach
 
 if TYPE_CHECKING:
-    from claude_agent_py.wire.asks import (
+    from claude_agent_py.wire.control.asks import (
         CanUseToolRequest as CanUseToolRequest,
         ElicitationRequest as ElicitationRequest,
         HookCallbackRequest as HookCallbackRequest,
@@ -16,24 +16,7 @@ if TYPE_CHECKING:
         OAuthTokenRefreshRequest as OAuthTokenRefreshRequest,
         UserDialogRequest as UserDialogRequest,
     )
-    from claude_agent_py.wire.catalog import (
-        AccountInfo as AccountInfo,
-        AgentInfo as AgentInfo,
-        APIKeySource as APIKeySource,
-        MCPServerState as MCPServerState,
-        MCPServerStatus as MCPServerStatus,
-        MCPServerSummary as MCPServerSummary,
-        MCPServerVersion as MCPServerVersion,
-        MCPToolAnnotations as MCPToolAnnotations,
-        MCPToolInfo as MCPToolInfo,
-        ModelInfo as ModelInfo,
-        PluginError as PluginError,
-        PluginInfo as PluginInfo,
-        PluginLock as PluginLock,
-        SettingsError as SettingsError,
-        SlashCommand as SlashCommand,
-    )
-    from claude_agent_py.wire.control import (
+    from claude_agent_py.wire.control.frames import (
         ControlCancelRequest as ControlCancelRequest,
         ControlFailure as ControlFailure,
         ControlFrame as ControlFrame,
@@ -45,8 +28,8 @@ if TYPE_CHECKING:
         UnknownControlRequest as UnknownControlRequest,
         UpdateEnvironmentVariables as UpdateEnvironmentVariables,
     )
-    from claude_agent_py.wire.initialize import InitializeReply as InitializeReply
-    from claude_agent_py.wire.replies import (
+    from claude_agent_py.wire.control.initialize import InitializeReply as InitializeReply
+    from claude_agent_py.wire.control.replies import (
         AgentTokens as AgentTokens,
         AppliedSettings as AppliedSettings,
         BackgroundTasksReply as BackgroundTasksReply,
@@ -111,7 +94,7 @@ if TYPE_CHECKING:
         UsageWindow as UsageWindow,
         WorkspaceDirectory as WorkspaceDirectory,
     )
-    from claude_agent_py.wire.requests import (
+    from claude_agent_py.wire.control.requests import (
         ApplyFlagSettingsRequest as ApplyFlagSettingsRequest,
         BackgroundTasksRequest as BackgroundTasksRequest,
         CancelAsyncMessageRequest as CancelAsyncMessageRequest,
@@ -164,7 +147,24 @@ if TYPE_CHECKING:
         StopTaskRequest as StopTaskRequest,
         UpdateSettingsRequest as UpdateSettingsRequest,
     )
-    from claude_agent_py.wire.usage_reports import (
+    from claude_agent_py.wire.messages.catalog import (
+        AccountInfo as AccountInfo,
+        AgentInfo as AgentInfo,
+        APIKeySource as APIKeySource,
+        MCPServerState as MCPServerState,
+        MCPServerStatus as MCPServerStatus,
+        MCPServerSummary as MCPServerSummary,
+        MCPServerVersion as MCPServerVersion,
+        MCPToolAnnotations as MCPToolAnnotations,
+        MCPToolInfo as MCPToolInfo,
+        ModelInfo as ModelInfo,
+        PluginError as PluginError,
+        PluginInfo as PluginInfo,
+        PluginLock as PluginLock,
+        SettingsError as SettingsError,
+        SlashCommand as SlashCommand,
+    )
+    from claude_agent_py.wire.messages.usage_reports import (
         ContextAgent as ContextAgent,
         ContextCategory as ContextCategory,
         ContextMCPTool as ContextMCPTool,

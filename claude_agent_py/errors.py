@@ -33,6 +33,7 @@
     │   └── TaskOutputError             its output cannot be read                                .path .reason
     ├── ToolError                       an error that a tool reports to the model
     │   ├── ToolInputError              the model's arguments do not fit                         .tool .problems
+    │   ├── UnknownToolError            a `ToolChain` has no such tool                           .tool .near
     │   └── ToolTimeoutError            the tool did not finish in time (also a TimeoutError)    .tool .timeout
     ├── HandlerError                    a handler or listener failed (reported, not raised)      .handler
     ├── BacklogError                    waiting messages were dropped for lack of space          .reason .limit_bytes
@@ -47,7 +48,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from claude_agent_py.runtime.result import RunResult
+    from claude_agent_py._runtime.runs.result import RunResult
 
 
 def _restore(cls: type["ClaudeAgentError"], args: tuple[Any, ...], state: dict[str, Any]) -> Any:
@@ -427,6 +428,27 @@ class ToolInputError(ToolError):
         """The path and the problem of each invalid field; an empty path means the arguments as a whole."""
         lines = "".join(f"\n- {place}: {told}" if place else f"\n- {told}" for place, told in self.problems)
         super().__init__(f"invalid arguments for {tool}:{lines}\nFix the arguments and retry.")
+
+
+_TOOLS_NAMED = 20
+"""How many tools the text of an `UnknownToolError` names at most."""
+
+
+class UnknownToolError(ToolError):
+    """The model called a tool that a `ToolChain` does not have. The text is sent to the model, so that it can retry."""
+
+    def __init__(self, tool: str, known: Sequence[str], near: Sequence[str] = ()) -> None:
+        self.tool = tool
+        self.known: list[str] = list(known)
+        """The names of all tools of the chain."""
+        self.near: list[str] = list(near)
+        """The names nearest to the one that was called, the nearest first."""
+        guess = f"; did you mean {' or '.join(map(repr, self.near))}?" if self.near else ";"
+        shown = ", ".join(self.known[:_TOOLS_NAMED]) or "none"
+        more = len(self.known) - _TOOLS_NAMED
+        super().__init__(
+            f"unknown tool {tool!r}{guess} available tools: {shown}{f' and {more} more' if more > 0 else ''}"
+        )
 
 
 class ToolTimeoutError(ToolError, TimeoutError):

@@ -2,17 +2,23 @@
 
 from typing import TYPE_CHECKING
 
-from claude_agent_py.lazy_names import attach
+from claude_agent_py._lazy_names import attach
 
 if TYPE_CHECKING:
-    from claude_agent_py.runtime.listeners import HandlerFailed as HandlerFailed
-    from claude_agent_py.runtime.message_types import (
+    from claude_agent_py._runtime.answering.failures import HandlerFailed as HandlerFailed
+    from claude_agent_py._runtime.runs.message_types import (
         RunMessage as RunMessage,
         SessionEvent as SessionEvent,
         SessionMessage as SessionMessage,
     )
-    from claude_agent_py.runtime.prompts import Prompt as Prompt, PromptContent as PromptContent
-    from claude_agent_py.wire.content import (
+    from claude_agent_py._runtime.runs.prompts import Prompt as Prompt, PromptContent as PromptContent
+    from claude_agent_py.formatting.api_messages import to_api_messages as to_api_messages
+    from claude_agent_py.wire.frames import (
+        Message as Message,
+        SystemMessage as SystemMessage,
+        TopLevelMessage as TopLevelMessage,
+    )
+    from claude_agent_py.wire.messages.content import (
         AdvisorToolResultBlock as AdvisorToolResultBlock,
         BashCodeExecutionToolResultBlock as BashCodeExecutionToolResultBlock,
         Citation as Citation,
@@ -43,12 +49,7 @@ if TYPE_CHECKING:
         WebSearchToolResultBlock as WebSearchToolResultBlock,
         text_of as text_of,
     )
-    from claude_agent_py.wire.frames import (
-        Message as Message,
-        SystemMessage as SystemMessage,
-        TopLevelMessage as TopLevelMessage,
-    )
-    from claude_agent_py.wire.messages import (
+    from claude_agent_py.wire.messages.conversation import (
         AssistantContent as AssistantContent,
         AssistantError as AssistantError,
         AssistantMessage as AssistantMessage,
@@ -67,11 +68,11 @@ if TYPE_CHECKING:
         UserContent as UserContent,
         UserMessage as UserMessage,
     )
-    from claude_agent_py.wire.notices import (
+    from claude_agent_py.wire.messages.notices import (
         RateLimitMessage as RateLimitMessage,
         TranscriptMirrorMessage as TranscriptMirrorMessage,
     )
-    from claude_agent_py.wire.occasional import (
+    from claude_agent_py.wire.messages.occasional import (
         ActiveGoal as ActiveGoal,
         ActiveGoalMessage as ActiveGoalMessage,
         AuthStatusMessage as AuthStatusMessage,
@@ -99,8 +100,8 @@ if TYPE_CHECKING:
         ToolUseSummaryMessage as ToolUseSummaryMessage,
         WorkerShuttingDownMessage as WorkerShuttingDownMessage,
     )
-    from claude_agent_py.wire.origin import MessageOrigin as MessageOrigin, OriginKind as OriginKind
-    from claude_agent_py.wire.stream import (
+    from claude_agent_py.wire.messages.origin import MessageOrigin as MessageOrigin, OriginKind as OriginKind
+    from claude_agent_py.wire.messages.stream import (
         AbandonedBlocks as AbandonedBlocks,
         CitationsDelta as CitationsDelta,
         CompactionDelta as CompactionDelta,
@@ -123,7 +124,7 @@ if TYPE_CHECKING:
         UnknownDelta as UnknownDelta,
         UnknownStreamEvent as UnknownStreamEvent,
     )
-    from claude_agent_py.wire.system import (
+    from claude_agent_py.wire.messages.system import (
         APIRetryMessage as APIRetryMessage,
         CompactBoundaryMessage as CompactBoundaryMessage,
         CompactMetadata as CompactMetadata,
@@ -139,7 +140,7 @@ if TYPE_CHECKING:
         StatusMessage as StatusMessage,
         ThinkingTokensMessage as ThinkingTokensMessage,
     )
-    from claude_agent_py.wire.tasks import (
+    from claude_agent_py.wire.messages.tasks import (
         BackgroundTask as BackgroundTask,
         BackgroundTasksChangedMessage as BackgroundTasksChangedMessage,
         HandbackReport as HandbackReport,
@@ -153,8 +154,7 @@ if TYPE_CHECKING:
         TaskUpdatedMessage as TaskUpdatedMessage,
         TaskUsage as TaskUsage,
     )
-    from claude_agent_py.wire.unknown import MalformedFrame as MalformedFrame, UnknownMessage as UnknownMessage
-    from claude_agent_py.wire.usage import (
+    from claude_agent_py.wire.messages.usage import (
         CacheCreation as CacheCreation,
         DeferredToolUse as DeferredToolUse,
         FastModeState as FastModeState,
@@ -171,5 +171,6 @@ if TYPE_CHECKING:
         SubagentStats as SubagentStats,
         Usage as Usage,
     )
+    from claude_agent_py.wire.unknown import MalformedFrame as MalformedFrame, UnknownMessage as UnknownMessage
 else:
     __getattr__, __dir__ = attach(__name__)

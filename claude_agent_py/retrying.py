@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, TypeVar
 import anyio
 from pydantic import Field
 
-from claude_agent_py.configuration import ConfigModel
+from claude_agent_py._configuration import ConfigModel
 from claude_agent_py.errors import RateLimitedError, RunFailed
 
 logger: logging.Logger = logging.getLogger("claude_agent_py")

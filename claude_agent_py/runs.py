@@ -5,29 +5,25 @@ The process starts with the first message or await and exits when the run is ove
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Coroutine
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import anyio
 
+from claude_agent_py._event_loop import run_anywhere
+from claude_agent_py._runtime.runs.prompts import Prompt, check_prompt, check_run_arguments, is_stream
+from claude_agent_py._runtime.runs.run import InterruptReceipt, Run
 from claude_agent_py.client import Client
 from claude_agent_py.errors import ConnectionClosedError
-from claude_agent_py.event_loop import in_event_loop
 from claude_agent_py.options.client_options import ClientOptions, options_or_defaults
 from claude_agent_py.options.output_shape import Output
-from claude_agent_py.runtime.prompts import Prompt, check_prompt, check_run_arguments, is_stream
-from claude_agent_py.runtime.run import InterruptReceipt, Run
 
 if TYPE_CHECKING:
-    from claude_agent_py.protocol.turns import Until
-    from claude_agent_py.runtime.result import RunResult
-    from claude_agent_py.runtime.run_mailbox import RunMailbox
-    from claude_agent_py.runtime.session import Session
+    from claude_agent_py._protocol.turns import Until
+    from claude_agent_py._runtime.runs.result import RunResult
+    from claude_agent_py._runtime.runs.run_mailbox import RunMailbox
+    from claude_agent_py._runtime.session.session import Session
     from claude_agent_py.transport import Transport
-
-T = TypeVar("T")
 
 
 def query(
@@ -94,30 +90,7 @@ def run_sync(
     Inside a running event loop (in a notebook, for example) it uses a thread with an event loop of its own and blocks
     the calling thread. By default it also waits for background tasks, without a limit: see `query`.
     """
-    return _run_anywhere(lambda: run(prompt, options, until=until, timeout=timeout, transport=transport))
-
-
-def _run_anywhere(function: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    if not in_event_loop():
-        return anyio.run(function)
-    outcome: list[Callable[[], T]] = []
-    worker = threading.Thread(target=lambda: outcome.append(_outcome_of(function)), name="claude_agent_py run_sync")
-    worker.start()
-    worker.join()
-    return outcome[0]()
-
-
-def _outcome_of(function: Callable[[], Coroutine[Any, Any, T]]) -> Callable[[], T]:
-    try:
-        value = anyio.run(function)
-    except BaseException as error:
-        failure = error
-
-        def fail() -> T:
-            raise failure
-
-        return fail
-    return lambda: value
+    return run_anywhere(lambda: run(prompt, options, until=until, timeout=timeout, transport=transport))
 
 
 class _OwnClient(Client):
@@ -140,6 +113,8 @@ class _OneShot(Run):
         self._until: Until = until
         self._timeout = timeout
         self._transport = transport
+        self._own_client: Client | None = None
+        """The client that this run started and closes; None before it started."""
         self._failed: Exception | None = None
         """The error of a failed start, raised again by later awaits and iterations."""
         self._starting = anyio.Lock()
@@ -148,7 +123,7 @@ class _OneShot(Run):
         async with self._starting:
             if self._failed is not None:
                 raise self._failed
-            if self._client is None:
+            if self._own_client is None:
                 try:
                     await self._start()
                 except Exception as error:
@@ -168,15 +143,16 @@ class _OneShot(Run):
         await client.connect()
         try:
             self._take(client.query(self._prompt, until=self._until, timeout=self._timeout))
+            self._own_client = client
         except BaseException:  # the CLI has ended already, say
             with anyio.CancelScope(shield=True):
                 await client.close()
             raise
 
     async def _release(self) -> None:
-        if self._client is not None:
+        if self._own_client is not None:
             is_left = self._options.late_tasks == "leave" and self._mailbox is not None and self._mailbox.late_tasks
-            await self._client.close(tasks="leave" if is_left else "stop")
+            await self._own_client.close(tasks="leave" if is_left else "stop")
 
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
@@ -185,7 +161,7 @@ class _OneShot(Run):
             await self._release()
 
     def __del__(self) -> None:
-        client: Client | None = vars(self).get("_client")
+        client: Client | None = vars(self).get("_own_client")
         if client is not None:
             client.abort()
 

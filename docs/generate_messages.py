@@ -11,8 +11,9 @@ from typing import Any, get_args
 
 from generated_parts import main
 
-from claude_agent_py.wire import content, frames, stream, tasks
+from claude_agent_py.wire import frames
 from claude_agent_py.wire.base import UnknownModel, WireModel
+from claude_agent_py.wire.messages import content, stream, tasks
 
 PAGE = Path(__file__).with_name("messages.md")
 EVERYWHERE = {"type", "subtype", "uuid", "session_id", "cache_control"}
@@ -35,7 +36,7 @@ def in_module(union: Any, *modules: str) -> list[type[WireModel]]:
 
 def tables() -> Mapping[str, Iterable[type[WireModel]]]:
     return {
-        "conversation": in_module(frames.TopLevelMessage, "messages", "stream"),
+        "conversation": in_module(frames.TopLevelMessage, "conversation", "stream"),
         "tasks": list(models_in(tasks.TaskMessage)),
         "session": in_module(frames.SystemMessage, "system", "occasional"),
         "notices": in_module(frames.TopLevelMessage, "notices", "occasional"),

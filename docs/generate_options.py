@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from generated_parts import main
 
-from claude_agent_py.launch.table import TABLE, Field, Flag, Here, Row, Settings, Variable
+from claude_agent_py._launch.table import TABLE, Field, Flag, Here, Row, Settings, Variable
 from claude_agent_py.options import client_options as options, values as option_values
 
 PAGE = Path(__file__).with_name("options.md")

@@ -14,7 +14,7 @@ from generated_parts import main
 
 from claude_agent_py.tasks.ledger import state
 from claude_agent_py.tasks.ledger.state import TRANSITIONS, Evidence, Transition
-from claude_agent_py.wire.tasks import TaskStatus
+from claude_agent_py.wire.messages.tasks import TaskStatus
 
 PAGE = Path(__file__).with_name("background-tasks.md")
 

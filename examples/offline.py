@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from claude_agent_py import ClaudeAgentError
-from claude_agent_py.launch.locate import CLI_VARIABLE, find_cli
+from claude_agent_py._launch.locate import CLI_VARIABLE, find_cli
 from claude_agent_py.testing import ScriptedModel
 
 

@@ -20,11 +20,11 @@ from pydantic import BaseModel
 import claude_agent_py
 import claude_agent_py.testing
 from claude_agent_py import control, hooks, messages, options, permissions, tasks, tools, wire
-from claude_agent_py.runtime.controls_conversation import ConversationControls
-from claude_agent_py.runtime.controls_files import FileControls
-from claude_agent_py.runtime.controls_mcp import MCPControls
-from claude_agent_py.runtime.controls_settings import SettingsControls
-from claude_agent_py.runtime.controls_usage import UsageControls
+from claude_agent_py._runtime.controls.conversation import ConversationControls
+from claude_agent_py._runtime.controls.files import FileControls
+from claude_agent_py._runtime.controls.mcp import MCPControls
+from claude_agent_py._runtime.controls.settings import SettingsControls
+from claude_agent_py._runtime.controls.usage import UsageControls
 
 BLOCK = re.compile(
     r"(?:^<!-- offline: (?P<script>.*?) -->\n)?^```python\n(?P<code>.*?)^```$(?:\n+^```text\n(?P<printed>.*?)^```$)?",

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Mapping
 
-from claude_agent_py.wire import initialize, replies
 from claude_agent_py.wire.base import FrameModel
+from claude_agent_py.wire.control import initialize, replies
 
 
 def _subtype(model_name: str) -> str:

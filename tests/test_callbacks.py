@@ -7,11 +7,11 @@ from typing import Any
 import anyio
 import pytest
 
-from claude_agent_py import callbacks
-from claude_agent_py.callbacks import Callback
+from claude_agent_py import _callbacks as callbacks
+from claude_agent_py._callbacks import Callback
+from claude_agent_py._event_loop import run_file_work
+from claude_agent_py._protocol.handlers import Cancellation
 from claude_agent_py.errors import HandlerError
-from claude_agent_py.event_loop import run_file_work
-from claude_agent_py.protocol.handlers import Cancellation
 
 pytestmark = pytest.mark.anyio
 

@@ -29,6 +29,7 @@ SAMPLES: list[errors.ClaudeAgentError] = [
     errors.TaskOutputError("a1", "/tmp/x", "is a directory"),
     errors.ToolError("no such city"),
     errors.ToolInputError("search", [("limit", "is required")]),
+    errors.UnknownToolError("serach", ["search"], ["search"]),
     errors.ToolTimeoutError("search", 2.0),
     errors.HandlerError("on_stop", "ValueError: x"),
     errors.SessionError("missing", session_id="s"),

@@ -12,7 +12,7 @@ from typing import Any
 import anyio
 import pytest
 
-from claude_agent_py.event_loop import Wakeup, in_event_loop, in_trio, run_until_wait, spawn_detached
+from claude_agent_py._event_loop import Wakeup, in_event_loop, in_trio, run_until_wait, spawn_detached
 
 pytestmark = pytest.mark.anyio
 

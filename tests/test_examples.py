@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from claude_agent_py.launch.locate import CLI_VARIABLE, find_cli
+from claude_agent_py._launch.locate import CLI_VARIABLE, find_cli
 from claude_agent_py.testing import ScriptedModel
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
@@ -19,6 +19,13 @@ PRINTED: dict[str, list[str]] = {
         "Shell (in code): completed, 4 messages, '12 passed.'\n",
         "refused: poet: Agent type 'poet' not found.",
         "All is well.\n",
+    ],
+    "api_loop": [
+        "step 1: population(Cologne) = 1087353\n"
+        "step 1: population(Bon) = Error: ToolError: I know no city 'Bon', but Cologne, Bonn.\n"
+        "step 2: population(Bonn) = 335789\n"
+        "answered after 3 steps, 300 input tokens:\n"
+        "Cologne is about three times as large as Bonn.\n",
     ],
     "approvals": [
         "asked: Which target? ['debug', 'release']\n",
@@ -41,6 +48,12 @@ PRINTED: dict[str, list[str]] = {
         "ported: True\n",
     ],
     "controlling": ["haiku", "% full", "interrupt: interrupted", "the run ended: aborted_", "I am claude-haiku"],
+    "delegation": [
+        "the model reads of the reviewer: <tools-used-before-summary>Bash</tools-used-before-summary> I was reminded 2",
+        "This line is sound. [The report has 824 characters; this is its beginning.]\n",
+        "Explore: 24 characters, 'Forty places rely on it.' ...\nreviewer: 824 characters, 'I was reminded 2 times.",
+        "The change is sound, and forty places rely on parse().\n",
+    ],
     "errors": [
         "OptionsError: max_turns: must be",
         "CLINotFoundError: ['the option cli_path: ",
@@ -93,7 +106,15 @@ PRINTED: dict[str, list[str]] = {
         "in all: 3 tasks, 3 tool calls\n",
         "Tests: All tests pass.\nPlan: Ready on Friday.\n",
     ],
-    "tool_chain": ["observation"],
+    "tool_chain": [
+        "<population>1087353</population>\n"
+        "<population>Error: ToolError: I know no city 'Atlantis'.</population>\n"
+        "<note></note>\n"
+        "<populatoin>Error: UnknownToolError: unknown tool 'populatoin'; did you mean 'population'? "
+        "available tools: population, note</populatoin>\n</observation>",
+        "# population\n1087353\n",
+        "{'type': 'tool_result', 'tool_use_id': 'toolu_1', 'content': [{'type': 'text', 'text': '1087353'}]}",
+    ],
     "tool_results": ["The hall is at 19.5 degrees, the cellar at 12."],
     "tools": ["Cologne has 1,087,353 people"],
     "wait_for_tasks": [

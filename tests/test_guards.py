@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from claude_agent_py import Allow, Deny, PermissionContext, PermissionRequest, within
+from claude_agent_py._guards import guard
+from claude_agent_py._handler_context import HandlerContext
 from claude_agent_py.errors import HandlerError, OptionsError
-from claude_agent_py.guards import guard
-from claude_agent_py.handler_context import HandlerContext
 from claude_agent_py.hooks.dispatcher import HookDispatcher
 from claude_agent_py.permissions import deny_tools
 from claude_agent_py.tools import BashInput

@@ -10,9 +10,9 @@ from typing import Any
 import anyio
 import pytest
 
-from claude_agent_py import listeners
+from claude_agent_py import _listeners as listeners
+from claude_agent_py._listeners import ListenerQueue
 from claude_agent_py.errors import HandlerError
-from claude_agent_py.listeners import ListenerQueue
 
 pytestmark = pytest.mark.anyio
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from claude_agent_py.shared_sqlite import open_shared, transact
+from claude_agent_py._shared_sqlite import open_shared, transact
 
 SCHEMA = ["CREATE TABLE IF NOT EXISTS things (id INTEGER PRIMARY KEY, text TEXT)"]
 PUT = "INSERT OR REPLACE INTO things VALUES (?, ?)"

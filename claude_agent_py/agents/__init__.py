@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from claude_agent_py.lazy_names import attach
+from claude_agent_py._lazy_names import attach
 
 if TYPE_CHECKING:
     from claude_agent_py.agents.definition import (

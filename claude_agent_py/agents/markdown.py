@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
+from claude_agent_py._configuration import inner_text, snake_case
+from claude_agent_py._untrusted import check_depth, read_bytes
 from claude_agent_py.agents.definition import AgentDefinition, check_name
-from claude_agent_py.configuration import inner_text, snake_case
 from claude_agent_py.errors import OptionsError
-from claude_agent_py.untrusted import check_depth, read_bytes
 
 FENCE: Final = "---"
 MOST_BYTES: Final = 4 * 1024 * 1024

@@ -68,7 +68,7 @@ class ChildAgent:
             value = getattr(self, option)
             if value is not None and (not isinstance(value, int | float) or not value > 0):
                 raise OptionsError("must be a positive number", option=f"ChildAgent.{option}")
-        if unused := without_effect(self.definition):
+        if unused := without_effect(self.definition, self.options):
             warnings.warn(
                 f"child agent {name!r}: {', '.join(unused)} have no effect in a separate process",
                 OptionsWarning,

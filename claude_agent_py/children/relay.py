@@ -2,12 +2,12 @@
 
 from typing import Any
 
+from claude_agent_py._handler_context import HandlerContext
+from claude_agent_py._runtime.answering.parent import PermissionAnswers
+from claude_agent_py._runtime.session.current import running_client
 from claude_agent_py.client import Client
-from claude_agent_py.handler_context import HandlerContext
 from claude_agent_py.permissions.requests import PermissionContext
-from claude_agent_py.runtime.answers import PermissionAnswers
-from claude_agent_py.runtime.current import running_client
-from claude_agent_py.wire.asks import CanUseToolRequest, ElicitationRequest, UserDialogRequest
+from claude_agent_py.wire.control.asks import CanUseToolRequest, ElicitationRequest, UserDialogRequest
 
 Payload = dict[str, Any]
 

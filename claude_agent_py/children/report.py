@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
 from claude_agent_py.agents.reports import shorten_report
-from claude_agent_py.wire.tasks import TaskStatus, TaskUsage
+from claude_agent_py.wire.messages.tasks import TaskStatus, TaskUsage
 
 SubTaskStatus: TypeAlias = Literal["Success", "Error", "Cancel"]
 

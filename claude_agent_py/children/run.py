@@ -22,7 +22,7 @@ from claude_agent_py.client import Client
 from claude_agent_py.errors import ClaudeAgentError
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.tasks.task import Task
-from claude_agent_py.wire.tasks import (
+from claude_agent_py.wire.messages.tasks import (
     CHILD_AGENT,
     TaskNotificationMessage,
     TaskPatch,

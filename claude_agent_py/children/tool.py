@@ -1,6 +1,7 @@
 """A child agent as a tool that the model calls to start it and wait for its report."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
 from claude_agent_py.children.agent import ChildAgent
@@ -55,7 +56,7 @@ def child_tool(agent: ChildAgent) -> Tool[..., Any]:
         return report.to_json(agent.report_chars_under(client))
 
     make = tool(name=f"create_subtask_{agent.id}", description=_description(agent), read_only=True, always_load=True)
-    return make(create_subtask)
+    return replace(make(create_subtask), agent=agent.definition)
 
 
 def _description(agent: ChildAgent) -> str:

@@ -11,7 +11,7 @@ from claude_agent_py.client import Client
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.options.values import Limits
 from claude_agent_py.tasks.task import Task
-from claude_agent_py.wire.tasks import TaskStartedMessage
+from claude_agent_py.wire.messages.tasks import TaskStartedMessage
 
 
 class AgentTree:

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from claude_agent_py.wire.messages import AssistantMessage, ResultMessage
-from claude_agent_py.wire.tasks import TaskUsage
-from claude_agent_py.wire.usage import Usage
+from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultMessage
+from claude_agent_py.wire.messages.tasks import TaskUsage
+from claude_agent_py.wire.messages.usage import Usage
 
 
 class ChildUsage:

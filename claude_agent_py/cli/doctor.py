@@ -20,11 +20,8 @@ from urllib.parse import urlsplit
 
 import anyio
 
-from claude_agent_py._version import CLI_VERSION, MINIMUM_CLI_VERSION, __version__
-from claude_agent_py.client import Client
-from claude_agent_py.errors import ClaudeAgentError, CLIError, CLINotFoundError, CLIVersionError
-from claude_agent_py.launch.install import platform_name
-from claude_agent_py.launch.locate import (
+from claude_agent_py._launch.install import platform_name
+from claude_agent_py._launch.locate import (
     PROGRAM,
     WINDOWS,
     cache_folder,
@@ -34,11 +31,14 @@ from claude_agent_py.launch.locate import (
     require_version,
     search,
 )
+from claude_agent_py._version import CLI_VERSION, MINIMUM_CLI_VERSION, __version__
+from claude_agent_py.client import Client
+from claude_agent_py.errors import ClaudeAgentError, CLIError, CLINotFoundError, CLIVersionError
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.options.values import Timeouts
 
 if TYPE_CHECKING:
-    from claude_agent_py.wire.initialize import InitializeReply
+    from claude_agent_py.wire.control.initialize import InitializeReply
 
 DEPENDENCIES: Final = ("anyio", "msgspec", "pydantic", "typing-extensions")
 EXTRAS: Final = {"pyyaml": "agents, tools", "mcp": "mcp", "rich": "cli", "trio": "trio"}

@@ -13,7 +13,7 @@ import anyio
 
 from claude_agent_py.tasks.manager import TaskManager
 from claude_agent_py.tasks.task import Task
-from claude_agent_py.wire.tasks import TaskStatus
+from claude_agent_py.wire.messages.tasks import TaskStatus
 
 MARKS: Final = {
     TaskStatus.PENDING: ("·", "dim"),

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Self, TypeAlias, assert_never
 
 from claude_agent_py.wire.base import JSONObject
-from claude_agent_py.wire.content import ContentBlock, DocumentBlock, ImageBlock, MediaSource, TextBlock
+from claude_agent_py.wire.messages.content import ContentBlock, DocumentBlock, ImageBlock, MediaSource, TextBlock
 
 OCTETS = "application/octet-stream"
 PDF = "application/pdf"

@@ -7,7 +7,7 @@ from typing import Any, Final
 from claude_agent_py.history.records import RecordKind, TaskRecord
 from claude_agent_py.tasks.tree import draw, label_of
 from claude_agent_py.wire.fitting import fit
-from claude_agent_py.wire.tasks import TaskStatus, TaskUsage
+from claude_agent_py.wire.messages.tasks import TaskStatus, TaskUsage
 
 
 @dataclass(frozen=True, slots=True)

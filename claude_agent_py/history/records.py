@@ -16,7 +16,7 @@ from claude_agent_py.tasks.events import (
 )
 from claude_agent_py.tasks.outcome import TaskOutcome, differ
 from claude_agent_py.tasks.task import Task
-from claude_agent_py.wire.tasks import CHILD_AGENT, TaskStatus
+from claude_agent_py.wire.messages.tasks import CHILD_AGENT, TaskStatus
 
 
 class RecordKind(StrEnum):

@@ -18,15 +18,15 @@ from typing import Any, Final, Self, TypeVar
 import anyio
 from msgspec import convert
 
+from claude_agent_py._event_loop import run_file_work
+from claude_agent_py._shared_sqlite import open_shared, transact
+from claude_agent_py._untrusted import read_json, without_surrogates
 from claude_agent_py.errors import OptionsError, SessionError
-from claude_agent_py.event_loop import run_file_work
 from claude_agent_py.history.rebuild import RecordedTree, rebuild
 from claude_agent_py.history.records import FinishedTask, TaskRecord, records_of
-from claude_agent_py.shared_sqlite import open_shared, transact
 from claude_agent_py.tasks.events import TaskEvent, TaskFinished, TaskRevised
 from claude_agent_py.tasks.manager import TaskManager
-from claude_agent_py.untrusted import read_json, without_surrogates
-from claude_agent_py.wire.tasks import TaskStatus
+from claude_agent_py.wire.messages.tasks import TaskStatus
 
 T = TypeVar("T")
 

@@ -2,15 +2,17 @@
 
 from typing import TYPE_CHECKING
 
-from claude_agent_py.lazy_names import attach
+from claude_agent_py._lazy_names import attach
 
 if TYPE_CHECKING:
     from claude_agent_py.hooks.context import HookContext as HookContext
     from claude_agent_py.hooks.dispatcher import HookRun as HookRun
-    from claude_agent_py.hooks.handler_types import (
-        Hook as Hook,
+    from claude_agent_py.hooks.handler import (
         HookAnswer as HookAnswer,
         HookHandler as HookHandler,
+    )
+    from claude_agent_py.hooks.handler_types import (
+        Hook as Hook,
         HooksByEvent as HooksByEvent,
     )
     from claude_agent_py.hooks.live import LiveHooks as LiveHooks

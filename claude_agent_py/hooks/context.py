@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from claude_agent_py.handler_context import HandlerContext
+from claude_agent_py._handler_context import HandlerContext
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,12 +3,12 @@
 Handlers are typed by event, so a type checker rejects a handler whose input belongs to another event.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias, TypedDict
 
 from typing_extensions import TypeVar
 
-from claude_agent_py.hooks.context import HookContext
+from claude_agent_py.hooks.handler import HookHandler
 from claude_agent_py.hooks.matcher import HookMatcher
 from claude_agent_py.wire.hooks.inputs import (
     ConfigChangeInput,
@@ -45,15 +45,8 @@ from claude_agent_py.wire.hooks.inputs import (
     WorktreeCreateInput,
     WorktreeRemoveInput,
 )
-from claude_agent_py.wire.hooks.outputs import AsyncHookOutput, HookOutput
 
 Input = TypeVar("Input", default=Any)
-
-HookAnswer: TypeAlias = HookOutput | AsyncHookOutput | Mapping[str, Any] | None
-"""What a handler may return: the event's output model, the same as a dict in wire form, or None."""
-
-HookHandler: TypeAlias = Callable[[Input, HookContext], HookAnswer | Awaitable[HookAnswer]]
-"""An async or plain function; plain functions run in a worker thread."""
 
 Hook: TypeAlias = HookHandler[Input] | HookMatcher[Input] | Mapping[str, Any]
 """A handler, a `HookMatcher`, or a matcher of the official SDK as a dict."""

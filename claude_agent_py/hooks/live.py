@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
+from claude_agent_py._protocol.ports import ControlPort
 from claude_agent_py.errors import ControlRejectedError, OptionsError
 from claude_agent_py.hooks.dispatcher import HookDispatcher
 from claude_agent_py.hooks.matcher import HookMatcher
-from claude_agent_py.protocol.ports import ControlPort
 
 if TYPE_CHECKING:
     from claude_agent_py.hooks.handler_types import Hook

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Never, TypeAlias, cast
 
 from typing_extensions import TypeVar
 
-from claude_agent_py.callbacks import Callback, callback_name, takes_arguments
+from claude_agent_py._callbacks import Callback, callback_name, takes_arguments
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.hooks.context import HookContext
 from claude_agent_py.hooks.patterns import problem_for, problem_of
 from claude_agent_py.wire.hooks.events import HOOK_EVENT_FACTS
 
 if TYPE_CHECKING:
-    from claude_agent_py.hooks.handler_types import HookHandler
+    from claude_agent_py.hooks.handler import HookHandler
 
 Input = TypeVar("Input", contravariant=True, default=Any)
 OnFailure: TypeAlias = Literal["block", "continue"]

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from claude_agent_py.lazy_names import attach
+from claude_agent_py._lazy_names import attach
 
 if TYPE_CHECKING:
     from claude_agent_py.options.client_options import (
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
         ThinkingEnabled as ThinkingEnabled,
         Timeouts as Timeouts,
     )
-    from claude_agent_py.wire.catalog import EffortLevel as EffortLevel
-    from claude_agent_py.wire.choices import SettingSource as SettingSource
-    from claude_agent_py.wire.mcp import (
+    from claude_agent_py.wire.messages.catalog import EffortLevel as EffortLevel
+    from claude_agent_py.wire.settings.choices import SettingSource as SettingSource
+    from claude_agent_py.wire.settings.mcp_servers import (
         MCPHTTPServer as MCPHTTPServer,
         MCPSSEServer as MCPSSEServer,
         MCPStdioServer as MCPStdioServer,
         MCPToolPolicy as MCPToolPolicy,
     )
-    from claude_agent_py.wire.sandbox import SandboxSettings as SandboxSettings
+    from claude_agent_py.wire.settings.sandbox import SandboxSettings as SandboxSettings
 else:
     __getattr__, __dir__ = attach(__name__)

@@ -9,9 +9,9 @@ from uuid import UUID
 
 from pydantic import BeforeValidator, Field, PlainValidator, StrictBool
 
+from claude_agent_py._configuration import ConfigModel
 from claude_agent_py.agents.definition import AgentLike, validate_agents
 from claude_agent_py.agents.guide import DelegationGuide
-from claude_agent_py.configuration import ConfigModel
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.options import checks as read
 from claude_agent_py.options.output_shape import Output, OutputShape, check_output_format
@@ -32,8 +32,8 @@ from claude_agent_py.options.values import (
     read_system_prompt,
     read_thinking,
 )
-from claude_agent_py.wire.choices import ChosenEffort, ChosenPermissionMode, SettingSource
-from claude_agent_py.wire.sandbox import SandboxSettings
+from claude_agent_py.wire.settings.choices import ChosenEffort, ChosenPermissionMode, SettingSource
+from claude_agent_py.wire.settings.sandbox import SandboxSettings
 
 if TYPE_CHECKING:
     from claude_agent_py.hooks.handler_types import HooksByEvent
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from claude_agent_py.permissions.interactions import Inbox
     from claude_agent_py.tasks.events import TaskEvent
     from claude_agent_py.tasks.listeners import TaskListener
-    from claude_agent_py.wire.tasks import TaskNotificationMessage
+    from claude_agent_py.wire.messages.tasks import TaskNotificationMessage
 else:  # the readers check the values at run time, and importing these types takes time
     CanUseTool = DialogHandler = ElicitationHandler = PlanHandler = QuestionHandler = Any
     Hooks = HooksByEvent = Inbox = Any
@@ -166,7 +166,8 @@ class ClientOptions(ConfigModel, Generic[Output]):
     plan_mode_instructions: Text | None = None
     """Instructions for plan mode, instead of planning a code change."""
     delegation_guide: Annotated[DelegationGuide | bool, _needs(read.delegation_guide)] = False
-    """Append guidance to the system prompt on when to delegate to which of `agents`. True uses the default guide."""
+    """Tell the model when to delegate to which agents: `agents`, those that the CLI lists, and tools that start child
+    agents. True uses the default guide. It is left out, with a warning, where the model cannot start agents."""
     title: Text | None = None
     """The title of the session. None lets the CLI generate one."""
 
@@ -353,18 +354,10 @@ class ClientOptions(ConfigModel, Generic[Output]):
         return None if self.output_type is None else OutputShape(self.output_type)
 
     @property
-    def external_mcp_servers(self) -> dict[str, Any]:
-        """The servers that the CLI connects to itself, by name. Empty if `mcp_servers` is a path."""
-        return {name: server for name, server in self._servers.items() if read.is_external(server)}
-
-    @property
     def hosted_mcp_servers(self) -> dict[str, Any]:
         """The servers of `mcp_servers` that run in this process, by name."""
-        return {name: server for name, server in self._servers.items() if not read.is_external(server)}
-
-    @property
-    def _servers(self) -> Mapping[str, Any]:
-        return self.mcp_servers if isinstance(self.mcp_servers, Mapping) else {}
+        servers = self.mcp_servers if isinstance(self.mcp_servers, Mapping) else {}
+        return {name: server for name, server in servers.items() if not read.is_external(server)}
 
 
 def options_or_defaults(options: object) -> ClientOptions:

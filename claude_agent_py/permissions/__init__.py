@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from claude_agent_py.lazy_names import attach
+from claude_agent_py._lazy_names import attach
 
 if TYPE_CHECKING:
     from claude_agent_py.permissions.commands import bash_commands as bash_commands
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
         PermissionContext as PermissionContext,
         PermissionRequest as PermissionRequest,
     )
-    from claude_agent_py.wire.permissions import (
+    from claude_agent_py.wire.control.permissions import (
         AddDirectories as AddDirectories,
         AddRules as AddRules,
         PermissionMode as PermissionMode,

@@ -11,7 +11,12 @@ from typing import Any, TypeAlias
 from pydantic import BaseModel
 
 from claude_agent_py.wire.base import JSONObject, WireModel, dump
-from claude_agent_py.wire.permissions import PermissionAllowReply, PermissionDenyReply, PermissionUpdate, read_update
+from claude_agent_py.wire.control.permissions import (
+    PermissionAllowReply,
+    PermissionDenyReply,
+    PermissionUpdate,
+    read_update,
+)
 
 NO_REASON = "The user denied this."
 

@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 from claude_agent_py.permissions.decisions import describe
 from claude_agent_py.wire.base import JSONObject, dump
-from claude_agent_py.wire.permissions import UserDialogReply
+from claude_agent_py.wire.control.permissions import UserDialogReply
 
 
 @dataclass(frozen=True)

@@ -13,15 +13,15 @@ from typing import Any
 
 from anyio import from_thread
 
-from claude_agent_py.callbacks import Callback, callback_name, failure_of, takes_arguments
+from claude_agent_py._callbacks import Callback, callback_name, failure_of, takes_arguments
+from claude_agent_py._handler_context import HandlerContext
+from claude_agent_py._protocol.handlers import Cancellation
 from claude_agent_py.errors import HandlerError, OptionsError
-from claude_agent_py.handler_context import HandlerContext
 from claude_agent_py.permissions.interactions import Inbox, PendingInteractions
 from claude_agent_py.permissions.prompts import KINDS, Kind, kind_of
 from claude_agent_py.permissions.requests import PermissionContext
-from claude_agent_py.protocol.handlers import Cancellation
-from claude_agent_py.wire.asks import CanUseToolRequest, ElicitationRequest, UserDialogRequest
 from claude_agent_py.wire.base import JSONObject
+from claude_agent_py.wire.control.asks import CanUseToolRequest, ElicitationRequest, UserDialogRequest
 
 Handler = Callable[..., Any]
 

@@ -11,9 +11,9 @@ from typing import Any, Literal, TypeAlias
 
 from claude_agent_py.permissions.decisions import describe, json_object
 from claude_agent_py.permissions.forms import Form
-from claude_agent_py.wire import asks
 from claude_agent_py.wire.base import JSONObject, dump
-from claude_agent_py.wire.permissions import ElicitationReply
+from claude_agent_py.wire.control import asks
+from claude_agent_py.wire.control.permissions import ElicitationReply
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from claude_agent_py.permissions.elicitation import ElicitationAnswer, Elicitati
 from claude_agent_py.permissions.plans import Plan
 from claude_agent_py.permissions.questions import AnswerToQuestions, Question
 from claude_agent_py.permissions.requests import PermissionContext, PermissionRequest
-from claude_agent_py.wire.asks import UserDialogRequest
+from claude_agent_py.wire.control.asks import UserDialogRequest
 
 CanUseTool: TypeAlias = Callable[[PermissionRequest, PermissionContext], Decision | Awaitable[Decision | None] | None]
 """Answers a permission prompt. None denies."""

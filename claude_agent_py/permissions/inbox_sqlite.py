@@ -18,8 +18,9 @@ from typing import Any, Final, TypeVar
 import anyio
 from pydantic import ValidationError
 
+from claude_agent_py._event_loop import run_file_work
+from claude_agent_py._shared_sqlite import open_shared, transact
 from claude_agent_py.errors import OptionsError
-from claude_agent_py.event_loop import run_file_work
 from claude_agent_py.permissions.interactions import (
     TIMED_OUT,
     Inbox,
@@ -29,7 +30,6 @@ from claude_agent_py.permissions.interactions import (
 )
 from claude_agent_py.permissions.prompts import KINDS, Kind
 from claude_agent_py.permissions.requests import PermissionContext
-from claude_agent_py.shared_sqlite import open_shared, transact
 from claude_agent_py.wire.base import JSONObject, dump
 from claude_agent_py.wire.fitting import fit
 

@@ -15,8 +15,8 @@ from weakref import WeakSet
 
 import anyio
 
-from claude_agent_py.event_loop import Wakeup, run_file_work
-from claude_agent_py.handler_context import HandlerContext
+from claude_agent_py._event_loop import Wakeup, run_file_work
+from claude_agent_py._handler_context import HandlerContext
 from claude_agent_py.permissions.decisions import Decision
 from claude_agent_py.permissions.prompts import KINDS, Kind
 from claude_agent_py.permissions.requests import PermissionContext, PermissionRequest, displayable

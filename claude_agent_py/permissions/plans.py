@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from claude_agent_py.wire.asks import CanUseToolRequest
+from claude_agent_py.wire.control.asks import CanUseToolRequest
 from claude_agent_py.wire.fitting import Misfit, fit
 from claude_agent_py.wire.tools.planning import ExitPlanModeInput
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
-from claude_agent_py.callbacks import Callback
+from claude_agent_py._callbacks import Callback
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.permissions.decisions import Allow, Decision, Deny, describe
 from claude_agent_py.permissions.plans import EXIT_PLAN_MODE

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
-from claude_agent_py.handler_context import HandlerContext
+from claude_agent_py._handler_context import HandlerContext
 from claude_agent_py.permissions.decisions import Allow, Decision, Deny, denial, reply_of
 from claude_agent_py.permissions.dialogs import Completed, Dismissed, dismissed, read_dialog
 from claude_agent_py.permissions.elicitation import (
@@ -22,8 +22,12 @@ from claude_agent_py.permissions.elicitation import (
 from claude_agent_py.permissions.plans import EXIT_PLAN_MODE, plan_of
 from claude_agent_py.permissions.questions import ASK_USER_QUESTION, questions_of, read_answers
 from claude_agent_py.permissions.requests import PermissionRequest
-from claude_agent_py.wire.asks import CanUseToolRequest, ElicitationRequest as WireElicitationRequest, UserDialogRequest
 from claude_agent_py.wire.base import JSONObject
+from claude_agent_py.wire.control.asks import (
+    CanUseToolRequest,
+    ElicitationRequest as WireElicitationRequest,
+    UserDialogRequest,
+)
 
 Kind: TypeAlias = Literal["permission", "question", "plan", "elicitation", "dialog"]
 

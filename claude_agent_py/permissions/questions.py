@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from claude_agent_py.permissions.decisions import Allow, Deny, describe, reply_of
-from claude_agent_py.wire.asks import CanUseToolRequest
 from claude_agent_py.wire.base import JSONObject
+from claude_agent_py.wire.control.asks import CanUseToolRequest
 from claude_agent_py.wire.fitting import Misfit, fit
 from claude_agent_py.wire.tools.questions import AskUserQuestionInput, Question, QuestionOption
 

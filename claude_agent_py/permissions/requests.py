@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from claude_agent_py.handler_context import HandlerContext
-from claude_agent_py.wire.asks import CanUseToolRequest, MatchedAskRule, MCPServerProvenance
+from claude_agent_py._handler_context import HandlerContext
 from claude_agent_py.wire.base import WireModel
-from claude_agent_py.wire.permissions import PermissionUpdate, read_update
+from claude_agent_py.wire.control.asks import CanUseToolRequest, MatchedAskRule, MCPServerProvenance
+from claude_agent_py.wire.control.permissions import PermissionUpdate, read_update
 from claude_agent_py.wire.tools.registry import typed_input
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ tasks too, are in `claude_agent_py.todo`.
 
 from typing import TYPE_CHECKING
 
-from claude_agent_py.lazy_names import attach
+from claude_agent_py._lazy_names import attach
 
 if TYPE_CHECKING:
     from claude_agent_py.history import (
@@ -44,6 +44,6 @@ if TYPE_CHECKING:
         TaskListChange as TaskListChange,
         TaskListItem as TaskListItem,
     )
-    from claude_agent_py.wire.tasks import TaskStatus as TaskStatus, TaskUsage as TaskUsage
+    from claude_agent_py.wire.messages.tasks import TaskStatus as TaskStatus, TaskUsage as TaskUsage
 else:
     __getattr__, __dir__ = attach(__name__)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from claude_agent_py.tasks.outcome import TaskOutcome
-from claude_agent_py.wire.tasks import TaskNotificationMessage, TaskStatus, TaskUsage
+from claude_agent_py.wire.messages.tasks import TaskNotificationMessage, TaskStatus, TaskUsage
 
 
 @dataclass(frozen=True, slots=True)

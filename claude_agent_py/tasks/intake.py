@@ -13,9 +13,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, ClassVar, Final
 
-from claude_agent_py.callbacks import Report
+from claude_agent_py._callbacks import Report
+from claude_agent_py._streams import RepeatingEvent
 from claude_agent_py.errors import TaskError
-from claude_agent_py.streams import RepeatingEvent
 from claude_agent_py.tasks.events import (
     TaskEvent,
     TaskFinished,
@@ -32,9 +32,9 @@ from claude_agent_py.tasks.ledger.registry import Grace, Registry
 from claude_agent_py.tasks.listeners import EventStream, Listeners, What, event_kind
 from claude_agent_py.tasks.messages import MESSAGE_LIMIT, MessageLog
 from claude_agent_py.tasks.waiting.reconcile import Reconciler
-from claude_agent_py.wire.messages import AssistantMessage, UserMessage
-from claude_agent_py.wire.system import InitMessage, PermissionDeniedMessage
-from claude_agent_py.wire.tasks import TaskProgressMessage, TaskStartedMessage
+from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
+from claude_agent_py.wire.messages.system import InitMessage, PermissionDeniedMessage
+from claude_agent_py.wire.messages.tasks import TaskProgressMessage, TaskStartedMessage
 
 logger: logging.Logger = logging.getLogger(__name__)
 

@@ -10,8 +10,8 @@ from typing import Any, Literal, TypeAlias, TypeVar, overload
 
 import anyio
 
+from claude_agent_py._protocol.ports import ControlPort
 from claude_agent_py.errors import OptionsError, TaskError, TaskNotFoundError, TaskTimeoutError
-from claude_agent_py.protocol.ports import ControlPort
 from claude_agent_py.tasks.events import (
     TaskBackgrounded,
     TaskEvent,
@@ -34,7 +34,7 @@ from claude_agent_py.tasks.outcome import TaskOutcome
 from claude_agent_py.tasks.task import Task, check_timeout
 from claude_agent_py.tasks.tree import TaskTree, build_tree
 from claude_agent_py.tasks.waiting.completions import Completions
-from claude_agent_py.wire.tasks import TaskNotificationMessage
+from claude_agent_py.wire.messages.tasks import TaskNotificationMessage
 
 ListenerT = TypeVar("ListenerT", bound=Listener)
 TaskOrId: TypeAlias = Task | str

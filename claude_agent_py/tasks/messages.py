@@ -12,8 +12,8 @@ from typing import Final, Self, TypeAlias, cast
 from anyio.lowlevel import checkpoint
 
 from claude_agent_py.wire.codec import decode
-from claude_agent_py.wire.messages import AssistantMessage, UserMessage
-from claude_agent_py.wire.system import PermissionDeniedMessage
+from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
+from claude_agent_py.wire.messages.system import PermissionDeniedMessage
 
 MESSAGE_LIMIT: Final = 20_000
 

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 
 from claude_agent_py.tasks.ledger.state import Evidence
-from claude_agent_py.wire.tasks import TaskStatus, TaskUsage
+from claude_agent_py.wire.messages.tasks import TaskStatus, TaskUsage
 
 _EXIT_CODE = re.compile(r"\bexit(?:ed with)? code (-?\d{1,10})\b")
 

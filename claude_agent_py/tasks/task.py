@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
+from claude_agent_py._protocol.ports import ControlPort
 from claude_agent_py.errors import OptionsError, TaskError, TaskTimeoutError
-from claude_agent_py.protocol.ports import ControlPort
 from claude_agent_py.tasks.files.follow import AgentDecoder, Follow, ShellDecoder
 from claude_agent_py.tasks.files.reading import OutputReader
 from claude_agent_py.tasks.files.transcript import TranscriptMessage
@@ -20,7 +20,7 @@ from claude_agent_py.tasks.ledger.state import Evidence
 from claude_agent_py.tasks.messages import Conversation, MessageGap, SubagentMessage
 from claude_agent_py.tasks.outcome import TaskOutcome
 from claude_agent_py.tasks.tree import TaskNode, add_usage, build_tree
-from claude_agent_py.wire.tasks import TaskStatus, TaskUsage
+from claude_agent_py.wire.messages.tasks import TaskStatus, TaskUsage
 
 if TYPE_CHECKING:
     from claude_agent_py.tasks.manager import TaskManager

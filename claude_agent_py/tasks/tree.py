@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from claude_agent_py.wire.tasks import TaskStatus, TaskUsage
+from claude_agent_py.wire.messages.tasks import TaskStatus, TaskUsage
 
 if TYPE_CHECKING:
     from claude_agent_py.tasks.task import Task

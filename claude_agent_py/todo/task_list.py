@@ -13,13 +13,13 @@ from typing import Any, Final, Literal, TypeAlias
 from msgspec import field
 from msgspec.structs import fields
 
-from claude_agent_py.event_loop import run_file_work
-from claude_agent_py.streams import Stream
+from claude_agent_py._event_loop import run_file_work
+from claude_agent_py._streams import Stream
 from claude_agent_py.todo.files import directory_of, read_items
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.fitting import Misfit, fit
-from claude_agent_py.wire.messages import AssistantMessage, UserMessage
-from claude_agent_py.wire.system import InitMessage
+from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
+from claude_agent_py.wire.messages.system import InitMessage
 from claude_agent_py.wire.tools.task_list import (
     TaskCreateOutput,
     TaskDetails,

@@ -2,17 +2,18 @@
 
 from typing import TYPE_CHECKING
 
-from claude_agent_py.lazy_names import attach
+from claude_agent_py._lazy_names import attach
 
 if TYPE_CHECKING:
     from claude_agent_py.tools.calls import ToolCall as ToolCall
     from claude_agent_py.tools.chain import (
-        RawResults as RawResults,
+        ToolCallResult as ToolCallResult,
         ToolChain as ToolChain,
         ToolChainResult as ToolChainResult,
     )
     from claude_agent_py.tools.context import ToolContext as ToolContext
     from claude_agent_py.tools.definition import Tool as Tool, ToolAnnotations as ToolAnnotations, tool as tool
+    from claude_agent_py.tools.loop import LoopResult as LoopResult, LoopStep as LoopStep
     from claude_agent_py.tools.names import (
         mcp_server_name as mcp_server_name,
         mcp_tool_name as mcp_tool_name,
@@ -21,7 +22,11 @@ if TYPE_CHECKING:
     from claude_agent_py.tools.resources import Prompt as Prompt, Resource as Resource
     from claude_agent_py.tools.results import ToolResult as ToolResult
     from claude_agent_py.tools.server import ToolServer as ToolServer
-    from claude_agent_py.tools.traffic import ToolCallRecord as ToolCallRecord, ToolTraffic as ToolTraffic
+    from claude_agent_py.tools.traffic import (
+        ToolCallRecord as ToolCallRecord,
+        ToolCallStatus as ToolCallStatus,
+        ToolTraffic as ToolTraffic,
+    )
     from claude_agent_py.wire.tools.agent import (
         AgentAsyncLaunchedOutput as AgentAsyncLaunchedOutput,
         AgentCompletedOutput as AgentCompletedOutput,
@@ -79,22 +84,6 @@ if TYPE_CHECKING:
         PowerShellInput as PowerShellInput,
         PowerShellOutput as PowerShellOutput,
     )
-    from claude_agent_py.wire.tools.feedback import (
-        EndConversationInput as EndConversationInput,
-        Finding as Finding,
-        OfferChromeSetupInput as OfferChromeSetupInput,
-        OfferChromeSetupOutput as OfferChromeSetupOutput,
-        ProposeSkillsInput as ProposeSkillsInput,
-        ProposeSkillsOutput as ProposeSkillsOutput,
-        ReportFindingsInput as ReportFindingsInput,
-        ReportFindingsOutput as ReportFindingsOutput,
-        SendFeedbackInput as SendFeedbackInput,
-        SendFeedbackOutput as SendFeedbackOutput,
-        ShareOnboardingGuideInput as ShareOnboardingGuideInput,
-        ShowOnboardingRolePickerInput as ShowOnboardingRolePickerInput,
-        ShowOnboardingRolePickerOutput as ShowOnboardingRolePickerOutput,
-        SkillProposal as SkillProposal,
-    )
     from claude_agent_py.wire.tools.files import (
         ArtifactRead as ArtifactRead,
         FileEditInput as FileEditInput,
@@ -118,6 +107,11 @@ if TYPE_CHECKING:
         PDFFile as PDFFile,
         PDFParts as PDFParts,
         TextFile as TextFile,
+    )
+    from claude_agent_py.wire.tools.findings import (
+        Finding as Finding,
+        ReportFindingsInput as ReportFindingsInput,
+        ReportFindingsOutput as ReportFindingsOutput,
     )
     from claude_agent_py.wire.tools.mcp import (
         ListMCPResourcesInput as ListMCPResourcesInput,
@@ -146,12 +140,6 @@ if TYPE_CHECKING:
         ExitWorktreeOutput as ExitWorktreeOutput,
         ProposeGoalInput as ProposeGoalInput,
         ProposeGoalOutput as ProposeGoalOutput,
-    )
-    from claude_agent_py.wire.tools.projects import (
-        ClaudeDesignInput as ClaudeDesignInput,
-        ClaudeDesignOutput as ClaudeDesignOutput,
-        ProjectsInput as ProjectsInput,
-        ProjectsOutput as ProjectsOutput,
     )
     from claude_agent_py.wire.tools.questions import (
         AskUserQuestionInput as AskUserQuestionInput,

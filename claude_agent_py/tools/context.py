@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from claude_agent_py.handler_context import HandlerContext
+from claude_agent_py._handler_context import HandlerContext
 from claude_agent_py.wire.base import JSONObject
 
 LogLevel: TypeAlias = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]

@@ -11,8 +11,8 @@ from typing import Any, Final, Generic, ParamSpec, Protocol, TypeVar, overload
 
 from typing_extensions import TypedDict, Unpack
 
-from claude_agent_py.callbacks import Callback, callback_name
-from claude_agent_py.configuration import suggest
+from claude_agent_py._callbacks import Callback, callback_name
+from claude_agent_py._configuration import suggest
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.formatting.encoders import Encoder, JSONEncoder
 from claude_agent_py.formatting.truncation import INLINE_CHARS, MAX_INLINE_CHARS
@@ -122,6 +122,8 @@ class Tool(Generic[P, R]):
     """Also send returned data as structured content. The CLI shows the model this *instead of* the text."""
     meta: Mapping[str, Any] = field(default_factory=dict)
     """Additional `_meta` fields of the definition."""
+    agent: Any = None
+    """The definition of the agent that a call starts, for the delegation guide; None for all other tools."""
     callback: Callback = field(init=False)
 
     def __post_init__(self) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-from claude_agent_py.callbacks import Callback, callback_name
+from claude_agent_py._callbacks import Callback, callback_name
 from claude_agent_py.formatting.encoders import JSONEncoder
 from claude_agent_py.formatting.media import File, Media, is_media, mcp_block, resource_contents
 from claude_agent_py.tools.docstrings import read_docstring

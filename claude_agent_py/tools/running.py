@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 from anyio import CapacityLimiter, get_cancelled_exc_class
 from anyio.lowlevel import RunVar
 
-from claude_agent_py.callbacks import DeadlineExpiredError, Report, failure_of, log_failure
+from claude_agent_py._callbacks import DeadlineExpiredError, Report, failure_of, log_failure
 from claude_agent_py.errors import ToolError, ToolTimeoutError
 from claude_agent_py.formatting.encoders import Encoder
 from claude_agent_py.tools.failures import failure_text

@@ -18,7 +18,7 @@ import anyio
 from anyio.abc import Process
 from anyio.lowlevel import RunVar
 
-from claude_agent_py.event_loop import in_trio, run_file_work
+from claude_agent_py._event_loop import in_trio, run_file_work
 
 LOOK_FIRST: Final = 0.1
 LOOK_EVERY: Final = 1.0

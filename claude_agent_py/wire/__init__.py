@@ -6,7 +6,7 @@ The package does no I/O and keeps no state. Its models are public in `messages`,
 
 from typing import TYPE_CHECKING
 
-from claude_agent_py.lazy_names import attach
+from claude_agent_py._lazy_names import attach
 
 if TYPE_CHECKING:
     from claude_agent_py.wire.codec import decode as decode, encode as encode

@@ -57,10 +57,15 @@ _readers: Final[dict[type, Callable[[bytes], Any]]] = {}
 """Decoders by model, built on first use."""
 
 
-def decode(line: bytes | str) -> Frame:
+def decode(line: bytes | str, *, report: bool = True) -> Frame:
     """Decode a line into a message, a control frame, an `UnknownMessage` or a `MalformedFrame`.
 
     Surrounding white space, line breaks and a byte order mark are ignored.
+
+    Args:
+        line: The line.
+        report: Whether to log a warning for each invalid field that is dropped. False for a line that was decoded
+            before.
 
     Raises:
         TypeError: `line` is neither bytes nor str.
@@ -72,7 +77,7 @@ def decode(line: bytes | str) -> Frame:
         model: Any = _SYSTEM_MODELS[head.subtype] if head.type == "system" else _MODELS[head.type]  # type: ignore[index]
         frame: Any = (_readers.get(model) or _reader(model))(line)
     except (ValueError, LookupError, RecursionError):
-        return _decode_carefully(line)
+        return _decode_carefully(line, report=report)
     keep_source(frame, "_source", line)
     return frame  # type: ignore[no-any-return]
 
@@ -148,7 +153,7 @@ def _reader(model: type) -> Callable[[bytes], Any]:
 # Slow path -------------------------------------------------------------------------------------------------------
 
 
-def _decode_carefully(line: bytes) -> Frame:
+def _decode_carefully(line: bytes, *, report: bool) -> Frame:
     try:
         text = line.decode("utf-8", "surrogatepass").removeprefix("\ufeff")
         raw = json.loads(text, parse_constant=_refuse)
@@ -166,10 +171,10 @@ def _decode_carefully(line: bytes) -> Frame:
             what = "must be a string" if field in raw else "missing"
             return MalformedFrame(line, f"{field}: {what}", raw, (field,))
     model = model_of(raw)
-    return UnknownMessage(raw) if model is None else _fit_frame(model, line, raw, sane)
+    return UnknownMessage(raw) if model is None else _fit_frame(model, line, raw, sane, report=report)
 
 
-def _fit_frame(model: type, line: bytes, raw: dict[str, Any], sane: bytes) -> Frame:
+def _fit_frame(model: type, line: bytes, raw: dict[str, Any], sane: bytes, *, report: bool) -> Frame:
     may_drop = _is_not_verdict if raw["type"] == "result" else _is_reported
     try:
         frame: Any
@@ -178,7 +183,7 @@ def _fit_frame(model: type, line: bytes, raw: dict[str, Any], sane: bytes) -> Fr
         return MalformedFrame(line, str(error), raw, error.location)
     except RecursionError as error:
         return MalformedFrame(line, f"nested too deeply: {error}", raw)
-    for left_out in dropped:
+    for left_out in dropped if report else ():
         logger.warning("dropped an invalid field of a %s frame: %s", raw["type"], left_out)
     keep_source(frame, "_source", sane.rstrip(b"\n"))
     return frame  # type: ignore[no-any-return]

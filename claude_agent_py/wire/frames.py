@@ -6,9 +6,9 @@ The tables derive from the unions: to add a message, add it to `SystemMessage` o
 from collections.abc import Mapping
 from typing import Any, Final, TypeAlias, get_args
 
-from claude_agent_py.wire import messages, notices, occasional, system, tasks
-from claude_agent_py.wire.control import ControlFrame, ControlRequest
-from claude_agent_py.wire.stream import StreamEventMessage
+from claude_agent_py.wire.control.frames import ControlFrame, ControlRequest
+from claude_agent_py.wire.messages import conversation, notices, occasional, system, tasks
+from claude_agent_py.wire.messages.stream import StreamEventMessage
 from claude_agent_py.wire.unknown import MalformedFrame, UnknownMessage
 
 SystemMessage: TypeAlias = (
@@ -41,12 +41,12 @@ SystemMessage: TypeAlias = (
 """Every known message of type `system`."""
 
 TopLevelMessage: TypeAlias = (
-    messages.UserMessage
-    | messages.AssistantMessage
-    | messages.ResultMessage
+    conversation.UserMessage
+    | conversation.AssistantMessage
+    | conversation.ResultMessage
     | StreamEventMessage
-    | messages.CommandLifecycleMessage
-    | messages.ToolProgressMessage
+    | conversation.CommandLifecycleMessage
+    | conversation.ToolProgressMessage
     | notices.RateLimitMessage
     | notices.TranscriptMirrorMessage
     | occasional.ToolUseSummaryMessage
@@ -74,7 +74,7 @@ def model_of(raw: Mapping[str, Any]) -> type | None:
         return SYSTEM_MODELS.get(raw["subtype"])
     model = MODELS.get(raw["type"])
     if model is ControlRequest:
-        from claude_agent_py.wire import requests  # needed only by programs that play the part of the CLI
+        from claude_agent_py.wire.control import requests  # needed only by programs that play the part of the CLI
 
         if requests.is_ours(raw.get("request")):
             return requests.ControlRequestToCLI

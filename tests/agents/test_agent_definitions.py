@@ -9,7 +9,7 @@ from claude_agent_py import AgentDefinition
 from claude_agent_py.agents import PRESETS, AgentModel, Explore
 from claude_agent_py.agents.definition import validate_agents
 from claude_agent_py.errors import OptionsError
-from claude_agent_py.wire.mcp import MCPHTTPServer, MCPStdioServer
+from claude_agent_py.wire.settings.mcp_servers import MCPHTTPServer, MCPStdioServer
 
 LEAST: dict[str, Any] = {"description": "d", "prompt": "p"}
 
@@ -87,9 +87,11 @@ def test_every_field_has_the_name_of_the_wire() -> None:
         ({"maxTurns": 0}, "maxTurns must be greater than or equal to 1"),
         ({"model": " "}, "model must not be empty"),
         ({"model": 5}, "model must be a valid string, not int"),
-        ({"effort": "huge"}, "effort must be low, medium, high, xhigh, max or an integer"),
-        ({"effort": 1.5}, "effort must be low, medium, high, xhigh, max or an integer"),
-        ({"effort": True}, "effort must be low, medium, high, xhigh, max or an integer"),
+        ({"effort": "huge"}, "effort must be low, medium, high, xhigh or max"),
+        ({"effort": 1.5}, "effort must be low, medium, high, xhigh or max"),
+        ({"effort": 3}, "for a number the CLI sends the model no effort at all"),
+        ({"critical_system_reminder": "x" * 10_001}, "critical_system_reminder must not be longer than 10,000"),
+        ({"effort": True}, "effort must be low, medium, high, xhigh or max"),
         ({"permission_mode": "ask"}, "permission_mode must be 'default'"),
         ({"memory": "cloud"}, "memory must be 'user', 'project' or 'local'"),
         ({"isolation": "vm"}, "isolation must be 'worktree' or 'remote'"),

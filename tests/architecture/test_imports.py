@@ -48,7 +48,7 @@ def test_importing_the_package_loads_next_to_nothing() -> None:
     assert {name for name in loaded if name.startswith("claude_agent_py")} == {
         "claude_agent_py",
         "claude_agent_py._version",
-        "claude_agent_py.lazy_names",
+        "claude_agent_py._lazy_names",
     }
     assert "asyncio" not in loaded
 
@@ -72,7 +72,7 @@ def test_what_a_name_loads_is_its_own() -> None:
     assert {name for name in loaded if name.startswith("claude_agent_py.")} <= {
         "claude_agent_py._version",
         "claude_agent_py.errors",
-        "claude_agent_py.lazy_names",
+        "claude_agent_py._lazy_names",
     }
 
 

@@ -44,10 +44,10 @@ def test_imports_are_absolute() -> None:
     assert relative == []
 
 
-PURE = ("claude_agent_py.wire", "claude_agent_py.protocol", "claude_agent_py.formatting")
+PURE = ("claude_agent_py.wire", "claude_agent_py._protocol", "claude_agent_py.formatting")
 IO_MODULES = {"anyio", "asyncio", "trio", "subprocess", "socket", "threading", "time", "os", "pathlib", "tempfile"}
 ALLOWED = {
-    ("claude_agent_py.protocol.handlers", "threading"),  # a flag that handlers may read from any thread
+    ("claude_agent_py._protocol.handlers", "threading"),  # a flag that handlers may read from any thread
     ("claude_agent_py.formatting.media", "pathlib"),  # media may be given as files
     ("claude_agent_py.formatting.media", "os"),
     ("claude_agent_py.formatting.encoders", "pathlib"),  # a path is a value to show
@@ -71,4 +71,4 @@ def test_the_player_of_the_fake_needs_nothing_but_python() -> None:
 def test_only_one_module_tells_the_event_loops_apart() -> None:
     """asyncio and trio are named where something cannot be done with anyio, and nowhere else."""
     named = {module.name for module in modules() if {"asyncio", "trio"} & imported(module)}
-    assert named == {"claude_agent_py.event_loop"}
+    assert named == {"claude_agent_py._event_loop"}

@@ -1,6 +1,7 @@
 """Lines that are no frames, or broken ones: each is one typed event, and the session goes on."""
 
 import json
+import logging
 from typing import Any
 
 import anyio
@@ -95,6 +96,20 @@ async def test_what_is_only_unknown_is_no_error(start: MakeClient) -> None:
     assert [type(event) for event in events] == [UnknownMessage, UnknownMessage, AssistantMessage]
     assert isinstance(events[2].message.content[0], UnknownBlock)
     assert text == "two"
+
+
+@pytest.mark.parametrize("limit", [1, 64 * MEBIBYTE], ids=["on disk", "in memory"])
+async def test_a_dropped_field_is_logged_once_however_long_its_message_waits(
+    limit: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    wrong = {**frames.assistant("hi"), "context_usage": "none"}
+    wrong["message"] = {**wrong["message"], "usage": {"input_tokens": "12"}}
+    with caplog.at_level(logging.WARNING):
+        told, second = await session_with(start_in_memory, wrong, limits=Limits(mailbox_bytes=limit))
+    assert [message.text for message in told] == ["hi"]
+    assert second == "two"
+    warnings = [record.getMessage() for record in caplog.records if "dropped" in record.getMessage()]
+    assert len(warnings) == len(set(warnings)) > 0
 
 
 async def test_windows_line_ends_and_other_separators_do_no_harm(start: MakeClient) -> None:

@@ -180,7 +180,7 @@ async def test_no_program_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("CLAUDE_AGENT_CACHE_DIR", str(tmp_path))
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr("claude_agent_py.launch.locate.USUAL_PLACES", (".local/bin/claude",))
+    monkeypatch.setattr("claude_agent_py._launch.locate.USUAL_PLACES", (".local/bin/claude",))
     error = await failure_of(Client(), CLINotFoundError)
     assert any(".local/bin" in place for place in error.tried)
     assert "install-cli" in str(error)

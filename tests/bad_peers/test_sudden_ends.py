@@ -14,6 +14,7 @@ from leftovers import is_alive, until_gone
 from peers import MakeClient, read_into
 
 from claude_agent_py import (
+    AuthenticationError,
     Client,
     ClientOptions,
     CLIExitError,
@@ -336,3 +337,12 @@ async def test_the_process_is_reaped_before_anybody_closes(start_process: MakeCl
                 await client.query("hi")
             assert pid is not None
             assert not is_alive(pid)
+
+
+async def test_a_run_without_a_login_does_not_wait_for_its_result() -> None:
+    """The result may follow ten seconds after the message that says so."""
+    refusal = frames.assistant("Not logged in", error="authentication_failed")
+    fake = FakeCLI(steps.wait_for_prompt(), frames.init(), refusal)
+    async with Client(transport=fake.transport()) as client:
+        with anyio.fail_after(20), pytest.raises(AuthenticationError, match="claude auth login"):
+            await client.query("hi")

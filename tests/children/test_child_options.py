@@ -1,7 +1,7 @@
 """What a child's process is started with: its definition, its own options, and what it takes from its parent."""
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -116,7 +116,7 @@ def test_what_the_definition_says_wins() -> None:
 
 
 def servers_of(options: ClientOptions) -> set[str]:
-    return set(options.external_mcp_servers) | set(options.hosted_mcp_servers)
+    return set(options.mcp_servers) if isinstance(options.mcp_servers, Mapping) else set()
 
 
 def test_servers_of_the_definition_by_name_and_in_full() -> None:
@@ -181,9 +181,14 @@ def test_an_id_is_made_of_the_description() -> None:
 
 
 def test_fields_without_effect_are_warned_of() -> None:
-    with pytest.warns(OptionsWarning, match="isolation, omit_claude_md, effort"):
-        ChildAgent(WORKER.replace(isolation="worktree", omit_claude_md=True, effort=3), id="worker")
-    assert options_of(WORKER.replace(effort=3)).effort is None
+    with pytest.warns(OptionsWarning, match="isolation, omit_claude_md have no effect"):
+        ChildAgent(WORKER.replace(isolation="worktree", omit_claude_md=True), id="worker")
+    observed = WORKER.replace(observer=["watcher"], critical_system_reminder="Mind.")
+    with pytest.warns(OptionsWarning, match="'worker': observer have no effect"):
+        ChildAgent(observed, id="worker")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ChildAgent(observed, id="worker", options=ClientOptions(agents={"watcher": WORKER}))
 
 
 def test_the_tool_says_what_it_is_for() -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from claude_agent_py._launch.locate import cached_cli
 from claude_agent_py._version import CLI_VERSION, __version__
 from claude_agent_py.cli import main
-from claude_agent_py.launch.locate import cached_cli
 from claude_agent_py.testing import FakeCLI
 
 Environ = dict[str, str]

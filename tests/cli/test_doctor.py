@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from claude_agent_py.launch.locate import CLI_VARIABLE, find_cli
+from claude_agent_py._launch.locate import CLI_VARIABLE, find_cli
 from claude_agent_py.testing import FakeCLI, ScriptedModel, steps
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the programs here are shell scripts")

@@ -10,7 +10,7 @@ from anyio import to_thread
 from claude_agent_py import PermissionContext
 from claude_agent_py.cli.main import main
 from claude_agent_py.permissions import SQLiteInbox
-from claude_agent_py.wire.asks import CanUseToolRequest, ElicitationRequest, UserDialogRequest
+from claude_agent_py.wire.control.asks import CanUseToolRequest, ElicitationRequest, UserDialogRequest
 
 BASH = CanUseToolRequest(
     tool_name="Bash", input={"command": "rm \x1b[2J x"}, tool_use_id="t", agent_id="a1", decision_reason="because"

@@ -8,8 +8,8 @@ import anyio
 import pytest
 
 from claude_agent_py import HookContext, HookMatcher, Hooks, PreToolUseInput, PreToolUseOutput
+from claude_agent_py._handler_context import HandlerContext
 from claude_agent_py.errors import HandlerError, OptionsError
-from claude_agent_py.handler_context import HandlerContext
 from claude_agent_py.hooks import AsyncHookOutput, HookInput, HookOutput, HookRun, StopOutput, UnknownHookInput
 from claude_agent_py.hooks.dispatcher import HookDispatcher
 from claude_agent_py.tools import BashInput

@@ -6,8 +6,8 @@ import anyio
 import pytest
 
 from claude_agent_py import HookContext, HookMatcher
+from claude_agent_py._handler_context import HandlerContext
 from claude_agent_py.errors import ControlRejectedError, HandlerError, OptionsError
-from claude_agent_py.handler_context import HandlerContext
 from claude_agent_py.hooks import HookInput, LiveHooks
 from claude_agent_py.hooks.dispatcher import HookDispatcher
 

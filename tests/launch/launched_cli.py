@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from claude_agent_py import ClientOptions
-from claude_agent_py.launch.locate import find_cli
-from claude_agent_py.launch.plan import LaunchPlan, plan_launch
+from claude_agent_py._launch.locate import find_cli
+from claude_agent_py._launch.plan import LaunchPlan, plan_launch
 
 Frame = dict[str, Any]
 

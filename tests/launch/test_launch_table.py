@@ -3,8 +3,8 @@
 import pytest
 
 from claude_agent_py import ClientOptions
-from claude_agent_py.launch.table import AWAITED, TABLE, Field, Flag, Here, Row, Settings, Variable
-from claude_agent_py.wire.requests import InitializeRequest
+from claude_agent_py._launch.table import AWAITED, TABLE, Field, Flag, Here, Row, Settings, Variable
+from claude_agent_py.wire.control.requests import InitializeRequest
 
 
 def test_every_option_is_in_the_table() -> None:

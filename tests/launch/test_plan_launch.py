@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, strategies as st
 
 from claude_agent_py import AgentDefinition, ClientOptions
+from claude_agent_py._launch.plan import LONG_LIST_CHARS, MAX_ARGUMENT_BYTES, LaunchPlan, plan_launch
 from claude_agent_py.errors import OptionsError
-from claude_agent_py.launch.plan import LONG_LIST_CHARS, MAX_ARGUMENT_BYTES, LaunchPlan, plan_launch
 from claude_agent_py.options.values import SystemPromptFile, ThinkingEnabled
 from claude_agent_py.tools.server import ToolServer
-from claude_agent_py.wire.mcp import MCPHTTPServer, MCPStdioServer
+from claude_agent_py.wire.settings.mcp_servers import MCPHTTPServer, MCPStdioServer
 
 ALWAYS = ("--output-format=stream-json", "--verbose", "--input-format=stream-json")
 

@@ -10,9 +10,9 @@ from launched_cli import launched
 from pydantic import BaseModel
 
 from claude_agent_py import AgentDefinition, ClientOptions
+from claude_agent_py._launch.plan import LONG_LIST_CHARS
+from claude_agent_py._launch.table import TABLE, Flag
 from claude_agent_py.agents import PRESETS, DelegationGuide
-from claude_agent_py.launch.plan import LONG_LIST_CHARS
-from claude_agent_py.launch.table import TABLE, Flag
 from claude_agent_py.options import (
     PluginConfig,
     SystemPromptFile,
@@ -21,7 +21,7 @@ from claude_agent_py.options import (
     ThinkingEnabled,
 )
 from claude_agent_py.testing import ScriptedModel, tool_use
-from claude_agent_py.wire.mcp import MCPHTTPServer, MCPStdioServer
+from claude_agent_py.wire.settings.mcp_servers import MCPHTTPServer, MCPStdioServer
 
 pytestmark = pytest.mark.real_cli
 
@@ -287,7 +287,7 @@ def test_every_definition_that_is_accepted_here_is_accepted_there() -> None:
         tools=["Read"],
         disallowed_tools=["mcp__*"],
         model="sonnet",
-        effort=3,
+        effort="low",
         max_turns=1,
         permission_mode="manual",
         mcp_servers=["far", {"near": NOBODY, "nearer": NOBODY}],

@@ -29,7 +29,7 @@ from claude_agent_py.options import (
 from claude_agent_py.options.checks import RENAMED
 from claude_agent_py.permissions import PendingInteractions
 from claude_agent_py.tools.server import ToolServer
-from claude_agent_py.wire.mcp import MCPHTTPServer, MCPStdioServer
+from claude_agent_py.wire.settings.mcp_servers import MCPHTTPServer, MCPStdioServer
 
 REVIEWER = AgentDefinition(description="Reviews code", prompt="You review code.")
 DIGGER = AgentDefinition(description="d", prompt="p", max_turns=3)
@@ -202,7 +202,6 @@ def test_a_wrong_value_is_refused_by_name(given: dict[str, Any], says: str) -> N
         ),
         ({"supported_dialog_kinds": ["x"]}, "supported_dialog_kinds", "needs on_user_dialog"),
         ({"session_mirror": True, "persist_session": False}, "session_mirror", "needs persist_session=True"),
-        ({"delegation_guide": True}, "delegation_guide", "needs agents"),
     ],
 )
 def test_options_that_exclude_each_other_are_refused(given: dict[str, Any], option: str, says: str) -> None:
@@ -301,7 +300,6 @@ def test_servers_in_this_process_are_told_apart() -> None:
         mcp_servers={"own": own, "old": {"type": "sdk", "name": "old", "instance": own}, "far": far}
     )
     assert options.hosted_mcp_servers == {"own": own, "old": own}
-    assert options.external_mcp_servers == {"far": far}
     assert ClientOptions(mcp_servers=[own]).hosted_mcp_servers == {"own": own}
     assert ClientOptions(mcp_servers="x.json").hosted_mcp_servers == {}
 

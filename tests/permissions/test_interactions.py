@@ -32,7 +32,7 @@ from claude_agent_py.permissions import (
 )
 from claude_agent_py.permissions.interactions import TIMED_OUT
 from claude_agent_py.permissions.typed_answers import read_typed
-from claude_agent_py.wire.asks import CanUseToolRequest, ElicitationRequest, UserDialogRequest
+from claude_agent_py.wire.control.asks import CanUseToolRequest, ElicitationRequest, UserDialogRequest
 
 pytestmark = pytest.mark.anyio
 

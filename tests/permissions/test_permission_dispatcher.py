@@ -8,12 +8,16 @@ import anyio
 import pytest
 
 from claude_agent_py import Allow, Deny, PermissionContext, PermissionRequest, read_only
+from claude_agent_py._handler_context import HandlerContext
 from claude_agent_py.errors import HandlerError, OptionsError
-from claude_agent_py.handler_context import HandlerContext
 from claude_agent_py.permissions import Accept, Completed, ElicitationRequest, Inbox, PendingInteractions, Plan, ask
 from claude_agent_py.permissions.dispatcher import PermissionDispatcher
 from claude_agent_py.tools import BashInput
-from claude_agent_py.wire.asks import CanUseToolRequest, ElicitationRequest as WireElicitationRequest, UserDialogRequest
+from claude_agent_py.wire.control.asks import (
+    CanUseToolRequest,
+    ElicitationRequest as WireElicitationRequest,
+    UserDialogRequest,
+)
 
 pytestmark = pytest.mark.anyio
 

@@ -8,9 +8,9 @@ from claude_agent_py import Allow, Deny, PermissionContext, PermissionRequest
 from claude_agent_py.permissions.decisions import NO_REASON, reply_of
 from claude_agent_py.permissions.requests import displayable
 from claude_agent_py.tools import BashInput
-from claude_agent_py.wire.asks import CanUseToolRequest
+from claude_agent_py.wire.control.asks import CanUseToolRequest
+from claude_agent_py.wire.control.permissions import AddRules, PermissionRuleValue, SetMode, UnknownPermissionUpdate
 from claude_agent_py.wire.fitting import fit
-from claude_agent_py.wire.permissions import AddRules, PermissionRuleValue, SetMode, UnknownPermissionUpdate
 
 WIRE = {
     "subtype": "can_use_tool",

@@ -22,8 +22,8 @@ from claude_agent_py.permissions.dialogs import read_dialog
 from claude_agent_py.permissions.elicitation import read_elicitation
 from claude_agent_py.permissions.plans import plan_of
 from claude_agent_py.permissions.questions import UNANSWERED, questions_of, read_answers
-from claude_agent_py.wire import asks
-from claude_agent_py.wire.asks import CanUseToolRequest
+from claude_agent_py.wire.control import asks
+from claude_agent_py.wire.control.asks import CanUseToolRequest
 
 INPUT: dict[str, Any] = {
     "questions": [

@@ -7,11 +7,11 @@ import json
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
-from claude_agent_py.protocol.turns import RunEnded, RunLimits, TurnRouter, Until
+from claude_agent_py._protocol.turns import RunEnded, RunLimits, TurnRouter, Until
 from claude_agent_py.tasks import TaskIntake
 from claude_agent_py.testing import frames
 from claude_agent_py.wire.codec import decode
-from claude_agent_py.wire.messages import AssistantMessage, ResultMessage
+from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultMessage
 from claude_agent_py.wire.unknown import MalformedFrame
 
 Frame: TypeAlias = dict[str, Any]

@@ -9,9 +9,8 @@ import pytest
 from each import for_each
 from recordings_loader import lines, names
 
-from claude_agent_py.errors import LocalProtocolError
-from claude_agent_py.protocol.engine import Engine
-from claude_agent_py.protocol.events import (
+from claude_agent_py._protocol.engine import Engine
+from claude_agent_py._protocol.events import (
     Event,
     MessageReceived,
     ReplyReceived,
@@ -21,15 +20,16 @@ from claude_agent_py.protocol.events import (
     StrayReply,
     StreamEnded,
 )
-from claude_agent_py.protocol.state import State, Step
-from claude_agent_py.protocol.turns import RunEnded, RunLimits, Until
+from claude_agent_py._protocol.state import State, Step
+from claude_agent_py._protocol.turns import RunEnded, RunLimits, Until
+from claude_agent_py.errors import LocalProtocolError
 from claude_agent_py.tasks import TaskIntake
 from claude_agent_py.testing import frames
-from claude_agent_py.wire.asks import CanUseToolRequest
 from claude_agent_py.wire.codec import decode
-from claude_agent_py.wire.control import UnknownControlRequest
-from claude_agent_py.wire.messages import ResultMessage, UserContent, UserMessage
-from claude_agent_py.wire.tasks import TaskStartedMessage
+from claude_agent_py.wire.control.asks import CanUseToolRequest
+from claude_agent_py.wire.control.frames import UnknownControlRequest
+from claude_agent_py.wire.messages.conversation import ResultMessage, UserContent, UserMessage
+from claude_agent_py.wire.messages.tasks import TaskStartedMessage
 from claude_agent_py.wire.unknown import MalformedFrame, UnknownMessage
 
 
@@ -173,7 +173,7 @@ def test_empty_lines_cost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         decoded.append(line)
         return decode(line)
 
-    monkeypatch.setattr("claude_agent_py.protocol.engine.decode", counting)
+    monkeypatch.setattr("claude_agent_py._protocol.engine.decode", counting)
     driver = Driver()
     assert driver.engine.receive_data(b"\n" * 100_000 + b" \t\r\n" * 1000 + b'{"type":"telepathy"}\n', 0.0) != []
     assert decoded == [b'{"type":"telepathy"}']

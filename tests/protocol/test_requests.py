@@ -2,7 +2,7 @@
 
 from hypothesis import given, strategies as st
 
-from claude_agent_py.protocol.requests import REMEMBERED, IncomingRequests, OutgoingRequests, PendingRequest
+from claude_agent_py._protocol.requests import REMEMBERED, IncomingRequests, OutgoingRequests, PendingRequest
 
 
 def opened(requests: OutgoingRequests, *, now: float = 0.0, timeout: float | None = None) -> str:

@@ -12,8 +12,8 @@ from each import for_each
 from recordings_loader import Record, as_line, names, records
 from scene import Scene
 
-from claude_agent_py.protocol.follow_ups import FOLLOW_UP_GRACE
-from claude_agent_py.protocol.turns import Until
+from claude_agent_py._protocol.follow_ups import FOLLOW_UP_GRACE
+from claude_agent_py._protocol.turns import Until
 from claude_agent_py.wire.codec import decode
 
 Frame = dict[str, Any]

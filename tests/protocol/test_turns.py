@@ -27,8 +27,8 @@ from scene import (
     turn,
 )
 
-from claude_agent_py.protocol.follow_ups import FOLLOW_UP_GRACE
-from claude_agent_py.protocol.turns import FIRST_NOTICE, RunLimits, RunWaits
+from claude_agent_py._protocol.follow_ups import FOLLOW_UP_GRACE
+from claude_agent_py._protocol.turns import FIRST_NOTICE, RunLimits, RunWaits
 from claude_agent_py.testing import frames
 from claude_agent_py.wire.codec import decode
 

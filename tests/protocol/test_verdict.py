@@ -8,17 +8,17 @@ from recordings_loader import lines
 from scene import result
 
 from claude_agent_py import errors
-from claude_agent_py.errors import RunError
-from claude_agent_py.protocol.verdict import (
+from claude_agent_py._protocol.verdict import (
     BY_ASSISTANT_ERROR,
     BY_STATUS,
     BY_SUBTYPE,
     BY_TERMINAL_REASON,
     error_of,
 )
+from claude_agent_py.errors import RunError
 from claude_agent_py.testing import frames
 from claude_agent_py.wire.codec import decode
-from claude_agent_py.wire.messages import ResultMessage
+from claude_agent_py.wire.messages.conversation import ResultMessage
 
 NOT_FROM_A_RESULT = {errors.PromptCancelledError, errors.RunTimeoutError, errors.UnreadableResultError}
 """These say that no result came, or none that can be read."""

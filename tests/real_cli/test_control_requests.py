@@ -10,15 +10,15 @@ import anyio
 import pytest
 
 from claude_agent_py import Allow, Client, ControlRejectedError, OptionsError, ToolServer, tool
+from claude_agent_py._runtime.controls.conversation import ConversationControls
+from claude_agent_py._runtime.controls.files import FileControls
+from claude_agent_py._runtime.controls.mcp import MCPControls
+from claude_agent_py._runtime.controls.session_controls import SessionControls
+from claude_agent_py._runtime.controls.settings import SettingsControls
+from claude_agent_py._runtime.controls.usage import UsageControls
 from claude_agent_py.errors import MCPNotReadyError
-from claude_agent_py.runtime.controls import SessionControls
-from claude_agent_py.runtime.controls_conversation import ConversationControls
-from claude_agent_py.runtime.controls_files import FileControls
-from claude_agent_py.runtime.controls_mcp import MCPControls
-from claude_agent_py.runtime.controls_settings import SettingsControls
-from claude_agent_py.runtime.controls_usage import UsageControls
 from claude_agent_py.testing import Gate, Reply, ScriptedModel, text, tool_use
-from claude_agent_py.wire.mcp import MCPStdioServer
+from claude_agent_py.wire.settings.mcp_servers import MCPStdioServer
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
 

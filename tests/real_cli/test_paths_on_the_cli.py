@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from claude_agent_py import Client, HookContext, HookMatcher, PreToolUseOutput, ToolServer, tool, within
-from claude_agent_py.guards import guard
+from claude_agent_py._guards import guard
 from claude_agent_py.permissions import allow_tools, deny_tools, first_of
 from claude_agent_py.testing import RecordedRequest, Reply, ScriptedModel, text, tool_use
 

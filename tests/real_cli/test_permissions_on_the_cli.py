@@ -21,7 +21,7 @@ from claude_agent_py import (
     TaskStatus,
     within,
 )
-from claude_agent_py.guards import guard
+from claude_agent_py._guards import guard
 from claude_agent_py.permissions import (
     Accept,
     AddDirectories,

@@ -5,7 +5,7 @@ from typing import Any, TypeAlias
 
 import anyio
 
-from claude_agent_py.runtime.controls import SessionControls
+from claude_agent_py._runtime.controls.session_controls import SessionControls
 
 Body: TypeAlias = dict[str, Any]
 Answer: TypeAlias = Body | BaseException | Callable[[Body], Body]

@@ -10,13 +10,13 @@ import pytest
 from fake_session import Answer, Body, FakeSession
 from recordings_loader import frames
 
+from claude_agent_py._runtime.controls.session_controls import SessionControls
 from claude_agent_py.errors import ControlRejectedError, OptionsError
-from claude_agent_py.runtime.controls import SessionControls
 from claude_agent_py.tools.host import MCPHost
 from claude_agent_py.tools.server import ToolServer
-from claude_agent_py.wire import requests
 from claude_agent_py.wire.base import WireModel
-from claude_agent_py.wire.mcp import MCPHTTPServer, MCPStdioServer
+from claude_agent_py.wire.control import requests
+from claude_agent_py.wire.settings.mcp_servers import MCPHTTPServer, MCPStdioServer
 
 pytestmark = pytest.mark.anyio
 

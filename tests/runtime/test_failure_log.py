@@ -4,8 +4,8 @@ import logging
 
 import pytest
 
+from claude_agent_py._runtime.answering.failures import FailureLog
 from claude_agent_py.errors import HandlerError
-from claude_agent_py.runtime.listeners import FailureLog
 
 
 def failure(cause: Exception | None = None) -> HandlerError:

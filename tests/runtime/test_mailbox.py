@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from recordings_loader import lines
 
+from claude_agent_py._runtime.runs.mailbox import Mailbox
 from claude_agent_py.errors import LocalProtocolError
-from claude_agent_py.runtime.mailbox import Mailbox
 from claude_agent_py.wire.codec import decode, encode
 from claude_agent_py.wire.unknown import MalformedFrame, UnknownMessage
 
@@ -205,7 +205,7 @@ async def test_until_somebody_reads_the_line_waits_in_place_of_the_message() -> 
 
 
 async def test_behind_a_reader_who_is_far_behind_lines_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("claude_agent_py.runtime.mailbox.DECODED_BYTES", 100)
+    monkeypatch.setattr("claude_agent_py._runtime.runs.mailbox.DECODED_BYTES", 100)
     mailbox = Mailbox(1000)
     sent = [message(number) for number in range(5)]
     put(mailbox, sent[0])
@@ -279,7 +279,7 @@ async def test_a_reader_who_never_has_to_wait_can_be_cancelled_all_the_same() ->
 
 
 async def test_a_reader_who_never_has_to_wait_lets_the_others_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("claude_agent_py.runtime.mailbox.TURN", 0.0)
+    monkeypatch.setattr("claude_agent_py._runtime.runs.mailbox.TURN", 0.0)
     mailbox = Mailbox(1 << 20)
     for number in range(MANY):
         put(mailbox, message(number))

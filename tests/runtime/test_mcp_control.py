@@ -7,8 +7,8 @@ import anyio
 import pytest
 from fake_session import Body, FakeSession
 
+from claude_agent_py._runtime.controls.mcp import MCPControls
 from claude_agent_py.errors import ControlRejectedError, MCPNotReadyError
-from claude_agent_py.runtime.controls_mcp import MCPControls
 
 pytestmark = pytest.mark.anyio
 

@@ -4,9 +4,9 @@ import threading
 
 import pytest
 
-from claude_agent_py.protocol.events import MessageReceived
-from claude_agent_py.runtime.mailbox import Mailbox
-from claude_agent_py.runtime.readers import Readers
+from claude_agent_py._protocol.events import MessageReceived
+from claude_agent_py._runtime.runs.mailbox import Mailbox
+from claude_agent_py._runtime.runs.readers import Readers
 from claude_agent_py.wire.codec import encode
 from claude_agent_py.wire.unknown import UnknownMessage
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, strategies as st
 from reply_models import REPLIES
 
+from claude_agent_py._runtime.session.reply_reading import read_reply
 from claude_agent_py.errors import RemoteProtocolError
-from claude_agent_py.runtime.reply_reading import read_reply
 from claude_agent_py.wire.base import JSONObject
-from claude_agent_py.wire.replies import (
+from claude_agent_py.wire.control.replies import (
     ContextUsageReply,
     GetUsageReply,
     ListModelsReply,

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from claude_agent_py.protocol.turns import RunEnded
-from claude_agent_py.runtime.record import Record
-from claude_agent_py.runtime.run_mailbox import RunMailbox
+from claude_agent_py._protocol.turns import RunEnded
+from claude_agent_py._runtime.runs.record import Record
+from claude_agent_py._runtime.runs.run_mailbox import RunMailbox
 from claude_agent_py.testing import frames
 from claude_agent_py.wire.codec import decode
 

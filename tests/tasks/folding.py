@@ -10,7 +10,7 @@ from recordings_loader import records
 from claude_agent_py.tasks import Grace, TaskEvent, TaskIntake, TaskManager
 from claude_agent_py.testing import frames
 from claude_agent_py.wire.codec import decode
-from claude_agent_py.wire.messages import AssistantMessage, UserMessage
+from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
 
 Frame: TypeAlias = dict[str, Any]
 

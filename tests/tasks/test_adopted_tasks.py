@@ -11,7 +11,7 @@ from folding import intake_of, message, text_of
 from claude_agent_py import Task, TaskEvent, TaskManager, TaskStatus
 from claude_agent_py.tasks import TaskFinished, TaskOutputAvailable
 from claude_agent_py.testing import frames
-from claude_agent_py.wire.tasks import CHILD_AGENT
+from claude_agent_py.wire.messages.tasks import CHILD_AGENT
 
 pytestmark = pytest.mark.anyio
 

@@ -11,11 +11,11 @@ from folding import HASTY, intake_of, shell_started, tracking
 from hypothesis import given, strategies as st
 
 from claude_agent_py import TaskManager
+from claude_agent_py._untrusted import Lines
 from claude_agent_py.errors import TaskOutputError
 from claude_agent_py.tasks.files.follow import AgentDecoder, Follow, ShellDecoder
 from claude_agent_py.tasks.files.tail import CHUNK_BYTES, Piece, Tail
 from claude_agent_py.testing import frames
-from claude_agent_py.untrusted import Lines
 
 pytestmark = pytest.mark.anyio
 

@@ -9,7 +9,7 @@ from claude_agent_py.tasks import Evidence, TaskFinished, TaskReopened, TaskRevi
 from claude_agent_py.tasks.events import TaskStatusChanged
 from claude_agent_py.tasks.outcome import Finding
 from claude_agent_py.testing import frames
-from claude_agent_py.wire.tasks import TaskStatus
+from claude_agent_py.wire.messages.tasks import TaskStatus
 
 
 @pytest.fixture

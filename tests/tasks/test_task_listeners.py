@@ -14,7 +14,7 @@ from claude_agent_py.tasks import TaskFinished, TaskProgressed, TaskStarted
 from claude_agent_py.tasks.events import EVENT_TYPES
 from claude_agent_py.tasks.listeners import EventStream
 from claude_agent_py.testing import frames
-from claude_agent_py.wire.tasks import TaskNotificationMessage
+from claude_agent_py.wire.messages.tasks import TaskNotificationMessage
 
 pytestmark = pytest.mark.anyio
 

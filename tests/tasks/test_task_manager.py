@@ -12,7 +12,7 @@ from claude_agent_py import Task, TaskManager, TaskStatus
 from claude_agent_py.errors import TaskError, TaskNotFoundError
 from claude_agent_py.tasks import TaskFinished
 from claude_agent_py.testing import frames
-from claude_agent_py.wire.tasks import TaskStartedMessage
+from claude_agent_py.wire.messages.tasks import TaskStartedMessage
 
 pytestmark = pytest.mark.anyio
 

@@ -11,6 +11,7 @@ from folding import Port, child, intake_of, level, shell_started, tracking
 from hypothesis import given, strategies as st
 
 from claude_agent_py import TaskManager
+from claude_agent_py._untrusted import open_regular
 from claude_agent_py.errors import ControlRejectedError, TaskOutputError
 from claude_agent_py.tasks.files.output_file import (
     EndMarker,
@@ -21,7 +22,6 @@ from claude_agent_py.tasks.files.output_file import (
     split_marker,
 )
 from claude_agent_py.testing import frames
-from claude_agent_py.untrusted import open_regular
 
 pytestmark = pytest.mark.anyio
 as_root = hasattr(os, "geteuid") and os.geteuid() == 0

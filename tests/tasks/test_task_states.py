@@ -3,7 +3,7 @@
 import pytest
 
 from claude_agent_py.tasks.ledger.state import TRANSITIONS, Evidence, Guard, Signal, move, signal_of
-from claude_agent_py.wire.tasks import TaskStatus
+from claude_agent_py.wire.messages.tasks import TaskStatus
 
 TERMINAL = [status for status in TaskStatus if status.is_terminal]
 OPEN = [status for status in TaskStatus if not status.is_terminal]

@@ -17,8 +17,8 @@ from claude_agent_py.tasks.files.transcript import look_at_transcript, parse_ent
 from claude_agent_py.tasks.ledger.state import Evidence
 from claude_agent_py.tasks.outcome import Finding
 from claude_agent_py.testing import frames
-from claude_agent_py.wire.messages import AssistantMessage, UserMessage
-from claude_agent_py.wire.tasks import TaskStatus
+from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
+from claude_agent_py.wire.messages.tasks import TaskStatus
 
 pytestmark = pytest.mark.anyio
 

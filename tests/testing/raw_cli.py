@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from claude_agent_py.launch.locate import find_cli
+from claude_agent_py._launch.locate import find_cli
 from claude_agent_py.testing import ScriptedModel
 
 Frame = dict[str, Any]

@@ -11,7 +11,7 @@ import pytest
 from anyio import Event
 from anyio.abc import TaskGroup
 
-from claude_agent_py.handler_context import HandlerContext
+from claude_agent_py._handler_context import HandlerContext
 from claude_agent_py.tools.host import MCPHost, is_hosted
 
 mcp_types = pytest.importorskip("mcp.types", reason="the extra mcp is not installed")

@@ -10,9 +10,9 @@ from anyio import Event
 from pydantic import Field
 
 from claude_agent_py import ToolContext, ToolResult, ToolServer, tool
+from claude_agent_py._handler_context import HandlerContext
 from claude_agent_py.errors import ControlRejectedError, ToolError
 from claude_agent_py.formatting import File, Image
-from claude_agent_py.handler_context import HandlerContext
 from claude_agent_py.tools import Prompt, Resource
 from claude_agent_py.tools.session import PROTOCOL_VERSIONS, ServerSession
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import anyio
 import pytest
 
+from claude_agent_py._event_loop import in_event_loop
 from claude_agent_py.errors import CLIStartError
-from claude_agent_py.event_loop import in_event_loop
 from claude_agent_py.transport import SubprocessTransport, processes
 from claude_agent_py.transport.processes import ProcessID, descendants, kill_each, told_by_ps
 from claude_agent_py.transport.subprocess import FORCE

@@ -7,9 +7,9 @@ from recordings_loader import all_frames
 
 from claude_agent_py import MalformedFrame, UnknownMessage
 from claude_agent_py.wire import decode, encode
-from claude_agent_py.wire.control import RequestFromCLI
+from claude_agent_py.wire.control.frames import RequestFromCLI
+from claude_agent_py.wire.control.requests import RequestToCLI
 from claude_agent_py.wire.frames import MODELS, SYSTEM_MODELS
-from claude_agent_py.wire.requests import RequestToCLI
 
 IDS = {"uuid": "u", "session_id": "s"}
 

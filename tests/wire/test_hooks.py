@@ -11,8 +11,8 @@ from pydantic import ValidationError
 
 from claude_agent_py.tools import BashInput, BashOutput
 from claude_agent_py.wire.base import dump
+from claude_agent_py.wire.control.permissions import AddRules, PermissionRuleValue
 from claude_agent_py.wire.hooks import events, inputs, outputs
-from claude_agent_py.wire.permissions import AddRules, PermissionRuleValue
 
 RECORDED: list[dict[str, Any]] = [
     json.loads(line) for line in Path(__file__).with_name("hook_inputs.jsonl").read_text().splitlines()

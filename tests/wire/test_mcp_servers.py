@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from claude_agent_py.errors import OptionsError
-from claude_agent_py.wire.mcp import (
+from claude_agent_py.wire.settings.mcp_servers import (
     MCPHTTPServer,
     MCPServerConfig,
     MCPSSEServer,

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from claude_agent_py.wire import permissions as p
 from claude_agent_py.wire.base import dump
+from claude_agent_py.wire.control import permissions as p
 from claude_agent_py.wire.fitting import Misfit, fit
 
 RULE = {"toolName": "Bash", "ruleContent": "npm test:*"}

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from claude_agent_py.wire.rule_lists import split_rules, survives_splitting, tool_of
+from claude_agent_py.wire.settings.rule_lists import split_rules, survives_splitting, tool_of
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import pkgutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,34 +12,22 @@ import msgspec
 import pytest
 
 from claude_agent_py import control, messages, tasks, wire
+from claude_agent_py.wire import control as wire_control, messages as wire_messages
 from claude_agent_py.wire.base import UnknownModel, WireModel
 
 MODULES = [
-    "asks",
-    "catalog",
-    "content",
-    "control",
-    "initialize",
-    "messages",
-    "notices",
-    "occasional",
-    "origin",
-    "replies",
-    "requests",
-    "stream",
-    "system",
-    "tasks",
-    "unknown",
-    "usage",
-    "usage_reports",
+    module.name
+    for room in (wire_control, wire_messages)
+    for module in pkgutil.iter_modules(room.__path__, f"{room.__name__}.")
+    if not module.name.endswith(".permissions")  # replies of this side, with rules of their own
 ]
 PUBLIC = {*dir(control), *dir(messages), *dir(tasks)}
 
 
 def models() -> Iterator[type[WireModel]]:
     for module in MODULES:
-        for value in vars(importlib.import_module(f"claude_agent_py.wire.{module}")).values():
-            if isinstance(value, type) and issubclass(value, WireModel) and value.__module__.endswith(module):
+        for value in vars(importlib.import_module(module)).values():
+            if isinstance(value, type) and issubclass(value, WireModel) and value.__module__ == module:
                 yield value
 
 
@@ -77,7 +66,7 @@ def test_decoding_loads_no_models_of_tools_and_hooks() -> None:
     )
     assert "claude_agent_py.wire.frames" in loaded
     assert "pydantic" not in loaded
-    assert "claude_agent_py.wire.requests" not in loaded
+    assert "claude_agent_py.wire.control.requests" not in loaded
     assert not [
         name for name in loaded if name.startswith(("claude_agent_py.wire.tools", "claude_agent_py.wire.hooks"))
     ]

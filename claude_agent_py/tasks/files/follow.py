@@ -11,13 +11,13 @@ from typing import Final, Self
 
 import anyio
 
-from claude_agent_py.event_loop import run_file_work
+from claude_agent_py._event_loop import run_file_work
+from claude_agent_py._untrusted import Lines
 from claude_agent_py.tasks.files.output_file import held_back, split_marker
 from claude_agent_py.tasks.files.reading import LAST_WORDS, output_error
 from claude_agent_py.tasks.files.tail import Piece, Tail
 from claude_agent_py.tasks.files.transcript import parse_entry
-from claude_agent_py.untrusted import Lines
-from claude_agent_py.wire.messages import AssistantMessage
+from claude_agent_py.wire.messages.conversation import AssistantMessage
 
 PAUSE: Final = 0.1
 """Seconds between two reads of a file that does not grow."""

@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass
 from typing import Final
 
-from claude_agent_py.untrusted import open_regular
+from claude_agent_py._untrusted import open_regular
 
 CHUNK_BYTES: Final = 64 * 1024
 

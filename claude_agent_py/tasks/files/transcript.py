@@ -13,12 +13,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, TypeGuard
 
+from claude_agent_py._untrusted import read_bytes, read_json, read_lines
 from claude_agent_py.tasks.ledger.state import Evidence
 from claude_agent_py.tasks.outcome import Finding
-from claude_agent_py.untrusted import read_bytes, read_json, read_lines
 from claude_agent_py.wire.fitting import Misfit, fit
-from claude_agent_py.wire.messages import AssistantMessage, UserMessage
-from claude_agent_py.wire.tasks import TaskStatus
+from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
+from claude_agent_py.wire.messages.tasks import TaskStatus
 
 _MAX_NOTES_BYTES: Final = 1024 * 1024
 _TAIL_BYTES: Final = 256 * 1024

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
-from claude_agent_py.wire.messages import AssistantMessage, UserMessage
-from claude_agent_py.wire.tasks import TaskUsage
+from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
+from claude_agent_py.wire.messages.tasks import TaskUsage
 
 TASK_TOOLS: Final = frozenset({"Agent", "Task", "Bash", "PowerShell", "Monitor", "Workflow", "SendMessage", "TaskStop"})
 _MAX_OPEN_CALLS: Final = 8192

@@ -3,7 +3,7 @@
 The signals: the five task messages, messages of subagents, results of tools and of turns, hooks, permission prompts.
 No order is assumed: a signal may come early, late, twice or never, and about a task that was not announced. `registry`
 does the bookkeeping, `state` moves the status, `waiting.reconcile` adds what files tell. `now` is in seconds since the
-epoch. Twin: `protocol/turns.py`, which knows the turns.
+epoch. Twin: `_protocol/turns.py`, which knows the turns.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,8 +15,8 @@ from claude_agent_py.tasks.ledger.record import Record, Run
 from claude_agent_py.tasks.ledger.registry import Registry
 from claude_agent_py.tasks.ledger.state import Evidence, Signal, signal_of
 from claude_agent_py.tasks.outcome import exit_code_in
-from claude_agent_py.wire.messages import AssistantMessage, ResultMessage, ToolProgressMessage, UserMessage
-from claude_agent_py.wire.tasks import (
+from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultMessage, ToolProgressMessage, UserMessage
+from claude_agent_py.wire.messages.tasks import (
     BackgroundTask,
     BackgroundTasksChangedMessage,
     TaskNotificationMessage,

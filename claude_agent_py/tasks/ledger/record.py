@@ -12,7 +12,7 @@ from claude_agent_py.tasks.events import TaskEvent, TaskFinished, TaskReopened, 
 from claude_agent_py.tasks.ledger.spending import Prices, Spending
 from claude_agent_py.tasks.ledger.state import Evidence, Signal, move
 from claude_agent_py.tasks.outcome import TaskOutcome
-from claude_agent_py.wire.tasks import CHILD_AGENT, TaskNotificationMessage, TaskStatus, TaskUsage
+from claude_agent_py.wire.messages.tasks import CHILD_AGENT, TaskNotificationMessage, TaskStatus, TaskUsage
 
 AGENT_TYPES: Final = frozenset({"local_agent", "remote_agent", "in_process_teammate", CHILD_AGENT})
 SHELL_TYPES: Final = frozenset({"local_bash", "monitor_mcp", "monitor_ws"})

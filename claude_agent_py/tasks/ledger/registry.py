@@ -26,7 +26,7 @@ from claude_agent_py.tasks.ledger.record import Record, Run
 from claude_agent_py.tasks.ledger.spending import Counted, Prices, without
 from claude_agent_py.tasks.ledger.state import Evidence, Signal, move, signal_of
 from claude_agent_py.tasks.outcome import Finding, differ
-from claude_agent_py.wire.tasks import TaskStatus
+from claude_agent_py.wire.messages.tasks import TaskStatus
 
 _INFERRED_STATUS: Final = {
     Evidence.LEVEL: TaskStatus.COMPLETED,

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-from claude_agent_py.untrusted import read_json, read_lines
-from claude_agent_py.wire.messages import AssistantMessage
-from claude_agent_py.wire.tasks import TaskUsage
-from claude_agent_py.wire.usage import ModelUsage
+from claude_agent_py._untrusted import read_json, read_lines
+from claude_agent_py.wire.messages.conversation import AssistantMessage
+from claude_agent_py.wire.messages.tasks import TaskUsage
+from claude_agent_py.wire.messages.usage import ModelUsage
 
 Counts: TypeAlias = tuple[float, float, float, float, float]
 """Tokens: input, output, cache writes kept for 5 minutes and for an hour, cache reads."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from claude_agent_py.wire.tasks import TaskStatus
+from claude_agent_py.wire.messages.tasks import TaskStatus
 
 
 class Evidence(StrEnum):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from claude_agent_py.event_loop import run_file_work
+from claude_agent_py._event_loop import run_file_work
 from claude_agent_py.tasks.files.output_file import read_marker
 from claude_agent_py.tasks.files.paths import Paths
 from claude_agent_py.tasks.files.transcript import look_at_transcript
@@ -20,7 +20,7 @@ from claude_agent_py.tasks.ledger.registry import Registry
 from claude_agent_py.tasks.ledger.spending import Counted, count_transcript
 from claude_agent_py.tasks.ledger.state import Evidence
 from claude_agent_py.tasks.outcome import Finding
-from claude_agent_py.wire.tasks import TaskStatus
+from claude_agent_py.wire.messages.tasks import TaskStatus
 
 logger: logging.Logger = logging.getLogger(__name__)
 

@@ -8,10 +8,10 @@ from typing import Any, ClassVar, Literal
 
 from msgspec import field
 
-from claude_agent_py.wire.asks import MCPServerProvenance
 from claude_agent_py.wire.base import FrameModel, Number, Open, WireModel, keep_source
+from claude_agent_py.wire.control.asks import MCPServerProvenance
+from claude_agent_py.wire.control.permissions import PermissionUpdate
 from claude_agent_py.wire.fitting import Misfit, fit
-from claude_agent_py.wire.permissions import PermissionUpdate
 from claude_agent_py.wire.tools.registry import typed_input, typed_output
 
 

@@ -11,8 +11,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from pydantic.alias_generators import to_camel
 
 from claude_agent_py.wire.base import JSONObject, Number, WireModel, dump
+from claude_agent_py.wire.control.permissions import PermissionUpdate
 from claude_agent_py.wire.hooks.events import HOOK_EVENT_FACTS
-from claude_agent_py.wire.permissions import PermissionUpdate
 
 
 def _plain(value: Any) -> Any:

@@ -69,7 +69,8 @@ BUILTIN_TOOL_NAMES: tuple[str, ...] = (
     "Workflow",
     "Write",
 )
-"""The names that CLI 2.1.328 publishes. It has more tools; `InitMessage.tools` lists the tools of a session."""
+"""The names that CLI 2.1.328 publishes. It has more tools; `InitMessage.tools` lists the tools of a session. Those for
+feedback, onboarding and claude.ai have no models: their inputs stay dicts."""
 
 LEGACY_TOOL_NAME_ALIASES: Mapping[str, str] = {
     "Task": "Agent",
@@ -143,15 +144,7 @@ _TABLE: Mapping[str, _Models] = {
     "ExitWorktree": _pair("planning", "ExitWorktree"),
     "SetGoal": _pair("planning", "ProposeGoal"),
     "AskUserQuestion": _pair("questions", "AskUserQuestion"),
-    "ReportFindings": _pair("feedback", "ReportFindings"),
-    "SendFeedback": _pair("feedback", "SendFeedback"),
-    "propose_skills": _pair("feedback", "ProposeSkills"),
-    "ShowOnboardingRolePicker": _pair("feedback", "ShowOnboardingRolePicker"),
-    "OfferChromeSetup": _pair("feedback", "OfferChromeSetup"),
-    "ShareOnboardingGuide": _Models("feedback", "ShareOnboardingGuideInput"),
-    "EndConversation": _Models("feedback", "EndConversationInput"),
-    "Projects": _pair("projects", "Projects"),
-    "ClaudeDesign": _pair("projects", "ClaudeDesign"),
+    "ReportFindings": _pair("findings", "ReportFindings"),
     "Artifact": _pair("artifacts", "Artifact"),
 }
 

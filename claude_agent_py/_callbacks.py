@@ -1,0 +1,270 @@
+"""Calling user functions: handlers, listeners and tools.
+
+Async functions are awaited; plain functions run in worker threads. Their exceptions become `HandlerError`, except for
+the program's own cancellation and KeyboardInterrupt.
+"""
+
+import functools
+import inspect
+import logging
+import math
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final, TypeVar
+from weakref import WeakKeyDictionary
+
+import anyio
+from anyio import CapacityLimiter, to_thread
+from anyio.lowlevel import RunVar
+
+from claude_agent_py._event_loop import in_event_loop, is_cancelled
+from claude_agent_py._protocol.handlers import Cancellation
+from claude_agent_py.errors import HandlerError
+
+Answer = TypeVar("Answer")
+
+Report = Callable[[HandlerError], object]
+"""Called with the error of a failed function, whose `__cause__` is the exception, if any. Must not raise."""
+
+THREADS: Final = 40
+"""How many calls of one plain function may run at once in an event loop; others wait."""
+
+PATIENCE: Final = 1.0
+"""After how many seconds of waiting for a thread a warning is logged."""
+
+logger: logging.Logger = logging.getLogger("claude_agent_py")
+
+_threads: "RunVar[WeakKeyDictionary[Callback, CapacityLimiter]]" = RunVar("claude_agent_py_threads")
+"""Limiters belong to an event loop, and a function may be called in several."""
+
+_unlimited: "RunVar[CapacityLimiter]" = RunVar("claude_agent_py_unlimited")
+
+
+class DeadlineExpiredError(Exception):
+    """A function did not finish in time. The cause is what it raised, if anything."""
+
+
+class Callback:
+    """A user function, inspected once and called any number of times.
+
+    Each has a thread limit of its own, so that a blocking listener or tool cannot delay a permission handler.
+    """
+
+    __slots__ = ("__weakref__", "_running", "call", "function", "name")
+
+    def __init__(self, function: Callable[..., Any], *, name: str | None = None) -> None:
+        self.function: Callable[..., Any] = function
+        self.name: str = callback_name(function) if name is None else name
+        self.call: Callable[..., Awaitable[Any]] = function if is_async_callable(function) else self._in_thread
+        """Calls the function and raises what it raises."""
+        self._running: dict[object, float] = {}
+        """When each call that holds a thread began."""
+
+    def __repr__(self) -> str:
+        return f"<Callback {self.name}>"
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it runs in a thread."""
+        return self.call is not self.function
+
+    async def call_within(
+        self,
+        timeout: float | None,
+        cancellation: Cancellation | None,
+        args: Sequence[Any] = (),
+        keywords: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Call the function with a time limit in seconds. A plain function that is late runs on; its result is dropped.
+
+        Raises:
+            DeadlineExpiredError: The function did not finish in time. `cancellation` is set, so that a plain function
+                can notice.
+            BaseException: Whatever the function raised.
+        """
+        if timeout is None:
+            return await self.call(*args, **(keywords or {}))
+        value = failure = None
+        scope = anyio.CancelScope(deadline=anyio.current_time() + timeout)
+        try:
+            with scope:
+                value = await self.call(*args, **(keywords or {}))
+        except BaseException as error:
+            if is_not_the_functions(error) or not _is_late(scope):
+                raise
+            failure = error
+        if _is_late(scope):
+            if cancellation is not None:
+                cancellation.set()
+            raise DeadlineExpiredError from failure
+        return value
+
+    async def answer(
+        self,
+        *args: Any,
+        read: Callable[[Any], Answer],
+        timeout: float | None = None,
+        cancellation: Cancellation | None = None,
+    ) -> Answer:
+        """Call the function and read its return value, within a time limit.
+
+        Args:
+            args: The arguments of the function.
+            read: Converts the return value to the answer, or raises ValueError if it is invalid.
+            timeout: In seconds; None means no limit.
+            cancellation: Set when the time is over.
+
+        Raises:
+            HandlerError: The function raised, was too slow, or returned an invalid value. The exception, if any, is its
+                `__cause__`. A cancellation of the caller propagates unchanged.
+        """
+        try:
+            if timeout is None:
+                value = await self.call(*args)
+            else:
+                value = await self.call_within(timeout, cancellation, args)
+        except DeadlineExpiredError as late:
+            raise HandlerError(self.name, f"it did not answer within {timeout:g} s") from late.__cause__
+        except BaseException as error:
+            raise failure_of(self.name, error) from error
+        try:
+            return read(value)
+        except Exception as error:  # ValueError, or whatever an object of the user's own raises
+            why = error if isinstance(error, ValueError) else f"reading it raised {type(error).__name__}"
+            raise HandlerError(self.name, f"it returned an invalid answer: {why}") from error
+
+    async def tell(self, report: Report, *args: Any) -> None:
+        """Call the function, ignoring its return value. An error goes to `report`, with its text: no model reads it."""
+        try:
+            await self.call(*args)
+        except BaseException as error:
+            report(failure_of(self.name, error, with_text=True))
+
+    # Threads -----------------------------------------------------------------------------------------------------
+
+    async def _in_thread(self, *args: Any, **keywords: Any) -> Any:
+        """Call a plain function in a worker thread, with the context variables of the caller.
+
+        Cancelling abandons the thread: it runs to its end, and its result is dropped. If the function returns an
+        awaitable, as a lambda around an async function does, it is awaited here.
+        """
+
+        def boxed() -> list[Any]:
+            return [self.function(*args, **keywords)]  # trio refuses a bare coroutine as the result of a thread
+
+        limiter, ticket = self._limiter(), object()
+        try:
+            limiter.acquire_on_behalf_of_nowait(ticket)
+        except anyio.WouldBlock:
+            await self._wait_for_thread(limiter, ticket)
+        self._running[ticket] = time.monotonic()
+        try:
+            [value] = await to_thread.run_sync(boxed, abandon_on_cancel=True, limiter=_no_limit())
+        finally:
+            del self._running[ticket]
+            limiter.release_on_behalf_of(ticket)
+        return await value if inspect.isawaitable(value) else value
+
+    async def _wait_for_thread(self, limiter: CapacityLimiter, ticket: object) -> None:
+        with anyio.move_on_after(PATIENCE):
+            await limiter.acquire_on_behalf_of(ticket)
+            return
+        began = list(self._running.values())
+        logger.warning(
+            "%s blocks: %d calls of it are running, the longest for %.1f s; further calls wait until one ends",
+            self.name,
+            len(began),
+            time.monotonic() - min(began, default=time.monotonic()),
+        )
+        await limiter.acquire_on_behalf_of(ticket)
+
+    def _limiter(self) -> CapacityLimiter:
+        limiters = _threads.get(None)
+        if limiters is None:
+            limiters = WeakKeyDictionary()
+            _threads.set(limiters)
+        limiter = limiters.get(self)
+        if limiter is None:
+            limiter = limiters[self] = CapacityLimiter(THREADS)
+        return limiter
+
+
+def _is_late(scope: anyio.CancelScope) -> bool:
+    """Return whether the deadline has passed, even if the function blocked the loop, which could not cancel it."""
+    return scope.cancel_called or anyio.current_time() >= scope.deadline
+
+
+def _no_limit() -> CapacityLimiter:
+    limiter = _unlimited.get(None)
+    if limiter is None:
+        limiter = CapacityLimiter(math.inf)
+        _unlimited.set(limiter)
+    return limiter
+
+
+# Failures --------------------------------------------------------------------------------------------------------
+
+
+def failure_of(name: str, error: BaseException, *, with_text: bool = False) -> HandlerError:
+    """Return the `HandlerError` for a caught exception of a user function, which becomes its cause.
+
+    Without `with_text` it names only the type: the text may hold secrets, and a model may read it.
+
+    Raises:
+        BaseException: The exception itself, if it is a cancellation of the program or KeyboardInterrupt.
+    """
+    if is_not_the_functions(error):
+        raise error
+    raised = f"it raised {type(error).__name__}"
+    failure = HandlerError(name, f"{raised}: {error}" if with_text else raised)
+    failure.__cause__ = error
+    return failure
+
+
+def is_not_the_functions(error: BaseException) -> bool:
+    """Return whether an exception out of a user function is the program's own cancellation or KeyboardInterrupt."""
+    if isinstance(error, Exception):
+        return False
+    if isinstance(error, BaseExceptionGroup):
+        return any(is_not_the_functions(inner) for inner in error.exceptions)
+    if not in_event_loop():
+        return True  # the loop is gone, and Python closes the coroutine that it left behind
+    if isinstance(error, anyio.get_cancelled_exc_class()):
+        return is_cancelled()
+    return isinstance(error, KeyboardInterrupt)
+
+
+def log_failure(error: HandlerError) -> None:
+    """Log a failure, with its traceback."""
+    logger.error("%s", error, exc_info=error.__cause__)
+
+
+# Looking at functions --------------------------------------------------------------------------------------------
+
+
+def is_async_callable(function: Callable[..., Any]) -> bool:
+    """Return whether a callable is a coroutine function, or an object whose `__call__` is one."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+        getattr(function, "__call__", None)  # noqa: B004 - asked for the method, not whether it is callable
+    )
+
+
+def callback_name(function: Callable[..., Any]) -> str:
+    """Return the name of a user function for logs and errors."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    name = getattr(function, "__qualname__", None)
+    return name if isinstance(name, str) else type(function).__name__
+
+
+def takes_arguments(function: Callable[..., Any], count: int) -> bool:
+    """Return whether a function accepts `count` positional arguments; True if its signature is unknown."""
+    try:
+        inspect.signature(function).bind(*range(count))
+    except TypeError:
+        return False
+    except ValueError:  # some functions written in C have no signature
+        return True
+    return True

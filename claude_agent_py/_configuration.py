@@ -1,0 +1,241 @@
+"""`ConfigModel`: the frozen base of everything that users configure.
+
+Validation errors become an `OptionsError` that names the field and never shows the value, which may be a secret.
+"""
+
+import difflib
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from claude_agent_py.errors import OptionsError
+
+MAX_REPR_CHARS: Final = 60
+"""How many characters of a string a repr shows."""
+
+
+class Unshown(Mapping[str, Any]):
+    """A mapping whose repr shows no values, which may be secrets: tracebacks with variables print reprs.
+
+    Not a `dict` subclass, because some printers ignore the repr of these.
+    """
+
+    __slots__ = ("_values",)
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self._values = values
+
+    def __getitem__(self, name: str) -> Any:
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} values>"
+
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel as _Model  # type checkers know pydantic's metaclass, and no other
+else:
+
+    class _Described(type(BaseModel)):
+        """Shows fields in `help()` as they are written; see `_field_help`, which reads the source on use."""
+
+        @property
+        def __signature__(cls):
+            if cls.__init__ is not ConfigModel.__init__:
+                raise AttributeError("__signature__")  # its `__init__` has a signature of its own
+            from claude_agent_py._field_help import signature_of
+
+            return signature_of(cls)
+
+        @__signature__.setter
+        def __signature__(cls, signature):
+            """Ignore pydantic's own signature."""
+
+        @property
+        def __doc__(cls):
+            from claude_agent_py._field_help import documentation_of
+
+            return documentation_of(cls)
+
+        def __dir__(cls):
+            hidden = {"__annotations__", "__class_vars__", "__private_attributes__", "__signature__"}
+            return [name for name in super().__dir__() if name not in hidden and not name.startswith("__pydantic_")]
+
+    class _Model(BaseModel, metaclass=_Described):
+        """Built at once: pydantic loads its plugins with the first model, which takes 10 ms.
+
+        The import is the place for that. The first options are often made on an event loop.
+        """
+
+
+def _describe_schema(schema: dict[str, Any], model: type[BaseModel]) -> None:
+    """Keep the texts of fields out of the description of a JSON schema."""
+    from claude_agent_py._field_help import own_docstring
+
+    schema.pop("description", None)
+    if own := own_docstring(model):
+        schema["description"] = own
+
+
+class ConfigModel(_Model):
+    """A frozen value. Unknown names and wrong types raise `OptionsError`."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        defer_build=True,
+        populate_by_name=True,
+        protected_namespaces=(),
+        arbitrary_types_allowed=True,
+        hide_input_in_errors=True,
+        json_schema_extra=_describe_schema,
+    )
+
+    QUALIFIED: ClassVar[bool] = True
+    """Whether errors name the class before the field."""
+    RENAMED: ClassVar[Mapping[str, str]] = {}
+    """What to use instead of names from other SDKs."""
+
+    def __init__(self, **data: Any) -> None:
+        try:
+            super().__init__(**data)
+        except ValidationError as error:
+            problem = describe_errors(error, type(self))
+        except OptionsError as error:
+            problem = error.with_traceback(None)
+        else:
+            return
+        del data  # tracebacks may show the variables of their frames
+        raise problem  # outside of `except`: the context would show the values
+
+    # Tells pydantic that this `__init__` only wraps the inherited one, so that nested models are validated as parts and
+    # errors have their full path.
+    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
+
+    @classmethod
+    def model_validate(cls, obj: Any, **how: Any) -> Self:
+        """Validate an object. Raises OptionsError."""
+        try:
+            return super().model_validate(obj, **how)
+        except ValidationError as error:
+            problem = describe_errors(error, cls)
+        except OptionsError as error:
+            problem = error.with_traceback(None)
+        del obj
+        raise problem
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in type(self).model_fields:
+            raise OptionsError("cannot be changed; use replace()", option=name)
+        super().__setattr__(name, value)
+
+    def __repr_args__(self) -> Any:
+        for name, value in self._given():
+            yield (
+                name,
+                f"{value[:MAX_REPR_CHARS]}..." if isinstance(value, str) and len(value) > MAX_REPR_CHARS else value,
+            )
+
+    def _given(self) -> Iterator[tuple[str, Any]]:
+        """Yield the fields that were set, in order. Empty during construction."""
+        given = getattr(self, "__pydantic_fields_set__", ())
+        values = self.__dict__
+        return ((name, values[name]) for name in type(self).model_fields if name in given and name in values)
+
+    def replace(self, **changes: Any) -> Self:
+        """Return a copy with some values changed, validated like a new one. Raises OptionsError."""
+        return type(self)(**{name: getattr(self, name) for name in self.model_fields_set} | changes)
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Like pydantic's, but what is updated is validated."""
+        copied = super().model_copy(deep=deep)
+        return copied.replace(**update) if update else copied
+
+
+def describe_errors(error: ValidationError, model: type[ConfigModel]) -> OptionsError:
+    """Return an `OptionsError` for a validation error of pydantic."""
+    first, *others = error.errors(include_url=False)
+    where = [part for part in first["loc"][:1] if isinstance(part, str)]
+    option = ".".join([model.__name__, *where] if model.QUALIFIED or not where else where)
+    told = _joined(_path(first["loc"][1:]), _complaint(first, model))
+    more = [_joined(_path(detail["loc"]), _complaint(detail, model)) for detail in others]
+    return OptionsError(f"{told} (also: {'; '.join(more)})" if more else told, option=option)
+
+
+def inner_text(error: OptionsError) -> str:
+    """Return the text of a nested error for use in the outer one: the field without its class, and the problem."""
+    option = error.option or ""
+    return f"{option.partition('.')[2]} {str(error).removeprefix(f'{option}: ')}".strip()
+
+
+def suggest(name: str, known: Iterable[str]) -> str:
+    """Return `; did you mean ...?` with the known name closest to `name`, or an empty string."""
+    wanted = snake_case(name)
+    near = difflib.get_close_matches(wanted, list(known), n=1, cutoff=0.6)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def snake_case(name: str) -> str:
+    """Return the Python form of a camelCase name."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).replace("-", "_").lower()
+
+
+def _joined(place: str, complaint: str) -> str:
+    return f"{place} {complaint}" if place else complaint
+
+
+def _complaint(detail: Any, model: type[ConfigModel]) -> str:
+    kind = detail["type"]
+    if kind == "extra_forbidden":
+        return f"is unknown{_instead(detail['loc'], model)}"
+    if kind == "missing":
+        return "is missing"
+    if kind == "value_error":
+        return str(detail["ctx"]["error"])
+    expected = re.sub(r"^Input should be ", "must be ", detail["msg"])
+    shows_type = kind.endswith(("_type", "_parsing"))
+    return f"{expected}, not {type(detail['input']).__name__}" if shows_type else expected
+
+
+def _instead(where: Sequence[str | int], model: type[ConfigModel]) -> str:
+    name = str(where[-1])
+    for known in (name, snake_case(name)):
+        if len(where) == 1 and known in model.RENAMED:
+            return f"; {model.RENAMED[known]}"
+    owner = model if len(where) == 1 else _model_at(where[:-1], model)
+    return suggest(name, owner.model_fields) if owner else ""
+
+
+def _model_at(where: Sequence[str | int], model: type[ConfigModel]) -> type[ConfigModel] | None:
+    """Return the model at a path, as far as annotations tell, or None."""
+    annotation: Any = model
+    for part in where:
+        models = list(_models_in(annotation))
+        fields = [found.model_fields[str(part)] for found in models if str(part) in found.model_fields]
+        annotation = fields[0].annotation if fields else annotation
+    return next(iter(_models_in(annotation)), None)
+
+
+def _models_in(annotation: Any) -> Iterable[type[ConfigModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, ConfigModel):
+        yield annotation
+    for argument in getattr(annotation, "__args__", ()):
+        yield from _models_in(argument)
+
+
+def _path(where: Sequence[str | int]) -> str:
+    text = ""
+    for part in where:
+        if isinstance(part, str) and part.isidentifier():
+            text += f".{part}" if text else part
+        else:
+            text += f"[{part!r}]"
+    return text

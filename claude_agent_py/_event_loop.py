@@ -1,0 +1,195 @@
+"""Event loop functions that anyio does not provide; the only module that distinguishes asyncio from trio.
+
+A session may be opened, used and closed in three different workers, so its own workers run outside of their task groups
+(`spawn_detached`).
+"""
+
+import asyncio
+import contextlib
+import contextvars
+import functools
+import logging
+import math
+import sys
+import threading
+import types
+from collections.abc import Callable, Coroutine, Generator
+from typing import Any, TypeAlias, TypeVar, TypeVarTuple
+
+import anyio
+from anyio import to_thread
+from anyio.lowlevel import RunVar
+
+logger: logging.Logger = logging.getLogger("claude_agent_py")
+
+T = TypeVar("T")
+Arguments = TypeVarTuple("Arguments")
+
+PipeWriter: TypeAlias = asyncio.StreamWriter
+"""Writes to a pipe without waiting."""
+
+FILE_THREADS = 40
+"""How many threads of one event loop may work on files at once."""
+
+_file_threads: "RunVar[anyio.CapacityLimiter]" = RunVar("claude_agent_py_file_threads")
+
+_asyncio_workers: set["asyncio.Task[None]"] = set()
+"""asyncio keeps only weak references to its tasks."""
+
+
+def in_trio() -> bool:
+    """Return whether the calling code runs under trio."""
+    lowlevel = getattr(sys.modules.get("trio"), "lowlevel", None)
+    in_run = getattr(lowlevel, "in_trio_run", None)  # missing while another thread is importing trio
+    return in_run is not None and bool(in_run())
+
+
+async def yield_to_loop() -> None:
+    """Let other workers run. Unlike `anyio.lowlevel.checkpoint`, its first use does not import anyio's backend."""
+    if in_trio():
+        await sys.modules["trio"].lowlevel.checkpoint()
+    else:
+        await asyncio.sleep(0)
+
+
+def spawn_detached(function: Callable[[], Coroutine[Any, Any, None]], *, name: str) -> None:
+    """Run an async function as a worker outside of any task group, with the context variables of the caller.
+
+    The worker is cancelled when the loop ends, and may still clean up. Its exceptions are logged.
+    """
+
+    async def guarded() -> None:
+        try:
+            await function()
+        except Exception:
+            logger.exception("the worker %s failed", name)
+
+    if in_trio():
+        sys.modules["trio"].lowlevel.spawn_system_task(guarded, name=name, context=contextvars.copy_context())
+    else:
+        worker = asyncio.get_running_loop().create_task(guarded(), name=name)
+        _asyncio_workers.add(worker)
+        worker.add_done_callback(_asyncio_workers.discard)
+
+
+@types.coroutine
+def run_until_wait(coroutine: Coroutine[Any, Any, T], on_wait: Callable[[], object]) -> Generator[Any, Any, T]:
+    """Await a coroutine in a copy of the context, and call `on_wait` once, when it first has to wait for anything.
+
+    All of it runs in the calling worker, so that cancel scopes and timeouts in it are sound.
+    """
+    context, is_first = contextvars.copy_context(), True
+    step: Callable[[Any], Any] = coroutine.send
+    value: Any = None
+    while True:
+        try:
+            awaited = context.run(step, value)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+        if is_first:
+            is_first = False
+            on_wait()
+        try:
+            value, step = (yield awaited), coroutine.send
+        except BaseException as error:
+            value, step = error, coroutine.throw
+
+
+def pipe_writer(stream: object) -> PipeWriter | None:
+    """Return what writes to the input of an anyio process at once, or None where that needs a wait.
+
+    anyio lets other workers run at each write, which for an answer costs more than the write.
+    """
+    writer = getattr(stream, "_stream", None)
+    return writer if isinstance(writer, asyncio.StreamWriter) else None
+
+
+def from_any_thread(function: Callable[[], object]) -> Callable[[], object]:
+    """Return a callable that has this event loop call a function soon; for any thread, and for finalizers.
+
+    The callable raises RuntimeError once the loop is closed.
+    """
+    if in_trio():
+        return functools.partial(sys.modules["trio"].lowlevel.current_trio_token().run_sync_soon, function)
+    return functools.partial(asyncio.get_running_loop().call_soon_threadsafe, function)
+
+
+class Wakeup:
+    """An event that can be set from any thread, finalizers included. Create it inside the event loop."""
+
+    def __init__(self) -> None:
+        self._event = anyio.Event()
+        self._set_later = from_any_thread(self._event.set)
+
+    def set(self) -> None:
+        """Wake all current and later waiters. Does nothing once the loop is closed."""
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            self._set_later()
+
+    async def wait(self) -> None:
+        """Wait until it is set."""
+        await self._event.wait()
+
+    def is_set(self) -> bool:
+        """Whether it has been set."""
+        return self._event.is_set()
+
+
+def clock() -> Callable[[], float]:
+    """Return the clock of this event loop, as `anyio.current_time` reads it, which first looks for the loop."""
+    return sys.modules["trio"].current_time if in_trio() else asyncio.get_running_loop().time
+
+
+def in_event_loop() -> bool:
+    """Return whether the calling thread runs an event loop."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return in_trio()
+    return True
+
+
+def run_anywhere(function: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Run an async function from synchronous code, inside a running event loop in a thread with a loop of its own."""
+    if not in_event_loop():
+        return anyio.run(function)
+    outcome: list[Callable[[], T]] = []
+    worker = threading.Thread(target=lambda: outcome.append(_outcome_of(function)), name="claude_agent_py run_sync")
+    worker.start()
+    worker.join()
+    return outcome[0]()
+
+
+def _outcome_of(function: Callable[[], Coroutine[Any, Any, T]]) -> Callable[[], T]:
+    try:
+        value = anyio.run(function)
+    except BaseException as error:
+        failure = error
+
+        def fail() -> T:
+            raise failure
+
+        return fail
+    return lambda: value
+
+
+def is_cancelled() -> bool:
+    """Return whether the calling worker is being cancelled.
+
+    On asyncio a worker also sees `CancelledError` when something that it awaits is cancelled.
+    """
+    if anyio.current_effective_deadline() == -math.inf:
+        return True
+    if in_trio():
+        return False
+    worker = asyncio.current_task()
+    return worker is None or worker.cancelling() > 0
+
+
+async def run_file_work(function: Callable[[*Arguments], T], *args: *Arguments, abandon_on_cancel: bool = False) -> T:
+    """Call a function that works on files in a thread, with a thread limit apart from that of user functions."""
+    limiter = _file_threads.get(None)
+    if limiter is None:
+        limiter = anyio.CapacityLimiter(FILE_THREADS)
+        _file_threads.set(limiter)
+    return await to_thread.run_sync(function, *args, abandon_on_cancel=abandon_on_cancel, limiter=limiter)

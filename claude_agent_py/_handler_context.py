@@ -1,0 +1,30 @@
+"""The base class of the contexts of hooks, permissions and tools: which agent asks, and whether it still waits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from claude_agent_py._protocol.handlers import Cancellation
+
+if TYPE_CHECKING:
+    from claude_agent_py.tasks.task import Task
+
+
+@dataclass(frozen=True, kw_only=True)
+class HandlerContext:
+    """The context of a question that a handler answers."""
+
+    request_id: str
+    """The id of the control request."""
+    agent_id: str | None = None
+    """The id of the subagent that asks; None for the main agent."""
+    task: Task | None = None
+    """The task of that subagent; None for the main agent, or if unknown."""
+    cancellation: Cancellation = field(default_factory=Cancellation)
+    """Set when the CLI cancels the request (because of an interrupt or its own timeout)."""
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the CLI has cancelled the request."""
+        return bool(self.cancellation)

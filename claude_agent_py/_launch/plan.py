@@ -1,0 +1,351 @@
+"""`plan_launch`: builds the command line, environment and `initialize` fields of a CLI from options.
+
+Nothing long or secret goes on the command line, and no value can become a flag (`--flag=value` is one argument).
+"""
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import stat
+import sys
+import tempfile
+import time
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from claude_agent_py._configuration import Unshown
+from claude_agent_py._launch.environment import environment
+from claude_agent_py._launch.settings import joined_settings
+from claude_agent_py._launch.table import ALWAYS_FLAGS, AWAITED, FIELDS, FLAGS, TABLE
+from claude_agent_py.errors import OptionsError
+from claude_agent_py.options.client_options import ClientOptions
+from claude_agent_py.options.values import PluginConfig, SystemPromptFile
+from claude_agent_py.wire.settings.rule_lists import split_rules
+
+LONG_LIST_CHARS: Final = 8 * 1024
+"""Longer lists are not passed on the command line."""
+
+MAX_ARGUMENT_BYTES: Final = 131_071
+"""The longest argument on Linux (MAX_ARG_STRLEN, 128 KiB with its NUL)."""
+
+MAX_COMMAND_CHARS: Final = 32_766 if sys.platform == "win32" else 1024 * 1024
+"""The longest command line: on Windows the system's limit, elsewhere half of the usual limit with the environment."""
+
+
+SETTINGS_FILE: Final = "settings.json"
+
+NEW_SECONDS: Final = 60.0
+"""Directories that changed within this time are not removed."""
+
+PREFIX: Final = "claude-agent-py-"
+"""The name prefix of the directories of plans."""
+
+_locks: dict[Path, int] = {}
+"""The locks on this process's directories, which show other processes that it is running."""
+
+
+@dataclass(frozen=True)
+class LaunchPlan:
+    """The command line, environment and files of a CLI process."""
+
+    argv: tuple[str, ...]
+    """The program and its arguments. Contains no secrets except those in `extra_args`."""
+    env: Mapping[str, str]
+    """The whole environment; empty once `forget_environment` was called."""
+    cwd: Path | None
+    """The working directory; None means this process's. It existed when the plan was made."""
+    initialize: Mapping[str, Any]
+    """The fields of the first control request."""
+    user: str | int | None = None
+    """The operating system user to start it as."""
+    files: Mapping[Path, str] = field(default_factory=dict)
+    """The contents of the files that the CLI needs while it runs; written by `prepare`."""
+    confirmations: Mapping[str, str] = field(default_factory=dict)
+    """Fields that must be true in the reply to `initialize`, each with its option."""
+    owner: int = field(default_factory=os.getpid)
+    """The process that owns the files: a forked copy does not remove them."""
+
+    def __repr__(self) -> str:
+        told = ", ".join(self.initialize)
+        return f"<LaunchPlan {' '.join(self.argv)} in {self.cwd or '.'}, initialize: {told}, {len(self.files)} files>"
+
+    def prepare(self) -> None:
+        """Write the files into a new directory that only this user can read. Blocks for less than a millisecond.
+
+        They are removed by `clean_up`, when the plan is collected, or at exit of the interpreter. The files of a killed
+        process are removed by the next process that writes some (POSIX).
+
+        Raises:
+            OptionsError: The files cannot be written.
+        """
+        if not self.files:
+            return
+        _sweep(next(iter(self.files)).parent.parent)
+        weakref.finalize(self, _remove, tuple(self.files), self.owner)
+        try:
+            for path, text in self.files.items():
+                path.parent.mkdir(mode=0o700, exist_ok=True)
+                _lock(path.parent)
+                with os.fdopen(
+                    os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8"
+                ) as file:
+                    file.write(text)
+                self._give_away(path)
+        except OSError as error:
+            self.clean_up()
+            raise OptionsError(f"they cannot be written for the CLI: {error}", option="settings") from error
+
+    def _give_away(self, path: Path) -> None:
+        if self.user is not None:
+            shutil.chown(path.parent, self.user)
+            shutil.chown(path, self.user)
+
+    def clean_up(self) -> None:
+        """Remove the files. Idempotent; never raises."""
+        _remove(tuple(self.files), self.owner)
+
+    def forget_environment(self) -> None:
+        """Drop the environment, which a running CLI has a copy of."""
+        object.__setattr__(self, "env", Unshown({}))
+
+    def check_reply(self, reply: Mapping[str, Any]) -> None:
+        """Check that the CLI accepted what it only accepts at its start.
+
+        Raises:
+            OptionsError: It did not: it is too old, or a wrapper drops a flag.
+        """
+        for confirmation, option in self.confirmations.items():
+            if reply.get(confirmation) is not True:
+                raise OptionsError(
+                    f"the CLI did not accept it ({confirmation} is {reply.get(confirmation)!r}): it is too old, or a "
+                    "wrapper around it drops flags",
+                    option=option,
+                )
+
+
+def plan_launch(
+    options: ClientOptions,
+    *,
+    cli: Path,
+    extra_initialize: Mapping[str, Any] | None = None,
+    environ: Mapping[str, str] | None = None,
+    scratch: Path | None = None,
+) -> LaunchPlan:
+    """Return the plan to start the CLI with these options. Starts and writes nothing.
+
+    Args:
+        options: The options.
+        cli: The path of the program.
+        extra_initialize: Additional fields of `initialize`: hooks, servers in this process.
+        environ: The environment to inherit; None means this process's.
+        scratch: A directory that does not exist yet, for the files of the plan; None chooses one.
+
+    Raises:
+        OptionsError: A directory, file or user is missing, or something is too long for a command line.
+    """
+    cwd = _checked_cwd(options)
+    _check_user(options.user)
+    _check_files(options)
+    scratch = scratch or Path(tempfile.gettempdir()) / f"{PREFIX}{os.urandom(8).hex()}"
+    told = {row.name: value for row in FIELDS if (value := row.value(options)) is not None}
+    initialize = told | dict(extra_initialize or {})
+    flags, too_long = _flags(options)
+    if "disallowedTools" in too_long:
+        initialize["disallowedTools"] = too_long["disallowedTools"]
+    settings_flags, files = _settings(options, too_long.get("settings", []), scratch)
+    awaited = {name: AWAITED[name] for name in AWAITED if name in initialize}
+    waiting = ["--await-initialize", *(flag for one in awaited.values() for flag in one.flags)] if awaited else []
+    flags += [*settings_flags, *waiting]
+    argv = (str(cli), *ALWAYS_FLAGS, *flags, *_own_flags(options, flags))
+    _check_length(argv, options)
+    return LaunchPlan(
+        argv=argv,
+        env=environment(options, os.environ if environ is None else environ),
+        cwd=cwd,
+        initialize=Unshown(initialize),
+        user=options.user,
+        files=files,
+        confirmations={one.confirmed_by: _option_of(name) for name, one in awaited.items()},
+    )
+
+
+def _checked_cwd(options: ClientOptions) -> Path | None:
+    if options.cwd is None:
+        return None
+    cwd = Path(options.cwd).absolute()
+    if not cwd.is_dir():
+        raise OptionsError(f"{cwd} {'is not a directory' if cwd.exists() else 'does not exist'}", option="cwd")
+    return cwd
+
+
+def _check_user(user: str | int | None) -> None:
+    if not isinstance(user, str) or sys.platform == "win32":
+        return
+    import pwd
+
+    try:
+        pwd.getpwnam(user)
+    except (KeyError, ValueError):
+        problem = OptionsError(f"user {user!r} does not exist on this system", option="user")
+    else:
+        return
+    raise problem
+
+
+def _check_files(options: ClientOptions) -> None:
+    """Check that the files for the CLI exist, because it silently ignores most of those that do not."""
+    for option, path, is_there, problem in _named_paths(options):
+        if not is_there(path):
+            raise OptionsError(f"{problem}: {path.absolute()}", option=option)
+
+
+def _named_paths(options: ClientOptions) -> Iterator[tuple[str, Path, Callable[[Path], bool], str]]:
+    prompt, servers, cwd = options.system_prompt, options.mcp_servers, Path(options.cwd or os.curdir)
+    if isinstance(prompt, SystemPromptFile):
+        yield "system_prompt", prompt.path.expanduser(), os.path.isfile, "no such file"
+    if isinstance(servers, Path):
+        yield "mcp_servers", servers, os.path.isfile, "no such file"
+    for plugin in (one for one in options.plugins if isinstance(one, PluginConfig)):  # all are, after validation
+        yield "plugins", plugin.path.expanduser(), os.path.exists, "no such plugin"
+    for directory in options.additional_directories:
+        yield "additional_directories", cwd / directory, os.path.isdir, "no such directory"
+    if options.project_config_root is not None:
+        yield "project_config_root", Path(options.project_config_root), os.path.isdir, "no such directory"
+    if options.debug_file is not None:
+        yield "debug_file", Path(options.debug_file), _can_be_written, "cannot create"
+
+
+def _can_be_written(file: Path) -> bool:
+    """Return whether a file can be created, including its parent directories, which the CLI creates."""
+    if os.path.exists(file):
+        return os.path.isfile(file) and os.access(file, os.W_OK)
+    nearest = next(parent for parent in file.absolute().parents if os.path.exists(parent))
+    return os.path.isdir(nearest) and os.access(nearest, os.W_OK)
+
+
+def _flags(options: ClientOptions) -> tuple[list[str], dict[str, list[str]]]:
+    """Return the flags, and the lists that are too long for a flag, by their destination."""
+    flags: list[str] = []
+    too_long: dict[str, list[str]] = {}
+    for row in FLAGS:
+        value = row.value(options)
+        if value is None:
+            continue
+        if row.when_long is not None and len(value) > LONG_LIST_CHARS:
+            too_long[row.when_long] = split_rules(value)
+        else:
+            flags += _written(row.name, value)
+    return flags, too_long
+
+
+def _written(name: str, value: Any) -> list[str]:
+    if value is True:
+        return [name]
+    return [f"{name}={one}" for one in (value if isinstance(value, list) else [value])]
+
+
+def _settings(options: ClientOptions, allowed: list[str], scratch: Path) -> tuple[list[str], dict[Path, str]]:
+    joined = joined_settings(options, allowed)
+    if joined is None:
+        return [], {}
+    if isinstance(joined, Path):
+        return [f"--settings={joined}"], {}
+    path = scratch / SETTINGS_FILE
+    return [f"--settings={path}"], {path: json.dumps(joined)}
+
+
+def _own_flags(options: ClientOptions, flags: list[str]) -> list[str]:
+    """Return the flags of `extra_args`. Raises OptionsError if an option sets the same flag."""
+    taken = {flag.partition("=")[0] for flag in flags}
+    own = []
+    for name, value in options.extra_args.items():
+        if f"--{name}" in taken:
+            raise OptionsError(f"--{name} is already set by the option {_option_of(f'--{name}')}",
+                               option="extra_args")  # fmt: skip
+        own.append(f"--{name}" if value is None else f"--{name}={value}")
+    return own
+
+
+def _check_length(argv: tuple[str, ...], options: ClientOptions) -> None:
+    for argument in argv:
+        if "\0" in argument:
+            problem = "must not contain a NUL character"
+        elif len(os.fsencode(argument)) > MAX_ARGUMENT_BYTES:
+            problem = f"is too long for a command line ({len(argument):,} characters)"
+        else:
+            continue
+        raise OptionsError(problem, option=_option_of(argument.partition("=")[0]))
+    total = sum(len(argument) + 1 for argument in argv)
+    if total > MAX_COMMAND_CHARS:
+        longest = _option_of(max(argv[1:], key=len).partition("=")[0])
+        raise OptionsError(
+            f"the command line has {total:,} characters; the limit here is {MAX_COMMAND_CHARS:,}",
+            option=longest,
+        )
+
+
+def _option_of(name: str) -> str:
+    """Return the option of a flag or field."""
+    bare = name.removeprefix("--")
+    return next((row.option_names[0] for row in TABLE if row.name.removeprefix("--") == bare), "extra_args")
+
+
+def _remove(paths: tuple[Path, ...], owner: int) -> None:
+    if owner != os.getpid():
+        return
+    for path in paths:
+        with contextlib.suppress(OSError):
+            path.unlink()
+    for directory in {path.parent for path in paths}:
+        with contextlib.suppress(OSError):
+            directory.rmdir()
+        if directory in _locks:
+            os.close(_locks.pop(directory))
+
+
+def _lock(directory: Path) -> None:
+    """Lock a directory while this process runs, if the system and the file system support it."""
+    if sys.platform == "win32" or directory in _locks:
+        return
+    import fcntl
+
+    lock = os.open(directory, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(lock)
+    else:
+        _locks[directory] = lock
+
+
+def _sweep(folder: Path) -> None:
+    """Remove the unlocked directories, which killed processes of this user left."""
+    if sys.platform == "win32":
+        return
+    with contextlib.suppress(OSError):
+        left = [one for one in folder.iterdir() if re.fullmatch(rf"{PREFIX}[0-9a-f]{{16}}", one.name)]
+        for directory in left:
+            if directory not in _locks:
+                with contextlib.suppress(OSError):
+                    _remove_if_left(directory)
+
+
+def _remove_if_left(directory: Path) -> None:
+    import fcntl
+
+    about = directory.lstat()
+    is_new = time.time() - about.st_mtime < NEW_SECONDS  # its owner may be about to lock it
+    if not stat.S_ISDIR(about.st_mode) or about.st_uid != os.getuid() or is_new:
+        return
+    lock = os.open(directory, os.O_RDONLY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        (directory / SETTINGS_FILE).unlink(missing_ok=True)
+        directory.rmdir()
+    finally:
+        os.close(lock)

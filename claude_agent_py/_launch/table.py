@@ -1,0 +1,359 @@
+"""The table of options: the CLI flag, environment variable or field of `initialize` that each becomes.
+
+Long or secret values are a `Field`, never a `Flag`: the command line is limited in length and readable by every user of
+the machine. Options that are only used in this process are listed, too (`Here`).
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from operator import attrgetter
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+from claude_agent_py._version import __version__
+from claude_agent_py.options.client_options import DIALOG_KINDS, ClientOptions, is_any_given
+from claude_agent_py.options.delegation import guide_text
+from claude_agent_py.options.output_shape import OutputShape
+from claude_agent_py.options.values import (
+    SystemPrompt,
+    SystemPromptFile,
+    SystemPromptPreset,
+    SystemPromptText,
+    ThinkingConfig,
+    ThinkingDisabled,
+    ThinkingEnabled,
+)
+from claude_agent_py.wire.base import JSONObject
+
+Encode: TypeAlias = Callable[..., Any]
+"""Converts the values of a row's options for the CLI. None and empty collections are left out."""
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _joined(values: Sequence[str]) -> str | None:
+    return ",".join(values) or None
+
+
+def _if_on(switch: object) -> bool | None:
+    return bool(switch) or None
+
+
+@dataclass(frozen=True)
+class Row:
+    """A flag, variable or field of the CLI, and the options that it depends on.
+
+    `options` names one option, or several separated by commas; `encode` is called with their values. With one option
+    it is not called for None.
+    """
+
+    name: str
+    options: str
+    encode: Encode = _same
+
+    @cached_property
+    def option_names(self) -> list[str]:
+        """The options that it depends on; the first is the one that errors name."""
+        return self.options.split(",")
+
+    @cached_property
+    def _read(self) -> Callable[[ClientOptions], Any]:
+        """Returns the value of the option, or a tuple of the values of several."""
+        return attrgetter(*self.option_names)
+
+    def value(self, options: ClientOptions) -> Any:
+        """Return the value for the CLI, or None to leave it out."""
+        given = self._read(options)
+        if given is None:
+            return None
+        told = self.encode(given) if len(self.option_names) == 1 else self.encode(*given)
+        return None if told in ([], (), {}) else told
+
+
+@dataclass(frozen=True)
+class Flag(Row):
+    """A command line flag. True is a bare flag, False leaves it out, a list repeats the flag for each item."""
+
+    when_long: str | None = None
+    """The destination of lists that are too long for the command line: a field of `initialize`, or `settings`."""
+
+    def value(self, options: ClientOptions) -> Any:
+        """Return the value of the flag, or None to leave it out."""
+        told = super().value(options)
+        return None if told is False else told
+
+
+class Variable(Row):
+    """A variable of the environment."""
+
+
+class Field(Row):
+    """A field of `initialize`, which is sent through stdin."""
+
+
+class PromptAddition(Field):
+    """What is appended to the system prompt. The delegation guide depends on which tools the other options leave."""
+
+    def value(self, options: ClientOptions) -> Any:
+        """Return the text, or None to leave it out."""
+        prompt = options.system_prompt
+        appended = prompt.append if isinstance(prompt, SystemPromptPreset) else None
+        return "\n\n".join(text for text in (appended, guide_text(options)) if text) or None
+
+
+class Settings(Row):
+    """A part of the settings, which are passed in a file that only this user can read."""
+
+
+class Here(Row):
+    """An option that is used in this process. `name` says what for."""
+
+
+@dataclass(frozen=True)
+class Awaited:
+    """The requirements of a field that the CLI has to read before it starts up."""
+
+    confirmed_by: str
+    """The field of the reply that confirms it."""
+    flags: tuple[str, ...] = ()
+    """Flags in addition to `--await-initialize`."""
+
+
+AWAITED: Final[Mapping[str, Awaited]] = {
+    "mcpServers": Awaited("mcp_servers_applied"),
+    "managedSettings": Awaited("managed_settings_applied", ("--managed-settings-in-initialize",)),
+    "disallowedTools": Awaited("disallowed_tools_applied", ("--initialize-fields=disallowedTools",)),
+}
+
+ALWAYS_FLAGS: Final = ("--output-format=stream-json", "--verbose", "--input-format=stream-json")
+
+ALWAYS_VARIABLES: Final[Mapping[str, str]] = {
+    "CLAUDE_CODE_ENTRYPOINT": "sdk-py",
+    "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS": "1",  # says when a run is over; see `_protocol/turns.py`
+}
+
+
+REMINDER: Final = "criticalSystemReminder_EXPERIMENTAL"
+"""A field of agents that the CLI (2.1.328) accepts and never delivers. Hooks deliver it, see `DelegationHooks`."""
+
+
+# Encoders -------------------------------------------------------------------------------------------------------------
+
+
+def _asker(*asked: Any) -> str | None:
+    *handlers, prompts, tool = asked
+    if tool or prompts == "none":
+        return tool and str(tool)
+    return "stdio" if is_any_given(*handlers) or prompts == "host" else None
+
+
+def _refused(disallowed: Iterable[str], *asked: Any) -> str | None:
+    """Return the disallowed tools, plus those of the asking tools that have no handler.
+
+    The CLI offers its three asking tools as soon as it can send the host any question.
+    """
+    can_use_tool, on_question, on_plan, interactions, prompts = asked
+    asks = is_any_given(can_use_tool, on_question, on_plan) or prompts == "host"
+    refused = list(disallowed)
+    if asks and not is_any_given(on_question, interactions):
+        refused.append("AskUserQuestion")
+    if asks and not is_any_given(on_plan, can_use_tool, interactions):
+        refused += ["EnterPlanMode", "ExitPlanMode"]
+    return _joined(list(dict.fromkeys(refused)))
+
+
+def _allowed(allowed: Iterable[str], skills: Sequence[str] | str | None) -> str | None:
+    by_skill = ["Skill"] if skills == "all" else [f"Skill({name})" for name in skills or ()]
+    return _joined(list(dict.fromkeys([*allowed, *by_skill])))
+
+
+def _tools(tools: Sequence[str] | str) -> str:
+    return tools if isinstance(tools, str) else ",".join(tools)  # empty means no tools
+
+
+def _thinking(thinking: ThinkingConfig) -> str | None:
+    if isinstance(thinking, ThinkingEnabled) and thinking.budget_tokens is not None:
+        return None
+    return "disabled" if isinstance(thinking, ThinkingDisabled) else "adaptive"
+
+
+def _thinking_tokens(thinking: ThinkingConfig | None, older: int | None) -> int | None:
+    return thinking.budget_tokens if isinstance(thinking, ThinkingEnabled) else older
+
+
+def _thinking_display(thinking: ThinkingConfig) -> str | None:
+    return None if isinstance(thinking, ThinkingDisabled) else thinking.display
+
+
+def _prompt_text(prompt: SystemPrompt) -> list[str] | None:
+    if not isinstance(prompt, SystemPromptText):
+        return None
+    return [prompt.text] if isinstance(prompt.text, str) else prompt.text or [""]
+
+
+def _prompt_file(prompt: SystemPrompt) -> str | None:
+    return str(prompt.path.expanduser().absolute()) if isinstance(prompt, SystemPromptFile) else None
+
+
+def _excludes_dynamic(prompt: SystemPrompt) -> bool | None:
+    return prompt.exclude_dynamic_sections if isinstance(prompt, SystemPromptPreset) else None
+
+
+def _snapshot(prompt: SystemPrompt) -> bool | None:
+    return prompt.snapshot
+
+
+def _schema(output_format: JSONObject | None, output_type: Any) -> JSONObject | None:
+    return output_format if output_type is None else OutputShape(output_type).schema
+
+
+def _skill_names(skills: Sequence[str] | str) -> list[str] | None:
+    return None if isinstance(skills, str) else list(skills)
+
+
+def _agents(agents: Mapping[str, Any]) -> JSONObject:
+    told = {name: agent.to_wire() for name, agent in agents.items()}
+    for agent in told.values():
+        agent.pop(REMINDER, None)
+    return told
+
+
+def _observes(agents: Mapping[str, Any]) -> str | None:
+    return "1" if any(agent.observer for agent in agents.values()) else None
+
+
+def _servers(servers: Mapping[str, Any] | Path) -> JSONObject:
+    given = {} if isinstance(servers, Path) else servers
+    return {name: server.to_wire() for name, server in given.items() if hasattr(server, "to_wire")}
+
+
+def _dialog_kinds(kinds: Sequence[str] | None, on_user_dialog: Any) -> list[str] | None:
+    return list(DIALOG_KINDS if kinds is None else kinds) if is_any_given(on_user_dialog) else None
+
+
+def _path(path: Path) -> str:
+    return str(path.expanduser().absolute())
+
+
+def _paths(paths: Iterable[Path]) -> list[str]:
+    return [str(path) for path in paths]
+
+
+# The table ------------------------------------------------------------------------------------------------------------
+
+TABLE: Final[tuple[Row, ...]] = (
+    # The program
+    Here("finds the program", "cli_path"),
+    Here("starts the program there", "cwd"),
+    Here("makes the environment", "env"),
+    Here("makes the environment", "inherit_env"),
+    Here("starts the program as", "user"),
+    Variable("CLAUDE_AGENT_SDK_CLIENT_APP", "client_app", _same),
+    Flag("--debug", "debug"),
+    Flag("--debug-file", "debug_file", _path),
+    Here("flags of your own", "extra_args"),
+    Here("limits of time", "timeouts"),
+    Here("what becomes of tasks that take too long", "late_tasks"),
+    Here("limits of memory", "limits"),
+    # The model
+    Flag("--model", "model"),
+    Flag("--fallback-model", "fallback_model", _joined),
+    Flag("--thinking", "thinking", _thinking),
+    Flag("--max-thinking-tokens", "thinking,max_thinking_tokens", _thinking_tokens),
+    Flag("--thinking-display", "thinking", _thinking_display),
+    Flag("--effort", "effort"),
+    Flag("--max-turns", "max_turns"),
+    Flag("--max-budget-usd", "max_budget_usd"),
+    Flag("--task-budget", "task_budget"),
+    Flag("--betas", "betas", _joined),
+    # What the model is told
+    Field("systemPrompt", "system_prompt", _prompt_text),
+    Flag("--system-prompt-file", "system_prompt", _prompt_file),
+    PromptAddition("appendSystemPrompt", "system_prompt,delegation_guide,agents"),
+    Field("excludeDynamicSections", "system_prompt", _excludes_dynamic),
+    Field("systemPromptSnapshot", "system_prompt", _snapshot),
+    Field("planModeInstructions", "plan_mode_instructions"),
+    Field("title", "title"),
+    # Tools
+    Flag("--tools", "tools", _tools),
+    Flag("--allowedTools", "allowed_tools,skills", _allowed, when_long="settings"),
+    Flag(
+        "--disallowedTools",
+        "disallowed_tools,can_use_tool,on_question,on_plan,interactions,permission_prompts",
+        _refused,
+        when_long="disallowedTools",
+    ),
+    Field("toolAliases", "tool_aliases"),
+    Field("skills", "skills", _skill_names),
+    Here("becomes a server in this process", "custom_tools"),
+    Field("mcpServers", "mcp_servers", _servers),
+    Flag("--mcp-config", "mcp_servers", lambda servers: _path(servers) if isinstance(servers, Path) else None),
+    Flag("--strict-mcp-config", "strict_mcp_config"),
+    Variable("CLAUDE_CODE_ENABLE_TODO_TOOLS", "task_list_tools", _if_on),
+    Variable("CLAUDE_CODE_QUESTION_PREVIEW_FORMAT", "question_preview_format"),
+    Flag("--plugin-dir", "plugins", lambda given: [_path(one.path) for one in given if not one.skip_mcp_discovery]),
+    Flag("--plugin-dir-no-mcp", "plugins", lambda given: [_path(one.path) for one in given if one.skip_mcp_discovery]),
+    # What is allowed, and who is asked
+    Flag("--permission-mode", "permission_mode"),
+    Flag(
+        "--permission-prompt-tool",
+        "can_use_tool,on_question,on_plan,interactions,permission_prompts,permission_prompt_tool_name",
+        _asker,
+    ),
+    Flag("--permission-prompts", "permission_prompts"),
+    Flag("--allow-dangerously-skip-permissions", "allow_dangerously_skip_permissions"),
+    Here("answers MCP servers", "on_elicitation"),
+    Field("supportedDialogKinds", "supported_dialog_kinds,on_user_dialog", _dialog_kinds),
+    Here("`hooks` of `initialize`, made when the session starts", "hooks"),
+    Flag("--add-dir", "additional_directories", _paths),
+    Settings("sandbox", "sandbox"),
+    # Subagents and background tasks
+    Field("agents", "agents", _agents),
+    # Without this variable the CLI (2.1.328) ignores the field `observer` of an agent.
+    Variable("CLAUDE_CODE_EXPERIMENTAL_OBSERVER_AGENTS", "agents", _observes),
+    Flag("--agent", "agent"),
+    Field("forwardSubagentText", "forward_subagent_text", _if_on),
+    Field("forwardNestedSubagentToolCalls", "forward_nested_subagent_tool_calls", _if_on),
+    Field("agentProgressSummaries", "agent_progress_summaries", _if_on),
+    Field("appendSubagentSystemPrompt", "append_subagent_system_prompt"),
+    # Without this variable the CLI (2.1.328) ignores the text.
+    Variable("CLAUDE_CODE_ENABLE_APPEND_SUBAGENT_PROMPT", "append_subagent_system_prompt", _if_on),
+    Variable("CLAUDE_CODE_MAX_SUBAGENT_SPAWN_DEPTH", "max_subagent_depth", str),
+    Variable("CLAUDE_CODE_MAX_CONCURRENT_SUBAGENTS", "max_concurrent_subagents", str),
+    Field("perTaskStopAffordance", "per_task_stop_affordance", _if_on),
+    # Listeners
+    Here("is told", "on_task_notification"),
+    Here("is told", "on_task_event"),
+    Here("is told", "on_stderr"),
+    # What comes back
+    Field("jsonSchema", "output_format,output_type", _schema),
+    Flag("--include-partial-messages", "include_partial_messages"),
+    Flag("--include-hook-events", "include_hook_events"),
+    Field("promptSuggestions", "prompt_suggestions", _if_on),
+    Here("`client_composed` of every prompt", "verbatim_prompts"),
+    # Sessions and settings
+    Flag("--resume", "resume"),
+    Flag("--continue", "continue_conversation"),
+    Flag("--session-id", "session_id"),
+    Flag("--fork-session", "fork_session"),
+    Flag("--resume-session-at", "resume_session_at"),
+    Flag("--resume-drops-turn", "resume_drops_turn"),
+    Flag("--no-session-persistence", "persist_session", lambda persists: not persists),
+    Flag("--session-mirror", "session_mirror", _if_on),
+    Variable(
+        "CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING", "enable_file_checkpointing", lambda on: "true" if on else None
+    ),
+    Flag("--setting-sources", "setting_sources", ",".join),
+    Settings("settings", "settings"),
+    Field("managedSettings", "managed_settings"),
+    Flag("--project-config-root", "project_config_root", _path),
+)
+
+FIELDS: Final = tuple(row for row in TABLE if isinstance(row, Field))
+FLAGS: Final = tuple(row for row in TABLE if isinstance(row, Flag))
+VARIABLES: Final = tuple(row for row in TABLE if isinstance(row, Variable))
+
+DEFAULT_CLIENT_APP: Final = f"claude-agent-py/{__version__}"

@@ -1,0 +1,601 @@
+"""`TurnRouter`: which run a message belongs to, and when a run is over.
+
+The CLI works on one turn at a time, but it also starts turns by itself (for a finished task or a peer), folds several
+prompts into one turn, and answers queued prompts together. So routing does not rely on order:
+
+* A prompt is identified by its uuid. `command_lifecycle` says when the CLI starts on it, and the messages of a turn
+  name its prompts (`user_message_uuids`, 64 at most).
+* A turn begins with its first message and ends with a result, which answers all of its prompts. Its messages go to the
+  runs of these prompts. Messages of a turn without prompts go to the runs that wait for the session to be idle, and
+  messages of a turn on unknown prompts to no run.
+* A task belongs to the runs in whose turn it started, and so do its children and the messages of its subagent.
+
+A run is over at its own result, or (`until="idle"`) once no task is running and no follow-up turn is expected: see
+`is_idle`.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeAlias
+
+from claude_agent_py._protocol.follow_ups import FollowUps
+from claude_agent_py._protocol.ports import LiveTasks
+from claude_agent_py.wire.messages.conversation import (
+    AssistantMessage,
+    CommandLifecycleMessage,
+    ResultMessage,
+    ToolProgressMessage,
+    UserMessage,
+)
+from claude_agent_py.wire.messages.stream import StreamEventMessage
+from claude_agent_py.wire.messages.system import InitMessage, SessionStateChangedMessage, ThinkingTokensMessage
+from claude_agent_py.wire.messages.tasks import (
+    CHILD_AGENT,
+    BackgroundTasksChangedMessage,
+    TaskNotificationMessage,
+    TaskProgressMessage,
+    TaskStartedMessage,
+    TaskUpdatedMessage,
+)
+from claude_agent_py.wire.unknown import MalformedFrame, UnknownMessage
+
+Until: TypeAlias = Literal["result", "idle"]
+RunId: TypeAlias = Any
+"""The driver's identifier of a run: any hashable object."""
+EndReason: TypeAlias = Literal["result", "idle", "cancelled", "unreadable", "timeout", "closed"]
+TimeoutKind: TypeAlias = Literal["run", "first_message", "silence", "idle"]
+
+FIRST_NOTICE: Final = 60.0
+"""After how many seconds of waiting only for tasks a `RunWaits` is reported."""
+
+NEXT_NOTICE: Final = 600.0
+"""After how many more seconds it is reported again."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunLimits:
+    """Time limits of a run, in seconds; None means no limit."""
+
+    run: float | None = None
+    first_message: float | None = None
+    silence: float | None = None
+    idle: float | None = None
+    """From its own result to the end of its tasks. On expiry the run ends without an error, after the current turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnded:
+    """A run is over."""
+
+    run_id: RunId
+    reason: EndReason
+    kind: TimeoutKind | None = None
+    """The limit that expired, if that is the reason."""
+    limit: float | None = None
+    tasks: frozenset[str] = frozenset()
+    """The ids of the tasks started in the run, or by their subagents."""
+    was_in_turn: bool = False
+    """Whether the CLI was working on one of its prompts."""
+    frame: MalformedFrame | None = None
+    """The malformed result, if that is the reason."""
+    late_tasks: frozenset[str] = frozenset()
+    """The tasks that were running when `RunLimits.idle` expired."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunWaits:
+    """A run that has its answer has been waiting for tasks for a long time."""
+
+    run_id: RunId
+    seconds: float
+
+
+Routing: TypeAlias = tuple[tuple[RunId, ...], tuple[RunEnded, ...]]
+"""The runs that receive a message, and those that it then ends."""
+
+
+@dataclass(slots=True, eq=False)
+class _Run:
+    """An open run."""
+
+    run_id: RunId
+    until: Until
+    limits: RunLimits
+    is_limited: bool
+    """Whether the run has any time limit to check."""
+    opened_at: float
+    last_progress: float
+    waiting: dict[str, None] = field(default_factory=dict)
+    """The unanswered prompts, oldest first."""
+    tasks: set[str] = field(default_factory=set)
+    sealed: bool = False
+    """No more prompts will come."""
+    heard: bool = False
+    """The CLI has started on one of its prompts."""
+    answered: bool = False
+    """A result came for one of its prompts."""
+    waits_since: float | None = None
+    """When it got its last answer and began to wait for the session to be idle."""
+    next_notice: float = FIRST_NOTICE
+    """After how many seconds of waiting `RunWaits` is reported next."""
+
+    @property
+    def has_all_answers(self) -> bool:
+        return self.sealed and not self.waiting
+
+
+class _Turn:
+    """The current turn: its prompts and the runs that receive its messages."""
+
+    __slots__ = ("assumed", "audience", "prompts")
+
+    def __init__(self) -> None:
+        self.prompts: dict[str, None] = {}
+        self.assumed: tuple[str, ...] = ()
+        """The prompts that it may be working on, if the CLI did not say."""
+        self.audience: tuple[RunId, ...] = ()
+
+
+class _Rule(NamedTuple):
+    """How to route messages of one type."""
+
+    on_message: Callable[["TurnRouter", Any, float], tuple[RunId, ...]]
+    """Returns the runs that receive the message."""
+    is_progress: bool = True
+    """Whether the message counts as progress. A queued prompt, a status or a retry does not."""
+    may_end: bool = False
+    """Whether the message may end a run."""
+
+
+class TurnRouter:
+    """Routes every message of a session to its runs, and decides when they are over."""
+
+    def __init__(self, tasks: LiveTasks) -> None:
+        self._tasks = tasks
+        self._runs: dict[RunId, _Run] = {}
+        self._owner_of_prompt: dict[str, RunId] = {}
+        self._owners_of_task: dict[str, tuple[RunId, ...]] = {}
+        self._task_of_call: dict[str, str] = {}
+        """Tasks by the tool call that launched them, for messages of a subagent that do not name their task."""
+        self._foreground: set[str] = set()
+        self._elsewhere: set[str] = set()
+        """Child agents and their tasks. The CLI does not know them, so their ends cause no follow-up turn."""
+        self._turn: _Turn | None = None
+        self._state: str | None = None
+        self._lifecycle_seen = False
+        self._last_progress = 0.0
+        self._follow_ups = FollowUps()
+        self._completed: set[str] = set()
+        """Prompts that the CLI has completed without an answer so far."""
+        self._waits: list[RunWaits] = []
+
+    # Runs --------------------------------------------------------------------------------------------------------
+
+    @property
+    def open_runs(self) -> tuple[RunId, ...]:
+        """The runs that are not over."""
+        return tuple(self._runs)
+
+    @property
+    def turn_runs(self) -> tuple[RunId, ...]:
+        """The runs of the prompts of the current turn; empty between turns."""
+        return self._turn.audience if self._turn else ()
+
+    def open_run(self, run_id: RunId, until: Until, limits: RunLimits, now: float) -> None:
+        """Begin a run. Its prompts follow, then `seal_run`."""
+        self._runs[run_id] = _Run(run_id, until, limits, limits != RunLimits(), opened_at=now, last_progress=now)
+
+    def add_prompt(self, run_id: RunId, prompt_uuid: str, now: float) -> bool:
+        """Add a prompt of the run. Return False if the run is already over."""
+        run = self._runs.get(run_id)
+        if run is None:
+            return False
+        run.waiting[prompt_uuid] = None
+        run.last_progress = now
+        self._owner_of_prompt[prompt_uuid] = run_id
+        return True
+
+    def seal_run(self, run_id: RunId, now: float) -> tuple[RunEnded, ...]:
+        """Note that the run has all its prompts. Return the runs that this ends."""
+        run = self._runs.get(run_id)
+        if run is None:
+            return ()
+        run.sealed = True
+        run.last_progress = now
+        return self._finished(now)
+
+    def drop_run(self, run_id: RunId) -> tuple[str, ...]:
+        """Drop a run and return its unanswered prompts."""
+        run = self._runs.pop(run_id, None)
+        if run is None:
+            return ()
+        for prompt in run.waiting:
+            self._owner_of_prompt.pop(prompt, None)
+        for task_id in run.tasks:  # the task itself stays known
+            self._owners_of_task[task_id] = tuple(r for r in self._owners_of_task[task_id] if r != run_id)
+        if self._turn is not None:
+            self._turn.audience = tuple(r for r in self._turn.audience if r != run_id)
+        return tuple(run.waiting)
+
+    def close(self) -> tuple[RunEnded, ...]:
+        """End every run: the connection is gone."""
+        ends = tuple(self._end(run, "closed") for run in self._runs.values())
+        self._runs.clear()
+        self._owner_of_prompt.clear()
+        return ends
+
+    # Messages ----------------------------------------------------------------------------------------------------
+
+    def route(self, message: Any, now: float) -> Routing:
+        """Return the runs that receive this message and those that it ends."""
+        rule = self._RULES.get(type(message), self._OTHER)
+        runs = rule.on_message(self, message, now)
+        if rule.is_progress:
+            self._last_progress = now
+            for run_id in runs:
+                run = self._runs.get(run_id)
+                if run is not None:
+                    run.heard = True
+                    run.last_progress = now
+        return runs, self._finished(now) if rule.may_end else ()
+
+    def spoil(self, frame: MalformedFrame, now: float) -> tuple[RunEnded, ...]:
+        """End the runs whose prompts a malformed result answers."""
+        turn, self._turn = self._turn or _Turn(), None
+        prompts = dict.fromkeys((*_prompts_of(frame.raw), *turn.prompts, *turn.assumed))
+        if not prompts and not _is_injected(frame.raw):
+            prompts = dict.fromkeys(self._assumed_prompts())
+        owners = dict.fromkeys(owner for prompt in prompts if (owner := self._answer(prompt)) is not None)
+        ends = tuple(self._end(self._runs[owner], "unreadable", frame=frame) for owner in owners)
+        for end in ends:
+            self.drop_run(end.run_id)
+        return ends + self._finished(now)
+
+    def settle(self, now: float) -> tuple[RunEnded, ...]:
+        """Return the runs that are over because tasks ended without a message."""
+        return self._finished(now)
+
+    def _on_delta(self, message: StreamEventMessage | AssistantMessage, now: float) -> tuple[RunId, ...]:
+        """Route a message of the main agent to the turn, which it may begin."""
+        turn = self._turn or self._begin_turn(message.prompt_uuids, now)
+        if message.user_message_uuid is not None:  # only on the first message of an answer
+            self._join(turn, message.prompt_uuids)
+        return turn.audience
+
+    def _on_assistant(self, message: AssistantMessage, now: float) -> tuple[RunId, ...]:
+        return self._subagent_audience(message) if message.is_subagent else self._on_delta(message, now)
+
+    def _on_user(self, message: UserMessage, now: float) -> tuple[RunId, ...]:
+        """Route a user message. It begins no turn: the CLI prints some between turns (after `set_model`, say)."""
+        return self._subagent_audience(message) if message.is_subagent else self._session_audience()
+
+    def _on_init(self, message: InitMessage, now: float) -> tuple[RunId, ...]:
+        turn = self._turn or self._begin_turn(message.prompt_uuids, now)
+        self._join(turn, message.prompt_uuids)
+        return turn.audience
+
+    def _on_lifecycle(self, message: CommandLifecycleMessage, now: float) -> tuple[RunId, ...]:
+        self._lifecycle_seen = True
+        prompt = message.command_uuid
+        owner = self._owner_of_prompt.get(prompt)
+        if owner is None:
+            return ()
+        if message.state == "started":
+            self._join(self._turn or self._begin_turn((prompt,), now), (prompt,))
+        elif message.state in ("cancelled", "discarded", "refused"):
+            self._withdraw(prompt)
+        elif message.state == "completed":
+            self._completed.add(prompt)
+        return (owner,)
+
+    def _on_result(self, message: ResultMessage, now: float) -> tuple[RunId, ...]:
+        turn, self._turn = self._turn or _Turn(), None
+        prompts = list(dict.fromkeys((*message.prompt_uuids, *turn.prompts)))
+        if not prompts and not message.is_injected:
+            prompts = self._assumed_prompts()
+        owners = [self._answer(prompt) for prompt in prompts]
+        runs = tuple(dict.fromkeys([*turn.audience, *(o for o in owners if o is not None)]))
+        self._follow_ups.turn_ended(message.origin.run_id if message.origin else None, now)
+        return runs or (self._waiting_for_idle() if message.is_injected else ())
+
+    def _on_state(self, message: SessionStateChangedMessage, now: float) -> tuple[RunId, ...]:
+        audience = self._session_audience()
+        self._state = message.state
+        if message.state == "idle":  # only sent with an empty queue, so no follow-up turn is coming
+            turn, self._turn = self._turn, None
+            self._follow_ups.clear()
+            for prompt in (*(turn.prompts if turn else ()), *self._completed):
+                self._withdraw(prompt)
+            self._completed.clear()
+        return audience
+
+    def _on_other(self, message: Any, now: float) -> tuple[RunId, ...]:
+        task_id = _task_of(message)
+        return self._task_audience(task_id) if task_id else self._session_audience()
+
+    # Tasks -------------------------------------------------------------------------------------------------------
+
+    def _on_task_started(self, message: TaskStartedMessage, now: float) -> tuple[RunId, ...]:
+        task_id = message.task_id
+        self._owners_of_task[task_id] = owners = self._owners_of_start(message)
+        for owner in owners:
+            if owner in self._runs:
+                self._runs[owner].tasks.add(task_id)
+        if message.tool_use_id is not None:
+            self._task_of_call[message.tool_use_id] = task_id
+        if message.task_type == CHILD_AGENT or message.parent_task_id in self._elsewhere:
+            self._elsewhere.add(task_id)
+        if message.is_backgrounded is False:
+            self._foreground.add(task_id)
+        else:
+            self._foreground.discard(task_id)
+        return self._task_audience(task_id)
+
+    def _owners_of_start(self, message: TaskStartedMessage) -> tuple[RunId, ...]:
+        """Return the runs of a task that starts or resumes, including its previous ones."""
+        before = self._owners_of_task.get(message.task_id)
+        if before is not None and message.prompt is None:
+            return before  # it resumed by itself
+        parent = self._owners_of_task.get(message.parent_task_id or "")
+        return tuple(dict.fromkeys((*(before or ()), *(self.turn_runs if parent is None else parent))))
+
+    def _on_task(self, message: TaskProgressMessage, now: float) -> tuple[RunId, ...]:
+        return self._task_audience(message.task_id)
+
+    def _on_task_updated(self, message: TaskUpdatedMessage, now: float) -> tuple[RunId, ...]:
+        if message.patch.is_backgrounded:
+            self._foreground.discard(message.task_id)
+        status = message.patch.task_status
+        if status is not None and status.is_terminal:
+            self._expect_follow_up(message, now)
+        return self._task_audience(message.task_id)
+
+    def _on_notification(self, message: TaskNotificationMessage, now: float) -> tuple[RunId, ...]:
+        if message.ambient or message.skip_transcript:
+            self._follow_ups.forget(message.run_id or message.task_id)
+        else:
+            self._expect_follow_up(message, now)
+        return self._task_audience(message.task_id)
+
+    def _expect_follow_up(self, message: TaskUpdatedMessage | TaskNotificationMessage, now: float) -> None:
+        """Expect the follow-up turn of a finished task, unless it ran in the foreground."""
+        if message.task_id not in self._foreground and message.task_id not in self._elsewhere:
+            self._follow_ups.expect(message.run_id or message.task_id, now)
+
+    # Turns -------------------------------------------------------------------------------------------------------
+
+    def _begin_turn(self, prompts: Sequence[str], now: float) -> _Turn:
+        """Begin a turn on these prompts, or without any for the runs that wait for the session to be idle."""
+        self._follow_ups.give_up(now)
+        self._turn = turn = _Turn()
+        if prompts:
+            self._join(turn, prompts)
+        elif assumed := self._assumed_prompts():
+            turn.assumed = tuple(assumed)
+            turn.audience = tuple(self._owner_of_prompt[p] for p in assumed)
+        else:
+            turn.audience = self._waiting_for_idle()
+        return turn
+
+    def _join(self, turn: _Turn, prompts: Iterable[str]) -> None:
+        """Add prompts to the turn."""
+        new = [p for p in prompts if p not in turn.prompts and p in self._owner_of_prompt]
+        if new:
+            turn.prompts.update(dict.fromkeys(new))
+            owners = (self._owner_of_prompt[p] for p in new)
+            turn.audience = tuple(dict.fromkeys([*turn.audience, *owners]))
+
+    def _assumed_prompts(self) -> list[str]:
+        """Return the oldest unanswered prompt, for a CLI without `command_lifecycle`."""
+        return [] if self._lifecycle_seen else list(self._owner_of_prompt)[:1]
+
+    def _answer(self, prompt: str) -> RunId | None:
+        """Mark the prompt as answered and return its run."""
+        owner = self._owner_of_prompt.pop(prompt, None)
+        if owner is not None:
+            run = self._runs[owner]
+            run.waiting.pop(prompt, None)
+            run.answered = True
+        return owner
+
+    def _withdraw(self, prompt: str) -> None:
+        """Drop a prompt that will not be answered. A prompt of the current turn gets that turn's result."""
+        if self._turn and prompt in self._turn.prompts:
+            return
+        owner = self._owner_of_prompt.pop(prompt, None)
+        if owner is not None:
+            self._runs[owner].waiting.pop(prompt, None)
+
+    def waits_for_idle(self, run_id: RunId) -> bool:
+        """Return whether an open run has all its answers and is waiting for the session to be idle."""
+        return run_id in self._waiting_for_idle()
+
+    # Audiences ---------------------------------------------------------------------------------------------------
+
+    def _waiting_for_idle(self) -> tuple[RunId, ...]:
+        return tuple(r.run_id for r in self._runs.values() if r.until == "idle" and r.has_all_answers)
+
+    def _session_audience(self) -> tuple[RunId, ...]:
+        """Return the runs for a message without a task: the turn's runs, or all open runs between turns."""
+        return self._turn.audience if self._turn else tuple(self._runs)
+
+    def _task_audience(self, task_id: str) -> tuple[RunId, ...]:
+        """Return the runs for a message of a task: its open runs, or else those that wait for the session to be
+        idle.
+        """
+        owners = tuple(o for o in self._owners_of_task.get(task_id, ()) if o in self._runs)
+        return owners or self._waiting_for_idle()
+
+    def _subagent_audience(self, message: AssistantMessage | UserMessage) -> tuple[RunId, ...]:
+        """Return the runs for a message of a subagent, which never begins a turn. An unknown one belongs to the
+        turn.
+        """
+        task_id = message.agent_id or self._task_of_call.get(message.parent_tool_use_id or "")
+        return self.turn_runs if task_id is None and self._turn else self._task_audience(task_id or "")
+
+    def tasks_of(self, run_id: RunId) -> frozenset[str]:
+        """Return the ids of the tasks started in an open run, or by their subagents."""
+        run = self._runs.get(run_id)
+        return frozenset(run.tasks) if run else frozenset()
+
+    def queued_prompts(self, run_id: RunId) -> tuple[str, ...]:
+        """Return the prompts of an open run that the CLI has not started on, as far as it reports that."""
+        run = self._runs.get(run_id)
+        begun = (*self._turn.prompts, *self._turn.assumed) if self._turn else ()
+        return tuple(p for p in run.waiting if p not in begun) if run else ()
+
+    # Ends --------------------------------------------------------------------------------------------------------
+
+    def _finished(self, now: float) -> tuple[RunEnded, ...]:
+        """Remove and return the runs that are over."""
+        ends = tuple(end for run in self._runs.values() if (end := self._end_of(run, now)))
+        for end in ends:
+            self.drop_run(end.run_id)
+        return ends
+
+    def _end_of(self, run: _Run, now: float) -> RunEnded | None:
+        if not run.has_all_answers:
+            return None
+        if not run.answered:
+            return self._end(run, "cancelled")
+        if run.until == "result":
+            return self._end(run, "result")
+        if run.waits_since is None:
+            run.waits_since = now
+        return self._end(run, "idle") if self.is_idle(now) else None
+
+    def _end(self, run: _Run, reason: EndReason, **how: Any) -> RunEnded:
+        tasks = frozenset(run.tasks)
+        late = tasks & self._tasks.live_ids() if how.get("kind") == "idle" else frozenset[str]()
+        is_in_turn = run.run_id in self.turn_runs
+        return RunEnded(run.run_id, reason, tasks=tasks, was_in_turn=is_in_turn, late_tasks=late, **how)
+
+    def is_idle(self, now: float) -> bool:
+        """Return whether the session is idle: no turn, running task, open question or expected follow-up turn.
+
+        If the CLI sends `session_state_changed`, it decides. The CLI does not report `idle` while a background agent or
+        its follow-up turn is running, but it does for shells, which the ledger and a short grace period cover.
+        """
+        if self._turn is not None or self._state not in (None, "idle") or self._tasks.live_ids():
+            return False
+        self._follow_ups.give_up(now)
+        return not self._follow_ups
+
+    # Time --------------------------------------------------------------------------------------------------------
+
+    def keep_alive(self, now: float) -> None:
+        """Restart the silence limit of every run, because the CLI is waiting for an answer of this side."""
+        for run in self._runs.values():
+            run.last_progress = now
+
+    def _deadline(self, run: _Run) -> tuple[float, TimeoutKind, float] | None:
+        """Return when the next limit of the run expires, its kind and its length."""
+        limits = run.limits
+        moments: list[tuple[float, TimeoutKind, float]] = []
+        if limits.run is not None:
+            moments.append((run.opened_at + limits.run, "run", limits.run))
+        if run.waiting or run.sealed:  # otherwise the caller is silent, not the CLI
+            since = self._silent_since(run)
+            if limits.first_message is not None and not run.heard:
+                moments.append((since + limits.first_message, "first_message", limits.first_message))
+            if limits.silence is not None:
+                moments.append((since + limits.silence, "silence", limits.silence))
+        if limits.idle is not None and run.waits_since is not None and self._turn is None:
+            moments.append((run.waits_since + limits.idle, "idle", limits.idle))
+        return min(moments, default=None)
+
+    def _silent_since(self, run: _Run) -> float:
+        """Return when the CLI last made progress on the run, or on the turn that the run is queued behind."""
+        is_queued = run.waiting and run.run_id not in self.turn_runs
+        return max(run.last_progress, self._last_progress) if is_queued else run.last_progress
+
+    def _note_waits(self, now: float) -> None:
+        """Note the runs that have been waiting for tasks for a long time."""
+        for run in self._runs.values():
+            waited = 0.0 if run.waits_since is None else now - run.waits_since
+            if waited >= run.next_notice:
+                run.next_notice = waited + NEXT_NOTICE
+                self._waits.append(RunWaits(run.run_id, waited))
+
+    def take_waits(self) -> list[RunWaits]:
+        """Return and clear the noted runs."""
+        waits, self._waits = self._waits, []
+        return waits
+
+    def next_deadline(self) -> float | None:
+        """Return when to call `tick` next, or None."""
+        moments = [d[0] for run in self._runs.values() if run.is_limited and (d := self._deadline(run))]
+        if self._turn is None:
+            notices = [run.waits_since + run.next_notice for run in self._runs.values() if run.waits_since is not None]
+            moments += [*notices, self._follow_ups.until] if notices and self._follow_ups else notices
+        return min(moments, default=None)
+
+    def tick(self, now: float) -> tuple[RunEnded, ...]:
+        """Return the runs that are over because a limit or a grace period has expired."""
+        if self._turn is None:
+            self._follow_ups.give_up(now)
+            self._note_waits(now)
+        late = [(run, d) for run in self._runs.values() if (d := self._deadline(run)) and d[0] <= now]
+        ends = tuple(
+            self._end(run, "idle" if kind == "idle" else "timeout", kind=kind, limit=limit)
+            for run, (_, kind, limit) in late
+        )
+        for end in ends:
+            self.drop_run(end.run_id)
+        return ends + self._finished(now)
+
+    _OTHER: ClassVar[_Rule] = _Rule(_on_other, is_progress=False)
+    _RULES: ClassVar[Mapping[type, _Rule]] = {
+        InitMessage: _Rule(_on_init, is_progress=False),
+        StreamEventMessage: _Rule(_on_delta),
+        ThinkingTokensMessage: _Rule(_on_other),
+        AssistantMessage: _Rule(_on_assistant),
+        UserMessage: _Rule(_on_user),
+        ToolProgressMessage: _Rule(_on_other),
+        ResultMessage: _Rule(_on_result, may_end=True),
+        CommandLifecycleMessage: _Rule(_on_lifecycle, is_progress=False, may_end=True),
+        SessionStateChangedMessage: _Rule(_on_state, is_progress=False, may_end=True),
+        TaskStartedMessage: _Rule(_on_task_started),
+        TaskProgressMessage: _Rule(_on_task),
+        TaskUpdatedMessage: _Rule(_on_task_updated, may_end=True),
+        TaskNotificationMessage: _Rule(_on_notification, may_end=True),
+        BackgroundTasksChangedMessage: _Rule(_on_other, is_progress=False, may_end=True),
+    }
+    """The rules of the types that need one of their own."""
+
+
+def _prompts_of(raw: Any) -> Iterable[str]:
+    """Return the prompts that a malformed result names, as far as readable."""
+    if not isinstance(raw, dict):
+        return []
+    named = raw.get("user_message_uuids")
+    prompts = [*(named if isinstance(named, list) else ()), raw.get("user_message_uuid")]
+    return [prompt for prompt in prompts if isinstance(prompt, str)]
+
+
+def _is_injected(raw: Any) -> bool:
+    """Return whether a malformed result names a cause of its turn other than a prompt, as far as readable."""
+    origin = raw.get("origin") if isinstance(raw, dict) else None
+    return isinstance(origin, dict) and origin.get("kind") != "human"
+
+
+def _task_of(message: Any) -> str | None:
+    """Return the task that a message names, even in a field that its model does not have."""
+    field = _task_field(type(message))
+    if field is not None:
+        named = getattr(message, field)
+    else:
+        raw = message.raw if isinstance(message, UnknownMessage) else {}
+        named = raw.get("task_id") or raw.get("agent_id")
+    return named if isinstance(named, str) else None
+
+
+_TASK_FIELDS: Final[dict[type, str | None]] = {}
+
+
+def _task_field(kind: type) -> str | None:
+    """Return the field in which messages of a type name their task, or None."""
+    if kind not in _TASK_FIELDS:
+        fields = getattr(kind, "__struct_fields__", ())
+        _TASK_FIELDS[kind] = next((name for name in ("task_id", "agent_id") if name in fields), None)
+    return _TASK_FIELDS[kind]

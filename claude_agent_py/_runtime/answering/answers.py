@@ -1,0 +1,433 @@
+"""`Answers`: answers the requests of the CLI, by a table of hooks, permissions, elicitations, dialogs and MCP messages.
+
+Features load when the options need them or on their first request. Without a handler the safe answer is sent.
+"""
+
+import logging
+import os
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, TypeAlias
+from uuid import UUID
+
+from anyio.abc import TaskGroup
+
+from claude_agent_py._handler_context import HandlerContext
+from claude_agent_py._listeners import ListenerQueue
+from claude_agent_py._protocol.events import RequestReceived
+from claude_agent_py._protocol.handlers import Cancellation
+from claude_agent_py._runtime.answering.parts import needs_hooks, needs_permissions, needs_servers
+from claude_agent_py.errors import AuthenticationError, OptionsError
+from claude_agent_py.options import ClientOptions
+from claude_agent_py.options.delegation import AGENT_TOOL, CUSTOM_TOOLS_SERVER, why_no_agent_tool
+from claude_agent_py.wire.control.asks import (
+    CanUseToolRequest,
+    ElicitationRequest,
+    HookCallbackRequest,
+    MCPMessageRequest,
+    UserDialogRequest,
+)
+from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
+from claude_agent_py.wire.messages.system import APIRetryMessage, InitMessage, StatusMessage
+
+if TYPE_CHECKING:
+    from claude_agent_py._runtime.answering.failures import FailureLog
+    from claude_agent_py._runtime.answering.parent import Above, PermissionAnswers
+    from claude_agent_py._runtime.runs.readers import Readers
+    from claude_agent_py.hooks import HookRun
+    from claude_agent_py.hooks.dispatcher import HookDispatcher
+    from claude_agent_py.permissions.dispatcher import PermissionDispatcher
+    from claude_agent_py.tasks import TaskIntake, TaskManager
+    from claude_agent_py.todo import TaskList
+    from claude_agent_py.tools.host import Caller, MCPHost
+    from claude_agent_py.wire.control.initialize import InitializeReply
+
+Payload: TypeAlias = dict[str, Any]
+
+logger: logging.Logger = logging.getLogger("claude_agent_py")
+
+CALLS_KEPT: Final = 10_000
+"""How many tool calls of subagents are remembered."""
+
+UNAUTHORIZED: Final = 401
+PATIENCE: Final = 3
+"""How often the API may refuse the key before a run fails: the CLI renews a login after the first time."""
+
+
+class SessionPort(Protocol):
+    """The session, as its answers use it."""
+
+    options: ClientOptions
+    info: "InitializeReply | None"
+    """The CLI's reply to `initialize`; None before it."""
+    failures: "FailureLog"
+    intake: "TaskIntake"
+    tasks: "TaskManager"
+    task_list: "TaskList"
+    readers: "Readers"
+
+    @property
+    def is_open(self) -> bool:
+        """Whether prompts and requests can be sent."""
+        ...
+
+    def post(self, subtype: str, /, **fields: Any) -> None:
+        """Send a request without waiting for its reply."""
+        ...
+
+    def start_soon(self, function: Callable[..., Awaitable[None]], *args: Any) -> None:
+        """Run an async function as a worker of the session."""
+        ...
+
+    def fail_turn(self, failure: Callable[[], BaseException]) -> None:
+        """End the runs of the current turn with an error, and stop the turn."""
+        ...
+
+    def settle(self) -> None:
+        """End the runs that are over because tasks ended without a message."""
+        ...
+
+
+class Answers:
+    """The handlers of one session.
+
+    Args:
+        session: The session.
+        above: What a child agent's session has above it; None if it is not a child.
+
+    Raises:
+        OptionsError: A handler, hook or server is wrong.
+    """
+
+    def __init__(self, session: SessionPort, above: "Above | None") -> None:
+        options = session.options
+        self._session = session
+        self._options = options
+        self._above = above
+        self._report = session.failures.report
+        self.session_id = _given_session_id(options)
+        """The id of the conversation; None before the first turn unless the options set it."""
+        self.permission_mode: str | None = None
+        """The permission mode as the CLI said last; None before the first turn."""
+        self.has_ended: bool = False
+        """Whether nothing more comes from the CLI."""
+        self._callers: dict[str, str] = {}
+        """Which subagent made which tool call: a tool call over MCP names only its id."""
+        self._tracked: Any = None
+        """The message that the tasks are taking in."""
+        self._workers: TaskGroup | None = None
+        self._stderr = None if options.on_stderr is None else ListenerQueue(options.on_stderr, self._report)
+        self._load()
+        tasks = session.tasks
+        if options.on_task_notification is not None:
+            tasks.on("notification", options.on_task_notification)
+        if options.on_task_event is not None:
+            tasks.on(options.on_task_event)
+
+    # Questions ---------------------------------------------------------------------------------------------------
+
+    def context(self, asked: RequestReceived, cancellation: Cancellation) -> HandlerContext:
+        """Return what the handler of a question is told beside it."""
+        request = asked.request
+        if type(request) is HookCallbackRequest:
+            event = request.input.get("hook_event_name")
+            if isinstance(event, str):  # noted first: it may be the first that is heard of a subagent
+                self._session.intake.track_hook(event, request.input)
+            agent_id = request.input.get("agent_id")
+        else:
+            agent_id = getattr(request, "agent_id", None)
+        if not isinstance(agent_id, str):
+            agent_id = self._above.agent_id if self._above is not None else None
+        return HandlerContext(
+            request_id=asked.request_id,
+            agent_id=agent_id,
+            task=self._find_task(agent_id) if agent_id else None,
+            cancellation=cancellation,
+        )
+
+    TABLE: ClassVar[Mapping[type, Callable[["Answers", Any, HandlerContext], Awaitable[Payload]]]] = {
+        HookCallbackRequest: lambda self, asked, context: self.hooks.answer(
+            asked.callback_id, asked.input, asked.tool_use_id, context
+        ),
+        MCPMessageRequest: lambda self, asked, context: self.mcp.answer(asked.server_name, asked.message, context),
+        CanUseToolRequest: lambda self, asked, context: self.person.answer_can_use_tool(asked, context),
+        ElicitationRequest: lambda self, asked, context: self.person.answer_elicitation(asked, context),
+        UserDialogRequest: lambda self, asked, context: self.person.answer_user_dialog(asked, context),
+    }
+    """What answers which question of the CLI."""
+
+    def _find_task(self, agent_id: str) -> Any:
+        """Return the task of an agent, as it is known above, if it is."""
+        known = self._above.find_task(agent_id) if self._above is not None else None
+        return known or self._session.tasks.get(agent_id)
+
+    @cached_property
+    def hooks(self) -> "HookDispatcher":
+        """What answers hooks."""
+        from claude_agent_py._runtime.answering.delegating import DelegationHooks
+        from claude_agent_py.hooks.dispatcher import HookDispatcher
+
+        def listed() -> Sequence[Any]:
+            return self._session.info.agents if self._session.info is not None else ()
+
+        delegation = DelegationHooks(self._options, listed)
+        return HookDispatcher(
+            self._options.hooks,
+            report=self._report,
+            on_run=self._note_hook_run if self._options.include_hook_events else None,
+            builtin=delegation.matchers(),
+            last_word=delegation.last_word,
+        )
+
+    @cached_property
+    def permissions(self) -> "PermissionDispatcher":
+        """What answers for a person in this session."""
+        from claude_agent_py.permissions.dispatcher import PermissionDispatcher
+
+        options = self._options
+        return PermissionDispatcher(
+            report=self._report,
+            can_use_tool=options.can_use_tool,
+            on_question=options.on_question,
+            on_plan=options.on_plan,
+            on_elicitation=options.on_elicitation,
+            on_user_dialog=options.on_user_dialog,
+            interactions=options.interactions,
+            cwd=str(options.cwd) if options.cwd is not None else None,
+            on_waiting=self._note_waiting,
+            on_interaction=self._session.readers.announce_interaction,
+        )
+
+    @property
+    def person(self) -> "PermissionAnswers":
+        """What answers for a person: this session's handlers, or its parent's."""
+        return (self._above.permissions if self._above is not None else None) or self.permissions
+
+    @cached_property
+    def mcp(self) -> "MCPHost":
+        """What answers for the MCP servers in this process."""
+        from claude_agent_py.tools.host import MCPHost
+
+        cwd = os.path.abspath(self._options.cwd or os.curdir)
+        host = MCPHost(hosted_servers(self._options), report=self._report, cwd=cwd)
+        if self._workers is not None:
+            self._attach_host(host, self._workers)
+        return host
+
+    def _attach_host(self, host: "MCPHost", workers: TaskGroup) -> None:
+        def send(server_name: str, message: Payload) -> None:
+            self._session.post("mcp_message", server_name=server_name, message=message)
+
+        host.attach(send, workers, find_caller=self._find_caller)
+
+    def _find_caller(self, tool_use_id: str) -> "Caller | None":
+        """Return the subagent that made a tool call, or None for the main agent."""
+        from claude_agent_py.tools.host import Caller
+
+        agent_id = self._callers.get(tool_use_id)
+        return None if agent_id is None else Caller(agent_id=agent_id, task=self._session.tasks.get(agent_id))
+
+    # Life --------------------------------------------------------------------------------------------------------
+
+    def _load(self) -> None:
+        """Load the features that the options use, and raise their errors early."""
+        options = self._options
+        if needs_hooks(options):
+            _ = self.hooks
+        if needs_permissions(options):
+            _ = self.permissions
+        if needs_servers(options):
+            _ = self.mcp
+
+    def _loaded(self, part: str) -> Any:
+        """Return a feature, or None where nothing has needed it yet."""
+        return vars(self).get(part)
+
+    @property
+    def has_hooks(self) -> bool:
+        """Whether the session has hooks of its own, from the options or added since."""
+        hooks = self._loaded("hooks")
+        return hooks is not None and bool(hooks)
+
+    def initialize_fields(self) -> Payload:
+        """Return the fields of `initialize` that come from hooks and from the servers in this process."""
+        hooks = self.hooks.initialize_field() if self._loaded("hooks") is not None else {}
+        servers = self.mcp.initialize_fields() if self._loaded("mcp") is not None else {}
+        return {**({"hooks": hooks} if hooks else {}), **servers}
+
+    def prepare(self) -> None:
+        """Build what the first hook would have to wait for."""
+        if self._loaded("hooks") is not None:
+            self.hooks.prepare()
+
+    def attach(self, workers: TaskGroup) -> None:
+        """Begin: the session has workers now."""
+        self._workers = workers
+        if self._loaded("mcp") is not None:
+            self._attach_host(self.mcp, workers)
+        readers = self._session.readers
+        self._session.intake.observe(self._note_task_events, wants_progress=lambda: readers.has_event_readers)
+
+    def deliver_with(self, start: Callable[[], object]) -> None:
+        """Have `start`, which runs `deliveries`, called once there is a listener, which may be now."""
+        self._session.intake.listeners.deliver_with(start)
+        if self._stderr is not None:
+            start()
+
+    @property
+    def deliveries(self) -> Sequence[Callable[[], Awaitable[None]]]:
+        """Tell, each, some listeners what comes; they return soon after `end`, once everything is told."""
+        stderr = () if self._stderr is None else (self._stderr.deliver,)
+        return (self._deliver_task_events, *stderr)
+
+    async def _deliver_task_events(self) -> None:
+        await self._session.intake.deliver_forever(self._report)
+
+    def end(self) -> None:
+        """End: nothing more comes from the CLI. Listeners hear what is left, tools are cancelled."""
+        self.has_ended = True
+        self._workers = None
+        for part in (self._loaded("mcp"), self._loaded("permissions")):
+            if part is not None:
+                part.close()
+        self._session.task_list.close()
+        if self._stderr is not None:
+            self._stderr.end()
+
+    # What the CLI says -------------------------------------------------------------------------------------------
+
+    def track(self, message: Any, line: bytes = b"", /) -> None:
+        """Take a message before anybody else does. See `TaskSink`."""
+        kind = type(message)
+        if kind is not AssistantMessage or _is_telling(message):  # mere text is most of what comes
+            self._tracked = message
+            self._session.intake.track(message, line)
+            self._tracked = None
+            note = self._NOTES.get(kind)
+            if note is not None:
+                note(self, message)
+        if self._above is not None:
+            self._above.take(message)
+
+    def live_ids(self) -> frozenset[str]:
+        """Return the ids of the live tasks. See `TaskSink`."""
+        return self._session.tasks.live_ids()
+
+    def _note_assistant(self, message: AssistantMessage) -> None:
+        if message.agent_id is not None:
+            for call in message.tool_uses:
+                self._callers[call.id] = message.agent_id
+            while len(self._callers) > CALLS_KEPT:
+                del self._callers[next(iter(self._callers))]
+        elif message.error == "authentication_failed" and message.api_error_status is None and not message.is_subagent:
+            # The CLI has neither key nor login. That is its answer, but the result follows up to 10 s later where name
+            # servers do not answer (CLI 2.1.328).
+            self._give_up(message.text)
+        self._note_conversation(message)
+
+    def _note_conversation(self, message: AssistantMessage | UserMessage) -> None:
+        if message.session_id in ("", self.session_id):  # a child agent has a list of its own
+            self._session.task_list.track(message)
+
+    def _note_init(self, message: InitMessage) -> None:
+        if self.session_id != message.session_id or self.permission_mode is None:  # the first of a conversation
+            self._check_guide(message)
+        self.session_id = message.session_id
+        self.permission_mode = message.permission_mode
+        self._session.task_list.track(message)
+
+    def _check_guide(self, message: InitMessage) -> None:
+        """Warn of a guide that speaks of a tool which settings files take away: the options do not show that."""
+        is_told = bool(self._options.delegation_guide) and why_no_agent_tool(self._options) is None
+        if is_told and not AGENT_TOOL.intersection(message.tools):
+            logger.warning("delegation_guide tells the model to use the tool Agent, which the settings take from it")
+
+    def _note_status(self, message: StatusMessage) -> None:
+        self.permission_mode = message.permission_mode or self.permission_mode
+
+    def _note_retry(self, message: APIRetryMessage) -> None:
+        """Give up on a key that the API refuses: the CLI asks ten times, for more than a minute."""
+        if message.error_status == UNAUTHORIZED and message.attempt >= PATIENCE:
+            self._give_up(f"the API refuses the key or login (HTTP {UNAUTHORIZED}), asked {message.attempt} times")
+
+    _NOTES: ClassVar[Mapping[type, Callable[["Answers", Any], None]]] = {
+        AssistantMessage: _note_assistant,
+        UserMessage: _note_conversation,
+        InitMessage: _note_init,
+        StatusMessage: _note_status,
+        APIRetryMessage: _note_retry,
+    }
+
+    def _give_up(self, why: str) -> None:
+        """End the turn under way with an `AuthenticationError`, once this message was delivered."""
+
+        async def fail() -> None:
+            self._session.fail_turn(lambda: AuthenticationError(why))
+
+        if self._session.is_open:
+            self._session.start_soon(fail)
+
+    def _note_task_events(self, events: Sequence[Any]) -> None:
+        self._session.readers.announce_events(events, self._tracked)
+        if self._tracked is None:
+            self._session.settle()
+
+    def _note_hook_run(self, run: "HookRun") -> None:
+        """Show that a handler ran: the CLI's own hook events say so of settings' command hooks only."""
+        self._session.readers.announce(run)
+
+    def _note_waiting(self, request_id: str, agent_id: str | None, waiting: bool) -> None:
+        """Let the tasks know that one of them waits for a person, or no longer."""
+        prompt = f"{request_id} {agent_id}"  # child agents have request ids of their own
+        if waiting:
+            self._session.intake.track_prompt(prompt, agent_id)
+        else:
+            self._session.intake.track_prompt_end(prompt)
+        if self._above is not None and agent_id is not None:
+            self._above.note_waiting(prompt, agent_id, waiting)
+
+    def on_stderr_line(self, line: str) -> None:
+        """Take a line of stderr."""
+        if self._stderr is not None:
+            self._stderr.put(line)
+
+    @property
+    def stderr_lines_dropped(self) -> int:
+        """How many lines of stderr `on_stderr` was not told."""
+        return 0 if self._stderr is None else self._stderr.dropped
+
+
+def _is_telling(message: Any) -> bool:
+    """Return whether an assistant message may be about tasks: a subagent's, a tool call, a failure."""
+    return message.agent_id is not None or bool(message.tool_uses) or message.error is not None
+
+
+def _given_session_id(options: ClientOptions) -> str | None:
+    """Return the id that the session is told to have, or None: that of a copy is new, and a title says nothing."""
+    if options.session_id is not None:
+        return str(options.session_id)
+    if options.resume is None or options.fork_session:
+        return None
+    try:
+        return str(UUID(options.resume))
+    except ValueError:
+        return None
+
+
+def hosted_servers(options: ClientOptions) -> dict[str, Any]:
+    """Return the servers that run in this process, by name, `custom_tools` among them.
+
+    Raises:
+        OptionsError: A server has the name that `custom_tools` need.
+    """
+    from claude_agent_py.tools.host import is_hosted
+    from claude_agent_py.tools.server import ToolServer
+
+    hosted = {name: server for name, server in options.hosted_mcp_servers.items() if is_hosted(server)}
+    if options.custom_tools:
+        if isinstance(options.mcp_servers, dict) and CUSTOM_TOOLS_SERVER in options.mcp_servers:
+            raise OptionsError(
+                f"the name {CUSTOM_TOOLS_SERVER!r} is taken by custom_tools; choose another one", option="mcp_servers"
+            )
+        hosted[CUSTOM_TOOLS_SERVER] = ToolServer(CUSTOM_TOOLS_SERVER, tools=list(options.custom_tools))
+    return hosted

@@ -1,0 +1,47 @@
+"""The log of failed handlers and listeners."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from claude_agent_py._callbacks import log_failure
+from claude_agent_py.errors import HandlerError
+
+
+@dataclass(frozen=True, slots=True)
+class HandlerFailed:
+    """A handler or listener failed: an event among the session's messages that the CLI did not send."""
+
+    handler: str
+    reason: str
+
+
+class FailureLog:
+    """Logs the errors of handlers and listeners, keeps them for `Client.handler_errors`, and announces them.
+
+    Errors of a child agent's session are also kept by its parent (`above`).
+    """
+
+    def __init__(
+        self,
+        tell: Callable[[HandlerError], None],
+        *,
+        kept: int = 1000,
+        above: Callable[[HandlerError], None] | None = None,
+    ) -> None:
+        self.errors: list[HandlerError] = []
+        self._kept = kept
+        self._tell = tell
+        self._above = above
+
+    def report(self, error: HandlerError) -> None:
+        """Log and record an error. Never raises."""
+        log_failure(error)
+        self.take(error)
+
+    def take(self, error: HandlerError) -> None:
+        """Record an error that has been logged. Never raises."""
+        self.errors.append(error)
+        del self.errors[: -self._kept]
+        self._tell(error)
+        if self._above is not None:
+            self._above(error)

@@ -1,0 +1,53 @@
+"""The interface of a child agent's session to its parent. `children/parent_link.py` implements it."""
+
+from typing import Any, Protocol
+
+from claude_agent_py._handler_context import HandlerContext
+from claude_agent_py.errors import HandlerError
+from claude_agent_py.wire.control.asks import CanUseToolRequest, ElicitationRequest, UserDialogRequest
+
+
+class PermissionAnswers(Protocol):
+    """What answers permission prompts, questions, plans, elicitations and dialogs."""
+
+    async def answer_can_use_tool(self, request: CanUseToolRequest, context: HandlerContext) -> dict[str, Any]:
+        """Decide on a tool call."""
+        ...
+
+    async def answer_elicitation(self, request: ElicitationRequest, context: HandlerContext) -> dict[str, Any]:
+        """Answer an MCP server's question."""
+        ...
+
+    async def answer_user_dialog(self, request: UserDialogRequest, context: HandlerContext) -> dict[str, Any]:
+        """Answer a dialog of the CLI."""
+        ...
+
+
+class Above(Protocol):
+    """The parent's session, as seen by the child's. Called in the thread of the event loop; must not block."""
+
+    @property
+    def agent_id(self) -> str:
+        """The id of the child's main agent in the parent's session: that of its task."""
+        ...
+
+    @property
+    def permissions(self) -> PermissionAnswers | None:
+        """The parent's permission handlers; None if the child has its own."""
+        ...
+
+    def find_task(self, agent_id: str) -> Any:
+        """Return the parent's task of an agent, or None if the parent does not know it."""
+        ...
+
+    def take(self, message: Any) -> None:
+        """Receive a message of the child's session. The child's tasks have received it already."""
+        ...
+
+    def note_failure(self, error: HandlerError) -> None:
+        """Receive an error of a handler or listener of the child's session. It has been logged."""
+        ...
+
+    def note_waiting(self, prompt_id: str, agent_id: str, waiting: bool) -> None:
+        """Note that an agent of the child starts or stops waiting for a person whom the child asks itself."""
+        ...

@@ -1,0 +1,1 @@
+"""The control requests of a client, in groups."""

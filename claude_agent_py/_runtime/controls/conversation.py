@@ -1,0 +1,59 @@
+"""`client.conversation`: the title, transcript and plan of the conversation, and the queued prompts."""
+
+from __future__ import annotations
+
+from claude_agent_py import control  # loads its models on first use, to keep the import of the client fast
+from claude_agent_py._runtime.controls.base import Controls
+
+
+class ConversationControls(Controls):
+    """The conversation of a running session. The methods raise what those of `Client` raise."""
+
+    async def generate_title(
+        self, description: str, *, persist: bool = False, timeout: float | None = None
+    ) -> control.GenerateSessionTitleReply:
+        """Generate a title with a small model.
+
+        `title` is None if the CLI did not call the model, as with `CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC`.
+
+        Args:
+            description: The topic of the session, for example the first prompt.
+            persist: Use it as the session's title.
+            timeout: Seconds to wait; None means `Timeouts.control`.
+        """
+        return await self._ask(
+            control.GenerateSessionTitleRequest,
+            control.GenerateSessionTitleReply,
+            timeout=timeout,
+            description=description,
+            persist=persist,
+        )
+
+    async def rename(self, title: str) -> None:
+        """Set the title of the session. A `session_title_changed` message follows."""
+        await self._tell(control.RenameSessionRequest, title=title)
+
+    async def set_color(self, color: str) -> None:
+        """Set the colour of the session. A CLI without a terminal refuses it (`unsupported_request`)."""
+        await self._tell(control.SetColorRequest, color=color)
+
+    async def export(self) -> control.ExportConversationReply:
+        """Return the conversation as text, as `/export` writes it, and a suggested file name."""
+        return await self._ask(control.ExportConversationRequest, control.ExportConversationReply)
+
+    async def cancel_prompt(self, message_uuid: str) -> control.CancelAsyncMessageReply:
+        """Remove a prompt from the CLI's queue, by its uuid. `cancelled` is False if it is too late."""
+        return await self._ask(
+            control.CancelAsyncMessageRequest, control.CancelAsyncMessageReply, message_uuid=message_uuid
+        )
+
+    async def set_has_subscribers(self, has_subscribers: bool | None) -> None:
+        """Tell the CLI whether the stream has readers; None means unknown.
+
+        Only has an effect if the CLI delays events (`CLAUDE_CODE_STREAM_EVENT_HOLD_MS`).
+        """
+        await self._tell(control.SetHasSubscribersRequest, has_subscribers=has_subscribers)
+
+    async def plan(self) -> control.GetPlanReply:
+        """Return the plan that the agent wrote in plan mode; `exists` is False if it has not written one."""
+        return await self._ask(control.GetPlanRequest, control.GetPlanReply)

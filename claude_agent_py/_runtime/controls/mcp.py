@@ -1,0 +1,251 @@
+"""`client.mcp`: the MCP servers of a session, those that the CLI connects to and those in this process."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import anyio
+
+from claude_agent_py import control  # loads its models on first use, to keep the import of the client fast
+from claude_agent_py._runtime.controls.base import Controls, given
+from claude_agent_py.errors import ControlRejectedError, MCPNotReadyError, OptionsError
+from claude_agent_py.wire.base import JSONObject
+from claude_agent_py.wire.settings.mcp_servers import MCPHTTPServer, MCPSSEServer, MCPStdioServer, mcp_server_from_wire
+
+if TYPE_CHECKING:
+    from claude_agent_py._protocol.ports import ControlPort
+    from claude_agent_py.tools.host import MCPHost
+    from claude_agent_py.wire.messages.catalog import MCPServerStatus
+
+FIRST_PAUSE: Final = 0.05
+LONGEST_PAUSE: Final = 0.5
+"""Seconds between polls of the servers: the CLI does not announce that one is connected."""
+
+LISTED_WITHIN: Final = 5.0
+"""After how many seconds a server of this process that is not listed counts as refused by the CLI."""
+MILLISECONDS: Final = 1000
+CALL_TIMEOUT: Final = 120.0
+"""The CLI's default time limit of a tool call, in seconds."""
+REPLY_SLACK: Final = 5.0
+"""How many seconds longer than the call its reply may take."""
+
+
+class MCPControls(Controls):
+    """The MCP servers of a running session. The methods raise what those of `Client` raise."""
+
+    def __init__(self, port: ControlPort, host: MCPHost | None = None) -> None:
+        super().__init__(port)
+        self._mcp_host = host
+        """The host of the servers in this process, if any."""
+
+    async def status(self) -> list[MCPServerStatus]:
+        """Return the status of every server: whether it is connected, its error, and its tools."""
+        return (await self._ask(control.MCPStatusRequest, control.MCPStatusReply)).mcp_servers
+
+    async def ready(self, timeout: float | None = None) -> list[MCPServerStatus]:
+        """Wait until no server is connecting, and return them all.
+
+        A server that failed, is disabled or needs a login does not count as connecting: check `status` and `error`.
+        Without this call, a turn may begin without the tools of servers that are not connected yet.
+
+        Args:
+            timeout: Seconds; None waits as long as the CLI tries to connect (`MCP_TIMEOUT`, 30 s for each server).
+
+        Raises:
+            MCPNotReadyError: Some servers, listed in `servers`, are still connecting. The CLI keeps trying.
+        """
+        pending: list[str] = []
+        pause, listed_by = FIRST_PAUSE, monotonic() + LISTED_WITHIN
+        with anyio.move_on_after(timeout):
+            while True:
+                servers = await self.status()
+                pending = [server.name for server in servers if server.status == "pending"]
+                if monotonic() < listed_by:  # the CLI lists servers in this process with a delay
+                    pending += sorted(set(self._hosted) - {server.name for server in servers})
+                if not pending:
+                    return servers
+                await anyio.sleep(pause)
+                pause = min(2 * pause, LONGEST_PAUSE)
+        raise MCPNotReadyError(pending, timeout or 0.0)
+
+    async def reconnect(self, name: str, *, timeout: float | None = None) -> None:
+        """Reconnect a server and wait until it is connected.
+
+        Args:
+            name: Its name in the configuration.
+            timeout: Seconds to wait; None means `Timeouts.control`. The CLI gives a server `MCP_TIMEOUT`, 30 s.
+
+        Raises:
+            ControlRejectedError: The server does not connect, is disabled, is unknown, or runs in this process.
+        """
+        await self._tell(control.MCPReconnectRequest, timeout=timeout, server_name=name)
+
+    async def toggle(self, name: str, enabled: bool, *, timeout: float | None = None) -> None:
+        """Enable or disable a server. Waits until an enabled server is connected or has failed to connect.
+
+        Args:
+            name: Its name in the configuration.
+            enabled: Whether to enable it.
+            timeout: Seconds to wait; None means `Timeouts.control`.
+
+        Raises:
+            ControlRejectedError: The server is unknown.
+        """
+        await self._tell(control.MCPToggleRequest, timeout=timeout, server_name=name, enabled=enabled)
+
+    async def set_servers(
+        self, servers: Mapping[str, Any], *, timeout: float | None = None
+    ) -> control.MCPSetServersReply:
+        """Replace the servers of earlier calls, and all servers in this process, with these.
+
+        Servers of settings, plugins and CLI flags are kept. External servers are connected when this returns, except
+        those in `errors` of the reply. Servers in this process may still be `pending`.
+
+        Args:
+            servers: By name: `MCPStdioServer`, `MCPHTTPServer`, `MCPSSEServer`, a mapping as in `.mcp.json`, or a
+                server in this process. An unchanged server stays connected.
+            timeout: Seconds to wait; None means `Timeouts.control`.
+
+        Raises:
+            OptionsError: A configuration is invalid; nothing was sent.
+        """
+        if not isinstance(servers, Mapping):
+            raise OptionsError("pass servers by name: {name: server}", option="mcp_servers")
+        configs = {name: self._server_config(name, server) for name, server in servers.items()}
+        fresh = self._not_hosted_yet(servers)
+        replaced = {name: server for name, server in self._hosted.items() if name in fresh}
+        old = {name: config for name, config in configs.items() if name not in fresh}
+        # The CLI does not notice a new server in this process under an old name, so remove the old one first.
+        removed = (await self._send_servers(old, timeout)).removed if replaced else []
+        try:
+            self._host(fresh)  # before the request: the CLI initializes them before it replies
+            reply = await self._send_servers(configs, timeout)
+        except (OptionsError, ControlRejectedError):
+            self._drop(fresh)
+            self._host(replaced)
+            raise
+        removed = [*removed, *reply.removed]
+        self._drop(set(removed) - servers.keys())
+        return reply.replace(removed=removed)
+
+    async def _send_servers(
+        self, configs: Mapping[str, JSONObject], timeout: float | None
+    ) -> control.MCPSetServersReply:
+        return await self._ask(
+            control.MCPSetServersRequest, control.MCPSetServersReply, timeout=timeout, servers=dict(configs)
+        )
+
+    async def call(
+        self,
+        tool: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
+        timeout: float | None = None,
+        check_permissions: bool = False,
+    ) -> control.MCPCallReply:
+        """Call a tool of an external server without the model. The call does not become part of the conversation.
+
+        Args:
+            tool: The full name, `mcp__server__tool`; `mcp_tool_name` makes it.
+            arguments: The arguments of the tool.
+            timeout: Seconds that the call may take, 1 to 600; None means the CLI's default, 120.
+            check_permissions: Check the permission rules first, and call `can_use_tool` if they ask, without a time
+                limit. Otherwise the tool is called regardless of the rules.
+
+        Raises:
+            ControlRejectedError: The tool failed (`error` is its message), or the server is not connected or runs in
+                this process.
+        """
+        limit = CALL_TIMEOUT if timeout is None else timeout
+        return await self._ask(
+            control.MCPCallRequest,
+            control.MCPCallReply,
+            timeout=math.inf if check_permissions else limit + REPLY_SLACK,
+            tool=tool,
+            **given(
+                arguments=None if arguments is None else dict(arguments),
+                timeout_ms=None if timeout is None else round(timeout * MILLISECONDS),
+                check_permissions=check_permissions,
+            ),
+        )
+
+    async def read_resource(self, name: str, uri: str) -> control.MCPReadResourceReply:
+        """Read a resource of an external server. The CLI only serves URIs that begin with `ui://`."""
+        return await self._ask(control.MCPReadResourceRequest, control.MCPReadResourceReply, server_name=name, uri=uri)
+
+    async def set_permission_mode(
+        self,
+        name: str,
+        mode: Literal["default", "auto"] | None,
+        *,
+        ask_for_tools: Sequence[Mapping[str, Any]] | None = None,
+    ) -> str | None:
+        """Set a stricter permission mode for the tools of one server; None removes it.
+
+        Args:
+            name: Its name in the configuration.
+            mode: Applies to the server when the session's own mode would allow more.
+            ask_for_tools: Passed to the CLI as is.
+
+        Returns:
+            A warning, for example that the server is not known yet, or None.
+
+        Raises:
+            ControlRejectedError: The mode is not supported.
+        """
+        payload = await self._tell(
+            control.SetMCPPermissionModeOverrideRequest,
+            server_name=name,
+            mode=mode,
+            **given(ask_for_tools=None if ask_for_tools is None else [dict(tool) for tool in ask_for_tools]),
+        )
+        warning = payload.get("warning")
+        return warning if isinstance(warning, str) else None
+
+    async def send_message(self, name: str, message: Mapping[str, Any]) -> None:
+        """Send a JSON-RPC message to the CLI from a server in this process, such as a progress notification.
+
+        A response arrives as a message to the server. The CLI ignores messages of unknown servers.
+        """
+        await self._tell(control.MCPMessageRequest, server_name=name, message=dict(message))
+
+    # Servers in this process -------------------------------------------------------------------------------------
+
+    def _server_config(self, name: str, server: Any) -> JSONObject:
+        """Return the configuration of a server for the CLI."""
+        from claude_agent_py.tools.host import is_hosted  # loaded on first use
+        from claude_agent_py.tools.server import ToolServer  # loaded on first use
+
+        if is_hosted(server) and self._mcp_host is not None:
+            return {"type": "sdk", "name": name, **(server.config() if isinstance(server, ToolServer) else {})}
+        if isinstance(server, Mapping):
+            server = mcp_server_from_wire(server, name=name)
+        if isinstance(server, MCPStdioServer):
+            return {"args": [], **server.to_wire()}  # without `args` the CLI cannot start it
+        if isinstance(server, MCPHTTPServer | MCPSSEServer):
+            return server.to_wire()
+        raise OptionsError(f"server {name!r} must be an MCP server, not {type(server).__name__}", option="mcp_servers")
+
+    @property
+    def _hosted(self) -> Mapping[str, Any]:
+        return {} if self._mcp_host is None else self._mcp_host.servers
+
+    def _not_hosted_yet(self, servers: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the new servers in this process; unchanged ones keep their connection to the CLI."""
+        from claude_agent_py.tools.host import is_hosted
+
+        hosted = self._hosted
+        return {name: s for name, s in servers.items() if is_hosted(s) and hosted.get(name) is not s}
+
+    def _host(self, servers: Mapping[str, Any]) -> None:
+        if self._mcp_host is not None:
+            for name, server in servers.items():
+                self._mcp_host.add(name, server)
+
+    def _drop(self, names: Iterable[str]) -> None:
+        if self._mcp_host is not None:
+            for name in names:
+                self._mcp_host.remove(name)

@@ -1,0 +1,38 @@
+"""`client.usage`: the context window and the cost of the session."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from claude_agent_py import control  # loads its models on first use, to keep the import of the client fast
+from claude_agent_py._runtime.controls.base import Controls, given
+
+
+class UsageControls(Controls):
+    """The usage of a running session. The methods raise what those of `Client` raise."""
+
+    async def context(
+        self, detail: Literal["summary", "full"] | None = None, *, timeout: float | None = None
+    ) -> control.ContextUsageReply:
+        """Return how full the context window is, by category.
+
+        Args:
+            detail: `full` counts every tool, file and skill with the API's token counter (dozens of calls, which cost
+                time but no tokens); `summary` estimates. None means the CLI's default, `full`.
+            timeout: Seconds to wait; None means `Timeouts.control`.
+        """
+        return await self._ask(
+            control.GetContextUsageRequest, control.ContextUsageReply, timeout=timeout, **given(detail=detail)
+        )
+
+    async def session(self, *, skip_behaviors: bool = False) -> control.GetUsageReply:
+        """Return the cost of the session and the state of a subscription's limits.
+
+        Args:
+            skip_behaviors: Leave out the breakdown of the last day and week, which takes a while.
+        """
+        return await self._ask(control.GetUsageRequest, control.GetUsageReply, **given(skip_behaviors=skip_behaviors))
+
+    async def cost(self) -> control.GetSessionCostReply:
+        """Return the output of `/cost`, as text for display. `session` has the numbers."""
+        return await self._ask(control.GetSessionCostRequest, control.GetSessionCostReply)

@@ -1,0 +1,1 @@
+"""Runs: prompts, the mailboxes of their messages, `Run` and `RunResult`."""

@@ -1,0 +1,168 @@
+"""Validation of prompts, and their conversion to user messages.
+
+The CLI forwards empty prompts, silently drops those of some wrong types and crashes on others, so all of them are
+refused before anything is sent.
+"""
+
+import inspect
+import logging
+import uuid
+from collections.abc import AsyncIterable, AsyncIterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, Union
+
+import anyio
+
+from claude_agent_py._callbacks import failure_of, is_not_the_functions
+from claude_agent_py.errors import OptionsError
+from claude_agent_py.wire.base import WireModel, keep_source
+from claude_agent_py.wire.fitting import Misfit, check, fit
+from claude_agent_py.wire.messages.content import Block, ContentBlock, TextBlock, UnknownBlock
+
+if TYPE_CHECKING:
+    from claude_agent_py._runtime.runs.run_mailbox import RunMailbox
+    from claude_agent_py._runtime.session.session import Session
+    from claude_agent_py.wire.messages.conversation import UserMessage
+
+logger: logging.Logger = logging.getLogger("claude_agent_py")
+
+GENERATOR_GRACE: Final = 1.0
+"""How many seconds a generator of prompts may take to close."""
+
+# A string, because the module of `UserMessage` is loaded with the first prompt.
+PromptContent: TypeAlias = Union[str, Sequence[ContentBlock], Mapping[str, Any], "UserMessage"]
+"""One prompt: text, a list of content blocks, or a `UserMessage`, also as a dict."""
+
+Prompt: TypeAlias = PromptContent | AsyncIterable[PromptContent]
+"""The prompt of `query`: one prompt, or an async iterable of prompts."""
+
+
+def check_run_arguments(until: Any, timeout: Any) -> None:
+    """Check the arguments `until` and `timeout` of `query` and `run`.
+
+    Raises:
+        OptionsError: `until` is unknown, or `timeout` is not a positive number of seconds.
+    """
+    if until not in ("result", "idle"):
+        raise OptionsError(f"must be 'result' or 'idle', not {until!r}", option="until")
+    is_number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
+    if timeout is not None and not (is_number and timeout > 0):
+        raise OptionsError(f"must be a positive number of seconds, or None, not {timeout!r}", option="timeout")
+
+
+def is_stream(prompt: Any) -> bool:
+    """Return whether a prompt is an async iterable of prompts."""
+    return isinstance(prompt, AsyncIterable)
+
+
+def prompt_message(prompt: Any, *, verbatim: bool) -> "UserMessage":
+    """Return the user message of one prompt, with a new uuid unless it has one.
+
+    Raises:
+        OptionsError: The prompt is empty, has an invalid field, or has the wrong type.
+    """
+    from claude_agent_py.wire.messages.conversation import UserContent, UserMessage
+
+    whole = _whole_message(prompt)
+    content = UserContent(role="user", content=check_prompt(prompt if whole is None else whole.content))
+    marks: dict[str, Any] = {"client_composed": True} if verbatim else {}
+    if whole is None:
+        return UserMessage(message=content, uuid=str(uuid.uuid4()), **marks)
+    message = whole.replace(message=content, uuid=whole.uuid or str(uuid.uuid4()), **marks)
+    try:
+        check(message)
+    except Misfit as error:
+        problem = OptionsError(f"the user message is invalid: {error}", option="prompt")
+    else:
+        return message
+    raise problem  # outside of `except`: the context would show the values
+
+
+async def send_each(session: "Session", run: "RunMailbox", prompts: AsyncIterable[Any]) -> None:
+    """Send the prompts of an async iterable as they come. Runs in a worker of the session; its errors fail the run."""
+    iterator: AsyncIterator[Any] | None = None
+    try:
+        with run.sending:
+            iterator = aiter(prompts)
+            async for prompt in iterator:
+                message = prompt_message(prompt, verbatim=session.options.verbatim_prompts)
+                session.send_prompt(run, session.check_prompt(message))
+            if not run.prompts:
+                raise OptionsError("the iterable yielded no prompt", option="prompt")
+            session.seal_run(run)
+    except BaseException as error:
+        failure = error if isinstance(error, Exception) else failure_of("the prompts", error)
+        session.fail_run(run, lambda: failure)
+    finally:
+        await _close(iterator)
+
+
+async def _close(iterator: AsyncIterator[Any] | None) -> None:
+    """Close a generator of prompts. Python would do so later, and trio only with a warning."""
+    if inspect.isasyncgen(iterator):
+        with anyio.move_on_after(GENERATOR_GRACE, shield=True):
+            try:
+                await iterator.aclose()
+            except BaseException as error:
+                if is_not_the_functions(error):
+                    raise
+                logger.exception("closing the prompts failed")
+
+
+def check_prompt(prompt: Any) -> str | list[ContentBlock]:
+    """Return the content of one prompt.
+
+    Raises:
+        OptionsError: The prompt is empty or has the wrong type.
+    """
+    if (whole := _whole_message(prompt)) is not None:
+        return check_prompt(whole.content)
+    if isinstance(prompt, str):
+        if not prompt.strip():
+            raise OptionsError("must not be empty", option="prompt")
+        return prompt
+    if not isinstance(prompt, Sequence) or isinstance(prompt, bytes | bytearray):
+        kind = type(prompt).__name__
+        raise OptionsError(
+            f"must be text, a list of content blocks, a UserMessage, or an async iterable of them, not {kind}",
+            option="prompt",
+        )
+    blocks = [_checked_block(index, block) for index, block in enumerate(prompt)]
+    if not any(not isinstance(block, TextBlock) or block.text.strip() for block in blocks):
+        raise OptionsError("must have content", option="prompt")
+    return blocks
+
+
+def _whole_message(prompt: Any) -> "UserMessage | None":
+    """Return the prompt as a user message if it is one, or an official SDK's dict of one; otherwise None."""
+    if isinstance(prompt, str) or not isinstance(prompt, WireModel | Mapping):
+        return None
+    from claude_agent_py.wire.messages.conversation import UserMessage
+
+    if isinstance(prompt, UserMessage):
+        return prompt
+    if isinstance(prompt, WireModel) or prompt.get("type") != "user":
+        return None
+    try:
+        message: UserMessage
+        message, _ = fit(UserMessage, dict(prompt))
+        keep_source(message, "_source", dict(prompt))
+        return message
+    except Misfit as error:  # the CLI would silently drop it and never answer
+        problem = OptionsError(f"the user message is invalid: {error}", option="prompt")
+    raise problem  # outside of `except`: the context would show the values
+
+
+def _checked_block(index: int, block: Any) -> Any:
+    if isinstance(block, Mapping):
+        raise OptionsError(
+            f"block {index} is a dict; pass content blocks (TextBlock(text=...), ImageBlock(...), ...)", option="prompt"
+        )
+    if not isinstance(block, Block | UnknownBlock):
+        raise OptionsError(f"block {index} must be a content block, not {type(block).__name__}", option="prompt")
+    try:
+        check(block)
+    except Misfit as error:
+        problem = OptionsError(f"block {index} ({type(block).__name__}) is invalid: {error}", option="prompt")
+    else:
+        return block
+    raise problem  # outside of `except`: the context would show the values

@@ -1,0 +1,138 @@
+"""`Readers`: the mailboxes of `Client.messages()` and `Client.events()`, and messages kept for the first of them."""
+
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from claude_agent_py._protocol.events import MessageReceived
+from claude_agent_py._runtime.runs.mailbox import Mailbox
+from claude_agent_py._streams import QUEUE_LIMIT
+from claude_agent_py.tasks.events import TaskProgressed
+
+if TYPE_CHECKING:  # loaded only by sessions with an inbox
+    from claude_agent_py.permissions.interactions import Interaction, InteractionOpened, InteractionSettled
+
+
+class Readers:
+    """The readers of a session's messages.
+
+    Args:
+        mailbox_bytes: How many bytes may wait in memory for each reader, and for the first one in advance.
+        most_unclaimed: How many messages outside of runs are kept for the first reader.
+    """
+
+    def __init__(self, mailbox_bytes: int, most_unclaimed: int) -> None:
+        self._mailbox_bytes = mailbox_bytes
+        self._most_unclaimed = most_unclaimed
+        self._mailboxes: tuple[Mailbox, ...] = ()
+        """Replaced, never mutated: a reader may be dropped in any thread while they are iterated."""
+        self._changing = threading.RLock()
+        self._unclaimed: list[MessageReceived] = []
+        self._unclaimed_bytes = 0
+        self._ended = False
+        self._of_events: tuple[Mailbox, ...] = ()
+        """The mailboxes that also receive events. Replaced, never mutated."""
+        self._caused: dict[int, tuple[Any, Sequence[Any]]] = {}
+        """The events to deliver after a message, by the identity of the message."""
+        self._open: dict[str, Interaction] = {}
+        """The questions that wait for a person."""
+
+    def put(self, event: MessageReceived) -> None:
+        """Deliver a message to every reader. Without readers, keep it if it belongs to no run."""
+        for mailbox in self._mailboxes:
+            mailbox.put(event.message, event.line)
+        if not event.runs and not self._mailboxes:
+            self._keep(event)
+        if self._caused:
+            _, events = self._caused.pop(id(event.message), (None, ()))
+            self._put_events(events)
+
+    @property
+    def has_event_readers(self) -> bool:
+        """Whether anyone reads events."""
+        return bool(self._of_events)
+
+    def announce_events(self, events: Sequence[Any], cause: Any = None) -> None:
+        """Deliver events to their readers, after the message that caused them."""
+        if not self._of_events:
+            return
+        if cause is not None:
+            self._caused[id(cause)] = (cause, events)
+        else:
+            self._put_events(events)
+
+    def _put_events(self, events: Sequence[Any]) -> None:
+        for event in events:
+            may_be_left_out = isinstance(event, TaskProgressed)
+            for mailbox in self._of_events:
+                if not may_be_left_out or len(mailbox) < QUEUE_LIMIT:
+                    mailbox.announce(event)
+
+    def announce_interaction(self, event: "InteractionOpened | InteractionSettled") -> None:
+        """Deliver an event of the inbox."""
+        from claude_agent_py.permissions.interactions import InteractionOpened
+
+        if isinstance(event, InteractionOpened):
+            self._open[event.interaction.id] = event.interaction
+        else:
+            self._open.pop(event.interaction.id, None)
+        self._put_events([event])
+
+    def announce(self, thing: Any) -> None:
+        """Deliver an item that is not a message of the CLI."""
+        for mailbox in self._mailboxes:
+            mailbox.announce(thing)
+        if not self._mailboxes:
+            self._keep(MessageReceived(thing, (), b""))
+
+    def _keep(self, event: MessageReceived) -> None:
+        """Keep a message for the first reader, and drop the oldest ones beyond the limits."""
+        self._unclaimed.append(event)
+        self._unclaimed_bytes += len(event.line)
+        while len(self._unclaimed) > self._most_unclaimed or self._unclaimed_bytes > self._mailbox_bytes:
+            self._unclaimed_bytes -= len(self._unclaimed.pop(0).line)
+
+    def add(self, *, events: bool = False) -> Mailbox:
+        """Return a mailbox that receives every message from now on. The first one also receives the kept messages.
+
+        With `events` it also receives the events of tasks and of the inbox.
+        """
+        mailbox = Mailbox(self._mailbox_bytes)
+        for event in self._unclaimed:
+            mailbox.put(event.message, event.line)
+        self._unclaimed.clear()
+        self._unclaimed_bytes = 0
+        with self._changing:
+            self._mailboxes = (*self._mailboxes, mailbox)
+            if events:
+                self._of_events = (*self._of_events, mailbox)
+        if self._ended:
+            mailbox.close()
+        return mailbox
+
+    def remove(self, mailbox: Mailbox) -> None:
+        """Stop filling a mailbox, and drop what it holds."""
+        with self._changing:
+            self._mailboxes = tuple(other for other in self._mailboxes if other is not mailbox)
+            self._of_events = tuple(other for other in self._of_events if other is not mailbox)
+        mailbox.discard()
+
+    def end(self) -> None:
+        """End the messages. `end_events` follows after the last event."""
+        self._ended = True
+        for mailbox in self._mailboxes:
+            if mailbox not in self._of_events:
+                mailbox.close()
+
+    def end_events(self) -> None:
+        """End the events."""
+        for _, events in self._caused.values():
+            self._put_events(events)
+        self._caused.clear()
+        if self._open:
+            from claude_agent_py.permissions.interactions import InteractionSettled
+
+            self._put_events([InteractionSettled(each, was_answered=False) for each in self._open.values()])
+            self._open.clear()
+        for mailbox in self._of_events:
+            mailbox.close()

@@ -1,0 +1,241 @@
+"""`RunResult`: the result of a run, built from its messages."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, Generic
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import to_json
+
+from claude_agent_py._protocol.verdict import error_of
+from claude_agent_py._runtime.runs.run_mailbox import RunMailbox
+from claude_agent_py.errors import InterruptedRunError, PromptCancelledError, RunError, StructuredOutputError
+from claude_agent_py.options.client_options import ClientOptions
+from claude_agent_py.options.output_shape import Output
+from claude_agent_py.tasks.task import Task
+from claude_agent_py.tools.traffic import ToolCallRecord, ToolTraffic
+from claude_agent_py.wire.base import JSONObject
+from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultMessage, UserMessage
+from claude_agent_py.wire.messages.usage import ModelUsage, PermissionDenial, Usage
+
+if TYPE_CHECKING:
+    from claude_agent_py._runtime.runs.message_types import RunMessage
+    from claude_agent_py._runtime.runs.subagents import Subagent
+
+REPR_CHARS: Final = 80
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class RunResult(Generic[Output]):
+    """The result of a run. It does not change, except for the tasks that are still running."""
+
+    message: ResultMessage | None
+    """The result message of the prompt, or of the last one if there are several; None if there is no result."""
+    results: Sequence[ResultMessage]
+    """All result messages of the run, in order. With `until="idle"` they include those of follow-up turns of tasks."""
+    messages: Sequence["RunMessage"]
+    """The messages of the run, in order, without deltas of partial messages."""
+    tasks: Sequence[Task] = ()
+    """The background tasks started in the run, by the main agent or its subagents."""
+    agents: Sequence["Subagent"] = ()
+    """The subagents and child agents among `tasks`, with their definitions."""
+    sent: Sequence[UserMessage] = ()
+    """The prompts, as they were sent."""
+    was_interrupted: bool = False
+    """Whether `Run.interrupt` interrupted the run."""
+    late_tasks: frozenset[str] = frozenset()
+    """The ids of the tasks that were running when `Timeouts.idle` expired."""
+    output: Output = None  # type: ignore[assignment]
+    """The structured output: an instance of `output_type` if the options set it, otherwise plain JSON."""
+
+    def __repr__(self) -> str:
+        text = self.text if len(self.text) <= REPR_CHARS else f"{self.text[:REPR_CHARS]}..."
+        kind = "error" if self.is_error else "ok"
+        counts = f"{len(self.results)} results, {len(self.messages)} messages, {len(self.tasks)} tasks"
+        return f"<RunResult {kind} {text!r}, {counts}, {self.total_cost_usd:.4f} USD so far>"
+
+    @property
+    def text(self) -> str:
+        """The last answer that is not empty. With `until="idle"` it usually covers the results of the tasks."""
+        answers = (r.result for r in reversed(self.results) if r.result and not r.is_error)
+        failures = (r.result for r in reversed(self.results) if r.result and r.is_error)
+        return next(answers, None) or next(failures, None) or self._last_spoken
+
+    @property
+    def _last_spoken(self) -> str:
+        spoken = (m.text for m in reversed(self.messages) if isinstance(m, AssistantMessage) and not m.is_subagent)
+        return next((text for text in spoken if text), "")
+
+    @cached_property
+    def is_error(self) -> bool:
+        """Whether the prompt's own result is an error or missing, or the last follow-up turn failed.
+
+        Also true if a hook ended the run or blocked its prompt.
+        """
+        return self.error() is not None
+
+    @property
+    def prompts(self) -> Sequence[str]:
+        """The uuids of the prompts. A result message lists those that it answers in `prompt_uuids`."""
+        return [prompt.uuid for prompt in self.sent]
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether the CLI answered prompts of other runs with the same result, as it may for prompts sent during a
+        turn.
+        """
+        return self.message is not None and not set(self.message.prompt_uuids) <= set(self.prompts)
+
+    @property
+    def terminal_reason(self) -> str | None:
+        """Why the turn ended, in more detail than `stop_reason`: `completed`, `api_error`, `max_turns`, ..."""
+        return self.message.terminal_reason if self.message else None
+
+    @property
+    def duration(self) -> float:
+        """The duration of the run's turns in seconds, without the time between them."""
+        return sum(float(r.duration_ms) for r in self.results) / 1000
+
+    @property
+    def stop_reason(self) -> str | None:
+        """Why the model stopped."""
+        return self.message.stop_reason if self.message else None
+
+    @property
+    def session_id(self) -> str:
+        """The id of the session, for the option `resume`."""
+        own = (m for m in reversed(self.messages) if getattr(m, "agent_id", None) is None)  # not of child agents
+        named = (getattr(m, "session_id", "") for m in own)
+        return self.message.session_id if self.message else next(filter(None, named), "")
+
+    @property
+    def num_turns(self) -> int:
+        """The number of turns over all results of the run, as counted by the CLI, which includes tool results."""
+        return sum(int(r.num_turns) for r in self.results)
+
+    @property
+    def total_cost_usd(self) -> float:
+        """The cumulative cost of the session so far in US dollars, as estimated by the CLI."""
+        return float(self.results[-1].total_cost_usd) if self.results else 0.0
+
+    @property
+    def cost_usd(self) -> float:
+        """The cost of this run in US dollars, subagents included, as estimated by the CLI.
+
+        What subagents spend between two turns is counted in the next turn.
+        """
+        spent = [usage for r in self.results for usage in (r.model_usage_since_last_result or {}).values()]
+        return sum(float(usage.cost_usd) for usage in spent)
+
+    @property
+    def usage(self) -> Usage | None:
+        """The token usage of the main agent in the prompt's own turn."""
+        return self.message.usage if self.message else None
+
+    @property
+    def model_usage(self) -> Mapping[str, ModelUsage]:
+        """The token usage by model, cumulative over the session, subagents included."""
+        return self.results[-1].model_usage if self.results else {}
+
+    @property
+    def permission_denials(self) -> Sequence[PermissionDenial]:
+        """The tool calls that were denied."""
+        return [denial for result in self.results for denial in result.permission_denials]
+
+    @property
+    def unfinished_tasks(self) -> Sequence[Task]:
+        """The tasks that are still running, and the `late_tasks`, stopped or not."""
+        return [task for task in self.tasks if not task.done or task.id in self.late_tasks]
+
+    @cached_property
+    def tool_calls(self) -> Sequence[ToolCallRecord]:
+        """Every tool call of the run with its result, including those of subagents if the CLI forwards them."""
+        traffic = ToolTraffic()
+        for message in self.messages:
+            traffic.fold(message)
+        return traffic.calls
+
+    @property
+    def refused_agents(self) -> Sequence[ToolCallRecord]:
+        """The tool calls that failed to start a subagent: nested too deep, too many at once, unknown, or denied.
+
+        The `text` of each has the reason. Calls of subagents are included if the CLI forwards them.
+        """
+        from claude_agent_py._runtime.runs.subagents import refused_launches
+
+        return refused_launches(self.tool_calls, self.tasks)
+
+    def to_api_messages(self) -> list[JSONObject]:
+        """Return the prompts of the run and the main agent's answers as `messages` for the Messages API.
+
+        The list can be continued: append a user message, or pass it to `ToolChain.loop`. What came before this run in
+        the session is not in it, nor are the system prompt and the CLI's reminders. See `to_api_messages` in
+        `claude_agent_py.messages` for what is left out.
+
+        Raises:
+            BacklogError: Messages of the run were dropped for lack of space.
+        """
+        from claude_agent_py.formatting.api_messages import to_api_messages
+
+        return to_api_messages(self.messages, self.sent)
+
+    def error(self) -> RunError | None:
+        """Return the error of the run, with this result attached, or None on success."""
+        if self.message is None and self.was_interrupted:
+            return InterruptedRunError("the run was interrupted", result=self)
+        if self.message is None:
+            return PromptCancelledError("the prompt was taken back before it was answered", result=self)
+        for result in (self.message, self.results[-1]):
+            error = error_of(result, self.messages[:])  # without those dropped on a full disk
+            if error is not None:
+                error.result = self
+                return error
+        return None
+
+
+def make_result(
+    mailbox: RunMailbox, tasks: Sequence[Task], agents: Sequence["Subagent"], options: ClientOptions
+) -> RunResult:
+    """Return the result of a finished run.
+
+    Raises:
+        StructuredOutputError: The structured output is missing or does not match `output_type`.
+    """
+    result = RunResult(
+        message=mailbox.own_result,
+        results=mailbox.results,
+        messages=mailbox.messages,
+        tasks=tuple(tasks),
+        agents=agents,
+        sent=mailbox.sent,
+        was_interrupted=mailbox.was_interrupted,
+        late_tasks=mailbox.late_tasks,
+    )
+    if result.is_error:
+        return result
+    shape = options.output_shape
+    try:
+        output = structured_output(mailbox.results, shape.adapter if shape is not None else None)
+    except StructuredOutputError as error:
+        error.result = result
+        raise
+    return replace(result, output=output)
+
+
+def structured_output(results: Sequence[ResultMessage], adapter: TypeAdapter[Any] | None) -> Any:
+    """Return the structured output of a run, validated with the adapter, if any.
+
+    Raises:
+        StructuredOutputError: The structured output is missing or does not match `output_type`. (The CLI reports
+            success even if the model produced no structured output.)
+    """
+    found = next((r for r in reversed(results) if r.has_structured_output), None)
+    if adapter is None:
+        return found.structured_output if found else None
+    if found is None:
+        raise StructuredOutputError("the model produced no structured output, although the CLI reports success")
+    try:
+        return adapter.validate_json(to_json(found.structured_output))  # JSON rules: text to dates, lists to sets
+    except ValidationError as error:
+        raise StructuredOutputError(f"the structured output does not match output_type: {error}") from error

@@ -1,0 +1,887 @@
+"""A session: one CLI process, and everything that goes on over its pipe.
+
+It drives the sans-IO engine over a transport, with workers of its own:
+
+* the **pump** reads, feeds the engine and acts on its events; when user code that it called has to wait, another worker
+  pumps in its place;
+* the **writer** writes what cannot be written at once, so that cancelling a caller never cuts a frame in two;
+* the **timer** ticks the engine when a deadline comes, until the session is to end, and notices the end of a process
+  whose pipe stays open.
+
+A question of the CLI that comes alone is answered by the pump, others by one more worker each. They live in a task
+group that belongs to the event loop and not to a caller (`event_loop.py`), so any method may be called from any task.
+How a session comes up is in `startup.py`, what answers the CLI in `answers.py`. Twin: `protocol/engine.py`, which
+decides everything that needs no I/O.
+"""
+
+import contextlib
+import functools
+import logging
+import math
+import os
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple, TypeAlias
+
+import anyio
+from anyio.abc import TaskGroup
+from anyio.lowlevel import checkpoint
+
+from claude_agent_py._callbacks import callback_name
+from claude_agent_py._event_loop import clock, from_any_thread, run_until_wait, spawn_detached
+from claude_agent_py._launch.environment import config_directory, environment
+from claude_agent_py._protocol.engine import UNSUPPORTED, Engine
+from claude_agent_py._protocol.events import (
+    Event,
+    MessageReceived,
+    ReplyReceived,
+    RequestCancelled,
+    RequestReceived,
+    RequestTimedOut,
+    StrayReply,
+    StreamEnded,
+)
+from claude_agent_py._protocol.handlers import Cancellation
+from claude_agent_py._protocol.state import State, Step
+from claude_agent_py._protocol.turns import RunEnded, RunLimits, RunWaits, Until
+from claude_agent_py._runtime.answering.answers import Answers
+from claude_agent_py._runtime.answering.failures import FailureLog, HandlerFailed
+from claude_agent_py._runtime.runs.readers import Readers
+from claude_agent_py._runtime.runs.run_mailbox import RunMailbox
+from claude_agent_py._runtime.session.launching import Launched, force_of
+from claude_agent_py._runtime.session.waiter import Waiter
+from claude_agent_py._runtime.session.wire_log import WireLog, wire_log
+from claude_agent_py._streams import LazyEvent
+from claude_agent_py.agents.definition import AgentDefinition, validate_agents
+from claude_agent_py.errors import (
+    ClaudeAgentError,
+    CLIExitError,
+    ConnectionClosedError,
+    ControlError,
+    ControlRejectedError,
+    ControlTimeoutError,
+    HandlerError,
+    OptionsError,
+    RunTimeoutError,
+    TaskError,
+    UnreadableResultError,
+)
+from claude_agent_py.options import ClientOptions
+from claude_agent_py.options.checks import HOOKS_OFF, turns_hooks_off
+from claude_agent_py.tasks import TaskIntake, TaskManager
+from claude_agent_py.todo import TaskList
+from claude_agent_py.wire.messages.conversation import UserMessage
+from claude_agent_py.wire.unknown import MalformedFrame
+
+if TYPE_CHECKING:
+    from claude_agent_py._runtime.answering.parent import Above
+    from claude_agent_py.transport.base import Transport
+    from claude_agent_py.wire.control.initialize import InitializeReply
+
+logger: logging.Logger = logging.getLogger("claude_agent_py")
+
+TasksAtClose: TypeAlias = Literal["stop", "wait", "leave"]
+
+END_SESSION: Final = "end_session"
+"""The control request after which the CLI ends by itself."""
+
+NOT_CONNECTED: Final = "the client is not connected; use `async with`, or call connect() first"
+CLOSED: Final = "the client is closed; open a new one to go on"
+DROPPED: Final = "its client was dropped without being closed, and the session ended with it"
+
+DIRECTORY_VARIABLES: Final = ("HOME", "CLAUDE_CONFIG_DIR", "CLAUDE_CODE_TASK_LIST_ID")
+"""Say where the CLI keeps what this side reads; to copy the whole environment would cost more than all of them."""
+
+LOOK_EVERY: Final = 0.1
+"""How often to look whether a CLI that was left alone has nothing more to do, in seconds."""
+
+LISTENER_GRACE: Final = 2.0
+"""How long listeners may take at the end to hear what came before it, in seconds."""
+
+DRAIN_GRACE: Final = 1.0
+"""How long stdout and stderr may take to end after the process did, in seconds: a grandchild may hold them open."""
+
+BUSY_GRACE: Final = 0.3
+"""How long a CLI at work may take to end by itself, in seconds; it would finish its turn and tasks first."""
+
+BUSY_SHARE: Final = 0.1
+"""The most of `Timeouts.close` that is kept for it."""
+
+CANCEL_RESERVE: Final = 0.05
+"""How much of `Timeouts.close` is kept for cancelling the workers, in seconds."""
+
+PIECE_BYTES: Final = 12 * 1024
+"""How much to take in before readers have their turn. Messages that live for a moment cost the least: a few dozen at a
+time do not even set off the garbage collector."""
+
+SHOWN_GARBAGE_BYTES: Final = 200
+"""How much of what a CLI printed instead of frames an error shows."""
+
+
+class _Question(NamedTuple):
+    """A handler at work on a question of the CLI."""
+
+    cancellation: Cancellation
+    scope: anyio.CancelScope
+
+    def cancel(self) -> None:
+        self.cancellation.set()
+        self.scope.cancel()
+
+
+class _Closing(NamedTuple):
+    """How the session is to end."""
+
+    grace: float = 0.0
+    """How long the CLI may take to end by itself, in seconds."""
+    deadline: float = math.inf
+    """When the end has to be over, by the clock of the event loop."""
+    why: str = CLOSED
+    """What those are told who still use the session."""
+    client: object = None
+    """Lives until the end."""
+
+
+class Session:
+    """One CLI process and everything around it. Used once: `open`, then `close`.
+
+    Args:
+        options: Checked already, as `ClientOptions` checks itself.
+        above: What a child agent's session has above it; None if it is not a child.
+    """
+
+    def __init__(self, options: ClientOptions, *, above: "Above | None" = None) -> None:
+        self.options = options
+        self.launched: Launched | None = None
+        """The CLI; None before `open`."""
+        self.info: InitializeReply | None = None
+        """What the CLI answered to `initialize`."""
+        self.readers: Readers = Readers(options.limits.mailbox_bytes, options.limits.unclaimed_messages)
+        self.failures: FailureLog = FailureLog(
+            self._announce_failure, above=above.note_failure if above is not None else None
+        )
+        self.agents: dict[str, AgentDefinition] = validate_agents(options.agents or {})
+        """The definitions of agents that are known, by name; those of child agents come in as they start."""
+        self.children: set[Callable[[], None]] = set()
+        """Cancel, each, a child agent."""
+        env = environment(options, {name: os.environ[name] for name in DIRECTORY_VARIABLES if name in os.environ})
+        config_dir = config_directory(env)
+        self.intake: TaskIntake = TaskIntake(config_dir)
+        """Where the tasks hear of what happens."""
+        self.tasks: TaskManager = TaskManager(self, intake=self.intake)
+        self.task_list: TaskList = TaskList(config_dir, list_id=env.get("CLAUDE_CODE_TASK_LIST_ID"))
+        self.answers: Answers = Answers(self, above)
+        self._engine = Engine(self.answers, max_line_bytes=options.limits.max_line_bytes)
+        self._owner = os.getpid()
+        self._workers: TaskGroup | None = None
+        self._replies: dict[str, Waiter] = {}
+        """Who waits for the reply to which request."""
+        self._questions: dict[str, _Question] = {}
+        self._garbage: str | None = None
+        """What the CLI printed instead of a frame before the session was open."""
+        self._told_late: frozenset[str] = frozenset()
+        """The tasks that a warning has reported as not awaited."""
+        self._log: WireLog | None = None
+        self._is_writing = False
+        """Whether there is a writer, which writes what could not be written at once."""
+        self._timer: anyio.CancelScope | None = None
+        """What the timer sleeps in; its deadline may be moved."""
+        self._closing = _Closing()
+        self._end_soon: Callable[[], object] | None = None
+        """Has the session end, from any thread; None before `open`."""
+        self._is_to_end = False
+        self._told: LazyEvent | None = None
+        """Set when the listeners have heard everything; None where there was none."""
+        self._stream_over = LazyEvent()
+        self._over = LazyEvent()
+        self._ended_as: State | None = None
+        """How the session ended for its users: DIED, EXITED, or else CLOSED."""
+        self._broken_by: Exception | None = None
+        """What a worker failed with: a mistake of this package, or of a transport."""
+
+    def __repr__(self) -> str:
+        return f"<Session {self.state.value} over {self.transport!r}>"
+
+    @property
+    def state(self) -> State:
+        """Where the session stands."""
+        return self._engine.state
+
+    @property
+    def is_open(self) -> bool:
+        """Whether prompts and requests can be sent."""
+        return self._engine.can_send
+
+    @property
+    def transport(self) -> "Transport | None":
+        """What moves the bytes; None before `open`."""
+        return self.launched.transport if self.launched is not None else None
+
+    @property
+    def is_forked(self) -> bool:
+        """Whether this is a copy, made by `os.fork`, of the process that the session belongs to."""
+        return self._owner != os.getpid()
+
+    # Opening -----------------------------------------------------------------------------------------------------
+
+    async def open(self, launched: Launched) -> None:
+        """Start the workers over a CLI that was started. After an error or a cancellation nothing is left behind."""
+        self._engine.advance(Step.START)
+        self.launched, self._owner, self._log = launched, os.getpid(), wire_log()
+        ready = LazyEvent()
+        self._end_soon = from_any_thread(self._stop_timer)
+        spawn_detached(lambda: self._live(launched.transport, ready), name="claude_agent_py session")
+        try:
+            await ready.wait()
+        except BaseException:
+            self.abort()
+            raise
+
+    async def _live(self, transport: "Transport", ready: LazyEvent) -> None:
+        """Run the workers until the session is to end; the process is gone when this returns."""
+        stderr_over = LazyEvent()
+        try:
+            async with anyio.create_task_group() as workers:
+                self._workers = workers
+                self.answers.attach(workers)
+                workers.start_soon(self._run_transport, transport, stderr_over)
+                workers.start_soon(self._pump, transport, stderr_over)
+                self.intake.reconcile_with(self._reconcile)
+                self.answers.deliver_with(self._start_telling)
+                ready.set()
+                await self._keep_time(transport, workers)
+                if not self.is_forked:  # else it goes on in the process that this is a copy of
+                    await self._end_process(transport)
+                workers.cancel_scope.cancel()
+        except Exception as error:
+            self._broken_by = error
+            raise
+        finally:
+            self._workers = None
+            self._engine.advance(Step.CLOSE)
+            self._engine.advance(Step.END_OF_STREAM)
+            ready.set()
+            self._end_everything()
+            with anyio.CancelScope(shield=True):
+                await transport.close(grace=0.0)
+            self._over.set()
+
+    def start_soon(self, function: Callable[..., Awaitable[None]], *args: Any) -> None:
+        """Run an async function as a worker of the session; a failure is logged."""
+        self.check_open()
+        assert self._workers is not None  # noqa: S101 - it is open
+        self._workers.start_soon(self._run, function, *args)
+
+    async def _run(self, function: Callable[..., Awaitable[None]], *args: Any) -> None:
+        try:
+            await function(*args)
+        except Exception:
+            logger.exception("background work %s of the session failed", callback_name(function))
+
+    # Closing -----------------------------------------------------------------------------------------------------
+
+    async def close(
+        self, *, tasks: TasksAtClose = "stop", wait: bool = True, advice: str = "", client: object = None
+    ) -> None:
+        """End the session. Idempotent, and bounded by `Timeouts.close`; after it no process and no worker is left.
+
+        Args:
+            tasks: What becomes of background tasks that run: `stop` ends them; `wait` waits for them, at most as long
+                as the bound; `leave` returns at once and lets them finish, as long as the event loop runs.
+            wait: Whether to return only when the end is over.
+            advice: How tasks that are stopped could have been waited for.
+            client: Lives until the end, since handlers may ask for it.
+
+        Cancelling stops the waiting, not the end of the session. In a copy of this process that `os.fork` made it does
+        nothing.
+        """
+        if self.state is State.NEW:
+            self._engine.advance(Step.CLOSE)
+        if self._end_soon is None or self.state is State.LEFT or self.is_forked:
+            return
+        budget = self.options.timeouts.close
+        busy = min(BUSY_GRACE, budget * BUSY_SHARE)
+        patience = budget - force_of(self.options) - busy
+        started = anyio.current_time()
+        with anyio.move_on_after(budget) as bound:
+            try:
+                if tasks != "leave" and self.tasks.live_ids():  # child agents may be, also when the CLI is gone
+                    await self._end_tasks(tasks, patience, advice)
+            finally:
+                left = max(busy, patience - (anyio.current_time() - started))
+                grace = left if self._is_idle() else min(left, busy)
+                deadline = started + budget - min(CANCEL_RESERVE, budget * BUSY_SHARE)
+                closing = _Closing(grace, deadline, client=client)
+                self._request_close(Step.LEAVE if tasks == "leave" else Step.CLOSE, closing)
+            if wait and tasks != "leave":
+                await self._over.wait()
+        if bound.cancelled_caught:
+            logger.warning(
+                "close() stops waiting after %g s (Timeouts.close): a handler, listener or tool does not end when it "
+                "is cancelled",
+                budget,
+            )
+
+    async def wait_closed(self) -> None:
+        """Wait until the session is over, and its process and workers are gone."""
+        if self._end_soon is not None:
+            await self._over.wait()
+
+    def abort(self, why: str = CLOSED) -> None:
+        """End the session soon, by force; returns at once. May be called from any thread, and by a finalizer."""
+        self._request_close(Step.CLOSE, _Closing(why=why))
+
+    def _request_close(self, step: Step, closing: _Closing) -> None:
+        if self.state not in (State.LEFT, State.CLOSING, State.CLOSED):  # else it is closing already
+            self._closing = closing
+        self._engine.advance(step)
+        if self._end_soon is not None:
+            with contextlib.suppress(RuntimeError):  # the event loop is closed
+                self._end_soon()
+
+    def _is_idle(self) -> bool:
+        """Return whether the CLI has nothing to do, as far as it says."""
+        turns = self._engine.turns
+        return not turns.open_runs and not self.tasks.live_ids() and turns.is_idle(anyio.current_time())
+
+    async def _end_tasks(self, tasks: TasksAtClose, limit: float, advice: str) -> None:
+        with anyio.move_on_after(limit):
+            try:
+                if tasks == "wait":
+                    await self.tasks.wait_all()
+                    return
+                if names := self.names_of(self.tasks.live_ids() - self._told_late):
+                    logger.warning("closing ends background tasks that run: %s; %s", names, advice)
+                await self.tasks.stop_all()
+            except ClaudeAgentError:
+                return  # what cannot be stopped politely is ended with the process
+
+    async def _end_process(self, transport: "Transport") -> None:
+        """Bring the program to its end; one that was left alone, once it has nothing more to do."""
+        if self.state is State.LEFT:
+            self._dismiss()
+            while not self._is_gone(transport) and not self._engine.turns.is_idle(anyio.current_time()):
+                await self._wait_for_stream(LOOK_EVERY)
+            await transport.end_input()
+            while not self._is_gone(transport):
+                await self._wait_for_stream(LOOK_EVERY)
+            await self._wait_for_stream(DRAIN_GRACE)
+        await transport.close(grace=self._closing.grace)
+        if not self._stream_over.is_set():
+            with self._at_most(DRAIN_GRACE):
+                await self._stream_over.wait()  # what it wrote on its way out is read to the end
+        self._end_everything()
+        if self._told is not None:
+            with self._at_most(LISTENER_GRACE):
+                await self._told.wait()
+
+    def _is_gone(self, transport: "Transport") -> bool:
+        """Return whether nothing more comes. A grandchild may keep the pipe of a process open that is gone."""
+        return self._stream_over.is_set() or transport.exit_code is not None
+
+    async def _wait_for_stream(self, seconds: float) -> None:
+        """Wait for the end of the output, but not for longer than this."""
+        with anyio.move_on_after(seconds):
+            await self._stream_over.wait()
+
+    def _at_most(self, seconds: float) -> anyio.CancelScope:
+        """Return a scope that ends after so many seconds, or when `close` has to be over."""
+        return anyio.CancelScope(deadline=min(anyio.current_time() + seconds, self._closing.deadline))
+
+    def _end_everything(self) -> None:
+        """Tell everybody that nothing more comes from the CLI. Idempotent."""
+        self._stream_over.set()
+        if self.answers.has_ended:
+            return
+        self._dismiss()
+        error = self.end_error()
+        for question in self._questions.values():
+            question.cancel()
+        self.intake.process_exited(str(error).splitlines()[0])
+        self.answers.end()
+        self.readers.end_events()
+        if self.launched is not None:
+            self.launched.plan.clean_up()
+        if isinstance(error, ConnectionClosedError):  # closed, and not just without its CLI
+            self.cancel_children()
+
+    def _note_end(self) -> None:
+        if self._ended_as is None:
+            self._ended_as = self.state if self.state in (State.DIED, State.EXITED) else State.CLOSED
+
+    def _dismiss(self) -> None:
+        """Tell everybody who uses the session that it is over for them. Idempotent."""
+        self._note_end()
+        for waiter in self._replies.values():
+            waiter.fail(self.end_error)
+        for run in self._engine.turns.open_runs:
+            self.fail_run(run, self.end_error)
+        self.readers.end()
+
+    def cancel_children(self) -> None:
+        """Cancel the child agents; returns at once."""
+        for cancel in list(self.children):
+            cancel()
+
+    # Why it is over ----------------------------------------------------------------------------------------------
+
+    def check_open(self) -> None:
+        """Raise unless prompts and requests can be sent.
+
+        Raises:
+            ConnectionClosedError: The session is not open.
+            CLIExitError: The CLI has ended.
+        """
+        if not self.is_open:
+            raise self._failure()
+
+    @property
+    def ended_well(self) -> bool:
+        """Whether the session ended because that was asked for, and not because the CLI died, say."""
+        if self._ended_as is State.EXITED:
+            return self.transport is not None and self.transport.exit_code == 0
+        return self._ended_as is State.CLOSED and self._broken_by is None
+
+    def end_error(self) -> ClaudeAgentError:
+        """Return the error for whoever still uses the session."""
+        is_gone = self._ended_as in (State.DIED, State.EXITED) and self._broken_by is None
+        return self._exit_error() if is_gone else self._failure()
+
+    def _failure(self) -> ClaudeAgentError:
+        """Return why nothing can be sent."""
+        if self._broken_by is not None:
+            return _broken(self._broken_by)
+        if self.state in (State.DIED, State.EXITED):
+            return self._exit_error()
+        return ConnectionClosedError(NOT_CONNECTED if self.state is State.NEW else self._closing.why)
+
+    def _exit_error(self) -> CLIExitError:
+        launched, version = self.launched, self.info.claude_code_version if self.info else None
+        assert launched is not None  # noqa: S101 - it has run
+        return CLIExitError(
+            "the CLI ended while the session was in use",
+            exit_code=launched.transport.exit_code,
+            stderr_tail=launched.transport.stderr_tail,
+            cli_path=str(launched.cli_path) if launched.cli_path else None,
+            version=version,
+        )
+
+    # Workers -----------------------------------------------------------------------------------------------------
+
+    async def _pump(self, transport: "Transport", stderr_over: LazyEvent) -> None:
+        engine, act, log, now = self._engine, self.act, self._log, clock()
+        with anyio.CancelScope() as scope:
+            while data := await transport.receive():
+                if log is not None:
+                    log.received(data)
+                events = engine.receive_data(data[:PIECE_BYTES], now())
+                if len(events) == 1 and type(events[0]) is RequestReceived and len(data) <= PIECE_BYTES:
+                    successor = functools.partial(self._pump, transport, stderr_over)
+                    if await self._answer_here(events[0], scope, successor):
+                        return
+                    continue
+                act(events)
+                for start in range(PIECE_BYTES, len(data), PIECE_BYTES):
+                    await checkpoint()  # readers take what is there, so that it need not wait
+                    act(engine.receive_data(data[start : start + PIECE_BYTES], now()))
+        if scope.cancelled_caught:
+            return  # its question was withdrawn; a successor reads
+        engine.advance(Step.END_OF_STREAM)
+        self._note_end()
+        with anyio.move_on_after(DRAIN_GRACE):  # errors show the exit status and the last of stderr
+            await transport.wait()
+            await stderr_over.wait()
+        act(engine.receive_eof(anyio.current_time()))
+
+    async def _write(self, transport: "Transport") -> None:
+        """Write all that there is to write, and what comes meanwhile."""
+        try:
+            while data := self._engine.data_to_send():
+                if self._log is not None:
+                    self._log.sent(data)
+                await transport.send(data)
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            return  # the CLI no longer reads; the pump sees its end
+        finally:
+            self._is_writing = False
+
+    async def _keep_time(self, transport: "Transport", workers: TaskGroup) -> None:
+        """Tick the engine when a deadline comes, and watch the process, until the session is to end."""
+        wait: Callable[[], Awaitable[object]] = transport.wait
+        while not self._is_to_end:
+            deadline = self._engine.next_deadline()
+            with anyio.CancelScope(deadline=math.inf if deadline is None else deadline) as self._timer:
+                await wait()
+                wait = anyio.sleep_forever
+                workers.start_soon(self._watch_process, transport)
+            if not self._is_to_end:
+                self.act(self._engine.tick(anyio.current_time()))
+
+    def _stop_timer(self) -> None:
+        self._is_to_end = True
+        if self._timer is not None:
+            self._timer.cancel()
+
+    async def _watch_process(self, transport: "Transport") -> None:
+        """Notice an end that the pipe does not show: a grandchild may keep it open."""
+        if await transport.wait() is None:
+            return
+        self._engine.advance(Step.END_OF_STREAM)
+        self._note_end()
+        await self._wait_for_stream(DRAIN_GRACE)
+        if not self._stream_over.is_set():
+            self.act(self._engine.receive_eof(anyio.current_time()))
+
+    async def _run_transport(self, transport: "Transport", stderr_over: LazyEvent) -> None:
+        try:
+            await transport.run()
+        finally:
+            stderr_over.set()
+
+    def _reconcile(self) -> None:
+        if self._workers is not None:
+            self._workers.start_soon(self._run, self.intake.reconcile_forever)
+
+    def _start_telling(self) -> None:
+        if self._workers is not None and self._told is None:
+            self._told = LazyEvent()
+            self._workers.start_soon(self._tell_listeners, self._told)
+
+    async def _tell_listeners(self, told: LazyEvent) -> None:
+        """Run the listeners until the session is over and they heard everything."""
+        async with anyio.create_task_group() as listeners:
+            for deliver in self.answers.deliveries:
+                listeners.start_soon(self._run, deliver)
+        told.set()
+
+    # What the engine reports -------------------------------------------------------------------------------------
+
+    def act(self, events: Iterable[Event]) -> None:
+        """Act on what the engine reports, and have written what it wants to send."""
+        handlers = self._ON_EVENT
+        for event in events:
+            handlers[type(event)](self, event)
+        self._flush()
+
+    def _flush(self) -> None:
+        """Write what there is to write, and wake the timer if a deadline has moved closer."""
+        if self._engine.has_data_to_send and not self._is_writing and (transport := self.transport) is not None:
+            if transport.can_send_nowait:
+                data = self._engine.data_to_send()
+                if self._log is not None:
+                    self._log.sent(data)
+                transport.send_nowait(data)
+            elif self._workers is not None:
+                self._is_writing = True
+                self._workers.start_soon(self._write, transport)
+        deadline = self._engine.next_deadline()
+        if deadline is not None and self._timer is not None and deadline < self._timer.deadline:
+            self._timer.deadline = deadline
+
+    def _on_message(self, event: MessageReceived) -> None:
+        if self.info is None and type(event.message) is MalformedFrame:
+            self._refuse_garbage(event.message)
+        for run in event.runs:
+            run.put(event.message, event.line)
+        self.readers.put(event)
+
+    def _refuse_garbage(self, frame: MalformedFrame) -> None:
+        """Fail the start at once: a program that prints something other than frames will not answer later."""
+        if not isinstance(frame.raw, dict):
+            self._garbage = frame.line[:SHOWN_GARBAGE_BYTES].decode(errors="replace")
+            for waiter in self._replies.values():
+                waiter.fail(self._garbage_error)
+
+    def _garbage_error(self) -> ControlRejectedError:
+        return ControlRejectedError("initialize", f"it printed {self._garbage!r} instead of an answer")
+
+    def _on_reply(self, event: ReplyReceived) -> None:
+        waiter = self._replies.pop(event.request_id, None)
+        if waiter is None:
+            return
+        if event.error is None:
+            waiter.resolve(event.payload)
+        else:
+            error = (event.subtype, event.error, event.error_code, event.request_id)
+            waiter.fail(lambda: ControlRejectedError(*error))
+
+    def _on_late_reply(self, event: RequestTimedOut) -> None:
+        waiter = self._replies.pop(event.request_id, None)
+        if waiter is not None:
+            waiter.fail(lambda: ControlTimeoutError(event.subtype, event.timeout, event.request_id))
+
+    def _announce_failure(self, error: HandlerError) -> None:
+        self.readers.announce(HandlerFailed(error.handler, error.reason))
+
+    # Questions of the CLI ----------------------------------------------------------------------------------------
+
+    def _on_question(self, event: RequestReceived) -> None:
+        answer = Answers.TABLE.get(type(event.request))
+        if answer is None or self._workers is None:
+            problem = f"Unsupported control request subtype: {event.request.subtype}"
+            self._engine.answer_error(event.request_id, problem, UNSUPPORTED)
+            return
+        question = self._questions[event.request_id] = _Question(Cancellation(), anyio.CancelScope())
+        self._workers.start_soon(self._answer, event, answer, question)
+
+    async def _answer_here(
+        self, event: RequestReceived, scope: anyio.CancelScope, successor: Callable[[], Coroutine[Any, Any, None]]
+    ) -> bool:
+        """Answer a question in the worker that read it, which is the pump.
+
+        Many handlers are ready at once. As soon as one has to wait, a successor pumps in its place; return whether that
+        is so.
+        """
+        answer, workers = Answers.TABLE.get(type(event.request)), self._workers
+        if answer is None or workers is None:
+            self.act([event])
+            return False
+        question = self._questions[event.request_id] = _Question(Cancellation(), scope)
+        is_replaced = False
+
+        def replace() -> None:
+            nonlocal is_replaced
+            is_replaced = True
+            workers.start_soon(successor)
+
+        await run_until_wait(self._reply(event, answer, question), replace)
+        return is_replaced
+
+    def _on_withdrawn(self, event: RequestCancelled) -> None:
+        question = self._questions.pop(event.request_id, None)
+        if question is not None:
+            question.cancel()
+
+    async def _answer(self, event: RequestReceived, answer: Callable[..., Awaitable[Any]], question: _Question) -> None:
+        with question.scope:
+            await self._reply(event, answer, question)
+
+    async def _reply(self, event: RequestReceived, answer: Callable[..., Awaitable[Any]], question: _Question) -> None:
+        request_id = event.request_id
+        try:
+            payload = await answer(self.answers, event.request, self.answers.context(event, question.cancellation))
+            self._engine.answer(request_id, payload)
+        except Exception as error:
+            logger.exception("answering %s failed", type(event.request).__name__)
+            self._engine.answer_error(request_id, f"{type(error).__name__}: {error}")
+        finally:
+            self._questions.pop(request_id, None)
+            self._flush()
+
+    # Requests to the CLI -----------------------------------------------------------------------------------------
+
+    async def control(self, subtype: str, /, *, timeout: float | None = None, **fields: Any) -> dict[str, Any]:
+        """Send a control request and return the payload of its reply. See `ControlPort.control`.
+
+        Raises:
+            OptionsError: It would switch off the hooks that the session has, or its fields are not JSON.
+        """
+        self.check_open()
+        if subtype == "apply_flag_settings" and self.answers.has_hooks:
+            settings = fields.get("settings")
+            if isinstance(settings, Mapping) and turns_hooks_off(settings.get("env")):
+                raise OptionsError(f"{HOOKS_OFF} in their env disables all hooks", option="settings")
+        limit = self.options.timeouts.control if timeout is None else timeout
+        if subtype != END_SESSION:
+            return await self.ask(subtype, fields, limit)
+        self._engine.advance(Step.ASK_EXIT)  # the CLI may exit at any time, even if the caller stops waiting
+        try:
+            return await self.ask(subtype, fields, limit)
+        except ControlRejectedError:
+            if self.state is State.EXITING:
+                self._engine.advance(Step.EXIT_REFUSED)
+            raise
+
+    async def ask(self, subtype: str, fields: Mapping[str, Any], timeout: float | None) -> dict[str, Any]:
+        """Send a request and return the payload of its reply."""
+        self.check_open()
+        if self.info is None and self._garbage is not None:  # printed before this side asked
+            raise self._garbage_error()
+        try:
+            request = self._engine.request(subtype, fields, now=anyio.current_time(), timeout=timeout)
+        except (ValueError, TypeError) as error:
+            problem = f"the fields of the control request {subtype!r} are not JSON: {error}"
+            raise OptionsError(problem) from error
+        waiter = self._replies[request.request_id] = Waiter()
+        self._flush()
+        try:
+            return await waiter.wait()
+        finally:
+            if self._replies.pop(request.request_id, None) is not None:
+                self._engine.forget_request(request.request_id)
+
+    def post(self, subtype: str, /, **fields: Any) -> None:
+        """Send a request without waiting for its reply. Does nothing once the session is closed."""
+        if self.is_open:
+            request = self._engine.request(subtype, fields, now=anyio.current_time(), timeout=None)
+            self._engine.forget_request(request.request_id)
+            self._flush()
+
+    def inject(self, message: Any) -> None:
+        """Take a message that this side made up (about a child agent) as if the CLI had sent it."""
+        if not self.answers.has_ended:
+            self.act(self._engine.inject(message, anyio.current_time()))
+
+    def settle(self) -> None:
+        """Look for runs that are over because tasks ended without a message."""
+        self.act(self._engine.settle(anyio.current_time()))
+
+    # Runs --------------------------------------------------------------------------------------------------------
+
+    def open_run(self, until: Until, timeout: float | None) -> RunMailbox:
+        """Begin a run; `send_prompt` and `seal_run` follow.
+
+        Raises:
+            ConnectionClosedError: The session is not open.
+            CLIExitError: The CLI has ended.
+        """
+        self.check_open()
+        timeouts = self.options.timeouts
+        limits = RunLimits(
+            run=timeouts.run if timeout is None else timeout,
+            first_message=timeouts.first_message,
+            silence=timeouts.silence,
+            idle=timeouts.idle,
+        )
+        run = RunMailbox(self.options.limits.mailbox_bytes)
+        self._engine.open_run(run, until, limits, anyio.current_time())
+        return run
+
+    def send_prompt(self, run: RunMailbox, prompt: UserMessage) -> None:
+        """Send a prompt of a run; returns before it is written.
+
+        Raises:
+            OptionsError: Its uuid was used before (the CLI would drop it without a word), or it is not JSON, which ends
+                the run.
+        """
+        self.check_open()
+        try:
+            is_sent = self._engine.send_prompt(run, prompt, anyio.current_time())
+        except (ValueError, TypeError) as error:
+            failure = OptionsError(f"it is not JSON: {error}", option="prompt")
+            self.fail_run(run, lambda: failure)
+            raise failure from error
+        if is_sent:
+            run.sent.append(prompt)
+            self._flush()
+
+    def check_prompt(self, prompt: UserMessage) -> UserMessage:
+        """Return a prompt that may be sent.
+
+        Raises:
+            OptionsError: Its uuid was used before: the CLI would drop it without a word, and never answer.
+        """
+        if self._engine.has_sent(prompt.uuid):
+            raise OptionsError(f"an earlier prompt had the uuid {prompt.uuid}; give each its own", option="prompt")
+        return prompt
+
+    def seal_run(self, run: RunMailbox) -> None:
+        """Say that the run has all its prompts."""
+        self.act(self._engine.seal_run(run, anyio.current_time()))
+
+    def fail_run(self, run: RunMailbox, failure: Callable[[], BaseException]) -> None:
+        """End a run from this side: its prompts could not be had, say."""
+        tasks = self._engine.turns.tasks_of(run)
+        self._engine.drop_run(run)
+        run.finish(tasks, failure=failure)
+
+    def fail_turn(self, failure: Callable[[], BaseException]) -> None:
+        """End the runs whose prompts the CLI is at work on, and stop the work: it leads nowhere."""
+        for run in self._engine.turns.turn_runs:
+            self.fail_run(run, failure)
+            self._stop_work(run, was_in_turn=True)
+
+    def _on_run_ended(self, end: RunEnded) -> None:
+        """End a run, by what the CLI said or by the time it took."""
+        run: RunMailbox = end.run_id
+        failure: Callable[[], BaseException] | None = None
+        if end.reason == "timeout":
+            kind, limit = end.kind or "run", end.limit or 0.0
+            failure = lambda: RunTimeoutError(kind, limit)  # noqa: E731
+        elif end.reason == "unreadable" and end.frame is not None:
+            problem, raw = f"the result of the run cannot be read: {end.frame.error}", end.frame.raw
+            failure = lambda: UnreadableResultError(problem, raw=raw)  # noqa: E731
+        elif end.reason == "closed":
+            failure = self.end_error
+        run.finish(end.tasks, end, failure)
+        if end.reason == "timeout":
+            self._stop_work(run, was_in_turn=end.was_in_turn)
+        if end.late_tasks:
+            self._end_late_tasks(end)
+
+    def _on_run_waits(self, event: RunWaits) -> None:
+        """Say for whom a run has been waiting: one that never ends looks like a program that hangs."""
+        if names := self.names_of(self.tasks.live_ids()):
+            logger.warning(
+                "a run has its answer and has been waiting %.0f s for background tasks: %s; Timeouts(idle=...) limits "
+                'that, and until="result" does without',
+                event.seconds,
+                names,
+            )
+
+    def _end_late_tasks(self, end: RunEnded) -> None:
+        """Stop the tasks that a run did not wait for, or leave them, as the options say."""
+        self._told_late |= end.late_tasks
+        is_stop = self.options.late_tasks == "stop"
+        logger.warning(
+            "background tasks still ran %g s after the answer (Timeouts.idle), %s: %s",
+            end.limit or 0.0,
+            "they are stopped" if is_stop else "they go on",
+            self.names_of(end.late_tasks),
+        )
+        if is_stop and self.is_open:
+            self.start_soon(self.stop_tasks, end.tasks)
+
+    async def stop_tasks(self, task_ids: frozenset[str]) -> None:
+        """Stop those of some tasks that still run."""
+        for task_id in task_ids & self.tasks.live_ids():
+            try:
+                await self.tasks.stop(task_id)
+            except (TaskError, ControlError):
+                continue  # it ended by itself meanwhile
+
+    def _stop_work(self, run: RunMailbox, *, was_in_turn: bool) -> None:
+        """Stop the work on an abandoned run, but not on a turn that it shares with other runs.
+
+        All of it is sent now, without waiting for replies: an interrupt names no prompt, so it must not come after the
+        one that is sent next.
+        """
+        for prompt in run.prompts:
+            self.post("cancel_async_message", message_uuid=prompt)
+        if was_in_turn and not self._engine.turns.turn_runs:
+            self.post("interrupt")
+
+    def task_ids_of(self, run: RunMailbox) -> frozenset[str]:
+        """Return the ids of the tasks that belong to a run."""
+        return run.task_ids if run.is_over else self._engine.turns.tasks_of(run)
+
+    def waits_for_idle(self, run: RunMailbox) -> bool:
+        """Return whether a run has all its answers and only waits for the session to be idle."""
+        return self._engine.turns.waits_for_idle(run)
+
+    def queued_prompts(self, run: RunMailbox) -> tuple[str, ...]:
+        """Return the prompts of a run that the CLI has not started on, as far as it says."""
+        return self._engine.turns.queued_prompts(run)
+
+    def names_of(self, task_ids: Iterable[str]) -> str:
+        """Name tasks for a log."""
+        return ", ".join(repr(self.tasks[task_id].description) for task_id in sorted(task_ids))
+
+    _ON_EVENT: ClassVar[Mapping[type, Callable[["Session", Any], None]]] = {
+        MessageReceived: _on_message,
+        RequestReceived: _on_question,
+        RequestCancelled: _on_withdrawn,
+        ReplyReceived: _on_reply,
+        RequestTimedOut: _on_late_reply,
+        RunEnded: _on_run_ended,
+        RunWaits: _on_run_waits,
+        StrayReply: lambda self, event: logger.debug("stray reply: %r", event),
+        StreamEnded: lambda self, event: self._end_everything(),
+    }
+
+
+def _broken(error: BaseException) -> ConnectionClosedError:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    failure = ConnectionClosedError(f"the session broke: {type(error).__name__}: {error}")
+    failure.__cause__ = error
+    return failure

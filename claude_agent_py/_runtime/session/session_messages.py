@@ -1,0 +1,49 @@
+"""`SessionMessages`: the iterator of `Client.messages()` and `Client.events()`."""
+
+from typing import Any, Self
+
+from claude_agent_py._runtime.runs.mailbox import Mailbox
+from claude_agent_py._runtime.session.session import Session
+
+
+class SessionMessages:
+    """An iterator over every message of a session. It ends with the session, and raises its error.
+
+    Args:
+        client: Kept alive by the iterator.
+        session: The session.
+        events: Whether to include the events of tasks and of the inbox.
+
+    Raises:
+        ConnectionClosedError: The session was not opened.
+    """
+
+    def __init__(self, client: object, session: Session, *, events: bool = False) -> None:
+        self._client = client
+        self._session = session
+        if session.launched is None:
+            session.check_open()
+        self._mailbox = session.readers.add(events=events)
+
+    def __repr__(self) -> str:
+        return f"<messages of a session, {len(self._mailbox)} waiting>"
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Any:
+        message = self._mailbox.ready()
+        return await self._next() if message is None else message
+
+    async def _next(self) -> Any:
+        try:
+            return await self._mailbox.get()
+        except StopAsyncIteration:
+            if self._session.ended_well:
+                raise
+            raise self._session.end_error() from None
+
+    def __del__(self) -> None:
+        mailbox: Mailbox | None = vars(self).get("_mailbox")
+        if mailbox is not None:
+            self._session.readers.remove(mailbox)

@@ -1,0 +1,213 @@
+"""Initializing a session over a started CLI, and refusing a CLI that did not accept the options."""
+
+import logging
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import anyio
+from anyio.lowlevel import checkpoint
+
+from claude_agent_py._configuration import Unshown
+from claude_agent_py._event_loop import run_file_work
+from claude_agent_py._launch.environment import environment
+from claude_agent_py._launch.locate import read_version, require_version
+from claude_agent_py._runtime.session.launching import Launched
+from claude_agent_py._runtime.session.reply_reading import read_reply
+from claude_agent_py._runtime.session.session import Session
+from claude_agent_py.errors import (
+    LOGIN_HINT,
+    ClaudeAgentError,
+    CLIError,
+    CLIExitError,
+    CLIStartError,
+    CLIVersionError,
+    ControlRejectedError,
+    ControlTimeoutError,
+    OptionsError,
+    RemoteProtocolError,
+    SessionInUseError,
+    SessionNotFoundError,
+)
+from claude_agent_py.options.delegation import depends_on_hooks
+from claude_agent_py.wire import codec
+from claude_agent_py.wire.control.initialize import InitializeReply
+from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultMessage
+from claude_agent_py.wire.messages.system import InitMessage
+
+logger: logging.Logger = logging.getLogger("claude_agent_py")
+
+UNKNOWN_SESSION: Final = ("No conversation found with session ID", "does not match any session title")
+"""The CLI's messages for an unknown session id and an unknown session title."""
+
+NO_LOGIN: Final = "none"
+"""The CLI's name for the source of a missing login."""
+
+FIRST: Final = (InitMessage, AssistantMessage, ResultMessage)
+"""The messages of every session."""
+
+VERSION_TIMEOUT: Final = 2.0
+"""How many seconds a CLI that failed to start may take to print its version for the error."""
+
+
+async def open_session(session: Session, launched: Launched) -> None:
+    """Open a session over a started CLI. An error or a cancellation ends the CLI.
+
+    Raises:
+        OptionsError: An option cannot be applied.
+        SessionNotFoundError: The session to resume does not exist.
+        SessionInUseError: The id for a new session is in use.
+        CLIStartError: The CLI exited, or did not answer within `Timeouts.connect`.
+        CLIVersionError: The CLI is too old.
+    """
+    startup = _Startup(session, launched)
+    try:
+        await session.open(launched)
+        session.info = info = await startup.initialize()
+        await startup.check(info)
+        await startup.check_settings()
+        await startup.check_hooks(info)
+        startup.warn_of_missing_login(info)
+    except BaseException:
+        with anyio.CancelScope(shield=True):
+            session.abort()
+            await session.wait_closed()
+            await launched.discard()
+        raise
+
+
+class _Startup:
+    """The steps of a start, for one session."""
+
+    def __init__(self, session: Session, launched: Launched) -> None:
+        self._session = session
+        self._options = session.options
+        self._cli_path = launched.cli_path
+        self._transport = launched.transport
+        self._plan = launched.plan
+
+    async def initialize(self) -> InitializeReply:
+        """Send the `initialize` request and return its reply."""
+        fields = Unshown({**self._plan.initialize, **self._session.answers.initialize_fields()})
+        limit = self._options.timeouts.connect
+        try:
+            unprepared = [model for model in FIRST if not codec.is_prepared(model)]
+            if unprepared or self._session.answers.has_hooks:
+                self._session.start_soon(self._prepare, unprepared)
+            payload = await self._session.ask("initialize", fields, limit)
+        except ControlTimeoutError as error:
+            raise await self._error(f"the CLI did not initialize within {limit:g} s") from error
+        except ControlRejectedError as error:
+            raise await self._error(f"the CLI refused to initialize: {error.error}") from error
+        except CLIExitError as error:
+            problem = await self._error("the CLI exited before the session was open")
+            wrong = self._wrong_session(problem)
+            raise (wrong or problem) from (problem if wrong else error)
+        if self._cli_path is not None:
+            self._plan.check_reply(payload)
+        try:
+            return read_reply(InitializeReply, "initialize", payload)
+        except RemoteProtocolError as error:
+            raise await self._error(f"the CLI sent an invalid reply to initialize: {error}") from error
+
+    async def _prepare(self, models: Sequence[type]) -> None:
+        """Build, while the CLI starts, what the first messages and hooks would have to wait for."""
+        for model in models:
+            await checkpoint()  # the writer, and others, have their turn
+            codec.prepare(model)
+        await checkpoint()
+        self._session.answers.prepare()
+
+    async def _error(self, message: str) -> CLIError:
+        """Return the error of a failed start, with its details. A CLI that is too old takes precedence."""
+        version = await self._version(None)
+        error = CLIStartError(
+            message,
+            exit_code=self._transport.exit_code,
+            stderr_tail=self._transport.stderr_tail,
+            cli_path=str(self._cli_path) if self._cli_path else None,
+            version=version,
+        )
+        try:
+            require_version(version or "", self._cli_path or "the CLI")
+        except CLIVersionError as too_old:
+            too_old.add_note(str(error))
+            return too_old
+        return error
+
+    def _wrong_session(self, problem: CLIError) -> ClaudeAgentError | None:
+        """Return the error for a session that cannot be resumed or created, or None.
+
+        The CLI only reports it as text; this matches version 2.1.328.
+        """
+        told = problem.stderr_tail if isinstance(problem, CLIStartError) else ""
+        resumed, made = self._options.resume, self._options.session_id
+        if resumed and any(words in told for words in UNKNOWN_SESSION):
+            return SessionNotFoundError(f"session {resumed!r} does not exist here", session_id=resumed)
+        if made and f"Session ID {made} is already in use" in told:
+            text = f"session {made} already exists: use resume to continue it"
+            return SessionInUseError(text, session_id=str(made))
+        return None
+
+    async def _version(self, info: InitializeReply | None) -> str | None:
+        """Return the version that the CLI reports in its reply, or else the one that the program prints."""
+        if info is not None and info.claude_code_version:
+            return info.claude_code_version
+        if self._cli_path is None:
+            return None
+        return await run_file_work(_printed_version, self._cli_path, abandon_on_cancel=True)
+
+    async def check(self, info: InitializeReply) -> None:
+        """Refuse a CLI that is too old, or that silently dropped agents."""
+        version = await self._version(info)
+        if version is not None:
+            require_version(version, self._cli_path or "the CLI")
+        offered = {agent.name for agent in info.agents or ()}
+        dropped = set(self._options.agents or ()) - offered
+        if dropped and offered:
+            raise OptionsError(f"the CLI did not accept {', '.join(sorted(dropped))}", option="agents")
+        agent = self._options.agent
+        if agent is not None and "agents" in info.raw and agent not in offered:
+            known = ", ".join(sorted(offered)) or "none"
+            raise OptionsError(
+                f"unknown agent {agent!r}: the CLI would run without it; known agents: {known}", option="agent"
+            )
+
+    async def check_settings(self) -> None:
+        """Refuse to continue without the given settings: one invalid value makes the CLI drop a whole file."""
+        if not self._plan.files or self._cli_path is None:
+            return
+        reply = await self._session.control("get_settings", timeout=self._options.timeouts.connect)
+        ours = {str(path) for path in self._plan.files}
+        wrong = [e for e in reply.get("errors") or () if isinstance(e, dict) and e.get("file") in ours]
+        if wrong:
+            told = "; ".join(f"{e.get('path')}: {e.get('message')}" for e in wrong)
+            raise OptionsError(f"the CLI rejected them ({told})", option="settings")
+
+    async def check_hooks(self, info: InitializeReply) -> None:
+        """Refuse to continue without the given hooks: they may guard tools."""
+        if not depends_on_hooks(self._options):
+            return
+        if info.hooks_applied is False:
+            raise OptionsError("the CLI did not accept them (hooks_applied is False)", option="hooks")
+        from claude_agent_py.hooks.live import check_in_force
+
+        try:
+            await check_in_force(self._session, timeout=self._options.timeouts.connect)
+        except ControlTimeoutError as error:
+            raise await self._error("the CLI did not report whether hooks are in force") from error
+
+    def warn_of_missing_login(self, info: InitializeReply) -> None:
+        """Warn of a missing login before the first prompt. Not an error: custom headers may hold a key."""
+        account = info.account
+        is_missing = account is not None and account.token_source == NO_LOGIN and account.api_key_source is None
+        if is_missing and not environment(self._options, os.environ).get("ANTHROPIC_CUSTOM_HEADERS"):
+            logger.warning("the CLI has neither an API key nor a login. %s", LOGIN_HINT)
+
+
+def _printed_version(cli: Path) -> str | None:
+    try:
+        return read_version(cli, timeout=VERSION_TIMEOUT)
+    except ClaudeAgentError:
+        return None

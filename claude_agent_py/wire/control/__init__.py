@@ -1,0 +1,1 @@
+"""Control frames: `frames`, the CLI's `asks`, the SDK's `requests`, and the replies to both."""

@@ -1,0 +1,123 @@
+"""Control frames: requests in both directions, responses and cancellations.
+
+The bodies of requests are in `asks` (from the CLI) and `requests` (to the CLI), the CLI's replies in `initialize` and
+`replies`.
+"""
+
+from typing import ClassVar, Literal, TypeAlias
+
+from claude_agent_py.wire.base import FrameModel, JSONObject, UnknownModel, WireModel
+from claude_agent_py.wire.control import asks
+
+RequestFromCLI: TypeAlias = (
+    asks.CanUseToolRequest
+    | asks.HookCallbackRequest
+    | asks.MCPMessageRequest
+    | asks.ElicitationRequest
+    | asks.UserDialogRequest
+    | asks.OAuthTokenRefreshRequest
+    | asks.HostAuthTokenRefreshRequest
+)
+"""The body of a control request from the CLI."""
+
+
+class UnknownControlRequest(UnknownModel, tag_field="subtype"):
+    """A request of a subtype unknown to this version."""
+
+    @property
+    def subtype(self) -> str:
+        """The request's subtype."""
+        return str(self.raw.get("subtype", ""))
+
+
+class ControlRequest(FrameModel):
+    """A request from one side to the other. The response carries the same `request_id`."""
+
+    type: ClassVar[Literal["control_request"]] = "control_request"
+    request_id: str
+    request: RequestFromCLI | UnknownControlRequest
+
+    @property
+    def subtype(self) -> str:
+        """The request's subtype."""
+        return self.request.subtype
+
+
+class ControlAnswer(WireModel):
+    """Base of `ControlSuccess` and `ControlFailure`."""
+
+    request_id: str
+    pending_permission_requests: list[ControlRequest] | None = None
+    """Requests from an earlier connection that are still unanswered, as are those in the next two fields."""
+    pending_user_dialog_requests: list[ControlRequest] | None = None
+    pending_elicitation_requests: list[ControlRequest] | None = None
+
+
+class ControlSuccess(ControlAnswer):
+    """The response to a request that succeeded. `response` is the payload, if there is one."""
+
+    subtype: ClassVar[Literal["success"]] = "success"
+    response: JSONObject | None = None
+
+
+class ControlFailure(ControlAnswer):
+    """The response to a request that failed."""
+
+    subtype: ClassVar[Literal["error"]] = "error"
+    error: str
+    error_code: str | None = None
+    """For example `unsupported_request`."""
+
+
+class ControlResponse(FrameModel):
+    """The response to a control request."""
+
+    type: ClassVar[Literal["control_response"]] = "control_response"
+    response: ControlSuccess | ControlFailure
+
+    @property
+    def request_id(self) -> str:
+        """Id of the request."""
+        return self.response.request_id
+
+    @classmethod
+    def success(cls, request_id: str, payload: JSONObject | None = None) -> "ControlResponse":
+        """Create the response to a request that succeeded."""
+        return cls(response=ControlSuccess(request_id=request_id, response=payload or {}))
+
+    @classmethod
+    def failure(cls, request_id: str, error: str, error_code: str | None = None) -> "ControlResponse":
+        """Create the response to a request that failed."""
+        if error_code is None:
+            return cls(response=ControlFailure(request_id=request_id, error=error))
+        return cls(response=ControlFailure(request_id=request_id, error=error, error_code=error_code))
+
+
+class ControlCancelRequest(FrameModel):
+    """Cancels a pending control request. It has no response."""
+
+    type: ClassVar[Literal["control_cancel_request"]] = "control_cancel_request"
+    request_id: str
+    tool_use_id: str | None = None
+
+
+class KeepAlive(FrameModel):
+    """Shows that the peer is alive."""
+
+    type: ClassVar[Literal["keep_alive"]] = "keep_alive"
+
+
+class UpdateEnvironmentVariables(FrameModel):
+    """Changes variables in the CLI's environment. It has no response."""
+
+    type: ClassVar[Literal["update_environment_variables"]] = "update_environment_variables"
+    HIDDEN: ClassVar[tuple[str, ...]] = ("variables",)
+
+    variables: dict[str, str]
+    request_id: str | None = None
+
+
+ControlFrame: TypeAlias = (
+    ControlRequest | ControlResponse | ControlCancelRequest | KeepAlive | UpdateEnvironmentVariables
+)
+"""Every frame that is not a message."""

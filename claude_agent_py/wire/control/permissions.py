@@ -1,0 +1,195 @@
+"""Permission rules and updates, and the replies to permission requests, elicitations and dialogs.
+
+The CLI silently drops an update that it does not understand and still allows the call. `PermissionUpdate.problem`
+reports such updates.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal, Self, TypeAlias, get_args
+
+import msgspec
+
+from claude_agent_py.wire.base import CamelModel, FrameModel, Open, UnknownModel, WireModel, keep_source
+from claude_agent_py.wire.fitting import Misfit, fit
+from claude_agent_py.wire.messages.modes import (
+    KnownPermissionMode as KnownPermissionMode,
+    PermissionMode as PermissionMode,
+)
+
+PermissionBehavior: TypeAlias = Literal["allow", "deny", "ask"]
+KnownUpdateDestination: TypeAlias = Literal["userSettings", "projectSettings", "localSettings", "session", "cliArg"]
+PermissionUpdateDestination: TypeAlias = Open[KnownUpdateDestination]
+"""Where an update is stored: in a settings file, or until the end of the session (`session`, `cliArg`)."""
+
+PermissionDecisionClassification: TypeAlias = Open[Literal["user_temporary", "user_permanent", "user_reject"]]
+
+PERMISSION_MODES: tuple[str, ...] = get_args(KnownPermissionMode)
+UPDATE_DESTINATIONS: tuple[str, ...] = get_args(KnownUpdateDestination)
+BEHAVIORS: tuple[str, ...] = get_args(PermissionBehavior)
+
+_RULE = re.compile(r"(?P<tool>[^()]+)(?:\((?P<content>.*)\))?", re.DOTALL)
+
+
+class PermissionRuleValue(CamelModel):
+    """A permission rule: a tool name and optionally a pattern for its calls, as in `Bash(npm test:*)`."""
+
+    tool_name: str
+    rule_content: str | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> "PermissionRuleValue":
+        """Parse a rule in the notation of settings: `Read`, `Bash(npm test:*)`.
+
+        Raises:
+            ValueError: `text` is not a permission rule.
+        """
+        match = _RULE.fullmatch(text.strip())
+        if match is None:
+            raise ValueError(f"invalid permission rule {text!r}; expected Tool or Tool(content)")
+        content = match["content"]
+        return cls(tool_name=match["tool"]) if content is None else cls(tool_name=match["tool"], rule_content=content)
+
+    def __str__(self) -> str:
+        return self.tool_name if self.rule_content is None else f"{self.tool_name}({self.rule_content})"
+
+
+class _Update(FrameModel):
+    destination: PermissionUpdateDestination
+
+    @property
+    def problem(self) -> str | None:
+        """Why the CLI would drop the update, or None if no problem is known."""
+        return _unknown("destination", self.destination, UPDATE_DESTINATIONS)
+
+
+class _RulesUpdate(_Update):
+    rules: list[PermissionRuleValue]
+    behavior: Open[PermissionBehavior]
+
+    @property
+    def problem(self) -> str | None:
+        """Why the CLI would drop the update, or None if no problem is known."""
+        return super().problem or _unknown("behavior", self.behavior, BEHAVIORS)
+
+
+class _DirectoriesUpdate(_Update):
+    directories: list[str]
+
+
+class AddRules(_RulesUpdate):
+    """Add permission rules."""
+
+    type: ClassVar[Literal["addRules"]] = "addRules"
+
+
+class ReplaceRules(_RulesUpdate):
+    """Replace all rules of a behavior at a destination."""
+
+    type: ClassVar[Literal["replaceRules"]] = "replaceRules"
+
+
+class RemoveRules(_RulesUpdate):
+    """Remove permission rules."""
+
+    type: ClassVar[Literal["removeRules"]] = "removeRules"
+
+
+class SetMode(_Update):
+    """Change the permission mode. `bypassPermissions` is ignored unless the session was launched with it enabled."""
+
+    type: ClassVar[Literal["setMode"]] = "setMode"
+    mode: PermissionMode
+
+    @property
+    def problem(self) -> str | None:
+        """Why the CLI would drop the update, or None if no problem is known."""
+        return super().problem or _unknown("mode", self.mode, (*PERMISSION_MODES, "manual"))
+
+
+class AddDirectories(_DirectoriesUpdate):
+    """Add working directories to the session."""
+
+    type: ClassVar[Literal["addDirectories"]] = "addDirectories"
+
+
+class RemoveDirectories(_DirectoriesUpdate):
+    """Remove working directories from the session."""
+
+    type: ClassVar[Literal["removeDirectories"]] = "removeDirectories"
+
+
+class UnknownPermissionUpdate(UnknownModel, tag_field="type"):
+    """An update of an unknown type, or of a known type with invalid fields."""
+
+    @property
+    def type(self) -> str:
+        """The update's type; empty if it has none."""
+        return str(self.raw.get("type", ""))
+
+    @classmethod
+    def _validate(cls, value: Any) -> Self:
+        return cls(raw=dict(value)) if isinstance(value, Mapping) else super()._validate(value)
+
+    @property
+    def problem(self) -> str | None:
+        """Why the CLI would drop the update."""
+        return f"unknown type {self.type!r}, or a missing or invalid field"
+
+
+PermissionUpdate: TypeAlias = (
+    AddRules | ReplaceRules | RemoveRules | SetMode | AddDirectories | RemoveDirectories | UnknownPermissionUpdate
+)
+
+
+def read_update(data: Mapping[str, Any]) -> PermissionUpdate:
+    """Convert an update to its model, or to `UnknownPermissionUpdate` if no model matches it."""
+    update: PermissionUpdate
+    try:
+        update, _ = fit(PermissionUpdate, data)
+    except (Misfit, RecursionError):
+        return UnknownPermissionUpdate(raw=dict(data))
+    if isinstance(update, FrameModel):
+        keep_source(update, "_source", data)
+    return update
+
+
+def _unknown(field: str, value: str, known: tuple[str, ...]) -> str | None:
+    return None if value in known else f"{field} {value!r} is not one of {', '.join(known)}"
+
+
+# Replies ---------------------------------------------------------------------------------------------------------
+
+
+class PermissionAllowReply(CamelModel, WireModel):
+    """Allow a tool call, with its original input unless `updated_input` is set."""
+
+    behavior: ClassVar[Literal["allow"]] = "allow"
+    updated_input: dict[str, Any] | None = None
+    updated_permissions: list[PermissionUpdate] | None = None
+    decision_classification: PermissionDecisionClassification | None = None
+
+
+class PermissionDenyReply(CamelModel, WireModel):
+    """Deny a tool call. The CLI requires a message."""
+
+    behavior: ClassVar[Literal["deny"]] = "deny"
+    message: str
+    interrupt: bool | None = None
+    """Also end the turn or, in a subagent, the subagent. The model does not see the message then."""
+    decision_classification: PermissionDecisionClassification | None = None
+
+
+class ElicitationReply(CamelModel):
+    """The reply to an MCP server's question. The CLI does not validate `content` against the server's schema."""
+
+    action: Literal["accept", "decline", "cancel"]
+    content: dict[str, Any] | None = None
+
+
+class UserDialogReply(CamelModel):
+    """The reply to a dialog. After `cancelled` the CLI takes the dialog's default action."""
+
+    behavior: Literal["completed", "cancelled"]
+    result: Any = msgspec.UNSET
+    """The dialog's result, which may be None; left out if unset."""

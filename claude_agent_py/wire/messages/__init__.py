@@ -1,0 +1,1 @@
+"""Messages of the conversation and what they consist of. `conversation` has the prompts, answers and results."""

@@ -1,0 +1,270 @@
+"""Less common messages: about hooks, plugins, memory and mirrors, and for user interfaces."""
+
+from typing import ClassVar, Literal
+
+from msgspec import field
+
+from claude_agent_py.wire.base import CamelModel, JSONObject, MessageModel, Number, Open, WireModel
+from claude_agent_py.wire.messages.catalog import SlashCommand
+
+# Type `system` --------------------------------------------------------------------------------------------------------
+
+
+class CommandsChangedMessage(MessageModel):
+    """The slash commands changed. The list is complete and replaces earlier ones."""
+
+    type: ClassVar[Literal["system"]] = "system"
+    subtype: ClassVar[Literal["commands_changed"]] = "commands_changed"
+    commands: list[SlashCommand]
+
+
+class WorkerShuttingDownMessage(MessageModel):
+    """The CLI process is about to exit."""
+
+    type: ClassVar[Literal["system"]] = "system"
+    subtype: ClassVar[Literal["worker_shutting_down"]] = "worker_shutting_down"
+    reason: str = ""
+
+
+class SessionWritesLostMessage(MessageModel):
+    """Parts of the session could not be saved because the disk is full."""
+
+    type: ClassVar[Literal["system"]] = "system"
+    subtype: ClassVar[Literal["session_writes_lost"]] = "session_writes_lost"
+    error_code: Open[Literal["ENOSPC", "EDQUOT"]]
+    lost: list[Open[Literal["transcript", "global_config"]]] = field(default_factory=list)
+    transcript_session_ids: list[str] | None = None
+
+
+class MirrorKey(CamelModel):
+    """Identifies a transcript in a session store."""
+
+    project_key: str = ""
+    session_id: str = ""
+    subpath: str | None = None
+
+
+class MirrorErrorMessage(MessageModel):
+    """A session store failed to save a part of the transcript."""
+
+    type: ClassVar[Literal["system"]] = "system"
+    subtype: ClassVar[Literal["mirror_error"]] = "mirror_error"
+    error: str
+    key: MirrorKey | None = None
+
+
+class ModelRefusalFallbackMessage(MessageModel):
+    """The model refused, and another model answers instead."""
+
+    type: ClassVar[Literal["system"]] = "system"
+    subtype: ClassVar[Literal["model_refusal_fallback"]] = "model_refusal_fallback"
+    trigger: Open[Literal["refusal"]] = "refusal"
+    direction: Open[Literal["retry", "revert", "sticky"]]
+    scope: Open[Literal["session", "local"]] | None = None
+    original_model: str = ""
+    fallback_model: str = ""
+    request_id: str | None = None
+    api_refusal_category: str | None = None
+    api_refusal_explanation: str | None = None
+    retracted_message_uuids: list[str] | None = None
+    """Uuids of messages that should no longer be displayed."""
+    refused_user_message_uuid: str | None = None
+    content: str = ""
+
+
+class ControlRequestProgressMessage(MessageModel):
+    """A slow control request was started or is waiting to retry an API request."""
+
+    type: ClassVar[Literal["system"]] = "system"
+    subtype: ClassVar[Literal["control_request_progress"]] = "control_request_progress"
+    request_id: str
+    status: Open[Literal["started", "api_retry"]]
+    attempt: Number | None = None
+    max_retries: Number | None = None
+    retry_delay_ms: Number | None = None
+    error_status: Number | None = None
+
+
+class NotificationMessage(MessageModel):
+    """A short notification for the user."""
+
+    type: ClassVar[Literal["system"]] = "system"
+    subtype: ClassVar[Literal["notification"]] = "notification"
+    key: str
+    text: str = ""
+    priority: Open[Literal["low", "medium", "high", "immediate"]] = "low"
+    color: str | None = None
+    timeout_ms: Number | None = None
+
+
+class LocalCommandOutputMessage(MessageModel):
+    """The output of a slash command."""
+
+    type: ClassVar[Literal["system"]] = "system"
+    subtype: ClassVar[Literal["local_command_output"]] = "local_command_output"
+    content: str
+
+
+class HookStartedMessage(MessageModel):
+    """A hook from the settings started. Not sent for hooks registered with this library."""
+
+    type: ClassVar[Literal["system"]] = "system"
+    subtype: ClassVar[Literal["hook_started"]] = "hook_started"
+    hook_id: str
+    hook_name: str = ""
+    hook_event: str = ""
+    origin: str | None = None
+    label: str | None = None
+    plugin_name: str | None = None
+
+
+class HookProgressMessage(MessageModel):
+    """A hook from the settings printed output."""
+
+    type: ClassVar[Literal["system"]] = "system"
+    subtype: ClassVar[Literal["hook_progress"]] = "hook_progress"
+    hook_id: str
+    hook_name: str = ""
+    hook_event: str = ""
+    stdout: str = ""
+    stderr: str = ""
+    output: str = ""
+    backgrounded: bool | None = None
+
+
+class HookResponseMessage(MessageModel):
+    """A hook from the settings finished."""
+
+    type: ClassVar[Literal["system"]] = "system"
+    subtype: ClassVar[Literal["hook_response"]] = "hook_response"
+    hook_id: str
+    hook_name: str = ""
+    hook_event: str = ""
+    output: str = ""
+    stdout: str = ""
+    stderr: str = ""
+    exit_code: Number | None = None
+    outcome: Open[Literal["success", "error", "cancelled"]]
+
+
+class ElicitationCompleteMessage(MessageModel):
+    """The user answered an MCP server's question on a web page."""
+
+    type: ClassVar[Literal["system"]] = "system"
+    subtype: ClassVar[Literal["elicitation_complete"]] = "elicitation_complete"
+    mcp_server_name: str
+    elicitation_id: str
+
+
+class PersistedFile(WireModel):
+    """An uploaded file."""
+
+    filename: str
+    file_id: str
+
+
+class FailedFile(WireModel):
+    """A file that failed to upload."""
+
+    filename: str
+    error: str = ""
+
+
+class FilesPersistedMessage(MessageModel):
+    """Files were uploaded."""
+
+    type: ClassVar[Literal["system"]] = "system"
+    subtype: ClassVar[Literal["files_persisted"]] = "files_persisted"
+    files: list[PersistedFile] = field(default_factory=list)
+    failed: list[FailedFile] = field(default_factory=list)
+    processed_at: str = ""
+    """ISO 8601."""
+
+
+class RecalledMemory(WireModel):
+    """A memory added to the conversation."""
+
+    path: str
+    scope: Open[Literal["personal", "team", "organization"]]
+    content: str | None = None
+
+
+class MemoryRecallMessage(MessageModel):
+    """Memories were added to the conversation."""
+
+    type: ClassVar[Literal["system"]] = "system"
+    subtype: ClassVar[Literal["memory_recall"]] = "memory_recall"
+    mode: Open[Literal["select", "synthesize"]]
+    memories: list[RecalledMemory] = field(default_factory=list)
+
+
+class PluginInstallMessage(MessageModel):
+    """Progress of the installation of plugins."""
+
+    type: ClassVar[Literal["system"]] = "system"
+    subtype: ClassVar[Literal["plugin_install"]] = "plugin_install"
+    status: Open[Literal["started", "installed", "failed", "completed"]]
+    name: str | None = None
+    error: str | None = None
+
+
+# Other types ---------------------------------------------------------------------------------------------------------
+
+
+class ToolUseSummaryMessage(MessageModel):
+    """A one-line summary of the preceding tool calls."""
+
+    type: ClassVar[Literal["tool_use_summary"]] = "tool_use_summary"
+    summary: str
+    preceding_tool_use_ids: list[str] = field(default_factory=list)
+
+
+class AuthStatusMessage(MessageModel):
+    """Progress of a login."""
+
+    type: ClassVar[Literal["auth_status"]] = "auth_status"
+    is_authenticating: bool = field(default=False, name="isAuthenticating")
+    output: list[str] = field(default_factory=list)
+    error: str | None = None
+
+
+class PromptSuggestionMessage(MessageModel):
+    """A suggestion for the next prompt. Sent after the result, at most once a turn."""
+
+    type: ClassVar[Literal["prompt_suggestion"]] = "prompt_suggestion"
+    suggestion: str
+
+
+class ConversationResetMessage(MessageModel):
+    """The conversation was reset, for example by `/clear`. The session's id changes."""
+
+    type: ClassVar[Literal["conversation_reset"]] = "conversation_reset"
+    new_conversation_id: str
+    trigger: Open[Literal["clear", "plan_mode_exit", "fresh_session", "onboarding"]] | None = None
+    user_message_uuid: str | None = None
+    timestamp: str | None = None
+    """ISO 8601."""
+
+
+class ActiveGoal(WireModel):
+    """A condition that the agent works toward."""
+
+    condition: str
+    iterations: Number = 0
+    set_at: Number = 0
+    tokens_at_start: Number = 0
+    last_reason: str | None = None
+
+
+class ActiveGoalMessage(MessageModel):
+    """The agent's goal changed or, if `value` is None, was removed."""
+
+    type: ClassVar[Literal["active_goal"]] = "active_goal"
+    value: ActiveGoal | None = None
+
+
+class AutocompactStateMessage(MessageModel):
+    """The state of automatic compaction."""
+
+    type: ClassVar[Literal["autocompact_state"]] = "autocompact_state"
+    value: JSONObject

@@ -1,0 +1,119 @@
+"""The first connect of a process does not hold up the event loop with imports."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from claude_agent_py.testing import FakeCLI
+
+PROGRAM = """
+import importlib.abc, json, sys, threading
+import anyio
+from claude_agent_py import AgentDefinition, Client, ClientOptions, HookMatcher, tool
+
+cli, backend, kind = sys.argv[1:]
+imported = {"loop": [], "threads": []}
+
+class Watch(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name.startswith("claude_agent_py."):
+            imported["loop" if threading.current_thread() is threading.main_thread() else "threads"].append(name)
+        return None
+
+async def handler(*given):
+    return None
+
+@tool
+async def add(a: int, b: int) -> int:
+    "Add."
+    return a + b
+
+features = {
+    "no features": {},
+    "hooks": {"hooks": {"PreToolUse": [HookMatcher("Bash", handler)]}},
+    "permissions": {"can_use_tool": handler},
+    "an inbox": {"interactions": True},
+    "tools": {"custom_tools": [add]},
+    "agents": {"agents": {"one": AgentDefinition(description="d", prompt="p")}},
+    "listeners": {"on_task_event": lambda event: None, "on_stderr": lambda line: None},
+}
+features["all"] = {name: value for feature in features.values() for name, value in feature.items()}
+options = ClientOptions(cli_path=cli, **features[kind])
+
+async def main():
+    client = Client(options)
+    sys.meta_path.insert(0, Watch())
+    await client.connect()
+    del sys.meta_path[0]
+    await client.close()
+
+anyio.run(main, backend=backend)
+print(json.dumps(imported))
+"""
+
+
+def imported_by(cli: Path, backend: str, kind: str) -> dict[str, list[str]]:
+    """Return what the first connect of a process imports of the package on the event loop, and in threads."""
+    command = [sys.executable, "-c", PROGRAM, str(cli), backend, kind]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+KINDS = ["no features", "hooks", "permissions", "an inbox", "tools", "agents", "listeners", "all"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_start_imports_nothing_on_the_event_loop(kind: str, tmp_path: Path) -> None:
+    found = imported_by(FakeCLI().install(tmp_path), "asyncio", kind)
+    assert found["loop"] == []
+    assert "claude_agent_py._runtime.session.session" in found["threads"]
+    assert ("claude_agent_py.permissions.dispatcher" in found["threads"]) is (
+        kind in ("permissions", "an inbox", "all")
+    )
+
+
+def test_nor_does_it_on_trio(tmp_path: Path) -> None:
+    pytest.importorskip("trio")
+    found = imported_by(FakeCLI().install(tmp_path), "trio", "all")
+    assert found["loop"] == []
+    assert {"claude_agent_py.hooks.live", "claude_agent_py.tools.host"} <= set(found["threads"])
+
+
+CLOSED_EARLY = """
+import sys, anyio
+from claude_agent_py import Client, ClientOptions, ConnectionClosedError, LocalProtocolError
+
+async def main():
+    client = Client(ClientOptions(cli_path=sys.argv[1]))
+    told = []
+
+    async def connect():
+        try:
+            await client.connect()
+        except (ConnectionClosedError, LocalProtocolError) as error:
+            told.append(type(error).__name__)
+
+    async with anyio.create_task_group() as workers:
+        workers.start_soon(connect)
+        workers.start_soon(connect)
+        workers.start_soon(client.close)
+    print(*sorted(told), client)
+
+anyio.run(main, backend=sys.argv[2])
+"""
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_the_first_connect_can_be_overtaken(backend: str, tmp_path: Path) -> None:
+    pytest.importorskip(backend)
+    command = [sys.executable, "-c", CLOSED_EARLY, str(FakeCLI().install(tmp_path)), backend]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.stderr == ""
+    *errors, _, state, _, _ = done.stdout.split()
+    assert (len(errors), "ConnectionClosedError" in errors, state) == (2, True, "closed,")
