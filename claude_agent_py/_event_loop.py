@@ -10,6 +10,7 @@ import contextvars
 import functools
 import logging
 import math
+import signal
 import sys
 import threading
 import types
@@ -23,6 +24,7 @@ from anyio.lowlevel import RunVar
 logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 T = TypeVar("T")
+AnyWorker = TypeVar("AnyWorker", bound=Callable[..., Coroutine[Any, Any, None]])
 Arguments = TypeVarTuple("Arguments")
 
 PipeWriter: TypeAlias = asyncio.StreamWriter
@@ -42,6 +44,20 @@ def in_trio() -> bool:
     lowlevel = getattr(sys.modules.get("trio"), "lowlevel", None)
     in_run = getattr(lowlevel, "in_trio_run", None)  # missing while another thread is importing trio
     return in_run is not None and bool(in_run())
+
+
+_workers: list[Callable[..., Any]] = []
+"""The functions marked with `worker`."""
+
+
+def worker(function: AnyWorker) -> AnyWorker:
+    """Mark an async function that workers of `spawn_detached` start as workers of their own.
+
+    Under trio, Ctrl+C then interrupts the main task and never such a worker. trio protects its system tasks itself, but
+    not the tasks that they start, and KeyboardInterrupt in one of those would be an internal error of trio.
+    """
+    _workers.append(function)
+    return function
 
 
 async def yield_to_loop() -> None:
@@ -64,12 +80,21 @@ def spawn_detached(function: Callable[[], Coroutine[Any, Any, None]], *, name: s
         except Exception:
             logger.exception("the worker %s failed", name)
 
+    async def guarded_in_trio() -> None:
+        try:
+            await guarded()
+        except* KeyboardInterrupt:  # from a task that a handler or tool started
+            signal.raise_signal(signal.SIGINT)  # a system task is protected: the main task is interrupted
+
     if in_trio():
-        sys.modules["trio"].lowlevel.spawn_system_task(guarded, name=name, context=contextvars.copy_context())
+        lowlevel = sys.modules["trio"].lowlevel
+        for marked in _workers:
+            lowlevel.enable_ki_protection(marked)
+        lowlevel.spawn_system_task(guarded_in_trio, name=name, context=contextvars.copy_context())
     else:
-        worker = asyncio.get_running_loop().create_task(guarded(), name=name)
-        _asyncio_workers.add(worker)
-        worker.add_done_callback(_asyncio_workers.discard)
+        task = asyncio.get_running_loop().create_task(guarded(), name=name)
+        _asyncio_workers.add(task)
+        task.add_done_callback(_asyncio_workers.discard)
 
 
 @types.coroutine

@@ -51,7 +51,17 @@ ADVICE: Final = 'await them before (client.tasks.wait_all()), or close(tasks="wa
 class Spawnable(Protocol):
     """What `Client.spawn` takes: a `ChildAgent`."""
 
-    async def spawn(self, client: Client, prompt: str) -> Task:
+    async def spawn(
+        self,
+        client: Client,
+        prompt: str,
+        *,
+        title: str | None = None,
+        parent: Task | str | None = None,
+        author: str | None = None,
+        artifacts: Sequence[str] = (),
+        priority: str | int = "normal",
+    ) -> Task:
         """Start the agent under a client and return its task."""
         ...
 
@@ -256,20 +266,41 @@ class Client(SessionControls, Generic[Output]):
             session.seal_run(mailbox)
         return Run(self, session, mailbox)
 
-    async def spawn(self, agent: Spawnable, prompt: str) -> Task:
+    async def spawn(
+        self,
+        agent: Spawnable,
+        prompt: str,
+        *,
+        title: str | None = None,
+        parent: Task | str | None = None,
+        author: str | None = None,
+        artifacts: Sequence[str] = (),
+        priority: str | int = "normal",
+    ) -> Task:
         """Start a child agent, which is a CLI process of its own, and return its task.
 
         Args:
             agent: A `ChildAgent`.
             prompt: The instructions for the agent.
+            title: The task's description; None uses the first line of the prompt.
+            parent: The task that the child belongs to, or its id. None means, in a tool, the subagent that called the
+                tool, and otherwise the main agent.
+            author: The name of the agent or person that starts it, for events and records. None means the agent of
+                `parent`, or the main agent.
+            artifacts: Files or links that the agent needs; they are added to the prompt.
+            priority: Any word or number; added to the prompt unless it is `normal`.
 
         Raises:
-            OptionsError: The prompt is empty, a limit for child agents is reached, or `agent` has the wrong type.
+            OptionsError: The prompt or the title is blank, a limit for child agents is reached, or `agent` has the
+                wrong type.
+            TaskNotFoundError: `parent` is not a task of this client.
             ConnectionClosedError: The client is not open.
         """
         if not hasattr(agent, "spawn"):
             raise OptionsError(f"must be a ChildAgent, not {type(agent).__name__}", option="agent")
-        return await agent.spawn(self, prompt)
+        return await agent.spawn(
+            self, prompt, title=title, parent=parent, author=author, artifacts=artifacts, priority=priority
+        )
 
     def messages(self) -> AsyncIterator[SessionMessage]:
         """Iterate over every message of the session from now on, including those of all runs and of injected turns.

@@ -17,6 +17,8 @@ from claude_agent_py._callbacks import Report
 from claude_agent_py._streams import RepeatingEvent
 from claude_agent_py.errors import TaskError
 from claude_agent_py.tasks.events import (
+    Answered,
+    Asked,
     TaskEvent,
     TaskFinished,
     TaskOutputAvailable,
@@ -31,6 +33,7 @@ from claude_agent_py.tasks.ledger.record import Record
 from claude_agent_py.tasks.ledger.registry import Grace, Registry
 from claude_agent_py.tasks.listeners import EventStream, Listeners, What, event_kind
 from claude_agent_py.tasks.messages import MESSAGE_LIMIT, MessageLog
+from claude_agent_py.tasks.outcome import EndedBy
 from claude_agent_py.tasks.waiting.reconcile import Reconciler
 from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
 from claude_agent_py.wire.messages.system import InitMessage, PermissionDeniedMessage
@@ -42,6 +45,8 @@ _TURNING_POINTS: Final = frozenset({TaskStarted, TaskReopened, TaskFinished, Tas
 _EPOCH: Final = time.time() - time.monotonic()
 
 Observer = Callable[[list[TaskEvent]], object]
+Watcher = Callable[[set[str], list[TaskEvent]], object]
+"""Receives the ids of the tasks that may have changed, and the events. It must not keep or change them."""
 
 
 def steady_time() -> float:
@@ -91,6 +96,7 @@ class TaskIntake:
         """Starts the worker that decides about tasks; None once it was started."""
         self._events: dict[str, RepeatingEvent] = {}
         self._observers: list[tuple[Observer, Callable[[], bool]]] = []
+        self._watchers: list[Watcher] = []
         self._streams: weakref.WeakSet[EventStream[Any]] | tuple[()] = ()
         self._is_over = False
         self._is_orphaned = False
@@ -116,9 +122,13 @@ class TaskIntake:
             self._reopen()
         self._safely(self._take_hook, event, data)
 
-    def track_prompt(self, request_id: str, agent_id: str | None) -> None:
+    def track_prompt(self, request_id: str, agent_id: str | None, asked: Asked | None = None) -> None:
         """Note that a subagent asks the user (a permission, a question): it is `awaiting_user`. Never raises."""
-        self._safely(self._apply, self._ledger.asked, request_id, agent_id or "")
+        self._safely(self._apply, self._ledger.asked, request_id, agent_id or "", asked or Asked())
+
+    def track_answer(self, agent_id: str | None, answered: Answered) -> None:
+        """Note the answer to what a subagent asked. Never raises."""
+        self._safely(self._apply, self._ledger.told_answer, agent_id or "", answered)
 
     def track_prompt_end(self, request_id: str) -> None:
         """Note that a prompt was answered or withdrawn. Never raises."""
@@ -132,14 +142,32 @@ class TaskIntake:
         self._is_orphaned = True
         self._safely(self._apply, self._ledger.process_exited, reason)
 
-    def adopt(self, message: TaskStartedMessage, stop: Callable[[], Awaitable[object]]) -> None:
+    def adopt(
+        self,
+        message: TaskStartedMessage,
+        stop: Callable[[], Awaitable[object]],
+        *,
+        brief: Mapping[str, Any] | None = None,
+        author: str | None = None,
+    ) -> None:
         """Add a task that the SDK runs, not the CLI. Report its progress and its end with `track`.
 
-        Stopping the task calls `stop` in place of a request to the CLI.
+        Args:
+            message: Its start.
+            stop: Called to stop the task, in place of a request to the CLI.
+            brief: What it was given besides its prompt, for `Task.brief`.
+            author: Who launched it; None means the agent of its parent.
         """
         self.stoppers[message.task_id] = stop
-        self.registry.record(message.task_id, self.clock()).is_external = True
+        record = self.registry.record(message.task_id, self.clock())
+        record.is_external, record.brief, record.launched_by = True, brief or {}, author
         self.track(message)
+
+    def ends_by(self, task_id: str, by: EndedBy) -> None:
+        """Note who or what ends the current run of a task, before its end. The first note counts."""
+        record = self.registry.records.get(task_id)
+        if record is not None and record.runs:
+            record.run.ended_by = record.run.ended_by or by
 
     def writes_to(self, task_id: str, path: str) -> None:
         """Note where an adopted task writes its text, or the transcript of an agent."""
@@ -222,17 +250,32 @@ class TaskIntake:
         self._streams.add(stream)
         return stream
 
+    def watch(self, watcher: Watcher) -> Callable[[], None]:
+        """Call a function synchronously on each change, also on one without an event. Returns what removes it."""
+        self._watchers.append(watcher)
+        return partial(self._watchers.remove, watcher)
+
     def publish(self) -> None:
         """Publish the events of the registry."""
         registry = self.registry
         if registry.agenda:
             self._wake_agenda()
+        if registry.touched:
+            registry.say_changes(self.clock)
+        for watcher in list(self._watchers):
+            try:
+                watcher(registry.touched, registry.events)
+            except Exception:
+                logger.exception("A watcher of tasks failed")
+        registry.touched.clear()
         if registry.events:
             self._tell(registry.take_events())
         if self._is_orphaned and not registry.has_external:
             self._end_streams()
 
     def _wants_progress(self) -> bool:
+        if self._watchers:
+            return True
         for _, wants_progress in self._observers:
             if wants_progress():
                 return True

@@ -4,7 +4,7 @@ A handle is a view of the task's record. It stays valid when the task is resumed
 """
 
 import operator
-from collections.abc import AsyncIterator, Generator
+from collections.abc import AsyncIterator, Generator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
@@ -18,7 +18,7 @@ from claude_agent_py.tasks.intake import TaskIntake
 from claude_agent_py.tasks.ledger.record import Record
 from claude_agent_py.tasks.ledger.state import Evidence
 from claude_agent_py.tasks.messages import Conversation, MessageGap, SubagentMessage
-from claude_agent_py.tasks.outcome import TaskOutcome
+from claude_agent_py.tasks.outcome import EndedBy, TaskOutcome
 from claude_agent_py.tasks.tree import TaskNode, add_usage, build_tree
 from claude_agent_py.wire.messages.tasks import TaskStatus, TaskUsage
 
@@ -105,6 +105,17 @@ class Task:
     def prompt(self) -> str | None:
         """What a subagent was asked in the current run; the script of a workflow; None for a shell."""
         return self._record.run.prompt
+
+    @property
+    def brief(self) -> Mapping[str, Any]:
+        """What a child agent was given: `title`, `intent`, `artifacts` and `priority`. Empty for other tasks."""
+        return self._record.brief
+
+    @property
+    def author(self) -> str:
+        """The name of the agent that launched it; empty for the main agent and the program around it."""
+        parent = self.parent
+        return self._record.author(parent._record if parent else None, acts=False)
 
     @property
     def subagent_type(self) -> str | None:
@@ -215,6 +226,11 @@ class Task:
     # Its place in the tree
 
     @property
+    def parent_id(self) -> str | None:
+        """The id of the subagent that launched it, even if nothing else is known of that."""
+        return self._record.parent_id
+
+    @property
     def parent(self) -> "Task | None":
         """The subagent that launched it; None for the main agent, or if unknown."""
         return self._manager.get(self._record.parent_id) if self._record.parent_id else None
@@ -270,11 +286,13 @@ class Task:
         check_timeout(timeout)
         if not self.done:
             run = self._record.run
+            earlier = run.ended_by
             run.stop_reason = STOPPED_HERE  # noted first: the end may come before the confirmation
+            run.ended_by = earlier or EndedBy.PROGRAM
             try:
                 await self._request_stop()
             except Exception:
-                run.stop_reason = None
+                run.stop_reason, run.ended_by = None, earlier
                 raise
         return await self.wait(timeout)
 

@@ -193,8 +193,8 @@ class MCPHost:
             return {}
         own = {name: server for name, server in self._servers.items() if isinstance(server, ToolServer)}
         fields: JSONObject = {"sdkMcpServers": list(self._servers)}
-        if configs := {name: config for name, server in own.items() if (config := server.config())}:
-            fields["sdkMcpServerConfigs"] = configs
+        if own:
+            fields["sdkMcpServerConfigs"] = {name: server.config() for name, server in own.items()}
         if self._manifests and own:
             fields["sdkMcpServerManifests"] = {name: server.manifest() for name, server in own.items()}
         return fields

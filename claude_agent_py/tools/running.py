@@ -12,6 +12,7 @@ from anyio.lowlevel import RunVar
 from claude_agent_py._callbacks import DeadlineExpiredError, Report, failure_of, log_failure
 from claude_agent_py.errors import ToolError, ToolTimeoutError
 from claude_agent_py.formatting.encoders import Encoder
+from claude_agent_py.tools.context import running_tool
 from claude_agent_py.tools.failures import failure_text
 from claude_agent_py.tools.results import ToolResult, WrittenResult, as_result, written
 
@@ -44,7 +45,8 @@ async def run(
     positional, keywords = tool.parameters.bind(arguments, context)
     async with _turn(tool):
         try:
-            return await tool.callback.call_within(timeout, context.cancellation, positional, keywords)
+            with running_tool(context):
+                return await tool.callback.call_within(timeout, context.cancellation, positional, keywords)
         except DeadlineExpiredError as late:
             raise ToolTimeoutError(tool.name, timeout or 0.0) from late.__cause__
 

@@ -5,7 +5,7 @@ A server keeps no connection state, so it may serve several clients at once; eac
 
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from claude_agent_py._callbacks import Report
 from claude_agent_py.errors import OptionsError
@@ -18,8 +18,9 @@ from claude_agent_py.wire.base import JSONObject
 ToolPolicy: TypeAlias = Literal["always_ask", "always_deny"]
 """Override the permission mode for a tool: always ask, or hide the tool from the model."""
 
-GRACE = 5.0
-"""Seconds that the CLI's timeout exceeds ours by, because our error is more useful to the model."""
+NO_TIMEOUT: Final = 2**31 - 1
+"""The longest call timeout that the CLI knows, in milliseconds: 25 days. The limits of `Tool` and `ToolServer` apply
+instead; `MCP_TOOL_TIMEOUT` would cut child agents that wait for a person."""
 
 
 class ToolServer:
@@ -30,7 +31,7 @@ class ToolServer:
         tools: Tools, or functions that become tools.
         version: The server's version, shown to people.
         instructions: Text about the server for the model.
-        timeout: Time limit in seconds for tools without their own; None means no limit.
+        timeout: Time limit in seconds for tools without their own; None means no limit, not even `MCP_TOOL_TIMEOUT`.
         resources: Resources to read.
         prompts: Prompt templates. CLI 2.1.328 does not request prompts from in-process servers.
         always_load: Always show all tools to the model, see `Tool.always_load`.
@@ -166,19 +167,11 @@ class ToolServer:
         return {"initializeResult": self.initialize_result(), "toolsListResult": {"tools": self.tool_definitions()}}
 
     def config(self) -> JSONObject:
-        """Return the CLI's settings for this server; may be empty."""
-        config: JSONObject = {}
-        if (limit := self._cli_timeout()) is not None:
-            config["timeout"] = limit
+        """Return the CLI's settings for this server."""
+        config: JSONObject = {"timeout": NO_TIMEOUT}
         if self.policies:
             config["tools"] = [{"name": name, "permission_policy": policy} for name, policy in self.policies.items()]
         return config
-
-    def _cli_timeout(self) -> int | None:
-        """Return the CLI's call timeout in milliseconds, longer than all of ours, or None if a tool has no limit."""
-        limits = [tool.timeout if tool.timeout is not None else self.timeout for tool in self._tools.values()]
-        known = [limit for limit in limits if limit is not None]
-        return round((max(known) + GRACE) * 1000) if known and len(known) == len(limits) else None
 
     def _check_policies(self) -> None:
         for name, policy in self.policies.items():

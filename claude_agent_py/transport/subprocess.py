@@ -19,6 +19,7 @@ from claude_agent_py._streams import LazyEvent
 from claude_agent_py.errors import CLIStartError
 from claude_agent_py.transport.at_exit import end_at_exit, forget
 from claude_agent_py.transport.base import Transport
+from claude_agent_py.transport.lifeline import Lifeline
 from claude_agent_py.transport.processes import (
     MARK,
     ProcessID,
@@ -135,6 +136,7 @@ class SubprocessTransport(Transport):
         self.on_stderr = on_stderr
         self._stderr = StderrTail(stderr_bytes, self._tell)
         self._process: Process | None = None
+        self._lifeline: Lifeline | None = None
         self._writer: PipeWriter | None = None
         """Writes to stdin at once, where the event loop can."""
         self._input_ended = False
@@ -159,6 +161,7 @@ class SubprocessTransport(Transport):
         """
         _keep_read_buffers()
         try:
+            self._lifeline = Lifeline()
             with anyio.CancelScope(shield=True):  # asyncio leaks pipes if it is cancelled here
                 self._process = await anyio.open_process(
                     self._argv,
@@ -170,11 +173,15 @@ class SubprocessTransport(Transport):
                     user=self._user,
                     start_new_session=sys.platform != "win32",
                     creationflags=CREATION_FLAGS,
+                    pass_fds=self._lifeline.pass_fds,
                 )
         except (OSError, ValueError) as error:  # ValueError: a NUL byte in an argument or a variable
+            if self._lifeline is not None:
+                self._lifeline.close()
             error.with_traceback(None)  # its frames hold the whole environment
             raise CLIStartError(f"the CLI cannot be started: {error}", cli_path=self._argv[0]) from error
         self._env = None
+        self._lifeline.tie(self._running().pid)
         self._writer = pipe_writer(self._running().stdin)
         self._owner = os.getpid()
         end_at_exit(self._running().pid, self._mark)
@@ -288,6 +295,8 @@ class SubprocessTransport(Transport):
         if self._stdout_over is not None and not self._stdout_over.is_set():
             with self._at_most(DRAIN_SHARE, deadline):
                 await self._stdout_over.wait()  # let the reader have what was written before the end
+        if self._lifeline is not None:
+            self._lifeline.close()
         if process.returncode is not None:
             forget(process.pid)
             await process.aclose()

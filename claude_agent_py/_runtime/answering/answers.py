@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from claude_agent_py.hooks.dispatcher import HookDispatcher
     from claude_agent_py.permissions.dispatcher import PermissionDispatcher
     from claude_agent_py.tasks import TaskIntake, TaskManager
+    from claude_agent_py.tasks.events import Answered, Asked
     from claude_agent_py.todo import TaskList
     from claude_agent_py.tools.host import Caller, MCPHost
     from claude_agent_py.wire.control.initialize import InitializeReply
@@ -195,6 +196,7 @@ class Answers:
             interactions=options.interactions,
             cwd=str(options.cwd) if options.cwd is not None else None,
             on_waiting=self._note_waiting,
+            on_answered=self._note_answer,
             on_interaction=self._session.readers.announce_interaction,
         )
 
@@ -376,15 +378,21 @@ class Answers:
         """Show that a handler ran: the CLI's own hook events say so of settings' command hooks only."""
         self._session.readers.announce(run)
 
-    def _note_waiting(self, request_id: str, agent_id: str | None, waiting: bool) -> None:
-        """Let the tasks know that one of them waits for a person, or no longer."""
+    def _note_waiting(self, request_id: str, agent_id: str | None, asked: "Asked | None") -> None:
+        """Let the tasks know that one of them waits for a person, or (None) no longer."""
         prompt = f"{request_id} {agent_id}"  # child agents have request ids of their own
-        if waiting:
-            self._session.intake.track_prompt(prompt, agent_id)
+        if asked is not None:
+            self._session.intake.track_prompt(prompt, agent_id, asked)
         else:
             self._session.intake.track_prompt_end(prompt)
         if self._above is not None and agent_id is not None:
-            self._above.note_waiting(prompt, agent_id, waiting)
+            self._above.note_waiting(prompt, agent_id, asked)
+
+    def _note_answer(self, agent_id: str | None, answered: "Answered") -> None:
+        """Let the tasks know what a person answered."""
+        self._session.intake.track_answer(agent_id, answered)
+        if self._above is not None and agent_id is not None:
+            self._above.note_answer(agent_id, answered)
 
     def on_stderr_line(self, line: str) -> None:
         """Take a line of stderr."""

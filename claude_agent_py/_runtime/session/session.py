@@ -27,7 +27,7 @@ from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint
 
 from claude_agent_py._callbacks import callback_name
-from claude_agent_py._event_loop import clock, from_any_thread, run_until_wait, spawn_detached
+from claude_agent_py._event_loop import clock, from_any_thread, run_until_wait, spawn_detached, worker
 from claude_agent_py._launch.environment import config_directory, environment
 from claude_agent_py._protocol.engine import UNSUPPORTED, Engine
 from claude_agent_py._protocol.events import (
@@ -271,6 +271,7 @@ class Session:
         assert self._workers is not None  # noqa: S101 - it is open
         self._workers.start_soon(self._run, function, *args)
 
+    @worker
     async def _run(self, function: Callable[..., Awaitable[None]], *args: Any) -> None:
         try:
             await function(*args)
@@ -467,6 +468,7 @@ class Session:
 
     # Workers -----------------------------------------------------------------------------------------------------
 
+    @worker
     async def _pump(self, transport: "Transport", stderr_over: LazyEvent) -> None:
         engine, act, log, now = self._engine, self.act, self._log, clock()
         with anyio.CancelScope() as scope:
@@ -492,6 +494,7 @@ class Session:
             await stderr_over.wait()
         act(engine.receive_eof(anyio.current_time()))
 
+    @worker
     async def _write(self, transport: "Transport") -> None:
         """Write all that there is to write, and what comes meanwhile."""
         try:
@@ -521,6 +524,7 @@ class Session:
         if self._timer is not None:
             self._timer.cancel()
 
+    @worker
     async def _watch_process(self, transport: "Transport") -> None:
         """Notice an end that the pipe does not show: a grandchild may keep it open."""
         if await transport.wait() is None:
@@ -531,6 +535,7 @@ class Session:
         if not self._stream_over.is_set():
             self.act(self._engine.receive_eof(anyio.current_time()))
 
+    @worker
     async def _run_transport(self, transport: "Transport", stderr_over: LazyEvent) -> None:
         try:
             await transport.run()
@@ -546,6 +551,7 @@ class Session:
             self._told = LazyEvent()
             self._workers.start_soon(self._tell_listeners, self._told)
 
+    @worker
     async def _tell_listeners(self, told: LazyEvent) -> None:
         """Run the listeners until the session is over and they heard everything."""
         async with anyio.create_task_group() as listeners:
@@ -651,6 +657,7 @@ class Session:
         if question is not None:
             question.cancel()
 
+    @worker
     async def _answer(self, event: RequestReceived, answer: Callable[..., Awaitable[Any]], question: _Question) -> None:
         with question.scope:
             await self._reply(event, answer, question)
