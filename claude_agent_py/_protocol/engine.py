@@ -309,7 +309,7 @@ class Engine:
         events += self._turns.tick(now)
         return events + self._turns.take_waits()
 
-    _HANDLERS: ClassVar[Mapping[type, Callable[["Engine", Any, list[Event], float], None]]] = {
+    _HANDLERS: ClassVar[Mapping[type, Callable[[Any, Any, list[Event], float], None]]] = {
         ControlRequest: _on_request,
         ControlResponse: _on_response,
         ControlCancelRequest: _on_cancel,

@@ -139,7 +139,7 @@ class _Turn:
 class _Rule(NamedTuple):
     """How to route messages of one type."""
 
-    on_message: Callable[["TurnRouter", Any, float], tuple[RunId, ...]]
+    on_message: Callable[[Any, Any, float], tuple[RunId, ...]]
     """Returns the runs that receive the message."""
     is_progress: bool = True
     """Whether the message counts as progress. A queued prompt, a status or a retry does not."""

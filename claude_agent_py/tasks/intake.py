@@ -214,7 +214,7 @@ class TaskIntake:
         self._is_orphaned = False
         self.paths.note_init(message.cwd, message.session_id)
 
-    _TAKERS: ClassVar[Mapping[type, Callable[["TaskIntake", Any, bytes], None]]] = {
+    _TAKERS: ClassVar[Mapping[type, Callable[[Any, Any, bytes], None]]] = {
         **dict.fromkeys(Ledger.FOLDS, _take),
         **dict.fromkeys((AssistantMessage, UserMessage), _take_conversation),
         PermissionDeniedMessage: _keep,

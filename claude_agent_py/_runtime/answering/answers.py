@@ -146,7 +146,7 @@ class Answers:
             cancellation=cancellation,
         )
 
-    TABLE: ClassVar[Mapping[type, Callable[["Answers", Any, HandlerContext], Awaitable[Payload]]]] = {
+    TABLE: ClassVar[Mapping[type, Callable[[Any, Any, HandlerContext], Awaitable[Payload]]]] = {
         HookCallbackRequest: lambda self, asked, context: self.hooks.answer(
             asked.callback_id, asked.input, asked.tool_use_id, context
         ),
@@ -352,7 +352,7 @@ class Answers:
         if message.error_status == UNAUTHORIZED and message.attempt >= PATIENCE:
             self._give_up(f"the API refuses the key or login (HTTP {UNAUTHORIZED}), asked {message.attempt} times")
 
-    _NOTES: ClassVar[Mapping[type, Callable[["Answers", Any], None]]] = {
+    _NOTES: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = {
         AssistantMessage: _note_assistant,
         UserMessage: _note_conversation,
         InitMessage: _note_init,

@@ -873,7 +873,7 @@ class Session:
         """Name tasks for a log."""
         return ", ".join(repr(self.tasks[task_id].description) for task_id in sorted(task_ids))
 
-    _ON_EVENT: ClassVar[Mapping[type, Callable[["Session", Any], None]]] = {
+    _ON_EVENT: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = {
         MessageReceived: _on_message,
         RequestReceived: _on_question,
         RequestCancelled: _on_withdrawn,

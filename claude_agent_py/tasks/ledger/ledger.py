@@ -363,7 +363,7 @@ class Ledger:
         self._registry.lose_all(reason, now)
         self._asked.clear()
 
-    FOLDS: ClassVar[Mapping[type, Callable[["Ledger", Any, float], None]]] = {
+    FOLDS: ClassVar[Mapping[type, Callable[[Any, Any, float], None]]] = {
         TaskStartedMessage: _on_started,
         TaskProgressMessage: _on_progress,
         TaskUpdatedMessage: _on_updated,
