@@ -12,7 +12,6 @@ from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, Self
 
-import anyio
 from anyio.lowlevel import checkpoint
 
 from claude_agent_py._event_loop import yield_to_loop
@@ -21,6 +20,7 @@ from claude_agent_py._runtime.answering.parts import load_parts
 from claude_agent_py._runtime.controls.session_controls import SessionControls
 from claude_agent_py._runtime.session.current import current, running_client
 from claude_agent_py._runtime.session.launching import launch
+from claude_agent_py._streams import LazyEvent
 from claude_agent_py.errors import ConnectionClosedError, HandlerError, LocalProtocolError, OptionsError
 from claude_agent_py.options.client_options import ClientOptions, options_or_defaults
 from claude_agent_py.options.output_shape import Output
@@ -100,7 +100,7 @@ class Client(SessionControls, Generic[Output]):
         self._above: Above | None = None
         self._is_used = False
         """Whether `connect` was called."""
-        self._connected: anyio.Event | None = None
+        self._connected: LazyEvent | None = None
         """Set once `connect` has succeeded or failed."""
         self._advice = ADVICE
 
@@ -138,7 +138,7 @@ class Client(SessionControls, Generic[Output]):
         self._is_used = True
         await yield_to_loop()  # the first options of a process took a while
         self._check_not_closed()
-        self._connected = anyio.Event()
+        self._connected = LazyEvent()
         try:
             await checkpoint()  # and so does the first use of anyio
             with running_client(self):

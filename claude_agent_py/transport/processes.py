@@ -137,9 +137,13 @@ def kill_each(processes: Collection[ProcessID]) -> None:
             _kill(process.pid)
 
 
-async def find_descendants(pid: int) -> list[ProcessID]:
-    """Return what `descendants` does, in a thread where it takes long."""
-    return descendants(pid) if tells_children() else await run_file_work(descendants, pid, abandon_on_cancel=True)
+async def find_descendants(pid: int, within: float) -> list[ProcessID]:
+    """Return what `descendants` does, in a thread where it takes long, or nothing where it takes longer than this."""
+    if tells_children():
+        return descendants(pid)
+    with anyio.move_on_after(within):
+        return await run_file_work(descendants, pid, abandon_on_cancel=True)
+    return []
 
 
 async def kill_found(processes: Collection[ProcessID]) -> None:

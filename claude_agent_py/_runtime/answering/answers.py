@@ -7,7 +7,7 @@ import logging
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, TypeAlias
 from uuid import UUID
 
 from anyio.abc import TaskGroup
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from claude_agent_py.wire.control.initialize import InitializeReply
 
 Payload: TypeAlias = dict[str, Any]
-Answer: TypeAlias = Callable[[Any, HandlerContext], Awaitable[Payload]]
 
 logger: logging.Logger = logging.getLogger("claude_agent_py")
 
@@ -107,14 +106,6 @@ class Answers:
         self._options = options
         self._above = above
         self._report = session.failures.report
-        self.table: Mapping[type, Answer] = {
-            HookCallbackRequest: self._answer_hook,
-            MCPMessageRequest: lambda request, context: self.mcp.answer(request.server_name, request.message, context),
-            CanUseToolRequest: lambda request, context: self.person.answer_can_use_tool(request, context),
-            ElicitationRequest: lambda request, context: self.person.answer_elicitation(request, context),
-            UserDialogRequest: lambda request, context: self.person.answer_user_dialog(request, context),
-        }
-        """What answers which question of the CLI."""
         self.session_id = _given_session_id(options)
         """The id of the conversation; None before the first turn unless the options set it."""
         self.permission_mode: str | None = None
@@ -127,13 +118,6 @@ class Answers:
         """The message that the tasks are taking in."""
         self._workers: TaskGroup | None = None
         self._stderr = None if options.on_stderr is None else ListenerQueue(options.on_stderr, self._report)
-        self._notes: Mapping[type, Callable[[Any], None]] = {
-            AssistantMessage: self._note_assistant,
-            UserMessage: self._note_conversation,
-            InitMessage: self._note_init,
-            StatusMessage: self._note_status,
-            APIRetryMessage: self._note_retry,
-        }
         self._load()
         tasks = session.tasks
         if options.on_task_notification is not None:
@@ -162,8 +146,16 @@ class Answers:
             cancellation=cancellation,
         )
 
-    async def _answer_hook(self, request: HookCallbackRequest, context: HandlerContext) -> Payload:
-        return await self.hooks.answer(request.callback_id, request.input, request.tool_use_id, context)
+    TABLE: ClassVar[Mapping[type, Callable[[Any, Any, HandlerContext], Awaitable[Payload]]]] = {
+        HookCallbackRequest: lambda self, asked, context: self.hooks.answer(
+            asked.callback_id, asked.input, asked.tool_use_id, context
+        ),
+        MCPMessageRequest: lambda self, asked, context: self.mcp.answer(asked.server_name, asked.message, context),
+        CanUseToolRequest: lambda self, asked, context: self.person.answer_can_use_tool(asked, context),
+        ElicitationRequest: lambda self, asked, context: self.person.answer_elicitation(asked, context),
+        UserDialogRequest: lambda self, asked, context: self.person.answer_user_dialog(asked, context),
+    }
+    """What answers which question of the CLI."""
 
     def _find_task(self, agent_id: str) -> Any:
         """Return the task of an agent, as it is known above, if it is."""
@@ -308,13 +300,14 @@ class Answers:
 
     def track(self, message: Any, line: bytes = b"", /) -> None:
         """Take a message before anybody else does. See `TaskSink`."""
-        note = self._notes.get(type(message))
-        if note is not self._notes[AssistantMessage] or _is_telling(message):  # mere text is most of what comes
+        kind = type(message)
+        if kind is not AssistantMessage or _is_telling(message):  # mere text is most of what comes
             self._tracked = message
             self._session.intake.track(message, line)
             self._tracked = None
+            note = self._NOTES.get(kind)
             if note is not None:
-                note(message)
+                note(self, message)
         if self._above is not None:
             self._above.take(message)
 
@@ -358,6 +351,14 @@ class Answers:
         """Give up on a key that the API refuses: the CLI asks ten times, for more than a minute."""
         if message.error_status == UNAUTHORIZED and message.attempt >= PATIENCE:
             self._give_up(f"the API refuses the key or login (HTTP {UNAUTHORIZED}), asked {message.attempt} times")
+
+    _NOTES: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = {
+        AssistantMessage: _note_assistant,
+        UserMessage: _note_conversation,
+        InitMessage: _note_init,
+        StatusMessage: _note_status,
+        APIRetryMessage: _note_retry,
+    }
 
     def _give_up(self, why: str) -> None:
         """End the turn under way with an `AuthenticationError`, once this message was delivered."""

@@ -1,6 +1,5 @@
 """The log of failed handlers and listeners."""
 
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -29,7 +28,8 @@ class FailureLog:
         kept: int = 1000,
         above: Callable[[HandlerError], None] | None = None,
     ) -> None:
-        self.errors: deque[HandlerError] = deque(maxlen=kept)
+        self.errors: list[HandlerError] = []
+        self._kept = kept
         self._tell = tell
         self._above = above
 
@@ -41,6 +41,7 @@ class FailureLog:
     def take(self, error: HandlerError) -> None:
         """Record an error that has been logged. Never raises."""
         self.errors.append(error)
+        del self.errors[: -self._kept]
         self._tell(error)
         if self._above is not None:
             self._above(error)

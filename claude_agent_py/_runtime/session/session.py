@@ -5,8 +5,8 @@ It drives the sans-IO engine over a transport, with workers of its own:
 * the **pump** reads, feeds the engine and acts on its events; when user code that it called has to wait, another worker
   pumps in its place;
 * the **writer** writes what cannot be written at once, so that cancelling a caller never cuts a frame in two;
-* the **timer** ticks the engine when a deadline comes, until the session is to end;
-* the **watch** notices the end of a process whose pipe stays open.
+* the **timer** ticks the engine when a deadline comes, until the session is to end, and notices the end of a process
+  whose pipe stays open.
 
 A question of the CLI that comes alone is answered by the pump, others by one more worker each. They live in a task
 group that belongs to the event loop and not to a caller (`event_loop.py`), so any method may be called from any task.
@@ -14,19 +14,20 @@ How a session comes up is in `startup.py`, what answers the CLI in `answers.py`.
 decides everything that needs no I/O.
 """
 
+import contextlib
 import functools
 import logging
 import math
 import os
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple, TypeAlias
 
 import anyio
 from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint
 
 from claude_agent_py._callbacks import callback_name
-from claude_agent_py._event_loop import Wakeup, run_until_wait, spawn_detached, worker
+from claude_agent_py._event_loop import clock, from_any_thread, run_until_wait, spawn_detached, worker
 from claude_agent_py._launch.environment import config_directory, environment
 from claude_agent_py._protocol.engine import UNSUPPORTED, Engine
 from claude_agent_py._protocol.events import (
@@ -49,6 +50,7 @@ from claude_agent_py._runtime.runs.run_mailbox import RunMailbox
 from claude_agent_py._runtime.session.launching import Launched, force_of
 from claude_agent_py._runtime.session.waiter import Waiter
 from claude_agent_py._runtime.session.wire_log import WireLog, wire_log
+from claude_agent_py._streams import LazyEvent
 from claude_agent_py.agents.definition import AgentDefinition, validate_agents
 from claude_agent_py.errors import (
     ClaudeAgentError,
@@ -184,26 +186,17 @@ class Session:
         self._timer: anyio.CancelScope | None = None
         """What the timer sleeps in; its deadline may be moved."""
         self._closing = _Closing()
-        self._close_requested: Wakeup | None = None
-        self._told: anyio.Event | None = None
+        self._end_soon: Callable[[], object] | None = None
+        """Has the session end, from any thread; None before `open`."""
+        self._is_to_end = False
+        self._told: LazyEvent | None = None
         """Set when the listeners have heard everything; None where there was none."""
-        self._stream_over = anyio.Event()
-        self._over = anyio.Event()
+        self._stream_over = LazyEvent()
+        self._over = LazyEvent()
         self._ended_as: State | None = None
         """How the session ended for its users: DIED, EXITED, or else CLOSED."""
         self._broken_by: Exception | None = None
         """What a worker failed with: a mistake of this package, or of a transport."""
-        self._on_event: Mapping[type, Callable[[Any], None]] = {
-            MessageReceived: self._on_message,
-            RequestReceived: self._on_question,
-            RequestCancelled: self._on_withdrawn,
-            ReplyReceived: self._on_reply,
-            RequestTimedOut: self._on_late_reply,
-            RunEnded: self._on_run_ended,
-            RunWaits: self._on_run_waits,
-            StrayReply: lambda event: logger.debug("stray reply: %r", event),
-            StreamEnded: lambda event: self._end_everything(),
-        }
 
     def __repr__(self) -> str:
         return f"<Session {self.state.value} over {self.transport!r}>"
@@ -234,8 +227,8 @@ class Session:
         """Start the workers over a CLI that was started. After an error or a cancellation nothing is left behind."""
         self._engine.advance(Step.START)
         self.launched, self._owner, self._log = launched, os.getpid(), wire_log()
-        ready = anyio.Event()
-        self._close_requested = Wakeup()
+        ready = LazyEvent()
+        self._end_soon = from_any_thread(self._stop_timer)
         spawn_detached(lambda: self._live(launched.transport, ready), name="claude_agent_py session")
         try:
             await ready.wait()
@@ -243,21 +236,19 @@ class Session:
             self.abort()
             raise
 
-    async def _live(self, transport: "Transport", ready: anyio.Event) -> None:
+    async def _live(self, transport: "Transport", ready: LazyEvent) -> None:
         """Run the workers until the session is to end; the process is gone when this returns."""
-        assert self._close_requested is not None  # noqa: S101 - `open` made it
-        stderr_over = anyio.Event()
+        stderr_over = LazyEvent()
         try:
             async with anyio.create_task_group() as workers:
                 self._workers = workers
                 self.answers.attach(workers)
                 workers.start_soon(self._run_transport, transport, stderr_over)
                 workers.start_soon(self._pump, transport, stderr_over)
-                workers.start_soon(self._watch_process, transport)
                 self.intake.reconcile_with(self._reconcile)
                 self.answers.deliver_with(self._start_telling)
                 ready.set()
-                await self._keep_time(self._close_requested)
+                await self._keep_time(transport, workers)
                 if not self.is_forked:  # else it goes on in the process that this is a copy of
                     await self._end_process(transport)
                 workers.cancel_scope.cancel()
@@ -267,6 +258,7 @@ class Session:
         finally:
             self._workers = None
             self._engine.advance(Step.CLOSE)
+            self._engine.advance(Step.END_OF_STREAM)
             ready.set()
             self._end_everything()
             with anyio.CancelScope(shield=True):
@@ -305,7 +297,7 @@ class Session:
         """
         if self.state is State.NEW:
             self._engine.advance(Step.CLOSE)
-        if self._close_requested is None or self.state is State.LEFT or self.is_forked:
+        if self._end_soon is None or self.state is State.LEFT or self.is_forked:
             return
         budget = self.options.timeouts.close
         busy = min(BUSY_GRACE, budget * BUSY_SHARE)
@@ -332,7 +324,7 @@ class Session:
 
     async def wait_closed(self) -> None:
         """Wait until the session is over, and its process and workers are gone."""
-        if self._close_requested is not None:
+        if self._end_soon is not None:
             await self._over.wait()
 
     def abort(self, why: str = CLOSED) -> None:
@@ -343,8 +335,9 @@ class Session:
         if self.state not in (State.LEFT, State.CLOSING, State.CLOSED):  # else it is closing already
             self._closing = closing
         self._engine.advance(step)
-        if self._close_requested is not None:
-            self._close_requested.set()
+        if self._end_soon is not None:
+            with contextlib.suppress(RuntimeError):  # the event loop is closed
+                self._end_soon()
 
     def _is_idle(self) -> bool:
         """Return whether the CLI has nothing to do, as far as it says."""
@@ -367,18 +360,29 @@ class Session:
         """Bring the program to its end; one that was left alone, once it has nothing more to do."""
         if self.state is State.LEFT:
             self._dismiss()
-            while not self._stream_over.is_set() and not self._engine.turns.is_idle(anyio.current_time()):
-                with anyio.move_on_after(LOOK_EVERY):
-                    await self._stream_over.wait()
+            while not self._is_gone(transport) and not self._engine.turns.is_idle(anyio.current_time()):
+                await self._wait_for_stream(LOOK_EVERY)
             await transport.end_input()
-            await self._stream_over.wait()
+            while not self._is_gone(transport):
+                await self._wait_for_stream(LOOK_EVERY)
+            await self._wait_for_stream(DRAIN_GRACE)
         await transport.close(grace=self._closing.grace)
-        with self._at_most(DRAIN_GRACE):
-            await self._stream_over.wait()  # what it wrote on its way out is read to the end
+        if not self._stream_over.is_set():
+            with self._at_most(DRAIN_GRACE):
+                await self._stream_over.wait()  # what it wrote on its way out is read to the end
         self._end_everything()
         if self._told is not None:
             with self._at_most(LISTENER_GRACE):
                 await self._told.wait()
+
+    def _is_gone(self, transport: "Transport") -> bool:
+        """Return whether nothing more comes. A grandchild may keep the pipe of a process open that is gone."""
+        return self._stream_over.is_set() or transport.exit_code is not None
+
+    async def _wait_for_stream(self, seconds: float) -> None:
+        """Wait for the end of the output, but not for longer than this."""
+        with anyio.move_on_after(seconds):
+            await self._stream_over.wait()
 
     def _at_most(self, seconds: float) -> anyio.CancelScope:
         """Return a scope that ends after so many seconds, or when `close` has to be over."""
@@ -465,13 +469,13 @@ class Session:
     # Workers -----------------------------------------------------------------------------------------------------
 
     @worker
-    async def _pump(self, transport: "Transport", stderr_over: anyio.Event) -> None:
-        engine, act, log = self._engine, self.act, self._log
+    async def _pump(self, transport: "Transport", stderr_over: LazyEvent) -> None:
+        engine, act, log, now = self._engine, self.act, self._log, clock()
         with anyio.CancelScope() as scope:
             while data := await transport.receive():
                 if log is not None:
                     log.received(data)
-                events = engine.receive_data(data[:PIECE_BYTES], anyio.current_time())
+                events = engine.receive_data(data[:PIECE_BYTES], now())
                 if len(events) == 1 and type(events[0]) is RequestReceived and len(data) <= PIECE_BYTES:
                     successor = functools.partial(self._pump, transport, stderr_over)
                     if await self._answer_here(events[0], scope, successor):
@@ -480,7 +484,7 @@ class Session:
                 act(events)
                 for start in range(PIECE_BYTES, len(data), PIECE_BYTES):
                     await checkpoint()  # readers take what is there, so that it need not wait
-                    act(engine.receive_data(data[start : start + PIECE_BYTES], anyio.current_time()))
+                    act(engine.receive_data(data[start : start + PIECE_BYTES], now()))
         if scope.cancelled_caught:
             return  # its question was withdrawn; a successor reads
         engine.advance(Step.END_OF_STREAM)
@@ -503,13 +507,22 @@ class Session:
         finally:
             self._is_writing = False
 
-    async def _keep_time(self, until: Wakeup) -> None:
-        """Tick the engine when a deadline comes."""
-        while not until.is_set():
+    async def _keep_time(self, transport: "Transport", workers: TaskGroup) -> None:
+        """Tick the engine when a deadline comes, and watch the process, until the session is to end."""
+        wait: Callable[[], Awaitable[object]] = transport.wait
+        while not self._is_to_end:
             deadline = self._engine.next_deadline()
             with anyio.CancelScope(deadline=math.inf if deadline is None else deadline) as self._timer:
-                await until.wait()
-            self.act(self._engine.tick(anyio.current_time()))
+                await wait()
+                wait = anyio.sleep_forever
+                workers.start_soon(self._watch_process, transport)
+            if not self._is_to_end:
+                self.act(self._engine.tick(anyio.current_time()))
+
+    def _stop_timer(self) -> None:
+        self._is_to_end = True
+        if self._timer is not None:
+            self._timer.cancel()
 
     @worker
     async def _watch_process(self, transport: "Transport") -> None:
@@ -518,13 +531,12 @@ class Session:
             return
         self._engine.advance(Step.END_OF_STREAM)
         self._note_end()
-        with anyio.move_on_after(DRAIN_GRACE):
-            await self._stream_over.wait()
+        await self._wait_for_stream(DRAIN_GRACE)
         if not self._stream_over.is_set():
             self.act(self._engine.receive_eof(anyio.current_time()))
 
     @worker
-    async def _run_transport(self, transport: "Transport", stderr_over: anyio.Event) -> None:
+    async def _run_transport(self, transport: "Transport", stderr_over: LazyEvent) -> None:
         try:
             await transport.run()
         finally:
@@ -536,11 +548,11 @@ class Session:
 
     def _start_telling(self) -> None:
         if self._workers is not None and self._told is None:
-            self._told = anyio.Event()
+            self._told = LazyEvent()
             self._workers.start_soon(self._tell_listeners, self._told)
 
     @worker
-    async def _tell_listeners(self, told: anyio.Event) -> None:
+    async def _tell_listeners(self, told: LazyEvent) -> None:
         """Run the listeners until the session is over and they heard everything."""
         async with anyio.create_task_group() as listeners:
             for deliver in self.answers.deliveries:
@@ -551,9 +563,9 @@ class Session:
 
     def act(self, events: Iterable[Event]) -> None:
         """Act on what the engine reports, and have written what it wants to send."""
-        handlers = self._on_event
+        handlers = self._ON_EVENT
         for event in events:
-            handlers[type(event)](event)
+            handlers[type(event)](self, event)
         self._flush()
 
     def _flush(self) -> None:
@@ -609,7 +621,7 @@ class Session:
     # Questions of the CLI ----------------------------------------------------------------------------------------
 
     def _on_question(self, event: RequestReceived) -> None:
-        answer = self.answers.table.get(type(event.request))
+        answer = Answers.TABLE.get(type(event.request))
         if answer is None or self._workers is None:
             problem = f"Unsupported control request subtype: {event.request.subtype}"
             self._engine.answer_error(event.request_id, problem, UNSUPPORTED)
@@ -625,7 +637,7 @@ class Session:
         Many handlers are ready at once. As soon as one has to wait, a successor pumps in its place; return whether that
         is so.
         """
-        answer, workers = self.answers.table.get(type(event.request)), self._workers
+        answer, workers = Answers.TABLE.get(type(event.request)), self._workers
         if answer is None or workers is None:
             self.act([event])
             return False
@@ -653,7 +665,7 @@ class Session:
     async def _reply(self, event: RequestReceived, answer: Callable[..., Awaitable[Any]], question: _Question) -> None:
         request_id = event.request_id
         try:
-            payload = await answer(event.request, self.answers.context(event, question.cancellation))
+            payload = await answer(self.answers, event.request, self.answers.context(event, question.cancellation))
             self._engine.answer(request_id, payload)
         except Exception as error:
             logger.exception("answering %s failed", type(event.request).__name__)
@@ -860,6 +872,18 @@ class Session:
     def names_of(self, task_ids: Iterable[str]) -> str:
         """Name tasks for a log."""
         return ", ".join(repr(self.tasks[task_id].description) for task_id in sorted(task_ids))
+
+    _ON_EVENT: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = {
+        MessageReceived: _on_message,
+        RequestReceived: _on_question,
+        RequestCancelled: _on_withdrawn,
+        ReplyReceived: _on_reply,
+        RequestTimedOut: _on_late_reply,
+        RunEnded: _on_run_ended,
+        RunWaits: _on_run_waits,
+        StrayReply: lambda self, event: logger.debug("stray reply: %r", event),
+        StreamEnded: lambda self, event: self._end_everything(),
+    }
 
 
 def _broken(error: BaseException) -> ConnectionClosedError:
