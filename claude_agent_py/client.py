@@ -27,7 +27,7 @@ from claude_agent_py.options.output_shape import Output
 
 if TYPE_CHECKING:
     from claude_agent_py._protocol.turns import Until
-    from claude_agent_py._runtime.answering.parent import Above
+    from claude_agent_py._runtime.answering.parent import ParentSession
     from claude_agent_py._runtime.runs.message_types import SessionEvent, SessionMessage
     from claude_agent_py._runtime.runs.prompts import Prompt
     from claude_agent_py._runtime.runs.run import Run
@@ -97,7 +97,7 @@ class Client(SessionControls, Generic[Output]):
         if transport is not None and not hasattr(transport, "receive"):
             raise OptionsError(f"a Transport is expected, not {transport!r}", option="transport")
         self._transport = transport
-        self._above: Above | None = None
+        self._parent: ParentSession | None = None
         self._is_used = False
         """Whether `connect` was called."""
         self._connected: LazyEvent | None = None
@@ -109,7 +109,7 @@ class Client(SessionControls, Generic[Output]):
         """The session behind the client. Internal to this package, and not covered by semantic versioning."""
         from claude_agent_py._runtime.session.session import Session
 
-        return Session(self._options, above=self._above)
+        return Session(self._options, parent=self._parent)
 
     def __repr__(self) -> str:
         session: Session | None = vars(self).get("session")
