@@ -14,9 +14,9 @@ from typing import Final
 import anyio
 from anyio.abc import Process
 
+from claude_agent_py._errors import CLIStartError
 from claude_agent_py._event_loop import PipeWriter, pipe_writer
 from claude_agent_py._streams import LazyEvent
-from claude_agent_py.errors import CLIStartError
 from claude_agent_py.transport.at_exit import end_at_exit, forget
 from claude_agent_py.transport.base import Transport
 from claude_agent_py.transport.lifeline import Lifeline
