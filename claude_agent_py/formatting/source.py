@@ -37,7 +37,7 @@ class TextSource:
             self._dropped += self.at
             self._text = self._text[self.at :] + "".join(self._later)
             self._later.clear()
-            self.at: int = 0
+            self.at = 0
         return self._text
 
     @property
@@ -85,7 +85,7 @@ class TextSource:
         """Read a line, including its line feed. Returns None at the end."""
         index = yield from self.wait_for(_line_feed, longest=1)
         text, start = self.text, self.at
-        self.at: int = len(text) if index < 0 else index + 1
+        self.at = len(text) if index < 0 else index + 1
         return text[start : self.at] or None
 
 

@@ -175,9 +175,11 @@ class SubprocessTransport(Transport):
                     creationflags=CREATION_FLAGS,
                     pass_fds=self._lifeline.pass_fds,
                 )
-        except (OSError, ValueError) as error:  # ValueError: a NUL byte in an argument or a variable
+        except BaseException as error:
             if self._lifeline is not None:
                 self._lifeline.close()
+            if not isinstance(error, OSError | ValueError):  # ValueError: a NUL byte in an argument or a variable
+                raise  # asyncio's own cancellation, which passes the shield
             error.with_traceback(None)  # its frames hold the whole environment
             raise CLIStartError(f"the CLI cannot be started: {error}", cli_path=self._argv[0]) from error
         self._env = None
