@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from claude_agent_py._configuration import Unshown
-from claude_agent_py._launch.environment import environment
+from claude_agent_py._launch.environment import config_directory, environment, private_home
+from claude_agent_py._launch.home import check_home, make_home
 from claude_agent_py._launch.settings import joined_settings
 from claude_agent_py._launch.table import ALWAYS_FLAGS, AWAITED, TABLE, Field, Flag
 from claude_agent_py.errors import OptionsError
@@ -38,6 +39,9 @@ MAX_COMMAND_CHARS: Final = 32_766 if sys.platform == "win32" else 1024 * 1024
 
 
 SETTINGS_FILE: Final = "settings.json"
+
+NEW_HOME: Final = "home"
+"""The private home of a session, next to its files."""
 
 NEW_SECONDS: Final = 60.0
 """Directories that changed within this time are not removed."""
@@ -61,10 +65,16 @@ class LaunchPlan:
     """The working directory; None means this process's. It existed when the plan was made."""
     initialize: Mapping[str, Any]
     """The fields of the first control request."""
+    config_dir: Path
+    """Where the CLI keeps sessions, transcripts and to-do lists."""
     user: str | int | None = None
     """The operating system user to start it as."""
     files: Mapping[Path, str] = field(default_factory=dict)
     """The contents of the files that the CLI needs while it runs; written by `prepare`."""
+    home: Path | None = None
+    """The private home, created by `prepare`; None means the user's."""
+    is_new_home: bool = False
+    """Whether the home is removed with the files."""
     confirmations: Mapping[str, str] = field(default_factory=dict)
     """Fields that must be true in the reply to `initialize`, each with its option."""
     owner: int = field(default_factory=os.getpid)
@@ -83,31 +93,42 @@ class LaunchPlan:
         Raises:
             OptionsError: The files cannot be written.
         """
-        if not self.files:
+        if self.home is not None and not self.is_new_home:
+            make_home(self.home, self.user)
+        scratch = self._scratch
+        if scratch is None:
             return
-        _sweep(next(iter(self.files)).parent.parent)
-        weakref.finalize(self, _remove, tuple(self.files), self.owner)
+        _sweep(scratch.parent)
+        weakref.finalize(self, _remove, scratch, tuple(self.files), self.owner)
         try:
+            scratch.mkdir(mode=0o700, exist_ok=True)
+            _lock(scratch)
+            if self.user is not None:
+                shutil.chown(scratch, self.user)
+            if self.home is not None and self.is_new_home:
+                make_home(self.home, self.user)
             for path, text in self.files.items():
-                path.parent.mkdir(mode=0o700, exist_ok=True)
-                _lock(path.parent)
                 with os.fdopen(
                     os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8"
                 ) as file:
                     file.write(text)
-                self._give_away(path)
+                if self.user is not None:
+                    shutil.chown(path, self.user)
         except OSError as error:
             self.clean_up()
             raise OptionsError(f"they cannot be written for the CLI: {error}", option="settings") from error
 
-    def _give_away(self, path: Path) -> None:
-        if self.user is not None:
-            shutil.chown(path.parent, self.user)
-            shutil.chown(path, self.user)
+    @property
+    def _scratch(self) -> Path | None:
+        """The directory of the files and of a new home; None if there are none."""
+        ours = [*self.files, *([self.home] if self.home is not None and self.is_new_home else [])]
+        return ours[0].parent if ours else None
 
     def clean_up(self) -> None:
-        """Remove the files. Idempotent; never raises."""
-        _remove(tuple(self.files), self.owner)
+        """Remove the files, and a new home. Idempotent; never raises."""
+        scratch = self._scratch
+        if scratch is not None:
+            _remove(scratch, tuple(self.files), self.owner)
 
     def forget_environment(self) -> None:
         """Drop the environment, which a running CLI has a copy of."""
@@ -148,7 +169,9 @@ def plan_launch(
     Raises:
         OptionsError: A directory, file or user is missing, or something is too long for a command line.
     """
+    environ = os.environ if environ is None else environ
     cwd = _checked_cwd(options)
+    check_home(options, environ, cwd)
     _check_user(options.user)
     _check_files(options)
     scratch = scratch or Path(tempfile.gettempdir()) / f"{PREFIX}{os.urandom(8).hex()}"
@@ -162,13 +185,18 @@ def plan_launch(
     flags += [*settings_flags, *waiting]
     argv = (str(cli), *ALWAYS_FLAGS, *flags, *_own_flags(options, flags))
     _check_length(argv, options)
+    home = private_home(options, scratch / NEW_HOME)
+    env = environment(options, environ, new_home=home)
     return LaunchPlan(
         argv=argv,
-        env=environment(options, os.environ if environ is None else environ),
+        env=env,
         cwd=cwd,
         initialize=Unshown(initialize),
         user=options.user,
         files=files,
+        home=home,
+        is_new_home=options.home is True,
+        config_dir=config_directory(env),
         confirmations={one.confirmed_by: _option_of(name) for name, one in awaited.items()},
     )
 
@@ -297,17 +325,17 @@ def _option_of(name: str) -> str:
     return next((row.option_names[0] for row in TABLE if row.name.removeprefix("--") == bare), "extra_args")
 
 
-def _remove(paths: tuple[Path, ...], owner: int) -> None:
+def _remove(scratch: Path, paths: tuple[Path, ...], owner: int) -> None:
     if owner != os.getpid():
         return
+    shutil.rmtree(scratch / NEW_HOME, ignore_errors=True)
     for path in paths:
         with contextlib.suppress(OSError):
             path.unlink()
-    for directory in {path.parent for path in paths}:
-        with contextlib.suppress(OSError):
-            directory.rmdir()
-        if directory in _locks:
-            os.close(_locks.pop(directory))
+    with contextlib.suppress(OSError):
+        scratch.rmdir()
+    if scratch in _locks:
+        os.close(_locks.pop(scratch))
 
 
 def _lock(directory: Path) -> None:
@@ -347,6 +375,7 @@ def _remove_if_left(directory: Path) -> None:
     lock = os.open(directory, os.O_RDONLY | os.O_NOFOLLOW)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        shutil.rmtree(directory / NEW_HOME, ignore_errors=True)
         (directory / SETTINGS_FILE).unlink(missing_ok=True)
         directory.rmdir()
     finally:

@@ -215,6 +215,11 @@ def _dialog_kinds(kinds: Sequence[str] | None, on_user_dialog: Any) -> list[str]
     return list(DIALOG_KINDS if kinds is None else kinds) if is_any_given(on_user_dialog) else None
 
 
+def _setting_sources(sources: Sequence[str] | None, home: Path | bool | None) -> str | None:
+    """Return the sources; none with a private home: the CLI takes the user's `.claude` for that of a project."""
+    return ",".join(sources or ()) if sources is not None or home else None
+
+
 def _path(path: Path) -> str:
     return str(path.expanduser().absolute())
 
@@ -231,6 +236,8 @@ TABLE: Final[tuple[Row, ...]] = (
     Here("starts the program there", "cwd"),
     Here("makes the environment", "env"),
     Here("makes the environment", "inherit_env"),
+    Here("makes the environment", "home"),
+    Here("makes the environment", "login"),
     Here("starts the program as", "user"),
     Variable("CLAUDE_AGENT_SDK_CLIENT_APP", "client_app", _same),
     Flag("--debug", "debug"),
@@ -325,7 +332,7 @@ TABLE: Final[tuple[Row, ...]] = (
     Variable(
         "CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING", "enable_file_checkpointing", lambda on: "true" if on else None
     ),
-    Flag("--setting-sources", "setting_sources", ",".join),
+    Flag("--setting-sources", "setting_sources,home", _setting_sources),
     Settings("settings", "settings"),
     Field("managedSettings", "managed_settings"),
     Flag("--project-config-root", "project_config_root", _path),

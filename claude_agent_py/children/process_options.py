@@ -20,6 +20,8 @@ INHERITED: Final = (
     "cwd",
     "env",
     "inherit_env",
+    "home",
+    "login",
     "user",
     "client_app",
     "timeouts",

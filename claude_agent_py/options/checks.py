@@ -68,6 +68,11 @@ def path(value: Any) -> Path:
     return Path(value if isinstance(value, Path) else text(value)).expanduser()
 
 
+def home(value: Any) -> Path | bool | None:
+    """Read a home directory, or whether to use a new one."""
+    return (value or None) if isinstance(value, bool) else path(value)
+
+
 def paths(value: Any) -> list[Path]:
     """Read a list of paths."""
     if isinstance(value, str | Path) or not isinstance(value, Iterable):
@@ -332,6 +337,9 @@ def _json_object(text: str) -> dict[str, Any]:
 
 # Several options ------------------------------------------------------------------------------------------------------
 
+HOME_VARIABLES: Final = frozenset({"HOME", "USERPROFILE", "CLAUDE_CONFIG_DIR", "CLAUDE_SECURESTORAGE_CONFIG_DIR"})
+"""The variables of a private home. The last one (measured with CLI 2.1.328) names the folder of the login."""
+
 HOOKS_OFF: Final = "CLAUDE_CODE_SIMPLE"
 """The variable of the CLI's bare mode, in which it calls no hooks, whatever it replies to `initialize`."""
 
@@ -371,6 +379,17 @@ CONFLICTS: Final = (
         "extra_args",
         lambda o: o.hooks is not None and "bare" in o.extra_args,
         "--bare disables all hooks; remove it, or the hooks",
+    ),
+    Conflict(
+        "env",
+        lambda o: o.home is not None and HOME_VARIABLES & o.env.keys(),
+        f"sets a variable that home sets: {', '.join(sorted(HOME_VARIABLES))}; use only one of them",
+    ),
+    Conflict("login", lambda o: o.login is not None and o.home is None, "needs home; the CLI uses your login anyway"),
+    Conflict(
+        "home",
+        lambda o: o.home is True and (o.resume or o.continue_conversation),
+        "must be a path to continue a session: a new home has none",
     ),
     Conflict(
         "continue_conversation",

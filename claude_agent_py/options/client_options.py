@@ -113,6 +113,14 @@ class ClientOptions(ConfigModel, Generic[Output]):
     variable."""
     inherit_env: StrictBool = True
     """False: the CLI gets only the variables in `env`, which should include at least `PATH` and `HOME`."""
+    home: Annotated[bool | str | Path | None, _reads(read.home)] = None
+    """A private home for the CLI and all that it starts, so that it reads nothing of the user's `~/.claude` and
+    `~/.claude.json`. True: a new directory, removed when the session ends. A path: this directory, created if missing,
+    for sessions that can be resumed. Settings files and CLAUDE.md are read only from the `setting_sources` that you
+    name. Credentials in the environment still work; see also `login`."""
+    login: AnyPath = None
+    """The config folder whose Claude login a session with a private `home` uses, such as `~/.claude`. The CLI reads and
+    refreshes the login in place; nothing is copied, and nothing else is read from that folder."""
     user: Annotated[str | int | None, _reads(read.system_user)] = None
     """The *operating system* user to run the program as, if this process has the permission. It is not a user of your
     service: see `client_app`, or separate sessions by `cwd` and `env`."""
@@ -318,8 +326,8 @@ class ClientOptions(ConfigModel, Generic[Output]):
     enable_file_checkpointing: StrictBool = False
     """Save the state of files at every prompt, so that `client.files.rewind` can restore it."""
     setting_sources: Sequence[SettingSource] | None = None
-    """The settings sources to load. None means all; `[]` means none, which also skips CLAUDE.md. The project's
-    CLAUDE.md and settings need `project`."""
+    """The settings sources to load. None means all, or none with a private `home`; `[]` means none, which also skips
+    CLAUDE.md. The project's CLAUDE.md and settings need `project`."""
     settings: Annotated[Mapping[str, Any] | str | Path | None, _reads(read.settings)] = None
     """Additional settings, which override those in files: an object, its JSON, or the path of a file. One invalid value
     makes the CLI silently ignore *all* of them."""

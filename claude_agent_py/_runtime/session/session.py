@@ -234,6 +234,7 @@ class Session:
         """Start the workers over a CLI that was started. After an error or a cancellation nothing is left behind."""
         self._engine.advance(Step.START)
         self.launched, self._owner, self._log = launched, os.getpid(), wire_log()
+        self.intake.paths.config_dir = self.task_list.config_dir = launched.plan.config_dir
         ready = anyio.Event()
         self._close_requested = Wakeup()
         spawn_detached(lambda: self._live(launched.transport, ready), name="claude_agent_py session")
