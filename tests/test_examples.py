@@ -41,6 +41,7 @@ PRINTED: dict[str, list[str]] = {
         "ported: True\n",
     ],
     "controlling": ["haiku", "% full", "interrupt: interrupted", "the run ended: aborted_", "I am claude-haiku"],
+    "elsewhere": ["the CLI's niceness: 7\nThat is all.\n"],
     "errors": [
         "OptionsError: max_turns: must be",
         "CLINotFoundError: ['the option cli_path: ",

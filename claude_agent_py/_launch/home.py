@@ -1,20 +1,15 @@
-"""Private homes: checking and creating the directories that `ClientOptions(home=...)` names."""
+"""Checking the private home and the login of a session."""
 
-import shutil
-import stat
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from claude_agent_py._launch.launch_plan import CONFIG
 from claude_agent_py._launch.locate import home as home_of
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.options.client_options import ClientOptions
 
-PRIVATE: Final = 0o700
-OTHERS: Final = 0o077
-CONFIG: Final = ".claude"
-"""The config folder in a home."""
 LOGIN_FILE: Final = ".credentials.json"
 
 
@@ -41,31 +36,3 @@ def check_home(options: ClientOptions, environ: Mapping[str, str], cwd: Path | N
     # On macOS the login is in the Keychain, under a name that depends on the folder.
     if options.login is not None and sys.platform != "darwin" and not Path(options.login, LOGIN_FILE).is_file():
         raise OptionsError(f"there is no {LOGIN_FILE} in {options.login}", option="login")
-
-
-def make_home(home: Path, user: str | int | None) -> None:
-    """Create a home and its config folder, which only this user, or the user of the CLI, can read.
-
-    Raises:
-        OptionsError: The directory exists and other users can read it, or it cannot be created.
-    """
-    try:
-        for directory in (home, home / CONFIG):
-            if not directory.is_dir():
-                directory.mkdir(mode=PRIVATE, parents=directory is home)
-                if user is not None:
-                    shutil.chown(directory, user)
-        _check_private(home)
-    except OSError as error:
-        raise OptionsError(f"it cannot be created: {error}", option="home") from error
-
-
-def _check_private(home: Path) -> None:
-    """Refuse a directory that other users can enter: the CLI keeps transcripts there that all can read."""
-    mode = stat.S_IMODE(home.stat().st_mode)
-    if sys.platform != "win32" and mode & OTHERS:
-        raise OptionsError(
-            f"{home} is open to other users (its mode is {mode:o}): chmod 700 it, or name a directory that does not "
-            "exist yet",
-            option="home",
-        )

@@ -96,6 +96,10 @@ class Here(Row):
     """An option that is used in this process. `name` says what for."""
 
 
+class Start(Row):
+    """An option that only matters for starting the program. `name` says what for."""
+
+
 @dataclass(frozen=True)
 class Awaited:
     """The requirements of a field that the CLI has to read before it starts up."""
@@ -232,17 +236,18 @@ def _paths(paths: Iterable[Path]) -> list[str]:
 
 TABLE: Final[tuple[Row, ...]] = (
     # The program
-    Here("finds the program", "cli_path"),
-    Here("starts the program there", "cwd"),
-    Here("makes the environment", "env"),
-    Here("makes the environment", "inherit_env"),
-    Here("makes the environment", "home"),
-    Here("makes the environment", "login"),
-    Here("starts the program as", "user"),
+    Start("finds the program", "cli_path"),
+    Start("starts the program there", "cwd"),
+    Start("makes the environment", "env"),
+    Start("makes the environment", "inherit_env"),
+    Start("makes the environment", "home"),
+    Start("makes the environment", "login"),
+    Start("starts the program as", "user"),
+    Start("starts the program", "spawn"),
     Variable("CLAUDE_AGENT_SDK_CLIENT_APP", "client_app", _same),
     Flag("--debug", "debug"),
     Flag("--debug-file", "debug_file", _path),
-    Here("flags of your own", "extra_args"),
+    Start("flags of your own", "extra_args"),
     Here("limits of time", "timeouts"),
     Here("what becomes of tasks that take too long", "late_tasks"),
     Here("limits of memory", "limits"),
@@ -337,5 +342,15 @@ TABLE: Final[tuple[Row, ...]] = (
     Field("managedSettings", "managed_settings"),
     Flag("--project-config-root", "project_config_root", _path),
 )
+
+
+def options_of_the_start(options: ClientOptions) -> list[str]:
+    """Return the options set here that the CLI can only have from its command line, environment or settings file."""
+    default = ClientOptions()
+    changed = {name for name in options.model_fields_set if getattr(options, name) != getattr(default, name)}
+    told = [row for row in TABLE if not isinstance(row, Field | Here)]
+    told = [row for row in told if isinstance(row, Start) or row.value(options) is not None]
+    return list(dict.fromkeys(name for row in told for name in row.option_names if name in changed))
+
 
 DEFAULT_CLIENT_APP: Final = f"claude-agent-py/{__version__}"

@@ -17,6 +17,7 @@ from claude_agent_py.wire.settings.choices import ChosenPermissionMode
 
 INHERITED: Final = (
     "cli_path",
+    "spawn",
     "cwd",
     "env",
     "inherit_env",

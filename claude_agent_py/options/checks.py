@@ -534,7 +534,7 @@ RENAMED: Final[Mapping[str, str]] = {
     "session_store": "not supported; session_mirror=True sends you the entries, to store anywhere",
     "session_store_flush": "session stores are not supported; see session_mirror",
     "settings_delivery": "settings always go in a file that only the user can read",
-    "spawn_claude_code_process": "pass a transport of your own to Client(transport=...)",
+    "spawn_claude_code_process": "use spawn",
     "stderr": "use on_stderr",
     "tool_config": "use question_preview_format",
 }

@@ -47,10 +47,11 @@ if TYPE_CHECKING:
     from claude_agent_py.permissions.interactions import Inbox
     from claude_agent_py.tasks.events import TaskEvent
     from claude_agent_py.tasks.listeners import TaskListener
+    from claude_agent_py.transport import LaunchPlan, Transport
     from claude_agent_py.wire.messages.tasks import TaskNotificationMessage
 else:  # the readers check the values at run time, and importing these types takes time
     CanUseTool = DialogHandler = ElicitationHandler = PlanHandler = QuestionHandler = Any
-    Hooks = HooksByEvent = Inbox = Any
+    Hooks = HooksByEvent = Inbox = LaunchPlan = Transport = Any
     TaskListener = list
     TaskEvent = TaskNotificationMessage = Any
 
@@ -108,6 +109,10 @@ class ClientOptions(ConfigModel, Generic[Output]):
     cwd: AnyPath = None
     """The working directory of the session, which also selects the project settings and the sessions on disk. It must
     exist. None means the current directory."""
+    spawn: Annotated[Callable[[LaunchPlan], Transport] | None, _reads(read.function_of("plan"))] = None
+    """Starts the CLI elsewhere: `(plan) -> Transport`, with `LaunchPlan` and `SubprocessTransport` from
+    `claude_agent_py.transport`. Paths in the options are then paths of that place, and are not checked: name the
+    program there with `cli_path`, because None searches this machine. Called once for each session, on the event loop."""
     env: Annotated[Mapping[str, str | None], BeforeValidator(read.environment)] = Field(default_factory=dict)
     """Variables *added* to the environment that the CLI inherits from this process. A value of None removes the
     variable."""

@@ -167,7 +167,8 @@ async def test_a_login_is_used_in_place(hostile: HostileHome) -> None:
 
 
 def test_a_home_and_the_variables_of_a_home_conflict() -> None:
-    for options in ({"env": {"HOME": "/x"}}, {"resume": "abc"}, {"continue_conversation": True}):
+    conflicts: list[dict[str, Any]] = [{"env": {"HOME": "/x"}}, {"resume": "abc"}, {"continue_conversation": True}]
+    for options in conflicts:
         with pytest.raises(OptionsError):
             ClientOptions(home=True, **options)
     with pytest.raises(OptionsError, match="needs home"):

@@ -46,7 +46,7 @@ from claude_agent_py._runtime.answering.answers import Answers
 from claude_agent_py._runtime.answering.failures import FailureLog, HandlerFailed
 from claude_agent_py._runtime.runs.readers import Readers
 from claude_agent_py._runtime.runs.run_mailbox import RunMailbox
-from claude_agent_py._runtime.session.launching import Launched, force_of
+from claude_agent_py._runtime.session.launching import Launched
 from claude_agent_py._runtime.session.waiter import Waiter
 from claude_agent_py._runtime.session.wire_log import WireLog, wire_log
 from claude_agent_py.agents.definition import AgentDefinition, validate_agents
@@ -309,7 +309,7 @@ class Session:
             return
         budget = self.options.timeouts.close
         busy = min(BUSY_GRACE, budget * BUSY_SHARE)
-        patience = budget - force_of(self.options) - busy
+        patience = budget - self._force - busy
         started = anyio.current_time()
         with anyio.move_on_after(budget) as bound:
             try:
@@ -379,6 +379,12 @@ class Session:
         if self._told is not None:
             with self._at_most(LISTENER_GRACE):
                 await self._told.wait()
+
+    @property
+    def _force(self) -> float:
+        """How long ending the CLI by force may take, in seconds."""
+        assert self.launched is not None  # noqa: S101 - it is open
+        return self.launched.plan.force
 
     def _at_most(self, seconds: float) -> anyio.CancelScope:
         """Return a scope that ends after so many seconds, or when `close` has to be over."""
