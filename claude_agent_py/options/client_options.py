@@ -112,7 +112,8 @@ class ClientOptions(ConfigModel, Generic[Output]):
     spawn: Annotated[Callable[[LaunchPlan], Transport] | None, _reads(read.function_of("plan"))] = None
     """Starts the CLI elsewhere: `(plan) -> Transport`, with `LaunchPlan` and `SubprocessTransport` from
     `claude_agent_py.transport`. Paths in the options are then paths of that place, and are not checked: name the
-    program there with `cli_path`, because None searches this machine. Called once for each session, on the event loop."""
+    program there with `cli_path`, because None searches this machine. Called once for each session, in the event
+    loop."""
     env: Annotated[Mapping[str, str | None], BeforeValidator(read.environment)] = Field(default_factory=dict)
     """Variables *added* to the environment that the CLI inherits from this process. A value of None removes the
     variable."""
