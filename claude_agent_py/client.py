@@ -365,7 +365,7 @@ class Client(SessionControls, Generic[Output]):
 
     @property
     def info(self) -> InitializeReply:
-        """The CLI's reply to `initialize`: models, agents, commands, account, version.
+        """The CLI's reply to `initialize`: models, agents, commands, account, version. `commands` is kept up to date.
 
         Raises:
             ConnectionClosedError: The client has not been connected.

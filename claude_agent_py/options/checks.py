@@ -245,7 +245,12 @@ def _server_name(name: Any) -> str:
 def _mcp_server(name: str, server: Any) -> Any:
     if isinstance(server, Mapping):
         if server.get("type") == "sdk":
-            return server.get("instance")
+            if server.get("instance") is None:
+                raise ValueError(
+                    f"server {name!r} has no instance; a server in this process is a ToolServer, or "
+                    "{'type': 'sdk', 'name': ..., 'instance': server}"
+                )
+            return server["instance"]
         return mcp_server_from_wire(server, name=name)
     if server is None or isinstance(server, str | int | float | list):
         raise ValueError(f"server {name!r} must be an MCP server, not {type(server).__name__}")

@@ -26,6 +26,7 @@ from claude_agent_py.wire.control.asks import (
     UserDialogRequest,
 )
 from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
+from claude_agent_py.wire.messages.occasional import CommandsChangedMessage
 from claude_agent_py.wire.messages.system import APIRetryMessage, InitMessage, StatusMessage
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from claude_agent_py.tasks import TaskIntake, TaskManager
     from claude_agent_py.todo import TaskList
     from claude_agent_py.tools.host import Caller, MCPHost
+    from claude_agent_py.wire.control.initialize import InitializeReply
 
 Payload: TypeAlias = dict[str, Any]
 Answer: TypeAlias = Callable[[Any, HandlerContext], Awaitable[Payload]]
@@ -62,6 +64,7 @@ class SessionPort(Protocol):
     tasks: "TaskManager"
     task_list: "TaskList"
     readers: "Readers"
+    info: "InitializeReply | None"
 
     @property
     def is_open(self) -> bool:
@@ -126,6 +129,7 @@ class Answers:
             AssistantMessage: self._note_assistant,
             UserMessage: self._note_conversation,
             InitMessage: self._note_init,
+            CommandsChangedMessage: self._note_commands,
             StatusMessage: self._note_status,
             APIRetryMessage: self._note_retry,
         }
@@ -326,6 +330,10 @@ class Answers:
         self.session_id = message.session_id
         self.permission_mode = message.permission_mode
         self._session.task_list.track(message)
+
+    def _note_commands(self, message: CommandsChangedMessage) -> None:
+        if self._session.info is not None:
+            self._session.info = self._session.info.replace(commands=message.commands)
 
     def _note_status(self, message: StatusMessage) -> None:
         self.permission_mode = message.permission_mode or self.permission_mode

@@ -297,6 +297,14 @@ class MCPToolResultBlock(ServerToolResult):
         return text_of(self.content)
 
 
+class MCPToolListingBlock(Block):
+    """The tools of an MCP server that the API uses itself. Known to the CLI since 2.1.328."""
+
+    type: ClassVar[Literal["mcp_tool_listing"]] = "mcp_tool_listing"
+    mcp_server_name: str
+    tools: list[JSONObject] = field(default_factory=list)
+
+
 # The union -------------------------------------------------------------------------------------------------------
 
 
@@ -332,6 +340,7 @@ ContentBlock: TypeAlias = (
     | AdvisorToolResultBlock
     | MCPToolUseBlock
     | MCPToolResultBlock
+    | MCPToolListingBlock
     | UnknownBlock
 )
 
