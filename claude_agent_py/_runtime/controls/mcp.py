@@ -214,9 +214,9 @@ class MCPControls(Controls):
     ) -> control.MCPAuthenticateReply:
         """Begin the OAuth sign-in to an external server, and return the URL that the user has to open.
 
-        With `callback_expected`, either the browser is redirected to a port of the CLI's machine (`callback_port`),
-        which completes the sign-in, or you pass the URL that the browser was redirected to to
-        `submit_oauth_callback`. The server then connects by itself; `ready` waits for it.
+        With `callback_expected`, the browser is redirected to a port of the CLI's machine (`callback_port`), which
+        completes the sign-in and connects the server. Where the browser cannot reach that port, pass the URL that it
+        was redirected to to `submit_oauth_callback`.
 
         Args:
             name: Its name in the configuration.
@@ -238,6 +238,8 @@ class MCPControls(Controls):
 
     async def submit_oauth_callback(self, name: str, callback_url: str, *, timeout: float | None = None) -> None:
         """Complete a sign-in with the URL that the browser was redirected to. Returns once the tokens are there.
+
+        The CLI (2.1.328) does not connect the server by itself then: call `reconnect`.
 
         Args:
             name: The server that `authenticate` was called for.
