@@ -33,12 +33,15 @@
     │   └── TaskOutputError             its output cannot be read                                .path .reason
     ├── ToolError                       an error that a tool reports to the model
     │   ├── ToolInputError              the model's arguments do not fit                         .tool .problems
+    │   ├── UnknownToolError            a `ToolChain` has no such tool                           .tool .near
     │   └── ToolTimeoutError            the tool did not finish in time (also a TimeoutError)    .tool .timeout
+    ├── TextFormatError                 a text is not in the required form (strict parsing)      .problems
     ├── HandlerError                    a handler or listener failed (reported, not raised)      .handler
     ├── BacklogError                    waiting messages were dropped for lack of space          .reason .limit_bytes
     └── SessionError                    a session on disk                                        .session_id
-        ├── SessionNotFoundError        the session to resume does not exist
-        └── SessionInUseError           the id of a new session is in use
+        ├── SessionNotFoundError        it does not exist
+        ├── SessionInUseError           the id of a new session is in use
+        └── SessionBusyError            a process is at work on it                               .pid .status
 
 The text of an error is built from its attributes, and every error can be pickled.
 """
@@ -48,6 +51,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from claude_agent_py._runtime.runs.result import RunResult
+    from claude_agent_py.formatting.problems import Problem
 
 
 def _restore(cls: type["ClaudeAgentError"], args: tuple[Any, ...], state: dict[str, Any]) -> Any:
@@ -429,6 +433,27 @@ class ToolInputError(ToolError):
         super().__init__(f"invalid arguments for {tool}:{lines}\nFix the arguments and retry.")
 
 
+_TOOLS_NAMED = 20
+"""How many tools the text of an `UnknownToolError` names at most."""
+
+
+class UnknownToolError(ToolError):
+    """The model called a tool that a `ToolChain` does not have. The text is sent to the model, so that it can retry."""
+
+    def __init__(self, tool: str, known: Sequence[str], near: Sequence[str] = ()) -> None:
+        self.tool = tool
+        self.known: list[str] = list(known)
+        """The names of all tools of the chain."""
+        self.near: list[str] = list(near)
+        """The names nearest to the one that was called, the nearest first."""
+        guess = f"; did you mean {' or '.join(map(repr, self.near))}?" if self.near else ";"
+        shown = ", ".join(self.known[:_TOOLS_NAMED]) or "none"
+        more = len(self.known) - _TOOLS_NAMED
+        super().__init__(
+            f"unknown tool {tool!r}{guess} available tools: {shown}{f' and {more} more' if more > 0 else ''}"
+        )
+
+
 class ToolTimeoutError(ToolError, TimeoutError):
     """A tool did not finish in time and was cancelled."""
 
@@ -437,6 +462,16 @@ class ToolTimeoutError(ToolError, TimeoutError):
         self.timeout = timeout
         """The tool's limit, in seconds."""
         super().__init__(f"{tool} did not finish within {timeout:g} s and was cancelled")
+
+
+class TextFormatError(ClaudeAgentError):
+    """A text is not in the required form. Raised by `TextFormat.parse(..., strict=True)`."""
+
+    def __init__(self, problems: "Sequence[Problem]") -> None:
+        self.problems: list[Problem] = list(problems)
+        """What is wrong, and where, in the order of the text. `TextFormat.repair_prompt` makes a prompt of them."""
+        lines = "".join(f"\n- {problem}" for problem in self.problems)
+        super().__init__(f"the text is not in the required form:{lines}")
 
 
 class HandlerError(ClaudeAgentError):
@@ -473,7 +508,7 @@ class BacklogError(ClaudeAgentError):
 
 
 class SessionError(ClaudeAgentError):
-    """A session on disk is missing or cannot be read."""
+    """A session on disk is missing, or cannot be read or changed."""
 
     def __init__(self, message: str, *, session_id: str | None = None) -> None:
         self.session_id = session_id
@@ -481,8 +516,25 @@ class SessionError(ClaudeAgentError):
 
 
 class SessionNotFoundError(SessionError, RunFailed):
-    """The session to resume does not exist in the project of `cwd` and its config directory."""
+    """The session does not exist.
+
+    A session to resume must be in the project of `cwd`, in the CLI's config directory.
+    """
 
 
 class SessionInUseError(SessionError, RunFailed):
     """The id for a new session is in use by another session."""
+
+
+class SessionBusyError(SessionError):
+    """A process is at work on the session, so it cannot be changed. Close the process first."""
+
+    def __init__(self, session_id: str, pid: int, status: str | None = None) -> None:
+        self.pid = pid
+        """The id of the CLI's process."""
+        self.status = status
+        """What the process says it does: `busy` or `idle`; None if it does not say."""
+        what = f" ({status})" if status else ""
+        super().__init__(
+            f"session {session_id} is open in the process {pid}{what}; close it first", session_id=session_id
+        )

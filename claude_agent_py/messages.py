@@ -12,6 +12,7 @@ if TYPE_CHECKING:
         SessionMessage as SessionMessage,
     )
     from claude_agent_py._runtime.runs.prompts import Prompt as Prompt, PromptContent as PromptContent
+    from claude_agent_py.formatting.api_messages import to_api_messages as to_api_messages
     from claude_agent_py.wire.frames import (
         Message as Message,
         SystemMessage as SystemMessage,

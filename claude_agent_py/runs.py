@@ -5,14 +5,12 @@ The process starts with the first message or await and exits when the run is ove
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Coroutine
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import anyio
 
-from claude_agent_py._event_loop import in_event_loop
+from claude_agent_py._event_loop import run_anywhere
 from claude_agent_py._runtime.runs.prompts import Prompt, check_prompt, check_run_arguments, is_stream
 from claude_agent_py._runtime.runs.run import InterruptReceipt, Run
 from claude_agent_py.client import Client
@@ -26,8 +24,6 @@ if TYPE_CHECKING:
     from claude_agent_py._runtime.runs.run_mailbox import RunMailbox
     from claude_agent_py._runtime.session.session import Session
     from claude_agent_py.transport import Transport
-
-T = TypeVar("T")
 
 
 def query(
@@ -94,30 +90,7 @@ def run_sync(
     Inside a running event loop (in a notebook, for example) it uses a thread with an event loop of its own and blocks
     the calling thread. By default it also waits for background tasks, without a limit: see `query`.
     """
-    return _run_anywhere(lambda: run(prompt, options, until=until, timeout=timeout, transport=transport))
-
-
-def _run_anywhere(function: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    if not in_event_loop():
-        return anyio.run(function)
-    outcome: list[Callable[[], T]] = []
-    worker = threading.Thread(target=lambda: outcome.append(_outcome_of(function)), name="claude_agent_py run_sync")
-    worker.start()
-    worker.join()
-    return outcome[0]()
-
-
-def _outcome_of(function: Callable[[], Coroutine[Any, Any, T]]) -> Callable[[], T]:
-    try:
-        value = anyio.run(function)
-    except BaseException as error:
-        failure = error
-
-        def fail() -> T:
-            raise failure
-
-        return fail
-    return lambda: value
+    return run_anywhere(lambda: run(prompt, options, until=until, timeout=timeout, transport=transport))
 
 
 class _OwnClient(Client):

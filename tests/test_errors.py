@@ -6,6 +6,7 @@ import pickle
 import pytest
 
 from claude_agent_py import errors
+from claude_agent_py.formatting import Place, Problem, ProblemKind
 
 SAMPLES: list[errors.ClaudeAgentError] = [
     errors.OptionsError("must be positive", option="max_turns"),
@@ -29,7 +30,9 @@ SAMPLES: list[errors.ClaudeAgentError] = [
     errors.TaskOutputError("a1", "/tmp/x", "is a directory"),
     errors.ToolError("no such city"),
     errors.ToolInputError("search", [("limit", "is required")]),
+    errors.UnknownToolError("serach", ["search"], ["search"]),
     errors.ToolTimeoutError("search", 2.0),
+    errors.TextFormatError([Problem(kind=ProblemKind.MISSING, name="a", place=Place(3, 1, 4), detail="is missing")]),
     errors.HandlerError("on_stop", "ValueError: x"),
     errors.SessionError("missing", session_id="s"),
 ]

@@ -20,6 +20,13 @@ PRINTED: dict[str, list[str]] = {
         "refused: poet: Agent type 'poet' not found.",
         "All is well.\n",
     ],
+    "api_loop": [
+        "step 1: population(Cologne) = 1087353\n"
+        "step 1: population(Bon) = Error: ToolError: I know no city 'Bon', but Cologne, Bonn.\n"
+        "step 2: population(Bonn) = 335789\n"
+        "answered after 3 steps, 300 input tokens:\n"
+        "Cologne is about three times as large as Bonn.\n",
+    ],
     "approvals": [
         "asked: Which target? ['debug', 'release']\n",
         "waits: Bash: touch built; the task is awaiting_user\n",
@@ -38,9 +45,16 @@ PRINTED: dict[str, list[str]] = {
         "It is ported, and it leaks nothing.\nspawned: They leak nothing either.\n",
         "Port the parser: completed, 1 tool calls\n",
         "Port the parser [porter] completed, 220 tokens\nAudit the parser [auditor] completed, 110 tokens\n",
-        "ported: True\n",
+        "porter awaiting_user Bash: touch parser.rs\nporter answered by Ann\n",
+        "asked for: Audit the tests ['tests/'] low\nported: True\n",
     ],
     "controlling": ["haiku", "% full", "interrupt: interrupted", "the run ended: aborted_", "I am claude-haiku"],
+    "delegation": [
+        "the model reads of the reviewer: <tools-used-before-summary>Bash</tools-used-before-summary> I was reminded 2",
+        "This line is sound. [The report has 824 characters; this is its beginning.]\n",
+        "Explore: 24 characters, 'Forty places rely on it.' ...\nreviewer: 824 characters, 'I was reminded 2 times.",
+        "The change is sound, and forty places rely on parse().\n",
+    ],
     "elsewhere": ["the CLI's niceness: 7\nThat is all.\n"],
     "errors": [
         "OptionsError: max_turns: must be",
@@ -49,6 +63,16 @@ PRINTED: dict[str, list[str]] = {
         "answer: I am.",
         "MaxTurnsError: ",
         "until then: ['Bash']",
+    ],
+    "sessions": [
+        "is open in the process",
+        "'The release', begun with 'Which files are here?'\n",
+        "6 messages; the last: Tag it, build it, publish it.\n",
+        "tools: [('Bash', 'none')]\n",
+        "  user: Plan the release.\n",
+        "found: Plan the release.\n",
+        "\nWhich files are here.\n",
+        "left: ['The release']\n",
     ],
     "interface": [
         "? Bash: touch report.txt\n",
@@ -94,7 +118,22 @@ PRINTED: dict[str, list[str]] = {
         "in all: 3 tasks, 3 tool calls\n",
         "Tests: All tests pass.\nPlan: Ready on Friday.\n",
     ],
-    "tool_chain": ["observation"],
+    "tool_chain": [
+        "<population>1087353</population>\n"
+        "<population>Error: ToolError: I know no city 'Atlantis'.</population>\n"
+        "<note></note>\n"
+        "<populatoin>Error: UnknownToolError: unknown tool 'populatoin'; did you mean 'population'? "
+        "available tools: population, note</populatoin>\n</observation>",
+        "# population\n1087353\n",
+        "{'type': 'tool_result', 'tool_use_id': 'toolu_1', 'content': [{'type': 'text', 'text': '1087353'}]}",
+    ],
+    "text_formats": [
+        "[summary] It logs more.",
+        "- line 2, column 1: section 'summary' has no end\n"
+        "- line 4, column 1: 'verdit' is not one of the sections; did you mean 'verdict'?\n",
+        "[findings] \n[findings/finding] if a < b & c: the secret is logged\n[verdict] reject\n",
+        "\nverdict: ['reject']\n",
+    ],
     "tool_results": ["The hall is at 19.5 degrees, the cellar at 12."],
     "tools": ["Cologne has 1,087,353 people"],
     "wait_for_tasks": [
@@ -141,8 +180,9 @@ def test_an_example_prints_what_it_shows_without_any_extra(name: str, plain_inst
     assert [text for text in PRINTED[name] if text not in done.stdout] == [], done.stdout
 
 
-def test_yaml_without_pyyaml_says_what_to_install(plain_install: dict[str, str]) -> None:
-    command = [sys.executable, "-c", "from claude_agent_py.formatting import YAMLEncoder; YAMLEncoder()"]
+@pytest.mark.parametrize("name", ["YAMLEncoder", "YAMLFormat"])
+def test_yaml_without_pyyaml_says_what_to_install(name: str, plain_install: dict[str, str]) -> None:
+    command = [sys.executable, "-c", f"from claude_agent_py.formatting import {name}; {name}()"]
     env = {**os.environ, **plain_install}
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
     assert done.stderr.splitlines()[-1] == "ImportError: YAML needs PyYAML: pip install pyyaml"

@@ -7,12 +7,13 @@ the machine. Options that are only used in this process are listed, too (`Here`)
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from claude_agent_py._version import __version__
-from claude_agent_py.agents.guide import DelegationGuide
 from claude_agent_py.options.client_options import DIALOG_KINDS, ClientOptions, is_any_given
+from claude_agent_py.options.delegation import guide_text
 from claude_agent_py.options.output_shape import OutputShape
 from claude_agent_py.options.values import (
     SystemPrompt,
@@ -58,12 +59,17 @@ class Row:
         """The options that it depends on; the first is the one that errors name."""
         return self.options.split(",")
 
+    @cached_property
+    def _read(self) -> Callable[[ClientOptions], Any]:
+        """Returns the value of the option, or a tuple of the values of several."""
+        return attrgetter(*self.option_names)
+
     def value(self, options: ClientOptions) -> Any:
         """Return the value for the CLI, or None to leave it out."""
-        given = [getattr(options, name) for name in self.option_names]
-        if len(given) == 1 and given[0] is None:
+        given = self._read(options)
+        if given is None:
             return None
-        told = self.encode(*given)
+        told = self.encode(given) if len(self.option_names) == 1 else self.encode(*given)
         return None if told in ([], (), {}) else told
 
 
@@ -86,6 +92,16 @@ class Variable(Row):
 
 class Field(Row):
     """A field of `initialize`, which is sent through stdin."""
+
+
+class PromptAddition(Field):
+    """What is appended to the system prompt. The delegation guide depends on which tools the other options leave."""
+
+    def value(self, options: ClientOptions) -> Any:
+        """Return the text, or None to leave it out."""
+        prompt = options.system_prompt
+        appended = prompt.append if isinstance(prompt, SystemPromptPreset) else None
+        return "\n\n".join(text for text in (appended, guide_text(options)) if text) or None
 
 
 class Settings(Row):
@@ -122,6 +138,10 @@ ALWAYS_VARIABLES: Final[Mapping[str, str]] = {
     "CLAUDE_CODE_ENTRYPOINT": "sdk-py",
     "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS": "1",  # says when a run is over; see `_protocol/turns.py`
 }
+
+
+REMINDER: Final = "criticalSystemReminder_EXPERIMENTAL"
+"""A field of agents that the CLI (2.1.328) accepts and never delivers. Hooks deliver it, see `DelegationHooks`."""
 
 
 # Encoders -------------------------------------------------------------------------------------------------------------
@@ -182,14 +202,6 @@ def _prompt_file(prompt: SystemPrompt) -> str | None:
     return str(prompt.path.expanduser().absolute()) if isinstance(prompt, SystemPromptFile) else None
 
 
-def _prompt_addition(
-    prompt: SystemPrompt | None, guide: DelegationGuide | bool, agents: Mapping[str, Any] | None
-) -> str | None:
-    appended = prompt.append if isinstance(prompt, SystemPromptPreset) else None
-    words = (DelegationGuide() if guide is True else guide).text(agents or {}) if guide else None
-    return "\n\n".join(text for text in (appended, words) if text) or None
-
-
 def _excludes_dynamic(prompt: SystemPrompt) -> bool | None:
     return prompt.exclude_dynamic_sections if isinstance(prompt, SystemPromptPreset) else None
 
@@ -207,7 +219,14 @@ def _skill_names(skills: Sequence[str] | str) -> list[str] | None:
 
 
 def _agents(agents: Mapping[str, Any]) -> JSONObject:
-    return {name: agent.to_wire() for name, agent in agents.items()}
+    told = {name: agent.to_wire() for name, agent in agents.items()}
+    for agent in told.values():
+        agent.pop(REMINDER, None)
+    return told
+
+
+def _observes(agents: Mapping[str, Any]) -> str | None:
+    return "1" if any(agent.observer for agent in agents.values()) else None
 
 
 def _servers(servers: Mapping[str, Any] | Path) -> JSONObject:
@@ -265,7 +284,7 @@ TABLE: Final[tuple[Row, ...]] = (
     # What the model is told
     Field("systemPrompt", "system_prompt", _prompt_text),
     Flag("--system-prompt-file", "system_prompt", _prompt_file),
-    Field("appendSystemPrompt", "system_prompt,delegation_guide,agents", _prompt_addition),
+    PromptAddition("appendSystemPrompt", "system_prompt,delegation_guide,agents"),
     Field("excludeDynamicSections", "system_prompt", _excludes_dynamic),
     Field("systemPromptSnapshot", "system_prompt", _snapshot),
     Field("planModeInstructions", "plan_mode_instructions"),
@@ -305,6 +324,8 @@ TABLE: Final[tuple[Row, ...]] = (
     Settings("sandbox", "sandbox"),
     # Subagents and background tasks
     Field("agents", "agents", _agents),
+    # Without this variable the CLI (2.1.328) ignores the field `observer` of an agent.
+    Variable("CLAUDE_CODE_EXPERIMENTAL_OBSERVER_AGENTS", "agents", _observes),
     Flag("--agent", "agent"),
     Field("forwardSubagentText", "forward_subagent_text", _if_on),
     Field("forwardNestedSubagentToolCalls", "forward_nested_subagent_tool_calls", _if_on),
@@ -342,6 +363,10 @@ TABLE: Final[tuple[Row, ...]] = (
     Field("managedSettings", "managed_settings"),
     Flag("--project-config-root", "project_config_root", _path),
 )
+
+FIELDS: Final = tuple(row for row in TABLE if isinstance(row, Field))
+FLAGS: Final = tuple(row for row in TABLE if isinstance(row, Flag))
+VARIABLES: Final = tuple(row for row in TABLE if isinstance(row, Variable))
 
 
 def options_of_the_start(options: ClientOptions) -> list[str]:

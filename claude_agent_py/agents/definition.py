@@ -8,11 +8,13 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeAlias, get_args
 
-from pydantic import BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from claude_agent_py._configuration import ConfigModel, inner_text
+from claude_agent_py.agents.names import check_name
 from claude_agent_py.errors import OptionsError
+from claude_agent_py.formatting.truncation import text_length
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.settings.choices import ChosenEffort, ChosenPermissionMode, MemoryScope
 from claude_agent_py.wire.settings.mcp_servers import (
@@ -27,6 +29,9 @@ MIN_COMPACT_WINDOW: Final = 100_000
 """In tokens; the minimum of CLI 2.1.328."""
 
 MAX_OBSERVERS: Final = 4
+
+MAX_REMINDER_CHARS: Final = 10_000
+"""In UTF-16 code units. The CLI (2.1.328) moves a longer text that a hook adds to a file and shows its beginning."""
 
 AgentMCPServerSpec: TypeAlias = str | dict[str, MCPServerConfig]
 """The name of a server of the session, or the agent's own servers by name."""
@@ -86,17 +91,24 @@ Text: TypeAlias = Annotated[str, BeforeValidator(_not_blank)]
 
 
 def _effort(value: Any) -> Any:
-    if isinstance(value, str) and value.isdecimal():
-        return int(value)
-    if value in get_args(ChosenEffort) or (isinstance(value, int) and not isinstance(value, bool)):
+    if value in get_args(ChosenEffort):
         return value
-    raise ValueError("must be low, medium, high, xhigh, max or an integer")
+    is_number = isinstance(value, int) or (isinstance(value, str) and value.isdecimal())
+    why = ": for a number the CLI sends the model no effort at all" if is_number else ""
+    raise ValueError(f"must be low, medium, high, xhigh or max{why}")
+
+
+def _short_enough(value: str | None) -> str | None:
+    if value is not None and text_length(value) > MAX_REMINDER_CHARS:
+        raise ValueError(f"must not be longer than {MAX_REMINDER_CHARS:,} characters")
+    return value
 
 
 class AgentDefinition(ConfigModel):
     """A kind of subagent that the model can start, or that the main session can run as (option `agent`).
 
-    Only `description` and `prompt` are required. Fields that are None are left to the CLI.
+    Only `description` and `prompt` are required. Fields that are None are left to the CLI. What the fields say here was
+    observed in the CLI (2.1.328) and in its requests to the model.
     """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(alias_generator=to_camel)
@@ -104,39 +116,52 @@ class AgentDefinition(ConfigModel):
     description: Text
     """When to use the agent; all that the model knows about it when deciding to delegate."""
     prompt: str
-    """The agent's system prompt. The subagent sees this and its task, not the conversation."""
+    """The agent's system prompt, to which the CLI adds a few notes. The subagent sees this and its task, not the
+    conversation."""
     tools: list[Text] | None = None
-    """The tools it has; None means all tools of the session."""
+    """The tools it has; None means all tools of the session. The tools of its own `mcp_servers` come on top."""
     disallowed_tools: list[Text] | None = None
     """Tools it does not have. `mcp__server` or `mcp__server__*` removes a whole server, `mcp__*` all of them."""
     model: Text | None = None
     """An `AgentModel` or a full model name. None uses the CLI's default for subagents, else the session's model."""
-    effort: Annotated[ChosenEffort | int, BeforeValidator(_effort)] | None = None
-    """How much it thinks."""
+    effort: Annotated[ChosenEffort, BeforeValidator(_effort)] | None = None
+    """How much it thinks. Numbers are refused: the CLI accepts them, and then sends the model no effort at all."""
     max_turns: Annotated[int, Field(ge=1)] | None = None
     """Maximum number of model calls. If it stops there, its report says so."""
     permission_mode: ChosenPermissionMode | None = None
+    """How its calls without a matching rule are decided, if the session's mode is `default`. In a session in the modes
+    `acceptEdits` or `bypassPermissions` it has the session's mode."""
     mcp_servers: Annotated[list[AgentMCPServerSpec], BeforeValidator(_mcp_specs)] | None = None
-    """Its MCP servers, by name or in full."""
+    """Servers of its own, `{name: server}`. It has the servers of the session anyway, as far as `tools` and
+    `disallowed_tools` allow, so the *name* of one has no effect, except for a child agent, which gets that server of
+    its parent. The CLI ignores unknown names."""
     skills: list[Text] | None = None
-    """Skills loaded into its context at the start."""
+    """Skills whose text is in its context at the start."""
     background: bool | None = None
     """True: always run in the background. False and None leave it to the model, which by default does the same."""
     memory: MemoryScope | None = None
     """Where it keeps its memory between sessions: `~/.claude/agent-memory`, `.claude/agent-memory` or
-    `.claude/agent-memory-local`."""
+    `.claude/agent-memory-local`. Its system prompt explains the memory, with the content of `<name>/MEMORY.md`."""
     isolation: Literal["worktree", "remote"] | None = None
-    """`worktree`: it works in its own temporary git worktree."""
+    """`worktree`: it works in its own temporary git worktree; outside of a repository it cannot be started. `remote`
+    needs Claude's cloud. Without access to it, the CLI uses a worktree, and outside of a repository silently isolates
+    nothing."""
     initial_prompt: str | None = None
-    """The first prompt if the main session is this agent; your prompt follows."""
+    """The first prompt if the main session is this agent; your prompt follows. No effect on subagents."""
     auto_compact_window: Annotated[int, Field(ge=MIN_COMPACT_WINDOW)] | None = None
     """Compact its conversation at this many tokens. Can only lower the default."""
     omit_claude_md: bool | None = None
     """True: it does not get the CLAUDE.md files."""
-    critical_system_reminder: Annotated[str | None, Field(alias="criticalSystemReminder_EXPERIMENTAL")] = None
-    """Text repeated to it in every turn. Experimental in the CLI."""
+    critical_system_reminder: Annotated[
+        str | None, AfterValidator(_short_enough), Field(alias="criticalSystemReminder_EXPERIMENTAL")
+    ] = None
+    """Text that the agent reads at its start and again after each of its tool calls, so that it is in every request to
+    the model. At most 10,000 characters. The CLI accepts such a field and never delivers it; this package delivers it
+    with hooks, for agents of the option `agents` and for child agents, but not for agents that the CLI reads from
+    files."""
     observer: Annotated[list[Text], Field(max_length=MAX_OBSERVERS), BeforeValidator(_observers)] | None = None
-    """Up to four agents that watch it in the background. They see digests and report, but take no part."""
+    """Up to four agents that watch it in the background. They see digests and report, but take no part. They are tasks
+    and cost model calls. Experimental in the CLI, which needs a variable for it: the option `agents` sets it."""
     observer_message: str | None = None
     """Text added to every digest for its observers."""
     observe_subagents: bool | None = None
@@ -144,9 +169,10 @@ class AgentDefinition(ConfigModel):
     observe_tool_results: bool | None = None
     """False, on an observer: its digests omit tool results."""
     hooks: dict[str, Any] | None = None
-    """Command hooks that apply while it runs, as in a settings file. For Python functions use the option `hooks`."""
+    """Command hooks that apply while it runs, as in a settings file. `Stop` runs when the agent stops; `SubagentStart`
+    does not run. For Python functions use the option `hooks`."""
     color: str | None = None
-    """Its colour in the CLI's interface. Only used in files."""
+    """Its colour in the CLI's interface. Only written to files; no effect here."""
 
     def to_wire(self) -> JSONObject:
         """Return the JSON object for `initialize`. Omits fields that are None, because the CLI rejects null."""
@@ -168,18 +194,18 @@ class AgentDefinition(ConfigModel):
             OptionsError: The text does not define an agent; the message names the file, line and field.
             ImportError: PyYAML is not installed.
         """
-        from claude_agent_py.agents.markdown import read_agent
+        from claude_agent_py.agents.markdown import read_definition
 
-        return cls(**dict(read_agent(source).definition))
+        return read_definition(source, cls)[1]
 
     def to_markdown(self, name: str) -> str:
         """Return the Markdown file that defines this agent for the CLI (`.claude/agents/<name>.md`).
 
         Requires the extra `agents`.
         """
-        from claude_agent_py.agents.markdown import write_agent
+        from claude_agent_py.agents.markdown import write_definition
 
-        return write_agent(name, self)
+        return write_definition(name, {**self.to_wire(), **({"color": self.color} if self.color else {})})
 
 
 def _spec_to_wire(spec: AgentMCPServerSpec) -> Sequence[str | JSONObject]:
@@ -199,21 +225,6 @@ def validate_agents(agents: Mapping[str, AgentLike]) -> dict[str, AgentDefinitio
     if not isinstance(agents, Mapping):
         raise OptionsError(f"must map names to agent definitions, not be a {type(agents).__name__}", option="agents")
     return {check_name(name): _checked(name, agent) for name, agent in agents.items()}
-
-
-def check_name(name: Any) -> str:
-    """Return a valid agent name. Raises OptionsError for others."""
-    if not isinstance(name, str):
-        raise OptionsError(f"the name of an agent must be a string, not {type(name).__name__}", option="agents")
-    if not name.strip() or name != name.strip():
-        problem = "must not be empty or begin or end with a space"
-    elif name.startswith("-"):
-        problem = "must not begin with '-': the CLI drops the agent"
-    elif "," in name or not name.isprintable():
-        problem = "must not contain a comma or a control character"
-    else:
-        return name
-    raise OptionsError(f"the agent name {name!r} {problem}", option="agents")
 
 
 def _checked(name: str, agent: Any) -> AgentDefinition:

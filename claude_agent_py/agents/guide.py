@@ -1,18 +1,26 @@
 """The text that tells the model when to delegate work to agents."""
 
-from collections.abc import Mapping
-from typing import Annotated, Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any, Final
 
 from pydantic import Field
 
 from claude_agent_py._configuration import ConfigModel
 from claude_agent_py.agents.definition import AgentDefinition
 
+PRINCIPLE: Final = (
+    "Delegate when only the conclusion matters here; use a tool yourself when the details matter or one call answers."
+)
+
+COST: Final = "Cost: an agent starts from nothing, reads again what you have read, and bills a conversation of its own."
+
+IN_THE_BACKGROUND: Final = "the work takes long and you can continue without it: run it in the background"
+
 DELEGATE_WHEN: Final = (
     "the work needs many searches or long output of which only the conclusion matters here",
     "several parts are independent of each other: start one agent for each, all in one message",
-    "an agent below is made for exactly this kind of work",
-    "the work takes long and you can continue without it: run it in the background",
+    "an agent is made for exactly this kind of work",
+    IN_THE_BACKGROUND,
 )
 
 USE_TOOLS_WHEN: Final = (
@@ -20,6 +28,12 @@ USE_TOOLS_WHEN: Final = (
     "the next step depends on details of what you find, not on a summary of them",
     "it takes fewer calls to do it than words to describe it",
     "you have already delegated it: do not do the same work twice",
+)
+
+EXAMPLES: Final = (
+    '"Where is the class Invoice defined?": search for `class Invoice` yourself. One call answers it.',
+    '"Which services still rely on the old invoice format, and how?": delegate. It takes many searches over many '
+    "files, and you need only the answer.",
 )
 
 HOW_TO: Final = (
@@ -31,48 +45,130 @@ HOW_TO: Final = (
 
 MAX_CELL_CHARS: Final = 300
 
+MAX_LISTING_CHARS: Final = 9000
+"""Maximum length of `cli_agents_text`. The CLI (2.1.328) moves what a hook adds to a file beyond 10,000 characters."""
+
 
 class DelegationGuide(ConfigModel):
     """The text that tells the model when to hand work to an agent and when to use a tool itself.
 
-    The option `delegation_guide` puts it at the end of the system prompt, with a table of the option `agents`.
+    The option `delegation_guide` appends it to the system prompt, with tables of the option `agents` and of the tools
+    that start child agents. The CLI's own agents and those in files, as the CLI lists them, come with the first prompt.
     """
 
+    principle: str = PRINCIPLE
+    """When to delegate, in one line."""
     delegate_when: list[str] = Field(default=list(DELEGATE_WHEN))
     use_tools_when: list[str] = Field(default=list(USE_TOOLS_WHEN))
+    examples: list[str] = Field(default=list(EXAMPLES))
     how_to: list[str] = Field(default=list(HOW_TO))
     """Advice on delegating."""
+    cost: str = COST
+    """What delegating costs, in one line."""
     max_report_chars: Annotated[int, Field(ge=1)] | None = None
-    """Maximum length of reports. Agents are asked to keep to it, and reports of child agents are cut to it."""
+    """Maximum length of the reports that the model reads, counted as the CLI does (UTF-16 code units).
 
-    def text(self, agents: Mapping[str, AgentDefinition]) -> str:
-        """Return the text for these agents; empty without agents."""
-        if not agents:
+    The guide asks for it. Reports of foreground subagents and of child agents are cut to it, at the end of a sentence.
+    The CLI delivers reports of background subagents itself and lets nobody cut them: a background subagent with a
+    longer report is asked once to shorten it, and if its next report is longer, too, that one is delivered whole, with
+    a warning in the log. The task keeps what was cut (`Task.summary`), and the transcript has every report."""
+
+    def text(
+        self,
+        agents: Mapping[str, AgentDefinition] | None = None,
+        *,
+        subtask_tools: Mapping[str, AgentDefinition] | None = None,
+        has_agent_tool: bool = True,
+        has_background: bool = True,
+    ) -> str:
+        """Return the text.
+
+        Args:
+            agents: The caller's agents by name.
+            subtask_tools: The agents that tools start in a process of their own, by the name of the tool.
+            has_agent_tool: Whether the model has the tool `Agent`. Without it and without `subtask_tools` the text is
+                empty.
+            has_background: Whether agents can run in the background.
+        """
+        agents, subtask_tools = agents or {}, subtask_tools or {}
+        if not has_agent_tool and not subtask_tools:
             return ""
+        waits = not (has_agent_tool and has_background)
+        delegate_when = [line for line in self.delegate_when if not (waits and line == IN_THE_BACKGROUND)]
         limit = self.max_report_chars
         how_to = [*self.how_to, f"Ask for reports of at most {limit:,} characters."] if limit else self.how_to
-        return "\n\n".join(
-            (
-                "# Delegating",
-                "You can delegate work to these agents (tool `Agent`, parameter `subagent_type`):",
-                agent_table(agents),
-                f"Delegate when:\n{_bullets(self.delegate_when)}",
-                f"Use a tool yourself when:\n{_bullets(self.use_tools_when)}",
-                f"How to delegate:\n{_bullets(how_to)}",
-            )
+        parts = (
+            "# Delegating",
+            self.principle,
+            _agents_part(agents) if has_agent_tool else "",
+            _subtasks_part(subtask_tools),
+            _list("Delegate when:", delegate_when),
+            _list("Use a tool yourself when:", self.use_tools_when),
+            _list("Examples:", self.examples),
+            _list("How to delegate:", how_to),
+            self.cost,
         )
+        return "\n\n".join(part for part in parts if part)
 
 
 def agent_table(agents: Mapping[str, AgentDefinition]) -> str:
     """Return a Markdown table of agents: name, model, tools, and when to use each."""
-    rows = [
-        (name, agent.model or "default", _tools(agent), agent.description.strip().split("\n\n")[0])
-        for name, agent in agents.items()
+    return _definitions_table("agent", agents)
+
+
+def cli_agents_text(agents: Iterable[Any]) -> str:
+    """Return a table of the agents that the CLI lists (`AgentInfo`): name, model, and when to use each.
+
+    At most `MAX_LISTING_CHARS`; the agents beyond are counted. Empty without agents.
+    """
+    rows = [(str(agent.name), agent.model or "default", agent.description or "") for agent in agents]
+    if not rows:
+        return ""
+    lines = [
+        "Agents of the CLI and of agent files (tool `Agent`, parameter `subagent_type`). The list of agent types says "
+        "which tools each has.",
+        "",
+        *_head(("agent", "model", "use it for")),
     ]
-    lines = [" | ".join(_cell(cell) for cell in row) for row in rows]
-    return "\n".join(
-        ["| agent | model | tools | use it for |", "|---|---|---|---|", *(f"| {line} |" for line in lines)]
+    room = MAX_LISTING_CHARS - sum(len(line) + 1 for line in lines) - 100
+    for count, row in enumerate(rows):
+        line = _row(row)
+        room -= 2 * len(line) + 1  # a character may be two code units
+        if room < 0:
+            return "\n".join([*lines, f"\n{len(rows) - count} more are in the list of agent types."])
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def _agents_part(agents: Mapping[str, AgentDefinition]) -> str:
+    if not agents:
+        return "You can delegate work to agents (tool `Agent`, parameter `subagent_type`)."
+    return (
+        "You can delegate work to these agents (tool `Agent`, parameter `subagent_type`), and to the others that the "
+        f"conversation lists:\n\n{agent_table(agents)}"
     )
+
+
+def _subtasks_part(tools: Mapping[str, AgentDefinition]) -> str:
+    if not tools:
+        return ""
+    return (
+        "These tools each start an agent in a process of its own, wait for it and return its report:\n\n"
+        f"{_definitions_table('tool', tools)}"
+    )
+
+
+def _definitions_table(first: str, agents: Mapping[str, AgentDefinition]) -> str:
+    rows = [(name, agent.model or "default", _tools(agent), agent.description) for name, agent in agents.items()]
+    return "\n".join([*_head((first, "model", "tools", "use it for")), *map(_row, rows)])
+
+
+def _head(names: Sequence[str]) -> list[str]:
+    return [f"| {' | '.join(names)} |", "|---" * len(names) + "|"]
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(map(_cell, cells))} |"
 
 
 def _tools(agent: AgentDefinition) -> str:
@@ -82,9 +178,9 @@ def _tools(agent: AgentDefinition) -> str:
 
 
 def _cell(text: str) -> str:
-    line = " ".join(text.split()).replace("|", "\\|")
+    line = " ".join(text.strip().split("\n\n")[0].split()).replace("|", "\\|")
     return line if len(line) <= MAX_CELL_CHARS else f"{line[:MAX_CELL_CHARS].rsplit(' ', 1)[0]} ..."
 
 
-def _bullets(lines: list[str]) -> str:
-    return "\n".join(f"- {line}" for line in lines)
+def _list(title: str, lines: list[str]) -> str:
+    return "\n".join([title, *(f"- {line}" for line in lines)]) if lines else ""

@@ -1,12 +1,13 @@
-"""Ready-made agents for common kinds of work. Adjust one with `replace`: `Explore.replace(model=AgentModel.HAIKU)`.
+"""Ready-made agents for common kinds of work. Adjust one with `replace`: `Explore.replace(model=AgentModel.INHERIT)`.
 
-Explore, Plan and general-purpose replace the CLI's built-in agents of the same names.
+Explore, Plan and general-purpose replace the CLI's built-in agents of the same names. Explore and Shell, which read and
+run much and decide little, have a fast model; the others have the model of their parent.
 """
 
 from collections.abc import Mapping
 from typing import Final
 
-from claude_agent_py.agents.definition import AgentDefinition
+from claude_agent_py.agents.definition import AgentDefinition, AgentModel
 
 _READ_ONLY: Final = ["Agent", "Edit", "Write", "NotebookEdit", "ExitPlanMode"]
 
@@ -27,6 +28,7 @@ You search files for a reader who will only see your report.
 - Say what you looked for and did not find, and what you are not sure of.
 """,
     disallowed_tools=_READ_ONLY,
+    model=AgentModel.HAIKU,
     omit_claude_md=True,
 )
 
@@ -45,6 +47,7 @@ You plan a change for a developer who will implement it from your report alone.
 - End with the three to five files that matter most, as absolute paths.
 """,
     disallowed_tools=_READ_ONLY,
+    model=AgentModel.INHERIT,
 )
 
 Shell: Final = AgentDefinition(
@@ -61,6 +64,7 @@ You run commands for a reader who will only see your report.
   in now. Never claim that something passed which you did not see pass.
 """,
     tools=["Bash", "Read", "Grep", "Glob", "Monitor", "TaskStop"],
+    model=AgentModel.HAIKU,
 )
 
 GeneralPurpose: Final = AgentDefinition(
@@ -75,6 +79,7 @@ You carry out a task for a reader who will only see your report.
 - Check your work with the means of the project before you report it as done.
 - Report: what you did, the absolute paths of what you changed, how you checked it, and what is left open.
 """,
+    model=AgentModel.INHERIT,
 )
 
 PRESETS: Final[Mapping[str, AgentDefinition]] = {

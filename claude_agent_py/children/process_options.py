@@ -79,20 +79,19 @@ OF_DEFINITION: Final = ("effort", "max_turns", "permission_mode", "skills")
 OF_SUBAGENTS: Final = (
     "isolation",
     "omit_claude_md",
-    "critical_system_reminder",
     "auto_compact_window",
-    "observer",
-    "observer_message",
-    "observe_subagents",
-    "observe_tool_results",
 )
 """Definition fields that only affect subagents (CLI 2.1.328)."""
 
+OF_OBSERVED: Final = ("observer", "observer_message", "observe_subagents", "observe_tool_results")
+"""Definition fields that need the definition of an observer."""
 
-def without_effect(definition: AgentDefinition) -> list[str]:
-    """Return the fields of a definition that have no effect in a separate process."""
-    unused = [field for field in OF_SUBAGENTS if getattr(definition, field) is not None]
-    return [*unused, "effort"] if isinstance(definition.effort, int) else unused
+
+def without_effect(definition: AgentDefinition, own: ClientOptions | None) -> list[str]:
+    """Return the fields of a definition that have no effect in a separate process with these options."""
+    is_observed = any(name in ((own and own.agents) or {}) for name in definition.observer or ())
+    fields = OF_SUBAGENTS if is_observed else (*OF_SUBAGENTS, *OF_OBSERVED)
+    return [field for field in fields if getattr(definition, field) is not None]
 
 
 def process_options(
@@ -143,8 +142,6 @@ def _of_definition(name: str, definition: AgentDefinition, given: ClientOptions)
     changes: dict[str, Any] = {
         field: value for field in OF_DEFINITION if (value := getattr(definition, field)) is not None
     }
-    if isinstance(definition.effort, int):
-        del changes["effort"]  # the session option takes no numbers
     if definition.model not in (None, "inherit"):
         changes["model"] = definition.model
         changes["fallback_model"] = [one for one in given.fallback_model or () if one != definition.model] or None

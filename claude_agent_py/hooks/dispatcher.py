@@ -6,7 +6,7 @@ The CLI carries on when a hook fails, so a failing guard must answer with a refu
 import itertools
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,7 +15,9 @@ from claude_agent_py._handler_context import HandlerContext
 from claude_agent_py._protocol.handlers import Cancellation
 from claude_agent_py.errors import HandlerError
 from claude_agent_py.hooks.context import HookContext
+from claude_agent_py.hooks.last_word import LastWord
 from claude_agent_py.hooks.matcher import WITHHOLDING, HookMatcher
+from claude_agent_py.hooks.patterns import matches
 from claude_agent_py.hooks.registry import Hooks, check_hook
 from claude_agent_py.hooks.withholding import WrongShapeError, fitting, withheld
 from claude_agent_py.wire.base import JSONObject
@@ -57,6 +59,8 @@ class _Registered:
     event: str
     matcher: HookMatcher
     handler: Callback
+    is_builtin: bool = False
+    """Whether it implements an option: it is neither inherited by child agents nor reported as a hook that ran."""
 
 
 class HookDispatcher:
@@ -66,6 +70,8 @@ class HookDispatcher:
         hooks: The `hooks` option: a dict by event, a `Hooks`, or None. Copied.
         report: Called with the error of each handler that fails. Must not raise.
         on_run: Called after each call of a handler. Must not raise.
+        builtin: The hooks that implement options, by event.
+        last_word: A change to a tool's output, made after all hooks. One of `builtin` must match the tool.
 
     Raises:
         OptionsError: A hook is invalid.
@@ -77,14 +83,19 @@ class HookDispatcher:
         *,
         report: Callable[[HandlerError], object],
         on_run: Callable[[HookRun], object] | None = None,
+        builtin: Iterable[tuple[str, HookMatcher]] = (),
+        last_word: LastWord | None = None,
     ) -> None:
         self._report = report
         self._on_run = on_run
         self._ids = itertools.count()
         self._registered: dict[str, _Registered] = {}
         self._removed: set[str] = set()
+        self._last_word = last_word
         for event, matcher in Hooks.of(hooks).take():
             self._register(event, matcher)
+        for event, matcher in builtin:
+            self._register(event, matcher, is_builtin=True)
 
     def __bool__(self) -> bool:
         """Return whether any hook is registered."""
@@ -112,14 +123,16 @@ class HookDispatcher:
         self._removed.update(ids)
         return bool(ids)
 
-    def _register(self, event: str, matcher: HookMatcher) -> None:
+    def _register(self, event: str, matcher: HookMatcher, *, is_builtin: bool = False) -> None:
         for handler in matcher.handlers:
-            self._registered[f"hook_{next(self._ids)}"] = _Registered(event, matcher, Callback(handler))
+            entry = _Registered(event, matcher, Callback(handler), is_builtin)
+            self._registered[f"hook_{next(self._ids)}"] = entry
 
     @property
     def registered(self) -> list[tuple[str, HookMatcher]]:
-        """The registered events and matchers, in insertion order."""
-        return list(dict.fromkeys((entry.event, entry.matcher) for entry in self._registered.values()))
+        """The events and matchers of the user's hooks, in insertion order."""
+        entries = (entry for entry in self._registered.values() if not entry.is_builtin)
+        return list(dict.fromkeys((entry.event, entry.matcher) for entry in entries))
 
     def has(self, matcher: HookMatcher) -> bool:
         """Return whether a hook is registered."""
@@ -158,8 +171,18 @@ class HookDispatcher:
         hook_input = inputs.parse_hook_input(dict(data))
         hook_context = _context(entry.event, tool_use_id, context)
         started = time.monotonic()
-        output, error = await self._run(entry, data, hook_input, hook_context)
-        if self._on_run is not None:
+        last_word = self._last_word
+        if last_word is not None and tool_use_id and last_word.concerns(entry.event, data):
+            last_word.begin(tool_use_id, self._count_hooks(entry.event, last_word))
+            try:
+                output, error = await self._run(entry, data, hook_input, hook_context)
+            except BaseException:
+                last_word.forget(tool_use_id)
+                raise
+            output = last_word.end(tool_use_id, data, output)
+        else:
+            output, error = await self._run(entry, data, hook_input, hook_context)
+        if self._on_run is not None and not entry.is_builtin:
             self._on_run(
                 HookRun(
                     event=entry.event,
@@ -189,6 +212,10 @@ class HookDispatcher:
             self._report(error)
             return _after_failure(entry, data, error).to_wire(), error
         return output, None
+
+    def _count_hooks(self, event: str, last_word: LastWord) -> int:
+        entries = (entry for entry in self._registered.values() if entry.event == event)
+        return sum(any(matches(entry.matcher.pattern, name) for name in last_word.names) for entry in entries)
 
     def _answer_unknown(self, callback_id: str, event: str) -> JSONObject:
         if callback_id in self._removed:

@@ -58,6 +58,23 @@ def problem_of(pattern: str) -> str | None:
     return _RULE if problem and _is_permission_rule(pattern) else problem
 
 
+def matches(pattern: str | None, name: str) -> bool:
+    """Return whether the CLI matches a valid pattern with a name."""
+    if pattern in (None, "", "*"):
+        return True
+    if _is_plain(pattern):
+        return name in _names(pattern)
+    try:
+        return re.search(_in_python(pattern), name, re.ASCII) is not None
+    except re.error:  # a look-behind of variable width, which Python lacks
+        return True
+
+
+def _in_python(pattern: str) -> str:
+    """Spell a pattern of JavaScript for Python: named groups differ."""
+    return pattern.replace("(?<", "(?P<").replace("(?P<=", "(?<=").replace("(?P<!", "(?<!")
+
+
 def _syntax_problem(pattern: str) -> str | None:
     at, last, before, groups = 0, "", "", ["group"]
     while at < len(pattern):
@@ -72,7 +89,7 @@ def _syntax_problem(pattern: str) -> str | None:
         last = groups.pop() if kind == "end" and len(groups) > 1 else kind
         before, at = token[0], token.end()
     try:
-        re.compile(pattern.replace("(?<", "(?P<").replace("(?P<=", "(?<=").replace("(?P<!", "(?<!"), re.ASCII)
+        re.compile(_in_python(pattern), re.ASCII)
     except (re.error, OverflowError, RecursionError) as error:
         if str(error).startswith("look-behind requires fixed-width"):
             return None  # JavaScript allows it

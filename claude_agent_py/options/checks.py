@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from claude_agent_py._callbacks import callback_name, takes_arguments
@@ -17,13 +17,11 @@ from claude_agent_py._configuration import MAX_REPR_CHARS, inner_text
 from claude_agent_py._untrusted import read_json
 from claude_agent_py.agents.guide import DelegationGuide
 from claude_agent_py.errors import OptionsError
+from claude_agent_py.options.delegation import depends_on_hooks, guide_text, why_no_agent_tool
 from claude_agent_py.options.output_shape import OutputShape
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.settings.mcp_servers import MCPHTTPServer, MCPSSEServer, MCPStdioServer, mcp_server_from_wire
 from claude_agent_py.wire.settings.rule_lists import survives_splitting, tool_of
-
-if TYPE_CHECKING:
-    from claude_agent_py.options.client_options import ClientOptions
 
 # Reading single options -----------------------------------------------------------------------------------------------
 
@@ -348,6 +346,8 @@ HOME_VARIABLES: Final = frozenset({"HOME", "USERPROFILE", "CLAUDE_CONFIG_DIR", "
 HOOKS_OFF: Final = "CLAUDE_CODE_SIMPLE"
 """The variable of the CLI's bare mode, in which it calls no hooks, whatever it replies to `initialize`."""
 
+WHAT_NEEDS_HOOKS: Final = "the hooks (max_report_chars and critical_system_reminder are hooks, too)"
+
 _TRUE_WORDS: Final = frozenset({"1", "true", "yes", "on"})
 
 
@@ -365,25 +365,26 @@ class Conflict(NamedTuple):
     """Options that conflict."""
 
     option: str
-    holds: Callable[["ClientOptions"], Any]
+    holds: Callable[[Any], Any]
+    """Takes the `ClientOptions`, whose module imports this one."""
     problem: str
 
 
 CONFLICTS: Final = (
     Conflict(
         "env",
-        lambda o: o.hooks is not None and turns_hooks_off(o.env),
-        f"{HOOKS_OFF} disables all hooks; remove it, or the hooks",
+        lambda o: turns_hooks_off(o.env) and depends_on_hooks(o),
+        f"{HOOKS_OFF} disables all hooks; remove it, or {WHAT_NEEDS_HOOKS}",
     ),
     Conflict(
         "settings",
-        lambda o: o.hooks is not None and turns_hooks_off(_env_of(o.settings)),
-        f"{HOOKS_OFF} in their env disables all hooks; remove it, or the hooks",
+        lambda o: turns_hooks_off(_env_of(o.settings)) and depends_on_hooks(o),
+        f"{HOOKS_OFF} in their env disables all hooks; remove it, or {WHAT_NEEDS_HOOKS}",
     ),
     Conflict(
         "extra_args",
-        lambda o: o.hooks is not None and "bare" in o.extra_args,
-        "--bare disables all hooks; remove it, or the hooks",
+        lambda o: "bare" in o.extra_args and depends_on_hooks(o),
+        f"--bare disables all hooks; remove it, or {WHAT_NEEDS_HOOKS}",
     ),
     Conflict(
         "env",
@@ -443,15 +444,10 @@ CONFLICTS: Final = (
         lambda o: o.session_mirror and not o.persist_session,
         "needs persist_session=True: the CLI mirrors what it writes to disk",
     ),
-    Conflict(
-        "delegation_guide",
-        lambda o: o.delegation_guide and not o.agents,
-        "needs agents: it tells the model when to use them",
-    ),
 )
 
 
-def conflicts(options: "ClientOptions") -> Iterator[Conflict]:
+def conflicts(options: Any) -> Iterator[Conflict]:
     """Yield the conflicts between options."""
     return (conflict for conflict in CONFLICTS if conflict.holds(options))
 
@@ -465,9 +461,17 @@ _NEVER_ASKS: Final = {
 }
 
 
-def doubts(options: "ClientOptions") -> Iterator[str]:
+IDLE_LIMIT: Final = "CLAUDE_CODE_SDK_MCP_TOOL_IDLE_TIMEOUT"
+"""The only limit of the CLI for calls of our servers that a server's own settings cannot raise."""
+
+
+def doubts(options: Any) -> Iterator[str]:
     """Yield warnings about options that will not do what they seem to."""
     yield from _unknown_tools(options)
+    if options.delegation_guide and not guide_text(options):
+        yield f"delegation_guide is left out: {why_no_agent_tool(options)}"
+    if options.env.get(IDLE_LIMIT):
+        yield f"env: {IDLE_LIMIT} ends calls of tools in this process that report no progress, child agents among them"
     if options.can_use_tool is None:
         return
     if options.permission_mode in _NEVER_ASKS:
@@ -483,7 +487,7 @@ def doubts(options: "ClientOptions") -> Iterator[str]:
         )
 
 
-def _unknown_tools(options: "ClientOptions") -> Iterator[str]:
+def _unknown_tools(options: Any) -> Iterator[str]:
     tools = () if isinstance(options.tools, str | None) else options.tools
     for name in filter(_is_unknown_tool, tools):
         yield f"tools: {name!r} is not a known built-in tool, so the CLI may ignore it{_right_tool(name)}"

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, TypeAlias
 from uuid import UUID
@@ -139,9 +140,9 @@ class ClientOptions(ConfigModel, Generic[Output]):
     extra_args: Annotated[Mapping[str, str | None], BeforeValidator(read.extra_args)] = Field(default_factory=dict)
     """Extra flags for the CLI, by name without dashes; None for a flag without a value. Every user of the machine can
     read the command line, so do not put secrets here."""
-    timeouts: Timeouts = Field(default_factory=Timeouts)
+    timeouts: Timeouts = Field(default_factory=cache(Timeouts))
     """Time limits."""
-    limits: Limits = Field(default_factory=Limits)
+    limits: Limits = Field(default_factory=cache(Limits))
     """Limits on memory and on child processes."""
 
     # The model
@@ -179,7 +180,8 @@ class ClientOptions(ConfigModel, Generic[Output]):
     plan_mode_instructions: Text | None = None
     """Instructions for plan mode, instead of planning a code change."""
     delegation_guide: Annotated[DelegationGuide | bool, _needs(read.delegation_guide)] = False
-    """Append guidance to the system prompt on when to delegate to which of `agents`. True uses the default guide."""
+    """Tell the model when to delegate to which agents: `agents`, those that the CLI lists, and tools that start child
+    agents. True uses the default guide. It is left out, with a warning, where the model cannot start agents."""
     title: Text | None = None
     """The title of the session. None lets the CLI generate one."""
 

@@ -28,6 +28,7 @@ from claude_agent_py.testing.script import (
     tool_use,
 )
 from claude_agent_py.testing.scripted_model import Match, ScriptedModel
+from claude_agent_py.testing.text_formats import check_text_format
 
 __all__ = [
     "Answer",
@@ -50,6 +51,7 @@ __all__ = [
     "Thinking",
     "ToolCall",
     "Usage",
+    "check_text_format",
     "frames",
     "steps",
     "text",

@@ -93,8 +93,8 @@ def user(content: str | Sequence[JSONObject], **fields: Any) -> JSONObject:
 
 def tool_result(tool_use_id: str, content: Any = "", *, is_error: bool = False, **fields: Any) -> JSONObject:
     """Return a user message with the result of a tool. `tool_use_result=` adds the structured result."""
-    block = {"type": "tool_result", "tool_use_id": tool_use_id, "content": content, "is_error": is_error}
-    return user([block], **fields)
+    failed = {"is_error": True} if is_error else {}
+    return user([{"type": "tool_result", "tool_use_id": tool_use_id, "content": content, **failed}], **fields)
 
 
 def result(text: str = "ok", *, subtype: str = "success", is_error: bool = False, **fields: Any) -> JSONObject:

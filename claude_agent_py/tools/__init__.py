@@ -5,14 +5,17 @@ from typing import TYPE_CHECKING
 from claude_agent_py._lazy_names import attach
 
 if TYPE_CHECKING:
+    from claude_agent_py.tools.call_results import (
+        ToolCallResult as ToolCallResult,
+        ToolChainResult as ToolChainResult,
+    )
     from claude_agent_py.tools.calls import ToolCall as ToolCall
     from claude_agent_py.tools.chain import (
-        RawResults as RawResults,
         ToolChain as ToolChain,
-        ToolChainResult as ToolChainResult,
     )
     from claude_agent_py.tools.context import ToolContext as ToolContext
     from claude_agent_py.tools.definition import Tool as Tool, ToolAnnotations as ToolAnnotations, tool as tool
+    from claude_agent_py.tools.loop import LoopResult as LoopResult, LoopStep as LoopStep
     from claude_agent_py.tools.names import (
         mcp_server_name as mcp_server_name,
         mcp_tool_name as mcp_tool_name,
@@ -21,7 +24,11 @@ if TYPE_CHECKING:
     from claude_agent_py.tools.resources import Prompt as Prompt, Resource as Resource
     from claude_agent_py.tools.results import ToolResult as ToolResult
     from claude_agent_py.tools.server import ToolServer as ToolServer
-    from claude_agent_py.tools.traffic import ToolCallRecord as ToolCallRecord, ToolTraffic as ToolTraffic
+    from claude_agent_py.tools.traffic import (
+        ToolCallRecord as ToolCallRecord,
+        ToolCallStatus as ToolCallStatus,
+        ToolTraffic as ToolTraffic,
+    )
     from claude_agent_py.wire.tools.agent import (
         AgentAsyncLaunchedOutput as AgentAsyncLaunchedOutput,
         AgentCompletedOutput as AgentCompletedOutput,

@@ -1,60 +1,225 @@
-"""Read tool calls from `tool_use` blocks, dicts, or text with sections named after tools."""
+"""Read tool calls from whatever a loop has: text, content blocks, an answer of the model, or a list of calls.
 
-from collections.abc import Collection, Iterable, Mapping
+Nothing is dropped silently: what is a call but cannot run has a `problem`, which becomes its error.
+"""
+
+import json
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from difflib import get_close_matches
+from typing import Any, Final, TypeAlias
 
-from claude_agent_py.formatting.encoders import Encoder
+from claude_agent_py.formatting.api_messages import complete
+from claude_agent_py.formatting.encoders import Encoder, YAMLEncoder
 from claude_agent_py.formatting.text_format import TextFormat
-from claude_agent_py.wire.base import JSONObject
-from claude_agent_py.wire.messages.content import ToolUseBlock
+from claude_agent_py.wire.base import JSONObject, WireModel
+from claude_agent_py.wire.messages.content import Block, ToolUseBlock, UnknownBlock
+from claude_agent_py.wire.messages.conversation import AssistantMessage
+
+CUT_OFF: Final = frozenset({"max_tokens", "model_context_window_exceeded", "refusal"})
+"""Stop reasons that may leave the last call of an answer incomplete."""
+
+_CALL_KEYS: Final = frozenset({"type", "id", "name", "input", "arguments"})
+_YAML_CALLS: Final = re.compile(r"- +(?:\{|(?:type|id|name|input|arguments) *:)")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ToolCall:
     """A call of a tool."""
 
-    id: str
+    id: str | None = None
+    """The id of the `tool_use` block; None for a call without one, such as a call in text."""
     name: str
     input: Any
     """A dict. Anything else is kept as it is and rejected when the call runs."""
+    problem: str = ""
+    """Why the call cannot run, for the model; empty if it can."""
 
 
-LooseCall: TypeAlias = ToolCall | ToolUseBlock | Mapping[str, Any]
-LooseCalls: TypeAlias = Iterable[LooseCall] | str
+LooseCall: TypeAlias = ToolCall | ToolUseBlock | Mapping[str, Any] | object
+"""A call, as a block or a dict with `name` and `input`, or any other content block."""
+
+LooseCalls: TypeAlias = str | AssistantMessage | LooseCall | Iterable[LooseCall]
+"""Text, a call, an answer of the model (`AssistantMessage`, or a response of the Messages API as an object or a dict),
+or a list of calls and content blocks."""
 
 
-def read_calls(calls: LooseCalls, text_format: TextFormat, encoder: Encoder, names: Collection[str]) -> list[ToolCall]:
+def read_calls(
+    given: LooseCalls, text_format: TextFormat | None, encoder: Encoder, names: Collection[str]
+) -> list[ToolCall]:
     """Return the calls in order.
 
-    In text, each section named after a tool is a call, with the arguments encoded in its content. Everything else is
-    ignored.
+    Blocks of the type `tool_use` are calls. Text is read only where there are none: it is a JSON or YAML list of calls,
+    or each of its sections named after a tool is a call with the arguments in its content.
 
     Raises:
-        TypeError: An item is not a call.
+        TypeError: An item is not a call, or text needs a format.
+        ImportError: The text is a YAML list, and PyYAML is not installed.
     """
-    if isinstance(calls, str):
-        return _written(calls, text_format, encoder, names)
-    return [_strict(call, index) for index, call in enumerate(calls)]
+    if isinstance(given, str):
+        calls = _in_text(given, text_format, encoder, names)
+        if calls is None:
+            raise TypeError(
+                "a text format is required to find calls in text, such as XMLFormat(wrapper='observation') or "
+                "MarkdownFormat()"
+            )
+        return calls
+    items = plain_content(given)
+    calls = [_from_block(item) for item in items if isinstance(item, ToolCall) or _type_of(item) == "tool_use"]
+    if not calls:
+        return _in_text(text_in(items), text_format, encoder, names) or []
+    if _get(given, "stop_reason") in CUT_OFF and _type_of(items[-1]) == "tool_use":
+        calls[-1] = ToolCall(
+            id=calls[-1].id,
+            name=calls[-1].name,
+            input=calls[-1].input,
+            problem=f"the answer was cut off ({_get(given, 'stop_reason')}), so the call may be incomplete and was not "
+            "run; write it again, shorter",
+        )
+    return calls
 
 
-def _strict(call: LooseCall, index: int) -> ToolCall:
-    if isinstance(call, ToolCall):
-        return call
-    if isinstance(call, ToolUseBlock):
-        return ToolCall(id=call.id, name=call.name, input=call.input)
-    found: Any = call
-    if isinstance(found, Mapping) and isinstance(found.get("name"), str):
-        return ToolCall(id=str(found.get("id") or _made_up(index)), name=found["name"], input=found.get("input", {}))
-    raise TypeError(f"a call must be a ToolUseBlock, a ToolCall or a dict with name and input, not {call!r}")
+# Content ---------------------------------------------------------------------------------------------------------
 
 
-def _written(text: str, text_format: TextFormat, encoder: Encoder, names: Collection[str]) -> list[ToolCall]:
-    sections = [section for section in text_format.parse_sections(text, strip=True) if section.name in names]
+def plain_content(given: Any) -> list[JSONObject | ToolCall]:
+    """Return the content blocks of an answer, of a list or of a single block as dicts; a `ToolCall` stays one.
+
+    Raises:
+        TypeError: It is none of them.
+    """
+    if isinstance(given, str):
+        return [{"type": "text", "text": given}]
+    if isinstance(given, AssistantMessage):
+        return [complete(block) for block in given.content]
+    content = _get(given, "content")
+    if content is not None and _get(given, "type") in (None, "message") and _get(given, "role") in (None, "assistant"):
+        return plain_content(content if isinstance(content, str) else list(content))
+    if isinstance(given, ToolCall | WireModel | Mapping) or not isinstance(given, Iterable) or _is_model(given):
+        given = [given]
+    return [item if isinstance(item, ToolCall) else _plain(item) for item in given]
+
+
+def text_in(content: Iterable[JSONObject | ToolCall]) -> str:
+    """Return the text of content; text blocks are joined by line breaks."""
+    return "\n".join(
+        str(block.get("text") or "") for block in content if isinstance(block, dict) and block.get("type") == "text"
+    )
+
+
+def _plain(item: Any) -> JSONObject:
+    if isinstance(item, str):
+        return {"type": "text", "text": item}
+    block = _as_dict(item)
+    if _type_of(block) is None or (_type_of(block) == "tool_use" and not isinstance(block.get("name"), str)):
+        raise TypeError(f"a call must be a ToolUseBlock, a ToolCall or a dict with name and input, not {item!r:.200}")
+    return block
+
+
+def _as_dict(item: Any) -> JSONObject:
+    if isinstance(item, Block | UnknownBlock):
+        return complete(item)
+    if isinstance(item, Mapping):
+        return dict(item)
+    if _is_model(item):  # of the `anthropic` package, where some fields are only for programs
+        hidden = set(getattr(item, "__api_exclude__", None) or ())
+        block: JSONObject = item.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude=hidden)
+        return block
+    return dict(vars(item)) if hasattr(item, "__dict__") and hasattr(item, "type") else {}
+
+
+def _is_model(item: object) -> bool:
+    return hasattr(item, "model_dump")
+
+
+def _type_of(block: Any) -> str | None:
+    if not isinstance(block, Mapping):
+        return None
+    kind = block.get("type") or ("tool_use" if "name" in block else None)
+    return kind if isinstance(kind, str) else None
+
+
+def _get(given: Any, name: str) -> Any:
+    if isinstance(given, AssistantMessage):
+        given = given.message
+    return given.get(name) if isinstance(given, Mapping) else getattr(given, name, None)
+
+
+def _from_block(block: JSONObject | ToolCall) -> ToolCall:
+    if isinstance(block, ToolCall):
+        return block
+    identity = block.get("id")
+    given = block.get("input", block.get("arguments"))
+    return ToolCall(id=str(identity) if identity else None, name=block["name"], input={} if given is None else given)
+
+
+# Text ------------------------------------------------------------------------------------------------------------
+
+
+def _in_text(
+    text: str, text_format: TextFormat | None, encoder: Encoder, names: Collection[str]
+) -> list[ToolCall] | None:
+    """Return the calls in text, or None if it needs a format."""
+    listed = _listed(text.strip(), names)
+    if listed or text_format is None:
+        return listed or None
+    return list(_in_sections(text, text_format, encoder, names))
+
+
+def _in_sections(text: str, text_format: TextFormat, encoder: Encoder, names: Collection[str]) -> Iterator[ToolCall]:
+    others = {spec.name.casefold() for spec in text_format.registered}
+    folded = {name.casefold(): name for name in reversed(list(names))}
+    expected = {*names, *(spec.name for spec in text_format.registered)}
+    for section in text_format.parse(text, names=expected, strip=True, unknown="section").pieces:
+        name = section.name if section.name in names else folded.get(section.name.casefold(), section.name)
+        is_other = not name or name.casefold() in others
+        if name in names or (not is_other and _looks_like_a_call(section, encoder, names)):
+            yield ToolCall(name=name, input=_arguments(section.content, encoder))
+
+
+def _looks_like_a_call(section: Any, encoder: Encoder, names: Collection[str]) -> bool:
+    """Return whether a section with another name is meant as a call.
+
+    Its content is a JSON object, or its name is nearly that of a tool and its content could be arguments.
+    """
+    content = section.content
+    if content.startswith("{") and content.endswith("}"):
+        return True
+    return bool(near(section.name, names, cutoff=0.75)) and isinstance(_arguments(content, encoder), dict)
+
+
+def _listed(text: str, names: Collection[str]) -> list[ToolCall]:
+    """Return the calls if the text is a JSON or YAML list of calls, or one call; otherwise none."""
+    body = _unfenced(text).strip()
+    try:
+        if body.startswith(("[", "{")):
+            found = json.loads(body)
+        elif _YAML_CALLS.match(body):
+            found = YAMLEncoder().decode(body)
+        else:
+            return []
+    except ValueError:
+        return []
+    items: list[Any] = found if isinstance(found, list) else [found]
+    if not any(_is_call(item, names) for item in items):
+        return []
     return [
-        ToolCall(id=_made_up(index), name=section.name, input=_arguments(section.content, encoder))
-        for index, section in enumerate(sections)
+        _from_block(item) if _is_call(item, names) else ToolCall(name="", input=item, problem=_not_a_call(item))
+        for item in items
     ]
+
+
+def _is_call(item: Any, names: Collection[str]) -> bool:
+    if not isinstance(item, dict) or not isinstance(item.get("name"), str) or not item.keys() <= _CALL_KEYS:
+        return False
+    return item.get("type", "tool_use") == "tool_use" and (
+        "type" in item or "input" in item or "arguments" in item or item["name"] in names
+    )
+
+
+def _not_a_call(item: Any) -> str:
+    return f"an item of the list is not a call: {item!r:.200}; write an object with name and input"
 
 
 def _arguments(content: str, encoder: Encoder) -> JSONObject | str:
@@ -76,5 +241,9 @@ def _unfenced(content: str) -> str:
     return content
 
 
-def _made_up(index: int) -> str:
-    return f"call_{index + 1}"
+def near(name: str, names: Collection[str], *, cutoff: float = 0.5) -> list[str]:
+    """Return the up to three known names nearest to a name, the nearest first."""
+    by_lower = {known.lower(): known for known in names}
+    bare = name.lower().rpartition("__")[2]
+    found = get_close_matches(name.lower(), by_lower, cutoff=cutoff) or get_close_matches(bare, by_lower, cutoff=cutoff)
+    return [by_lower[lower] for lower in found]

@@ -1,74 +1,33 @@
 """`ToolChain`: run tool calls without the CLI and format the results for the model."""
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import anyio
 
 from claude_agent_py._callbacks import Callback, is_not_the_functions
-from claude_agent_py.errors import OptionsError, ToolError, ToolInputError
+from claude_agent_py._event_loop import run_anywhere
+from claude_agent_py.errors import OptionsError, ToolError, ToolInputError, UnknownToolError
 from claude_agent_py.formatting.encoders import Encoder, JSONEncoder
-from claude_agent_py.formatting.media import Media, api_blocks
+from claude_agent_py.formatting.markdown import MarkdownFormat
+from claude_agent_py.formatting.media import Media
 from claude_agent_py.formatting.sections import check_name
 from claude_agent_py.formatting.text_format import TextFormat
-from claude_agent_py.tools.calls import LooseCalls, ToolCall, read_calls
+from claude_agent_py.tools.call_results import ToolCallResult, ToolChainResult
+from claude_agent_py.tools.calls import LooseCalls, ToolCall, near, read_calls
 from claude_agent_py.tools.context import ToolContext
 from claude_agent_py.tools.definition import Tool, as_tool
-from claude_agent_py.tools.results import WrittenResult
+from claude_agent_py.tools.loop import CallModel, LoopResult, LoopStep, StopWhen, run_loop
+from claude_agent_py.tools.results import ToolResult
 from claude_agent_py.tools.running import ToolOutcome, failed, outcome_of
-from claude_agent_py.wire.base import JSONObject
-from claude_agent_py.wire.messages.content import ContentBlock, TextBlock, ToolResultBlock
-from claude_agent_py.wire.messages.conversation import UserContent, UserMessage
 
 MediaTransform: TypeAlias = Callable[[Media], Media | Awaitable[Media | None] | None]
 """Changes media before the model sees it, for example to shrink a large image. Returning None drops it."""
 
-
-@dataclass(frozen=True, kw_only=True)
-class RawResults:
-    """The calls with their return values and errors, in the same order."""
-
-    calls: tuple[ToolCall, ...]
-    results: tuple[Any, ...]
-    """Return values; None for a failed call."""
-    errors: tuple[Exception | None, ...]
-    """Exceptions; None for a successful call."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ToolChainResult:
-    """The results of some calls, formatted for a model.
-
-    `raw` is for programs. The model turns the results into an answer for the user.
-    """
-
-    text: str
-    """All results and errors as sections, in the order of the calls, including the wrapper. Empty if nothing was
-    called."""
-    media: tuple[Media, ...]
-    """Images, audio, files and links, in the order of the calls."""
-    raw: RawResults
-    told: tuple[WrittenResult, ...]
-    """The result of each call as the model sees it."""
-
-    def as_content_blocks(self) -> list[ContentBlock]:
-        """Return text and media as the content of a user message, for a model that calls tools in text."""
-        text: list[ContentBlock] = [TextBlock(text=self.text)] if self.text else []
-        return text + [block for medium in self.media for block in api_blocks(medium)]
-
-    def tool_result_blocks(self) -> list[ToolResultBlock]:
-        """Return one `tool_result` block per call, in order, each with its `tool_use_id`."""
-        return [_result_block(call.id, told) for call, told in zip(self.raw.calls, self.told, strict=True)]
-
-    def tool_result_message(self) -> UserMessage:
-        """Return the user message that answers all calls of an assistant message.
-
-        The Messages API accepts its `message`: `dump(result.tool_result_message().message)`.
-        """
-        content: list[ContentBlock] = list(self.tool_result_blocks())
-        return UserMessage(message=UserContent(role="user", content=content))
+MAX_CONCURRENCY: Final = 10
+"""How many read-only calls run at once by default; the CLI's own limit."""
 
 
 class ToolChain:
@@ -80,9 +39,10 @@ class ToolChain:
         text_format: The default format of `execute`.
         media_transform: An async or plain function that changes media.
         timeout: Time limit in seconds for tools without their own; None means no limit.
+        max_concurrency: How many read-only calls may run at once; None means no limit.
 
     Raises:
-        OptionsError: Two tools have the same name.
+        OptionsError: Two tools have the same name, or `max_concurrency` is less than 1.
     """
 
     def __init__(
@@ -93,7 +53,10 @@ class ToolChain:
         text_format: TextFormat | None = None,
         media_transform: MediaTransform | None = None,
         timeout: float | None = None,
+        max_concurrency: int | None = MAX_CONCURRENCY,
     ) -> None:
+        if max_concurrency is not None and max_concurrency < 1:
+            raise OptionsError(f"max_concurrency must be at least 1, not {max_concurrency}", option="ToolChain")
         self._tools: dict[str, Tool[..., Any]] = {}
         for made in map(as_tool, tools):
             if made.name in self._tools:
@@ -103,6 +66,7 @@ class ToolChain:
         self._text_format = text_format
         self._media_transform = None if media_transform is None else Callback(media_transform)
         self._timeout = timeout
+        self._max_concurrency = max_concurrency
 
     def __repr__(self) -> str:
         return f"<ToolChain {', '.join(self._tools)}>"
@@ -112,16 +76,22 @@ class ToolChain:
         """The tools, in order."""
         return tuple(self._tools.values())
 
-    def definitions(self) -> list[JSONObject]:
-        """Return the tools in the form that the Messages API takes (`tools=`)."""
+    def definitions(self) -> list[Any]:
+        """Return the tools in the form that the Messages API takes (`tools=`), as dicts."""
         return [
             {"name": item.name, "description": item.description, "input_schema": item.input_schema}
             for item in self._tools.values()
         ]
 
     def describe(self, text_format: TextFormat | None = None) -> str:
-        """Return instructions for a model that calls tools in text."""
+        """Return instructions for a model that calls tools in text.
+
+        Raises:
+            TypeError: Neither the call nor the chain has a format.
+        """
         chosen = self._format(text_format)
+        if chosen is None:
+            raise TypeError("a text format is required, such as XMLFormat(wrapper='observation') or MarkdownFormat()")
         encoder = self._encoder or JSONEncoder()
         lines = [
             "To call a tool, write a section with the name of the tool and its arguments as content, like this:",
@@ -134,49 +104,108 @@ class ToolChain:
             lines += [f"- {item.name}: {item.description}", f"  arguments: {encoder.encode(item.input_schema)}"]
         return "\n".join(lines)
 
-    async def execute(self, calls: LooseCalls, text_format: TextFormat | None = None) -> ToolChainResult:
-        """Run the calls concurrently and format the results.
+    # One step ----------------------------------------------------------------------------------------------------
 
-        Takes `ToolUseBlock`s, `ToolCall`s, dicts with `id`, `name` and `input`, or text in which the calls are
-        sections named after the tools. A failing call becomes an error in the result, not an exception.
-        Cancelling cancels all calls.
+    async def execute(self, calls: LooseCalls, text_format: TextFormat | None = None) -> ToolChainResult:
+        """Run the calls and format the results.
+
+        The calls run in order. Only neighbours of tools that are `read_only` run together, at most `max_concurrency` at
+        once. A failing call, an unknown tool included, becomes an error in the result, not an exception, and the calls
+        after it run. Cancelling cancels the running calls; the others do not start.
+
+        Args:
+            calls: An answer of the model: text, a list of content blocks (objects or dicts), an `AssistantMessage`, or
+                a response of the Messages API; or calls, as `ToolUseBlock`s, `ToolCall`s, or dicts with `name` and
+                `input`. If there are `tool_use` blocks, they are the calls. Otherwise the text is read: as a JSON or
+                YAML list of calls, or else as sections named after the tools.
+            text_format: How sections are written and read; Markdown is written if neither the call nor the chain has a
+                format.
 
         Raises:
-            TypeError: Neither the call nor the chain has a format, or an item is not a call.
+            TypeError: The calls are a string that needs a format, and neither the call nor the chain has one; or an
+                item is not a call.
+            ImportError: The text is a YAML list, and PyYAML is not installed.
         """
         chosen = self._format(text_format)
         wanted = read_calls(calls, chosen, self._encoder or JSONEncoder(), self._tools.keys())
-        outcomes = await _all_at_once([partial(self._run, call) for call in wanted])
-        sections = [(_section_name(call), outcome.told.text) for call, outcome in zip(wanted, outcomes, strict=True)]
+        raw = [result for together in self._batches(wanted) for result in await self._all_at_once(together)]
         return ToolChainResult(
-            text=chosen.format_sections(sections),
-            media=tuple(medium for outcome in outcomes for medium in outcome.told.media),
-            raw=RawResults(
-                calls=tuple(wanted),
-                results=tuple(outcome.value for outcome in outcomes),
-                errors=tuple(outcome.error for outcome in outcomes),
+            text=(chosen or MarkdownFormat()).format_sections(
+                [(_section_name(result.name), result.as_text()) for result in raw]
             ),
-            told=tuple(outcome.told for outcome in outcomes),
+            media=tuple(medium for result in raw if result.error is None for medium in result.told.media),
+            raw=tuple(raw),
         )
 
-    def _format(self, text_format: TextFormat | None) -> TextFormat:
-        chosen = text_format or self._text_format
-        if not isinstance(chosen, TextFormat):
-            raise TypeError("a text format is required, such as XMLFormat(wrapper='observation') or MarkdownFormat()")
+    def _format(self, text_format: TextFormat | None) -> TextFormat | None:
+        chosen = text_format if text_format is not None else self._text_format
+        if chosen is not None and not isinstance(chosen, TextFormat):
+            raise TypeError(f"a text format is required, such as MarkdownFormat(), not {chosen!r}")
         return chosen
 
-    async def _run(self, wanted: ToolCall) -> ToolOutcome:
-        called = self._tools.get(wanted.name)
+    def _batches(self, calls: Iterable[ToolCall]) -> Iterator[list[ToolCall]]:
+        """Yield the calls that run together, in order."""
+        batch: list[ToolCall] = []
+        for call in calls:
+            called = self._tools.get(call.name)
+            if called is not None and called.annotations.read_only:
+                batch.append(call)
+                continue
+            if batch:
+                yield batch
+                batch = []
+            yield [call]
+        if batch:
+            yield batch
+
+    async def _all_at_once(self, calls: Sequence[ToolCall]) -> list[ToolCallResult]:
+        if len(calls) == 1:
+            return [await self._run(calls[0])]
+        limiter = anyio.CapacityLimiter(self._max_concurrency or len(calls))
+        results: dict[int, ToolCallResult] = {}
+
+        async def keep(index: int, call: ToolCall) -> None:
+            async with limiter:
+                results[index] = await self._run(call)
+
+        async with anyio.create_task_group() as workers:
+            for index, call in enumerate(calls):
+                workers.start_soon(keep, index, call)
+        return [results[index] for index in range(len(calls))]
+
+    async def _run(self, call: ToolCall) -> ToolCallResult:
+        begun = anyio.current_time()
+        outcome = await self._outcome(call)
+        value, error = outcome.value, outcome.error
+        if outcome.told.is_error and error is None:
+            error = ToolError(outcome.told.text or f"{call.name} failed")
+            outcome = replace(outcome, told=replace(outcome.told, text=str(error)))
+        return ToolCallResult(
+            name=call.name,
+            tool_use_id=call.id,
+            input=call.input,
+            output=value.text if isinstance(value, ToolResult) else value,
+            error=error,
+            duration=anyio.current_time() - begun,
+            told=outcome.told,
+        )
+
+    async def _outcome(self, call: ToolCall) -> ToolOutcome:
+        called = self._tools.get(call.name)
+        if call.problem:
+            return failed(call.name, ToolError(call.problem))
         if called is None:
-            known = ", ".join(self._tools) or "none"
-            return failed(wanted.name, ToolError(f"unknown tool {wanted.name!r}; available tools: {known}"))
-        if not isinstance(wanted.input, Mapping):
-            return failed(
-                wanted.name, ToolInputError(wanted.name, [("", f"must be an object, not {wanted.input!r:.200}")])
-            )
-        context = ToolContext(request_id=wanted.id, tool_name=called.name, tool_use_id=wanted.id)
-        outcome = await outcome_of(called, wanted.input, context, encoder=self._encoder, timeout=self._timeout)
-        return await self._with_media(wanted.name, outcome)
+            return failed(call.name, UnknownToolError(call.name, list(self._tools), near(call.name, self._tools)))
+        if not isinstance(call.input, Mapping):
+            problem = f"must be an object, not {call.input!r:.200}"
+            return failed(call.name, ToolInputError(call.name, [("", problem)]))
+        context = ToolContext(request_id=call.id or "", tool_name=called.name, tool_use_id=call.id)
+        try:
+            outcome = await outcome_of(called, call.input, context, encoder=self._encoder, timeout=self._timeout)
+        except BaseException:  # cancelled: a plain function in its thread can only be told
+            context.cancellation.set()
+            raise
+        return await self._with_media(call.name, outcome)
 
     async def _with_media(self, name: str, outcome: ToolOutcome) -> ToolOutcome:
         """Transform the media; a failing transform fails the call."""
@@ -187,34 +216,89 @@ class ToolChain:
         except BaseException as error:
             if is_not_the_functions(error):
                 raise
-            return failed(name, error)
+            return replace(failed(name, error), value=outcome.value)
         media: Sequence[Media] = [medium for medium in changed if medium is not None]
         return replace(outcome, told=replace(outcome.told, media=tuple(media)))
 
+    # Many steps --------------------------------------------------------------------------------------------------
 
-async def _all_at_once(runs: Sequence[Callable[[], Awaitable[ToolOutcome]]]) -> list[ToolOutcome]:
-    outcomes: dict[int, ToolOutcome] = {}
+    async def loop(
+        self,
+        call_model: CallModel,
+        messages: str | Iterable[Mapping[str, Any]],
+        *,
+        max_steps: int = 10,
+        stop_when: StopWhen | None = None,
+        on_step: Callable[[LoopStep], object] | None = None,
+        text_format: TextFormat | None = None,
+    ) -> LoopResult:
+        """Call a model and run the tools it calls, until it answers without a call.
 
-    async def keep(index: int, run: Callable[[], Awaitable[ToolOutcome]]) -> None:
-        outcomes[index] = await run()
+        ::
 
-    async with anyio.create_task_group() as workers:
-        for index, run in enumerate(runs):
-            workers.start_soon(keep, index, run)
-    return [outcomes[index] for index in range(len(runs))]
+            async def call_model(messages):
+                return await client.messages.create(
+                    model="...", max_tokens=1000, tools=chain.definitions(), messages=messages
+                )
+
+            result = await chain.loop(call_model, "How many people live in Cologne?")
+
+        A step is one call of the model and of the tools that it asks for. The messages are always complete: each call
+        has its result, so a later loop or request may continue them. All functions may be async or plain; a plain one
+        runs in a thread. What they raise ends the loop and is raised here. Cancelling cancels what runs; `on_step` has
+        been told of the steps before.
+
+        Args:
+            call_model: Called with the messages so far, in the form of the Messages API. Returns the model's answer: a
+                response of the Messages API, a list of content blocks, or text.
+            messages: The conversation to begin with, which is not changed; or a prompt.
+            max_steps: How many times the model is called at most. The tools of the last step still run.
+            stop_when: Called after each step with calls; returns whether to stop.
+            on_step: Called after each step.
+            text_format: For a model that calls tools in text; see `execute`.
+
+        Raises:
+            OptionsError: `max_steps` is less than 1.
+            TypeError: The model's answer is none of these.
+        """
+        return await run_loop(
+            partial(self.execute, text_format=text_format),
+            call_model,
+            messages,
+            max_steps=max_steps,
+            stop_when=stop_when,
+            on_step=on_step,
+        )
+
+    def loop_sync(
+        self,
+        call_model: CallModel,
+        messages: str | Iterable[Mapping[str, Any]],
+        *,
+        max_steps: int = 10,
+        stop_when: StopWhen | None = None,
+        on_step: Callable[[LoopStep], object] | None = None,
+        text_format: TextFormat | None = None,
+    ) -> LoopResult:
+        """Do what `loop` does, from synchronous code.
+
+        Inside a running event loop (in a notebook, for example) it blocks the calling thread and uses another.
+        """
+        return run_anywhere(
+            lambda: self.loop(
+                call_model,
+                messages,
+                max_steps=max_steps,
+                stop_when=stop_when,
+                on_step=on_step,
+                text_format=text_format,
+            )
+        )
 
 
-def _section_name(call: ToolCall) -> str:
+def _section_name(name: str) -> str:
     """Return the section name of a result: the tool's name, or a placeholder if the model used an invalid one."""
     try:
-        return check_name(call.name)
+        return check_name(name)
     except ValueError:
         return "unknown_tool"
-
-
-def _result_block(tool_use_id: str, told: WrittenResult) -> ToolResultBlock:
-    text: list[ContentBlock] = [TextBlock(text=told.text)] if told.text else []
-    content = text + [block for medium in told.media for block in api_blocks(medium)]
-    if told.is_error:
-        return ToolResultBlock(tool_use_id=tool_use_id, content=content, is_error=True)
-    return ToolResultBlock(tool_use_id=tool_use_id, content=content)

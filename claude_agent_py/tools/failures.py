@@ -45,6 +45,13 @@ def failure_text(tool: str, error: BaseException) -> str:
     return truncate(redacted(f"{tool} failed: {_told(error)}"), MAX_CHARS)
 
 
+def marked_failure(error: BaseException) -> str:
+    """Return a failure as text that cannot be taken for data: `Error: `, the kind of the error, and what it says."""
+    if isinstance(error, ToolError):
+        return f"Error: {_one(error)}"
+    return truncate(redacted(f"Error: {_told(error)}"), MAX_CHARS)
+
+
 def redacted(text: str) -> str:
     """Redact secrets by pattern, and the values of environment variables with names like `API_KEY`."""
     for name, value in os.environ.items():

@@ -7,7 +7,8 @@ Calls of nested subagents appear only with `forward_nested_subagent_tool_calls`.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
+from enum import StrEnum
+from typing import Any, Final
 
 from claude_agent_py.tools.names import split_tool_name
 from claude_agent_py.wire.base import JSONObject, WireModel
@@ -15,11 +16,37 @@ from claude_agent_py.wire.messages.content import ContentBlock, TextBlock, ToolR
 from claude_agent_py.wire.messages.conversation import (
     AssistantMessage,
     PermissionDecision,
+    ToolProgressMessage,
     ToolResultMeta,
     ToolUseMeta,
     UserMessage,
 )
 from claude_agent_py.wire.messages.system import PermissionDeniedMessage
+from claude_agent_py.wire.messages.tasks import TaskStartedMessage
+
+CANCELLED_KINDS: Final = frozenset({"interrupted", "cancelled"})
+"""Values of `non_execution_kind` for a call that nobody refused."""
+
+
+class ToolCallStatus(StrEnum):
+    """The state of a tool call, as far as the messages tell."""
+
+    PENDING = "pending"
+    """The model has called; no message shows yet that the tool runs. It may wait for permission or for another call."""
+    RUNNING = "running"
+    """The CLI reported progress, a task or a subagent's message of the call."""
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    """The tool ran, or its arguments were checked, and the result is an error."""
+    DENIED = "denied"
+    """A person, a rule, a hook or a permission handler refused the call."""
+    CANCELLED = "cancelled"
+    """The call was interrupted or cancelled."""
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether the call has its result."""
+        return self not in (ToolCallStatus.PENDING, ToolCallStatus.RUNNING)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +78,20 @@ class ToolCallRecord:
     """When its result arrived, in seconds since the epoch."""
     duration: float | None = None
     """Seconds between the two, including waits for permission."""
+    is_running: bool = field(default=False, repr=False)
+    """Whether a message showed that the tool runs, and there is no result yet."""
+
+    @property
+    def status(self) -> ToolCallStatus:
+        """The state of the call. Without a result it stays `pending` or `running`, even if the session is over."""
+        if self.result is None:
+            return ToolCallStatus.RUNNING if self.is_running else ToolCallStatus.PENDING
+        decision = self.permission.decision if self.permission is not None else ""
+        if self.non_execution_kind in CANCELLED_KINDS or decision == "cancelled":
+            return ToolCallStatus.CANCELLED
+        if self.non_execution_kind is not None or decision == "reject":
+            return ToolCallStatus.DENIED
+        return ToolCallStatus.FAILED if self.is_error else ToolCallStatus.SUCCEEDED
 
     @property
     def input(self) -> JSONObject:
@@ -141,15 +182,23 @@ class ToolTraffic:
         """
         match message:
             case AssistantMessage():
+                self._runs(message.parent_tool_use_id)
                 self._called(message, now)
             case UserMessage():
                 return list(self._returned(message, now))
+            case TaskStartedMessage() | ToolProgressMessage():
+                self._runs(message.tool_use_id)
             case PermissionDeniedMessage():
                 reason = message.decision_reason_type
                 self._denials[message.tool_use_id] = PermissionDecision(decision="reject", reason_type=reason)
             case _:
                 pass
         return []
+
+    def _runs(self, tool_use_id: str | None) -> None:
+        record = self._records.get(tool_use_id or "")
+        if record is not None and not record.done and not record.is_running:
+            self._records[record.id] = replace(record, is_running=True)
 
     def _called(self, message: AssistantMessage, now: float | None) -> None:
         metas = {meta.id: meta for meta in message.tool_use_meta or ()}
@@ -189,6 +238,7 @@ class ToolTraffic:
         return replace(
             record,
             result=block,
+            is_running=False,
             permission=decision or self._denials.pop(record.id, None),
             non_execution_kind=meta.non_execution_kind if meta is not None else None,
             ended_at=ended_at,

@@ -1,12 +1,14 @@
-"""Guides: they speak of the agents that are there, and reports are cut where a sentence ends."""
+"""Guides: they speak of what the model has, and reports are cut where a sentence ends."""
 
 import pytest
 from hypothesis import given, strategies as st
 
 from claude_agent_py import AgentDefinition
 from claude_agent_py.agents import DelegationGuide, agent_table, shorten_report
+from claude_agent_py.agents.guide import MAX_LISTING_CHARS, cli_agents_text
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.formatting.truncation import text_length
+from claude_agent_py.wire.messages.catalog import AgentInfo
 
 AGENTS = {
     "reader": AgentDefinition(description="Reads a | b\n\nand more", prompt="p", tools=["Read"], model="haiku"),
@@ -35,8 +37,31 @@ def test_a_guide_says_when_to_do_what() -> None:
     assert "- C\n- Ask for reports of at most 2,500 characters." in text
 
 
-def test_without_agents_there_is_nothing_to_say() -> None:
-    assert DelegationGuide().text({}) == ""
+def test_a_guide_without_agents_of_ones_own_speaks_of_the_others() -> None:
+    text = DelegationGuide().text()
+    assert "You can delegate work to agents (tool `Agent`, parameter `subagent_type`)." in text
+    assert "run it in the background" in text
+    assert "|" not in text
+
+
+def test_a_guide_names_only_what_the_model_has() -> None:
+    subtasks = {"mcp__tools__create_subtask_doer": AGENTS["doer"]}
+    text = DelegationGuide(max_report_chars=900).text(AGENTS, subtask_tools=subtasks, has_agent_tool=False)
+    assert "| mcp__tools__create_subtask_doer | default | all but Write | Does things |" in text
+    assert "`Agent`" not in text
+    assert "| reader |" not in text
+    assert "in the background" not in text  # a subtask tool waits for its agent
+    assert DelegationGuide().text(AGENTS, has_agent_tool=False) == ""
+    assert "in the background" not in DelegationGuide().text(AGENTS, has_background=False)
+
+
+def test_the_listing_of_the_clis_agents_is_short_enough_for_a_hook() -> None:
+    agents = [AgentInfo(name=f"agent-{n}", description="\U0001f600" * 400, model="opus") for n in range(100)]
+    text = cli_agents_text(agents)
+    assert "| agent-0 | opus | " in text
+    assert text_length(text) <= MAX_LISTING_CHARS
+    assert text.count("\n| agent-") + int(text.rsplit("\n", 1)[-1].split()[0]) == 100
+    assert cli_agents_text([]) == ""
 
 
 def test_a_mistake_in_a_guide_is_told() -> None:

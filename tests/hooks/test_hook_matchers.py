@@ -14,7 +14,7 @@ from claude_agent_py import HookContext, HookMatcher
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.hooks import HOOK_EVENT_FACTS, HookInput, StopInput
 from claude_agent_py.hooks.matcher import BLOCKS_BY_DEFAULT, check_event, read_matcher
-from claude_agent_py.hooks.patterns import doubt_about, problem_of
+from claude_agent_py.hooks.patterns import doubt_about, matches, problem_of
 from claude_agent_py.tools import BUILTIN_TOOL_NAMES
 
 
@@ -230,6 +230,23 @@ def test_what_is_accepted_is_read_by_python() -> None:
     patterns = accepted_patterns()
     assert len(patterns) > 2000
     assert sum(bool(matched_by_python(pattern)) for pattern in patterns) > 500
+
+
+@pytest.mark.parametrize(
+    ("pattern", "names"),
+    [
+        (None, ["Agent", "Bash", "AgentX"]),
+        ("*", ["Agent", "Bash", "AgentX"]),
+        ("Agent", ["Agent"]),
+        ("Bash, Agent", ["Agent", "Bash"]),
+        ("Agent.*", ["Agent", "AgentX"]),
+        ("^(?<name>Bash|Agent)$", ["Agent", "Bash"]),
+        ("(?<=Agent)X", ["AgentX"]),
+        ("agent", []),
+    ],
+)
+def test_which_names_a_pattern_matches(pattern: str | None, names: list[str]) -> None:
+    assert [name for name in ("Agent", "Bash", "AgentX") if matches(pattern, name)] == names
 
 
 @pytest.mark.skipif(NODE is None, reason="there is no JavaScript to ask")

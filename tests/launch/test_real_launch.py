@@ -288,7 +288,7 @@ def test_every_definition_that_is_accepted_here_is_accepted_there() -> None:
         tools=["Read"],
         disallowed_tools=["mcp__*"],
         model="sonnet",
-        effort=3,
+        effort="low",
         max_turns=1,
         permission_mode="manual",
         mcp_servers=["far", {"near": NOBODY, "nearer": NOBODY}],

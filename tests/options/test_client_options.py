@@ -202,7 +202,6 @@ def test_a_wrong_value_is_refused_by_name(given: dict[str, Any], says: str) -> N
         ),
         ({"supported_dialog_kinds": ["x"]}, "supported_dialog_kinds", "needs on_user_dialog"),
         ({"session_mirror": True, "persist_session": False}, "session_mirror", "needs persist_session=True"),
-        ({"delegation_guide": True}, "delegation_guide", "needs agents"),
     ],
 )
 def test_options_that_exclude_each_other_are_refused(given: dict[str, Any], option: str, says: str) -> None:
@@ -364,6 +363,12 @@ def test_a_repr_shows_names_and_no_secrets() -> None:
 def test_a_handler_that_is_not_called_is_warned_about(given: dict[str, Any], says: str) -> None:
     with pytest.warns(OptionsWarning, match=says) as caught:
         ClientOptions(can_use_tool=handler, **given)
+    assert caught[0].filename == __file__
+
+
+def test_a_limit_that_cuts_child_agents_is_warned_about() -> None:
+    with pytest.warns(OptionsWarning, match="CLAUDE_CODE_SDK_MCP_TOOL_IDLE_TIMEOUT ends calls") as caught:
+        ClientOptions(env={"CLAUDE_CODE_SDK_MCP_TOOL_IDLE_TIMEOUT": "60000"})
     assert caught[0].filename == __file__
 
 

@@ -57,3 +57,10 @@ def test_a_failed_result_has_errors_and_no_text() -> None:
     failed = frames.result("boom", subtype="error_during_execution")
     assert (failed["errors"], failed["is_error"]) == (["boom"], True)
     assert "result" not in failed
+
+
+def test_a_tool_result_says_is_error_only_of_an_error() -> None:
+    [block] = frames.tool_result("t", "x")["message"]["content"]
+    [failed] = frames.tool_result("t", "x", is_error=True)["message"]["content"]
+    assert block == {"type": "tool_result", "tool_use_id": "t", "content": "x"}
+    assert failed == {**block, "is_error": True}

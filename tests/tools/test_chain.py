@@ -1,18 +1,24 @@
 """Running calls without a CLI, and writing the results."""
 
+import json
+import threading
+from collections.abc import Callable
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import anyio
 import pytest
 from anyio import Event
 
-from claude_agent_py import ToolChain, ToolContext, ToolResult, tool
-from claude_agent_py.errors import OptionsError, ToolError, ToolInputError
+from claude_agent_py import Tool, ToolChain, ToolChainResult, ToolContext, ToolResult, tool
+from claude_agent_py.errors import OptionsError, ToolError, ToolInputError, UnknownToolError
 from claude_agent_py.formatting import Image, JSONEncoder, MarkdownFormat, Media, TextFormat, XMLFormat, YAMLEncoder
 from claude_agent_py.tools import ToolCall
 from claude_agent_py.wire.base import dump
-from claude_agent_py.wire.messages.content import ToolUseBlock
+from claude_agent_py.wire.fitting import fit
+from claude_agent_py.wire.messages.content import TextBlock, ThinkingBlock, ToolUseBlock
+from claude_agent_py.wire.messages.conversation import AssistantMessage, UserContent, UserMessage
 
 pytestmark = pytest.mark.anyio
 
@@ -50,28 +56,64 @@ def use(name: str, data: dict[str, Any] | None = None, call_id: str = "toolu_1")
     return ToolUseBlock(id=call_id, name=name, input=data or {})
 
 
+def outputs(result: ToolChainResult) -> list[Any]:
+    return [call.output for call in result.raw]
+
+
 async def test_results_are_formatted_in_the_order_of_the_calls() -> None:
     result = await CHAIN.execute([use("search", {"query": "a"}), use("fail"), use("picture")])
 
     assert result.text == (
-        '<observation>\n<search>[{"title": "a 0"}]</search>\n<fail>no &lt;luck&gt;</fail>\n'
+        '<observation>\n<search>[{"title": "a 0"}]</search>\n<fail>Error: ToolError: no &lt;luck&gt;</fail>\n'
         "<picture>drawn</picture>\n</observation>"
     )
     assert result.media == (Image(PNG),)
 
 
-async def test_raw_keeps_calls_values_and_errors_index_by_index() -> None:
-    result = await CHAIN.execute([use("search", {"query": "a"}), use("fail"), use("search", {"limit": 1})])
+async def test_raw_has_each_call_with_its_output_or_error() -> None:
+    result = await CHAIN.execute([use("search", {"query": "a"}), use("fail"), use("search", {"limit": 1}, "last")])
 
-    assert [call.name for call in result.raw.calls] == ["search", "fail", "search"]
-    assert result.raw.results == ([Hit("a 0")], None, None)
-    assert [type(error) for error in result.raw.errors] == [type(None), ToolError, ToolInputError]
+    assert [(call.name, call.tool_use_id) for call in result.raw] == [
+        ("search", "toolu_1"),
+        ("fail", "toolu_1"),
+        ("search", "last"),
+    ]
+    assert outputs(result) == [[Hit("a 0")], None, None]
+    assert [type(call.error) for call in result.raw] == [type(None), ToolError, ToolInputError]
+    assert result.raw[2].input == {"limit": 1}
+
+
+async def test_a_call_takes_time() -> None:
+    @tool
+    async def slow() -> None:
+        await anyio.sleep(0.05)
+
+    result = await ToolChain([slow]).execute([use("slow")])
+
+    assert 0.04 < result.raw[0].duration < 5
+
+
+async def test_the_output_is_the_typed_value_where_a_tool_returns_media_or_marks_an_error() -> None:
+    @tool
+    def drawn() -> ToolResult:
+        return ToolResult(text=Hit("a"), media=[Image(PNG)])
+
+    @tool
+    def half() -> ToolResult:
+        return ToolResult(text=Hit("b"), media=[Image(PNG)], is_error=True)
+
+    result = await ToolChain([drawn, half], text_format=XML).execute([use("drawn"), use("half")])
+
+    assert outputs(result) == [Hit("a"), Hit("b")]
+    assert [type(call.error) for call in result.raw] == [type(None), ToolError]
+    assert XML.parse(result.text) == {"drawn": ['{"title": "a"}'], "half": ['Error: ToolError: {"title": "b"}']}
+    assert result.media == (Image(PNG),)
 
 
 async def test_nothing_called_is_an_empty_text() -> None:
     result = await CHAIN.execute([])
 
-    assert (result.text, result.media, result.raw.calls) == ("", (), ())
+    assert (result.text, result.media, result.raw) == ("", (), ())
     assert result.as_content_blocks() == []
 
 
@@ -79,7 +121,7 @@ async def test_nothing_called_is_an_empty_text() -> None:
 async def test_the_text_reads_back(text_format: TextFormat) -> None:
     result = await CHAIN.execute([use("fail"), use("picture"), use("fail")], text_format)
 
-    assert text_format.parse(result.text) == {"fail": ["no <luck>", "no <luck>"], "picture": ["drawn"]}
+    assert text_format.parse(result.text) == {"fail": ["Error: ToolError: no <luck>"] * 2, "picture": ["drawn"]}
 
 
 async def test_the_format_of_a_call_wins_over_the_chains() -> None:
@@ -88,10 +130,16 @@ async def test_the_format_of_a_call_wins_over_the_chains() -> None:
     assert result.text == "# picture\ndrawn"
 
 
-@pytest.mark.parametrize("text_format", [None, "markdown"])
-async def test_a_missing_format_is_a_type_error(text_format: Any) -> None:
+@pytest.mark.parametrize(("calls", "text_format"), [("# search", None), ([], "markdown")])
+async def test_a_missing_format_is_a_type_error(calls: Any, text_format: Any) -> None:
     with pytest.raises(TypeError, match="a text format is required"):
-        await ToolChain([search]).execute([use("search", {"query": "a"})], text_format)
+        await ToolChain([search]).execute(calls, text_format)
+
+
+async def test_blocks_need_no_format() -> None:
+    result = await ToolChain([search]).execute([use("search", {"query": "a"})])
+
+    assert result.text == '# search\n[{"title": "a 0"}]'
 
 
 async def test_the_encoder_writes_the_data() -> None:
@@ -104,25 +152,94 @@ async def test_the_encoder_writes_the_data() -> None:
 
 # Calls of all forms -----------------------------------------------------------------------------------------------
 
-
-async def test_calls_may_be_blocks_values_or_dicts() -> None:
-    calls: list[Any] = [
-        use("search", {"query": "a"}, "one"),
-        ToolCall(id="two", name="search", input={"query": "b"}),
-        {"type": "tool_use", "id": "three", "name": "search", "input": {"query": "c"}},
-        {"name": "picture"},
-    ]
-
-    result = await CHAIN.execute(calls)
-
-    assert [call.id for call in result.raw.calls] == ["one", "two", "three", "call_4"]
-    assert result.raw.errors == (None,) * 4
+CALL: dict[str, Any] = {"type": "tool_use", "id": "a", "name": "search", "input": {"query": "a"}}
+SAID: dict[str, Any] = {"type": "text", "text": "I search. <picture></picture>"}
+THOUGHT: dict[str, Any] = {"type": "thinking", "thinking": "hm", "signature": "x"}
 
 
-@pytest.mark.parametrize("call", [5, {"input": {}}, {"name": 5}, None])
+@dataclass
+class Response:
+    """An answer of an API client."""
+
+    content: Any
+    role: str = "assistant"
+    stop_reason: str = "tool_use"
+
+
+def answered(*blocks: dict[str, Any], **fields: Any) -> AssistantMessage:
+    message = {"id": "m", "role": "assistant", "model": "x", "content": list(blocks), **fields}
+    return fit(AssistantMessage, {"type": "assistant", "message": message})[0]
+
+
+FORMS: dict[str, Callable[[], Any]] = {
+    "list": lambda: [CALL],
+    "dict": lambda: CALL,
+    "block": lambda: use("search", {"query": "a"}, "a"),
+    "value": lambda: ToolCall(id="a", name="search", input={"query": "a"}),
+    "values": lambda: [ToolCall(id="a", name="search", input={"query": "a"})],
+    "iterator": lambda: iter([CALL]),
+    "content": lambda: [THOUGHT, SAID, CALL],
+    "blocks": lambda: [ThinkingBlock(thinking="x"), TextBlock(text="y"), use("search", {"query": "a"}, "a")],
+    "objects": lambda: [SimpleNamespace(**SAID), SimpleNamespace(**CALL)],
+    "text and call": lambda: ["I search.", CALL],
+    "message": lambda: {"role": "assistant", "content": [SAID, CALL]},
+    "response as dict": lambda: {"type": "message", "role": "assistant", "content": [SAID, CALL]},
+    "response": lambda: Response([SimpleNamespace(**SAID), SimpleNamespace(**CALL)]),
+    "AssistantMessage": lambda: answered(SAID, CALL),
+    "JSON": lambda: json.dumps([CALL]),
+    "JSON of one": lambda: json.dumps(CALL, indent=2),
+    "fenced JSON": lambda: f"```json\n{json.dumps([CALL])}\n```",
+    "JSON as text of an answer": lambda: [{"type": "text", "text": json.dumps([CALL])}],
+    "YAML": lambda: "- id: a\n  name: search\n  input: {query: a}",
+    "YAML, inline": lambda: "- {id: a, name: search, arguments: {query: a}}",
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+async def test_calls_of_all_forms(form: str) -> None:
+    result = await ToolChain([search, picture]).execute(FORMS[form]())
+
+    assert [(call.name, call.tool_use_id, call.input) for call in result.raw] == [("search", "a", {"query": "a"})]
+    assert outputs(result) == [[Hit("a 0")]]
+
+
+async def test_a_dict_needs_only_a_name() -> None:
+    result = await CHAIN.execute([{"name": "picture"}])
+
+    assert [(call.tool_use_id, call.input, call.error) for call in result.raw] == [(None, {}, None)]
+
+
+@pytest.mark.parametrize(
+    "content", [[SAID], Response([SimpleNamespace(**SAID)]), answered(SAID), {"role": "assistant", "content": "a"}]
+)
+async def test_the_text_of_an_answer_may_go_without_a_format(content: Any) -> None:
+    assert (await ToolChain([picture]).execute(content)).raw == ()
+
+
+async def test_calls_in_the_text_of_an_answer() -> None:
+    result = await CHAIN.execute(Response([SAID, {"type": "text", "text": '<search>{"query": "b"}</search>'}]))
+
+    assert [(call.name, call.tool_use_id) for call in result.raw] == [("picture", None), ("search", None)]
+
+
+@pytest.mark.parametrize("stop_reason", ["max_tokens", "refusal"])
+@pytest.mark.parametrize("make", [Response, lambda blocks, **more: answered(*blocks, **more)])
+async def test_a_call_that_was_cut_off_does_not_run(make: Any, stop_reason: str) -> None:
+    result = await CHAIN.execute(make([CALL, {**CALL, "id": "b"}], stop_reason=stop_reason))
+
+    assert outputs(result) == [[Hit("a 0")], None]
+    assert f"cut off ({stop_reason})" in str(result.raw[1].error)
+    assert [block.is_error for block in result.tool_result_blocks()] == [False, True]
+
+
+@pytest.mark.parametrize(
+    "call", [5, {"input": {}}, {"name": 5}, None, object(), UserMessage(message=UserContent(role="user", content="x"))]
+)
 async def test_what_is_no_call_is_a_type_error(call: Any) -> None:
     with pytest.raises(TypeError, match="a call must be a ToolUseBlock"):
         await CHAIN.execute([call])
+    with pytest.raises(TypeError, match="a call must be a ToolUseBlock"):
+        await CHAIN.execute(call)
 
 
 @pytest.mark.parametrize(
@@ -136,9 +253,14 @@ async def test_what_is_no_call_is_a_type_error(call: Any) -> None:
 async def test_calls_in_text_are_read_by_the_format(text: str, text_format: TextFormat) -> None:
     result = await CHAIN.execute(text, text_format)
 
-    assert result.raw.results[0] == [Hit("a 0")]
-    assert [call.name for call in result.raw.calls] == ["search", "picture"]
-    assert result.raw.errors == (None, None)
+    assert outputs(result)[0] == [Hit("a 0")]
+    assert [(call.name, call.error) for call in result.raw] == [("search", None), ("picture", None)]
+
+
+async def test_names_in_text_are_matched_without_case() -> None:
+    result = await CHAIN.execute('<Search>{"query": "a"}</Search>')
+
+    assert [(call.name, call.output) for call in result.raw] == [("search", [Hit("a 0")])]
 
 
 async def test_arguments_in_text_are_in_the_notation_of_the_encoder() -> None:
@@ -146,14 +268,75 @@ async def test_arguments_in_text_are_in_the_notation_of_the_encoder() -> None:
 
     result = await chain.execute("# search\nquery: a\nlimit: 2", MarkdownFormat())
 
-    assert result.raw.results == ([Hit("a 0"), Hit("a 1")],)
+    assert outputs(result) == [[Hit("a 0"), Hit("a 1")]]
 
 
 async def test_arguments_in_text_that_cannot_be_read_are_an_error_to_mend() -> None:
     result = await CHAIN.execute("<search>{query: a}</search>")
 
-    assert "invalid arguments for search" in result.text
+    assert "Error: ToolInputError: invalid arguments for search" in result.text
     assert "{query: a}" in result.text
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ('<serach>{"query": "a"}</serach>', "serach"),
+        ("<searches></searches>", "searches"),
+        ('<lookup>{"query": "a"}</lookup>', "lookup"),
+        ("<lookup>{query: a}</lookup>", "lookup"),
+    ],
+)
+async def test_a_section_that_looks_like_a_call_of_no_tool_is_reported(text: str, name: str) -> None:
+    result = await CHAIN.execute(f"I look.\n{text}\n<picture></picture>")
+
+    assert [type(call.error) for call in result.raw] == [UnknownToolError, type(None)]
+    assert f"<{name}>Error: UnknownToolError: unknown tool '{name}';" in result.text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<b>bold</b> <notes>Search for it.</notes> <searches>I have searched.</searches>",
+        '<answer>{"title": "a"}</answer>',
+        '[{"name": "Ada", "age": 36}]',
+        '{"answer": 5}',
+        "[not json",
+        "- a list\n- of words",
+    ],
+)
+async def test_what_is_no_call_is_text(text: str) -> None:
+    text_format = XMLFormat()
+    text_format.register_section("answer")
+
+    assert (await CHAIN.execute(text, text_format)).raw == ()
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (XMLFormat, '<answer>I look.</answer><picture></picture><serach>{"query": "a"}</serach>'),
+        (MarkdownFormat, '# answer\nI look.\n\n# picture\n\n# serach\n{"query": "a"}'),
+    ],
+)
+async def test_calls_beside_the_sections_that_the_format_expects(make: Callable[[], TextFormat], text: str) -> None:
+    text_format = make()
+    text_format.register_section("answer")
+    text_format.register_section("summary")
+
+    result = await CHAIN.execute(text, text_format)
+
+    assert [(call.name, type(call.error)) for call in result.raw] == [
+        ("picture", type(None)),
+        ("serach", UnknownToolError),
+    ]
+
+
+async def test_an_item_in_a_list_of_calls_that_is_not_a_call_is_reported() -> None:
+    result = await CHAIN.execute(json.dumps([CALL, {"query": "b"}]))
+
+    assert outputs(result) == [[Hit("a 0")], None]
+    assert "an item of the list is not a call: {'query': 'b'}" in result.text
 
 
 async def test_instructions_for_a_model_that_calls_by_text() -> None:
@@ -175,13 +358,32 @@ async def test_definitions_for_the_api() -> None:
 # What goes wrong --------------------------------------------------------------------------------------------------
 
 
-async def test_an_unknown_tool_is_an_error_that_names_the_known_ones() -> None:
-    result = await CHAIN.execute([use("serach"), use("two\nlines")])
+async def test_an_unknown_tool_is_an_error_that_names_the_nearest_ones() -> None:
+    result = await CHAIN.execute([use("serach"), use("mcp__tools__picture"), use("two\nlines")])
 
     assert XML.parse(result.text) == {
-        "serach": ["unknown tool 'serach'; available tools: search, picture, fail"],
-        "unknown_tool": ["unknown tool 'two\\nlines'; available tools: search, picture, fail"],
+        "serach": [
+            "Error: UnknownToolError: unknown tool 'serach'; did you mean 'search'? "
+            "available tools: search, picture, fail"
+        ],
+        "mcp__tools__picture": [
+            "Error: UnknownToolError: unknown tool 'mcp__tools__picture'; did you mean 'picture'? "
+            "available tools: search, picture, fail"
+        ],
+        "unknown_tool": ["Error: UnknownToolError: unknown tool 'two\\nlines'; available tools: search, picture, fail"],
     }
+    assert isinstance(result.raw[0].error, UnknownToolError)
+    assert result.raw[0].error.near == ["search"]
+
+
+async def test_an_exception_is_marked_with_its_kind_and_without_a_traceback() -> None:
+    @tool
+    def broken() -> None:
+        raise ConnectionError("no route; token=abcdefgh")
+
+    result = await ToolChain([broken], text_format=XMLFormat()).execute([use("broken")])
+
+    assert result.text == "<broken>Error: ConnectionError: no route; token=[redacted]</broken>"
 
 
 async def test_two_tools_of_one_name_are_refused() -> None:
@@ -196,16 +398,67 @@ async def test_the_time_limit_of_the_chain() -> None:
 
     result = await ToolChain([slow], text_format=XML, timeout=0.01).execute([use("slow")])
 
-    assert "did not finish within 0.01 s" in result.text
+    assert "Error: ToolTimeoutError: slow did not finish within 0.01 s" in result.text
 
 
-# At once ----------------------------------------------------------------------------------------------------------
+# Order ------------------------------------------------------------------------------------------------------------
 
 
-async def test_calls_run_at_once_and_results_keep_the_order_of_the_calls() -> None:
+class Trace:
+    """Two tools that record when they begin and end, and how many run at once."""
+
+    def __init__(self) -> None:
+        self.log: list[str] = []
+        self.running = self.most = 0
+        self.tools: list[Tool[..., Any]] = [
+            tool(name="read", read_only=True)(self._traced),
+            tool(name="write")(self._traced),
+        ]
+
+    async def _traced(self, name: str) -> str:
+        self.log.append(f"+{name}")
+        self.running += 1
+        self.most = max(self.most, self.running)
+        await anyio.wait_all_tasks_blocked()
+        self.running -= 1
+        self.log.append(f"-{name}")
+        return name
+
+
+def calls_of(names: str) -> list[ToolUseBlock]:
+    """Return calls of the tools of a `Trace`: `r1 w2` reads and then writes."""
+    return [use({"r": "read", "w": "write"}[name[0]], {"name": name}, name) for name in names.split()]
+
+
+async def test_only_neighbours_that_are_read_only_run_together() -> None:
+    trace = Trace()
+
+    result = await ToolChain(trace.tools).execute(calls_of("r1 r2 w3 w4 r5 w6"))
+
+    together = trace.log[:4]
+    assert sorted(together[:2]) == ["+r1", "+r2"]
+    assert trace.log[4:] == ["+w3", "-w3", "+w4", "-w4", "+r5", "-r5", "+w6", "-w6"]
+    assert outputs(result) == ["r1", "r2", "w3", "w4", "r5", "w6"]
+
+
+@pytest.mark.parametrize(("limit", "most"), [(2, 2), (1, 1), (None, 12)])
+async def test_the_limit_on_calls_at_once(limit: int | None, most: int) -> None:
+    trace = Trace()
+
+    await ToolChain(trace.tools, max_concurrency=limit).execute(calls_of(" ".join(f"r{n}" for n in range(12))))
+
+    assert trace.most == most
+
+
+async def test_a_limit_below_one_is_refused() -> None:
+    with pytest.raises(OptionsError, match="max_concurrency must be at least 1, not 0"):
+        ToolChain([], max_concurrency=0)
+
+
+async def test_results_keep_the_order_of_the_calls() -> None:
     second_is_done = Event()
 
-    @tool
+    @tool(read_only=True)
     async def work(index: int, context: ToolContext) -> str:
         if index == 1:
             second_is_done.set()
@@ -220,19 +473,73 @@ async def test_calls_run_at_once_and_results_keep_the_order_of_the_calls() -> No
     assert XML.parse(result.text) == {"work": ["0 id0", "1 id1", "2 id2"]}
 
 
+async def test_cancelling_cancels_the_running_calls_and_starts_no_other() -> None:
+    heard: list[str] = []
+    in_thread, is_told = threading.Event(), threading.Event()
+
+    @tool(read_only=True)
+    async def waits() -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            heard.append("cancelled")
+
+    @tool(read_only=True)
+    def blocks(context: ToolContext) -> None:
+        in_thread.set()
+        if context.cancellation.wait(3):
+            is_told.set()
+
+    @tool
+    def after() -> None:
+        heard.append("after")
+
+    chain = ToolChain([waits, blocks, after])
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as workers:
+            workers.start_soon(chain.execute, [use("waits"), use("blocks"), use("after")])
+            await anyio.to_thread.run_sync(in_thread.wait, 5)
+            workers.cancel_scope.cancel()
+        await anyio.to_thread.run_sync(is_told.wait, 4)
+
+    assert is_told.is_set()
+    assert heard == ["cancelled"]
+
+
 # For the model ----------------------------------------------------------------------------------------------------
 
 
 async def test_one_user_message_answers_all_calls_in_order() -> None:
     result = await CHAIN.execute([use("picture", call_id="a"), use("fail", call_id="b"), use("search", {}, "c")])
 
-    message = dump(result.tool_result_message().message)
+    message = result.to_api_message()
 
+    assert message == dump(result.tool_result_message().message)
     assert message["role"] == "user"
     assert [block["tool_use_id"] for block in message["content"]] == ["a", "b", "c"]
-    assert [block.get("is_error") for block in message["content"]] == [None, True, True]
+    assert [block.get("is_error", "left out") for block in message["content"]] == ["left out", True, True]
     assert [part["type"] for part in message["content"][0]["content"]] == ["text", "image"]
     assert message["content"][1]["content"] == [{"type": "text", "text": "no <luck>"}]
+
+
+async def test_a_failed_call_has_only_text_as_the_api_demands() -> None:
+    @tool
+    def half() -> ToolResult:
+        return ToolResult(media=[Image(PNG)], is_error=True)
+
+    message = (await ToolChain([half]).execute([use("half", call_id="a")])).to_api_message()
+
+    text = {"type": "text", "text": "half failed"}
+    assert message["content"] == [{"type": "tool_result", "tool_use_id": "a", "content": [text], "is_error": True}]
+
+
+async def test_calls_in_text_are_answered_in_text() -> None:
+    result = await CHAIN.execute("<picture></picture>")
+
+    message = result.to_api_message()
+
+    assert [block["type"] for block in message["content"]] == ["text", "image"]
+    assert message["content"][0]["text"] == result.text
 
 
 async def test_the_content_of_a_user_message() -> None:
@@ -265,8 +572,8 @@ async def test_a_transform_that_fails_fails_the_call() -> None:
 
     result = await ToolChain([picture], text_format=XML, media_transform=broken).execute([use("picture")])
 
-    assert "picture failed: ValueError: cannot resize" in result.text
-    assert result.media == ()
+    assert "<picture>Error: ValueError: cannot resize</picture>" in result.text
+    assert (result.media, result.raw[0].output) == ((), "drawn")
 
 
 async def test_encoders_of_tools_are_used_where_the_chain_has_none() -> None:

@@ -2,11 +2,12 @@
 
 from typing import Any
 
+import pytest
 from each import for_each
 from recordings_loader import lines, names
 
 from claude_agent_py import wire
-from claude_agent_py.tools import ToolCallRecord, ToolTraffic
+from claude_agent_py.tools import ToolCallRecord, ToolCallStatus, ToolTraffic
 from claude_agent_py.wire.fitting import fit
 from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
 from claude_agent_py.wire.tools.bash import BashInput
@@ -134,6 +135,64 @@ def test_bad_timestamps_are_no_times() -> None:
     [record] = traffic.fold(returned("a", timestamp=""))
 
     assert record.duration is None
+
+
+@pytest.mark.parametrize(
+    ("fields", "status"),
+    [
+        ({}, "succeeded"),
+        ({"permission_decision": {"decision": "accept", "source": "config"}}, "succeeded"),
+        ({"permission_decision": {"decision": "reject", "source": "hook"}}, "denied"),
+        ({"non_execution_kind": "permission-rule"}, "denied"),
+        ({"non_execution_kind": "user-rejected"}, "denied"),
+        ({"non_execution_kind": "of a new kind"}, "denied"),
+        ({"non_execution_kind": "interrupted", "permission_decision": {"decision": "accept"}}, "cancelled"),
+        ({"permission_decision": {"decision": "cancelled"}}, "cancelled"),
+    ],
+)
+def test_the_status_of_a_call_that_has_ended(fields: dict[str, Any], status: str) -> None:
+    traffic = ToolTraffic()
+    traffic.fold(called("a"))
+
+    [record] = traffic.fold(returned("a", tool_result_meta=[{"id": "a", **fields}]))
+
+    assert record.status is ToolCallStatus(status)
+    assert record.status.is_terminal
+
+
+def test_the_status_follows_what_the_messages_show() -> None:
+    traffic = ToolTraffic()
+    for call_id in ("launch", "report", "speak", "wait"):
+        traffic.fold(called(call_id))
+    assert {record.status for record in traffic.calls} == {ToolCallStatus.PENDING}
+
+    traffic.fold(wire.decode(b'{"type":"system","subtype":"task_started","task_id":"t","tool_use_id":"launch"}'))
+    traffic.fold(wire.decode(b'{"type":"tool_progress","tool_use_id":"report","tool_name":"Bash"}'))
+    traffic.fold(called("inner", parent_tool_use_id="speak"))
+
+    assert {record.id: str(record.status) for record in traffic.calls} == {
+        "launch": "running",
+        "report": "running",
+        "speak": "running",
+        "wait": "pending",
+        "inner": "pending",
+    }
+    traffic.fold(returned("launch"))
+    traffic.fold(wire.decode(b'{"type":"tool_progress","tool_use_id":"launch","tool_name":"Bash"}'))
+    launched = traffic.get("launch")
+    assert launched is not None
+    assert launched.status is ToolCallStatus.SUCCEEDED
+
+
+@pytest.mark.parametrize(
+    ("recording", "status"),
+    [("tasks/s09_pending_prompt_interrupt", "denied"), ("control/02_mcp_content_kinds", "failed")],
+)
+def test_statuses_on_recordings(recording: str, status: str) -> None:
+    traffic, _ = folded(recording)
+
+    assert status in {str(record.status) for record in traffic.calls}
+    assert all(record.status.is_terminal == record.done for record in traffic.calls)
 
 
 def test_pending_calls() -> None:

@@ -34,6 +34,7 @@ from claude_agent_py.messages import (
     ContentBlockDeltaEvent,
     DocumentBlock,
     ImageBlock,
+    MCPToolResultBlock,
     MediaSource,
     MessageOrigin,
     TextDelta,
@@ -45,6 +46,7 @@ from claude_agent_py.messages import (
 from claude_agent_py.wire import decode, encode
 from claude_agent_py.wire.base import dump
 from claude_agent_py.wire.control.requests import ControlRequestToCLI
+from claude_agent_py.wire.fitting import fit
 
 
 def as_json(frame: Any) -> Any:
@@ -406,3 +408,13 @@ def test_every_message_has_a_uuid_and_a_session() -> None:
         message = decode(as_line(frame))
         if not frame["type"].startswith("control_"):
             assert (message.uuid, message.session_id) == (frame["uuid"], frame["session_id"])  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("block", [ToolResultBlock, MCPToolResultBlock])
+@pytest.mark.parametrize("given", [{}, {"is_error": None}, {"is_error": False}])
+def test_is_error_is_left_out_unless_it_is_true(block: Any, given: dict[str, Any]) -> None:
+    made, read = block(tool_use_id="t", **given), fit(block, {"tool_use_id": "t", **given, "type": block.type})[0]
+
+    assert made.is_error is read.is_error is False
+    assert dump(made) == dump(read) == {"type": block.type, "tool_use_id": "t"}
+    assert dump(block(tool_use_id="t", is_error=True))["is_error"] is True

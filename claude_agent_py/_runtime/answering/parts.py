@@ -9,6 +9,7 @@ from typing import Final
 
 from claude_agent_py._event_loop import run_file_work
 from claude_agent_py.options.client_options import ClientOptions, is_any_given
+from claude_agent_py.options.delegation import depends_on_hooks
 
 
 def needs_session(options: ClientOptions) -> bool:
@@ -17,8 +18,8 @@ def needs_session(options: ClientOptions) -> bool:
 
 
 def needs_hooks(options: ClientOptions) -> bool:
-    """Return whether the options have hooks."""
-    return options.hooks is not None
+    """Return whether the options have hooks, or are hooks themselves."""
+    return bool(options.delegation_guide) or depends_on_hooks(options)
 
 
 def needs_permissions(options: ClientOptions) -> bool:
@@ -34,8 +35,9 @@ def needs_servers(options: ClientOptions) -> bool:
 
 PARTS: Final[Mapping[str, Callable[[ClientOptions], bool]]] = {
     "claude_agent_py._runtime.session.startup": needs_session,
+    "claude_agent_py._runtime.answering.delegating": needs_hooks,
     "claude_agent_py.hooks.dispatcher": needs_hooks,
-    "claude_agent_py.hooks.live": needs_hooks,
+    "claude_agent_py.hooks.live": depends_on_hooks,
     "claude_agent_py.permissions.dispatcher": needs_permissions,
     "claude_agent_py.tools.host": needs_servers,
     "claude_agent_py.tools.server": needs_servers,

@@ -15,7 +15,8 @@ from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.options.output_shape import Output
 from claude_agent_py.tasks.task import Task
 from claude_agent_py.tools.traffic import ToolCallRecord, ToolTraffic
-from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultMessage
+from claude_agent_py.wire.base import JSONObject
+from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultMessage, UserMessage
 from claude_agent_py.wire.messages.usage import ModelUsage, PermissionDenial, Usage
 
 if TYPE_CHECKING:
@@ -39,8 +40,8 @@ class RunResult(Generic[Output]):
     """The background tasks started in the run, by the main agent or its subagents."""
     agents: Sequence["Subagent"] = ()
     """The subagents and child agents among `tasks`, with their definitions."""
-    prompts: Sequence[str] = ()
-    """The uuids of the prompts. A result message lists those that it answers in `prompt_uuids`."""
+    sent: Sequence[UserMessage] = ()
+    """The prompts, as they were sent."""
     was_interrupted: bool = False
     """Whether `Run.interrupt` interrupted the run."""
     late_tasks: frozenset[str] = frozenset()
@@ -73,6 +74,11 @@ class RunResult(Generic[Output]):
         Also true if a hook ended the run or blocked its prompt.
         """
         return self.error() is not None
+
+    @property
+    def prompts(self) -> Sequence[str]:
+        """The uuids of the prompts. A result message lists those that it answers in `prompt_uuids`."""
+        return [prompt.uuid for prompt in self.sent]
 
     @property
     def is_shared(self) -> bool:
@@ -160,6 +166,20 @@ class RunResult(Generic[Output]):
 
         return refused_launches(self.tool_calls, self.tasks)
 
+    def to_api_messages(self) -> list[JSONObject]:
+        """Return the prompts of the run and the main agent's answers as `messages` for the Messages API.
+
+        The list can be continued: append a user message, or pass it to `ToolChain.loop`. What came before this run in
+        the session is not in it, nor are the system prompt and the CLI's reminders. See `to_api_messages` in
+        `claude_agent_py.messages` for what is left out.
+
+        Raises:
+            BacklogError: Messages of the run were dropped for lack of space.
+        """
+        from claude_agent_py.formatting.api_messages import to_api_messages
+
+        return to_api_messages(self.messages, self.sent)
+
     def error(self) -> RunError | None:
         """Return the error of the run, with this result attached, or None on success."""
         if self.message is None and self.was_interrupted:
@@ -188,7 +208,7 @@ def make_result(
         messages=mailbox.messages,
         tasks=tuple(tasks),
         agents=agents,
-        prompts=mailbox.prompts,
+        sent=mailbox.sent,
         was_interrupted=mailbox.was_interrupted,
         late_tasks=mailbox.late_tasks,
     )

@@ -8,7 +8,8 @@ import anyio
 from claude_agent_py._protocol.turns import EndReason, RunEnded
 from claude_agent_py._runtime.runs.mailbox import Mailbox
 from claude_agent_py._runtime.runs.record import Record
-from claude_agent_py.wire.messages.conversation import ResultMessage
+from claude_agent_py._streams import LazyEvent
+from claude_agent_py.wire.messages.conversation import ResultMessage, UserMessage
 from claude_agent_py.wire.messages.stream import StreamEventMessage
 
 
@@ -21,8 +22,8 @@ class RunMailbox(Mailbox):
 
     def __init__(self, max_bytes: int) -> None:
         super().__init__(max_bytes)
-        self.prompts: list[str] = []
-        """The uuids of the prompts, in the order sent."""
+        self.sent: list[UserMessage] = []
+        """The prompts, in the order sent."""
         self.messages: Record = Record(max_bytes)
         self.results: list[ResultMessage] = []
         self.was_interrupted = False
@@ -36,7 +37,7 @@ class RunMailbox(Mailbox):
         """Makes the error of a run that did not complete, anew for each waiter."""
         self.task_ids: frozenset[str] = frozenset()
         """The tasks of the run; set when it ends."""
-        self._over = anyio.Event()
+        self._over = LazyEvent()
 
     def put(self, message: Any, line: bytes) -> None:
         """Add a message and its line. Never waits."""
@@ -58,6 +59,11 @@ class RunMailbox(Mailbox):
             self.close()
             self.sending.cancel()
             self._over.set()
+
+    @property
+    def prompts(self) -> list[str]:
+        """The uuids of the prompts, in the order sent."""
+        return [prompt.uuid for prompt in self.sent]
 
     @property
     def is_over(self) -> bool:

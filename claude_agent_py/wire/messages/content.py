@@ -7,6 +7,7 @@ with invalid fields makes its frame malformed.
 from base64 import b64encode
 from typing import ClassVar, Literal, TypeAlias
 
+import msgspec
 from msgspec import field
 
 from claude_agent_py.wire.base import JSONObject, Number, Open, UnknownModel, WireModel
@@ -132,7 +133,11 @@ class ToolResultBlock(Block):
     type: ClassVar[Literal["tool_result"]] = "tool_result"
     tool_use_id: str
     content: "str | list[ContentBlock] | None" = None
-    is_error: bool | None = None
+    is_error: bool | None = False
+    """Whether the call failed. Left out on the wire unless it is true."""
+
+    def __post_init__(self) -> None:
+        _without_null(self)
 
     @property
     def text(self) -> str:
@@ -289,7 +294,11 @@ class MCPToolResultBlock(ServerToolResult):
 
     type: ClassVar[Literal["mcp_tool_result"]] = "mcp_tool_result"
     content: "str | list[ContentBlock] | None" = None
-    is_error: bool | None = None
+    is_error: bool | None = False
+    """Whether the call failed. Left out on the wire unless it is true."""
+
+    def __post_init__(self) -> None:
+        _without_null(self)
 
     @property
     def text(self) -> str:
@@ -303,6 +312,12 @@ class MCPToolListingBlock(Block):
     type: ClassVar[Literal["mcp_tool_listing"]] = "mcp_tool_listing"
     mcp_server_name: str
     tools: list[JSONObject] = field(default_factory=list)
+
+
+def _without_null(block: ToolResultBlock | MCPToolResultBlock) -> None:
+    """Replace an `is_error` of None by False, which is not encoded."""
+    if block.is_error is None:
+        msgspec.structs.force_setattr(block, "is_error", False)
 
 
 # The union -------------------------------------------------------------------------------------------------------

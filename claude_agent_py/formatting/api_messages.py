@@ -1,0 +1,269 @@
+"""Rebuild a conversation with the CLI as the Messages API takes it.
+
+The CLI sends one frame per content block, one per tool result, those of subagents between them, and fields of its own.
+The API wants whole messages: all blocks of an assistant message together, and all results of its calls in the user
+message right after it.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from claude_agent_py.formatting.xml import escape
+from claude_agent_py.wire.base import JSONObject, dump
+from claude_agent_py.wire.messages.content import (
+    Block,
+    FallbackBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolReferenceBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    UnknownBlock,
+)
+from claude_agent_py.wire.messages.conversation import (
+    AssistantMessage,
+    CommandLifecycleMessage,
+    ResultMessage,
+    UserMessage,
+)
+from claude_agent_py.wire.messages.system import CompactBoundaryMessage
+from claude_agent_py.wire.messages.tasks import TaskNotificationMessage, TaskStartedMessage
+
+SYNTHETIC_MODEL: Final = "<synthetic>"
+NO_RESULT: Final = "[no result: the call did not finish]"
+IN_RESULTS: Final = frozenset({"text", "image", "document", "search_result", "tool_reference"})
+"""The types of blocks that the API takes in a tool result."""
+
+
+def to_api_messages(messages: Iterable[Any], prompts: Iterable[UserMessage] = ()) -> list[JSONObject]:
+    """Return the main agent's conversation as `messages` for the Messages API.
+
+    The blocks of an assistant message are joined, and the results of its calls come in the user message right after it,
+    in the order of the calls, before anything else. Roles alternate.
+
+    Left out are the messages of subagents, messages that the CLI replaced, the error texts and command output that it
+    writes itself, and what the API refuses: fields and blocks of the CLI, empty texts, thinking without a signature. A
+    call without a result gets one that says so, marked as an error. Finished background tasks, which the CLI reports
+    to the model without a message, become `<task-notification>` texts. Where the CLI compacted the conversation, its
+    summary replaces what came before.
+
+    The system prompt and the CLI's reminders are not part of the messages.
+
+    Args:
+        messages: The messages of a run or a session, in order. Those of other types are ignored.
+        prompts: The prompts, which the CLI does not repeat. Each is placed where the CLI reports that it started, or at
+            the beginning if the messages do not mention it. One that never started is left out.
+    """
+    conversation = _Conversation()
+    for message in _since_compaction(_with_prompts(list(messages), list(prompts))):
+        conversation.add(message)
+    return conversation.rendered()
+
+
+def api_block(block: Any) -> JSONObject | None:
+    """Return a content block as the API takes it, or None if it would refuse the block."""
+    match block:
+        case TextBlock() if not block.text.strip():
+            return None
+        case TextBlock():
+            sent = dump(block)
+            for citation in sent.get("citations") or ():
+                citation.pop("file_id", None)  # in answers only
+            return sent
+        case ThinkingBlock() if not block.signature:
+            return None
+        case FallbackBlock() | ToolReferenceBlock():
+            return None
+        case ToolResultBlock():
+            return _result(block)
+        case UnknownBlock() | Block():
+            return complete(block)
+        case _:
+            return None
+
+
+def complete(block: Block | UnknownBlock) -> JSONObject:
+    """Return a block as JSON with the empty values that the API requires, such as the `input` of a call."""
+    sent = dump(block)
+    for name in block.__struct_fields__ if isinstance(block, Block) else ():
+        value = getattr(block, name)
+        if name not in sent and value in ("", {}, []):
+            sent[name] = value
+    return sent
+
+
+def _result(block: ToolResultBlock) -> JSONObject:
+    sent = dump(block)
+    if block.content is not None and not isinstance(block.content, str):
+        blocks = [dump(part) if isinstance(part, ToolReferenceBlock) else api_block(part) for part in block.content]
+        sent["content"] = [
+            part for part in blocks if part and part["type"] in (("text",) if block.is_error else IN_RESULTS)
+        ]
+    if block.is_error and not sent.get("content"):
+        sent["content"] = "[the call failed]"  # the API refuses an error without text
+    return sent
+
+
+# Which messages --------------------------------------------------------------------------------------------------
+
+
+def _with_prompts(messages: Sequence[Any], prompts: Sequence[UserMessage]) -> list[Any]:
+    """Insert the prompts where they started, and drop the messages that were replaced or sent twice."""
+    gone = {uuid for message in messages if isinstance(message, AssistantMessage) for uuid in message.supersedes or ()}
+    gone |= {
+        uuid
+        for message in messages
+        if isinstance(message, ResultMessage) and message.local_command
+        for uuid in message.prompt_uuids
+    }
+    by_uuid = {prompt.uuid: prompt for prompt in prompts}
+    mentioned = {message.command_uuid for message in messages if isinstance(message, CommandLifecycleMessage)}
+    found: list[Any] = [prompt for prompt in prompts if prompt.uuid not in mentioned]
+    for message in messages:
+        if not isinstance(message, CommandLifecycleMessage):
+            found.append(message)
+        elif message.state in ("started", "completed") and message.command_uuid in by_uuid:
+            found.append(by_uuid[message.command_uuid])
+    return list(_once(found, gone))
+
+
+def _once(messages: Iterable[Any], gone: set[str]) -> Iterator[Any]:
+    seen = set(gone)
+    for message in messages:
+        uuid = getattr(message, "uuid", "")
+        if uuid not in seen or not uuid:
+            seen.add(uuid)
+            yield message
+
+
+def _since_compaction(messages: list[Any]) -> list[Any]:
+    """Return what the model sees: the last summary, the messages that the CLI kept before it, and those after it."""
+    for index in range(len(messages) - 2, -1, -1):
+        boundary, summary = messages[index : index + 2]
+        if isinstance(boundary, CompactBoundaryMessage) and isinstance(summary, UserMessage) and summary.is_synthetic:
+            preserved = boundary.compact_metadata.preserved_messages
+            uuids = set(preserved.uuids) if preserved is not None else set()
+            kept = [message for message in messages[:index] if getattr(message, "uuid", "") in uuids]
+            return [summary, *kept, *messages[index + 2 :]]
+    return messages
+
+
+# The conversation ------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Turn:
+    """A part of the conversation, merged with its neighbours of the same role in the end."""
+
+    role: str
+    content: list[JSONObject]
+    results: dict[str, JSONObject | None] = field(default_factory=dict)
+    """The results of an assistant's calls, by id; None until they come."""
+
+
+class _Conversation:
+    def __init__(self) -> None:
+        self._turns: list[_Turn] = []
+        self._spoken: dict[str, _Turn] = {}
+        """The turns of the assistant by the id of the API message."""
+        self._calls: dict[str, _Turn] = {}
+        """The turns by the ids of their calls."""
+        self._of_subagents: set[str] = set()
+        """The ids of tasks that report to a subagent."""
+        self._arrived: list[str] = []
+        """Notifications of finished tasks, which the CLI sends with the next request."""
+        self._due: list[str] = []
+        """Those that came before the last prompt or tool result, and so are part of the next request."""
+
+    def add(self, message: Any) -> None:
+        match message:
+            case AssistantMessage() if not message.is_subagent:
+                self._add_answer(message)
+            case UserMessage() if not message.is_subagent:
+                self._add_user(message)
+            case TaskStartedMessage() if message.tool_use_id and message.tool_use_id not in self._calls:
+                self._of_subagents.add(message.task_id)
+            case TaskNotificationMessage() if self._is_told(message):
+                self._arrived.append(_notification(message))
+            case _:
+                pass
+
+    def _add_answer(self, message: AssistantMessage) -> None:
+        if message.model == SYNTHETIC_MODEL or message.is_api_error_message or message.error:
+            return
+        new = [block for block in message.content if getattr(block, "id", None) not in self._calls]  # as in a replay
+        blocks = [sent for block in new if (sent := api_block(block)) is not None]
+        if not blocks:
+            return
+        turn = self._spoken.get(message.message_id)
+        if turn is None:
+            self._tell()
+            turn = _Turn("assistant", [])
+            self._turns.append(turn)
+            if message.message_id:
+                self._spoken[message.message_id] = turn
+        turn.content += blocks
+        for block in new:
+            if isinstance(block, ToolUseBlock):
+                turn.results[block.id] = None
+                self._calls[block.id] = turn
+
+    def _add_user(self, message: UserMessage) -> None:
+        content = [TextBlock(text=message.content)] if isinstance(message.content, str) else message.content
+        if message.text.startswith("<local-command-"):
+            return
+        blocks = [(block, sent) for block in content if (sent := api_block(block)) is not None]
+        others = [sent for block, sent in blocks if not isinstance(block, ToolResultBlock)]
+        for block, sent in blocks:
+            if isinstance(block, ToolResultBlock) and block.tool_use_id in self._calls:
+                self._calls[block.tool_use_id].results[block.tool_use_id] = sent
+        if others:
+            self._turns.append(_Turn("user", others))
+        if blocks:
+            self._due, self._arrived = self._due + self._arrived, []
+
+    # Background tasks
+
+    def _is_told(self, message: TaskNotificationMessage) -> bool:
+        """Return whether the task ran in the background of the main agent, so that the CLI notifies the model."""
+        if message.task_id in self._of_subagents:
+            return False
+        turn = self._calls.get(message.tool_use_id or "")
+        return turn is None or turn.results[message.tool_use_id or ""] is not None
+
+    def _tell(self) -> None:
+        """Add the notifications that the next answer is about. Something must have prompted it."""
+        if self._turns and self._turns[-1].role == "assistant" and not self._turns[-1].results:
+            self._due, self._arrived = self._due + self._arrived, []
+        if self._due:
+            self._turns.append(_Turn("user", [{"type": "text", "text": text} for text in self._due]))
+            self._due = []
+
+    # The end
+
+    def rendered(self) -> list[JSONObject]:
+        messages: list[JSONObject] = []
+        for turn in self._turns:
+            _join(messages, turn.role, turn.content)
+            results = [sent or _missing(call_id) for call_id, sent in turn.results.items()]
+            if results:
+                _join(messages, "user", results)
+        return messages
+
+
+def _join(messages: list[JSONObject], role: str, content: list[JSONObject]) -> None:
+    if messages and messages[-1]["role"] == role:
+        messages[-1]["content"] += content
+    else:
+        messages.append({"role": role, "content": list(content)})
+
+
+def _missing(tool_use_id: str) -> JSONObject:
+    return {"type": "tool_result", "tool_use_id": tool_use_id, "content": NO_RESULT, "is_error": True}
+
+
+def _notification(message: TaskNotificationMessage) -> str:
+    fields = {"task-id": message.task_id, "status": message.status, "summary": message.summary}
+    lines = [f"<{name}>{escape(value)}</{name}>" for name, value in fields.items() if value]
+    return "\n".join(["<task-notification>", *lines, "</task-notification>"])

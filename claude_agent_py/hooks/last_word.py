@@ -1,0 +1,72 @@
+"""Change a tool's output after all hooks of the session have answered.
+
+The CLI runs the hooks of a call at the same time and takes the replacement that arrives last. So a hook that shortens
+the original could undo another one's redaction. Here the hook that answers last carries the change, made to what the
+others left.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Final
+
+from claude_agent_py.wire.base import JSONObject
+
+EVENT: Final = "PostToolUse"
+
+REPLACEMENT: Final = "updatedToolOutput"
+
+
+class LastWord:
+    """A change to the output of a tool.
+
+    Args:
+        names: The names of the tool.
+        change: Called with the output and whether it is the tool's own. Returns the new output, or None to leave it.
+            Must not raise.
+    """
+
+    def __init__(self, names: Collection[str], change: Callable[[Any, bool], Any]) -> None:
+        self.names = names
+        self._change = change
+        self._calls: dict[str, _Call] = {}
+
+    def concerns(self, event: str, data: Mapping[str, Any]) -> bool:
+        """Return whether a hook's call is about the tool's output."""
+        return event == EVENT and data.get("tool_name") in self.names
+
+    def begin(self, call_id: str, hooks: int) -> None:
+        """Note a call whose output `hooks` hooks are asked about; the first of them counts."""
+        self._calls.setdefault(call_id, _Call(hooks))
+
+    def end(self, call_id: str, data: Mapping[str, Any], output: JSONObject) -> JSONObject:
+        """Return the answer of a hook, with the change if it is the last one of its call."""
+        call = self._calls.get(call_id)
+        if call is None:
+            return output
+        specific = output.get("hookSpecificOutput")
+        if isinstance(specific, Mapping) and REPLACEMENT in specific:
+            call.replacement = specific[REPLACEMENT]
+        call.left -= 1
+        if call.left > 0:
+            return output
+        del self._calls[call_id]
+        is_original = call.replacement is None
+        changed = self._change(data.get("tool_response") if is_original else call.replacement, is_original)
+        if changed is None:
+            return output
+        answered = {} if output.get("async") else output
+        told = specific if isinstance(specific, Mapping) else {}
+        return {**answered, "hookSpecificOutput": {"hookEventName": EVENT, **told, REPLACEMENT: changed}}
+
+    def forget(self, call_id: str) -> None:
+        """Drop a call: the CLI withdrew its hooks."""
+        self._calls.pop(call_id, None)
+
+
+class _Call:
+    """The hooks of a call that have not answered yet, and the newest replacement."""
+
+    __slots__ = ("left", "replacement")
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+        self.replacement: Any = None

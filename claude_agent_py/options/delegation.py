@@ -1,0 +1,131 @@
+"""What options say about delegation: whether the model can start agents, and what it is told of them."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from claude_agent_py.agents.definition import AgentDefinition
+from claude_agent_py.agents.guide import DelegationGuide
+from claude_agent_py.wire.settings.rule_lists import tool_of
+
+AGENT_TOOL: Final = frozenset({"Agent", "Task"})
+"""The tool that starts subagents; the second is its old name, which rules and hooks may still use."""
+
+CUSTOM_TOOLS_SERVER: Final = "tools"
+"""The name of the server that `custom_tools` are offered under: the model sees `mcp__tools__<tool>`."""
+
+NO_BACKGROUND: Final = "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS"
+
+
+def why_no_agent_tool(options: Any) -> str | None:
+    """Return which option takes the tool `Agent` from the model, or None if none does. Settings files are not read."""
+    if isinstance(options.tools, list) and not AGENT_TOOL & set(options.tools):
+        return "tools does not contain Agent"
+    if _denies(options.disallowed_tools, AGENT_TOOL):
+        return "disallowed_tools removes Agent"
+    for name, settings in (("settings", options.settings), ("managed_settings", options.managed_settings)):
+        if _denies(_denied_by(settings), AGENT_TOOL):
+            return f"{name} deny Agent"
+    main = definitions(options).get(options.agent or "")
+    if main is not None:
+        has_it = main.tools is None or any(tool_of(rule) in AGENT_TOOL for rule in main.tools)
+        if not has_it or _denies(main.disallowed_tools or (), AGENT_TOOL):
+            return f"the agent {options.agent!r}, which the session runs as, does not have the tool Agent"
+    return None
+
+
+def definitions(options: Any) -> dict[str, AgentDefinition]:
+    """Return the option `agents`, in which validation left only definitions."""
+    return {name: agent for name, agent in (options.agents or {}).items() if isinstance(agent, AgentDefinition)}
+
+
+def delegation_guide(options: Any) -> DelegationGuide | None:
+    """Return the guide in use, or None."""
+    guide = options.delegation_guide
+    return guide if isinstance(guide, DelegationGuide) else DelegationGuide() if guide else None
+
+
+def guide_text(options: Any) -> str:
+    """Return what the guide adds to the system prompt; empty without a guide, or if the model can start no agents."""
+    guide = delegation_guide(options)
+    if guide is None:
+        return ""
+    agents = {
+        name: _with_offered_tools(agent, options)
+        for name, agent in definitions(options).items()
+        if is_offered(name, options)
+    }
+    return guide.text(
+        agents,
+        subtask_tools=dict(_subtask_tools(options)),
+        has_agent_tool=why_no_agent_tool(options) is None,
+        has_background=str(options.env.get(NO_BACKGROUND, "")).lower() not in ("1", "true", "yes", "on"),
+    )
+
+
+def is_offered(agent: str, options: Any) -> bool:
+    """Return whether the rules leave an agent to the model."""
+    return not {f"{tool}({agent})" for tool in AGENT_TOOL} & set(options.disallowed_tools)
+
+
+def report_limit(options: Any) -> int | None:
+    """Return the maximum length of the reports of subagents, or None."""
+    guide = delegation_guide(options)
+    return None if guide is None or why_no_agent_tool(options) is not None else guide.max_report_chars
+
+
+def reminders(options: Any) -> dict[str, str]:
+    """Return the `critical_system_reminder` of each agent that has one."""
+    return {
+        name: agent.critical_system_reminder
+        for name, agent in definitions(options).items()
+        if agent.critical_system_reminder
+    }
+
+
+def depends_on_hooks(options: Any) -> bool:
+    """Return whether an option does not work without hooks."""
+    return options.hooks is not None or report_limit(options) is not None or bool(reminders(options))
+
+
+def _subtask_tools(options: Any) -> Iterator[tuple[str, AgentDefinition]]:
+    servers = {name: getattr(server, "tools", ()) for name, server in options.hosted_mcp_servers.items()}
+    if options.custom_tools:
+        servers[CUSTOM_TOOLS_SERVER] = options.custom_tools
+    if not servers:
+        return
+    from claude_agent_py.tools.definition import Tool
+    from claude_agent_py.tools.names import mcp_server_name, mcp_tool_name
+
+    for server, tools in servers.items():
+        for tool in tools if isinstance(tools, Iterable) else ():
+            if not isinstance(tool, Tool) or not isinstance(tool.agent, AgentDefinition):
+                continue
+            name = mcp_tool_name(server, tool.name)
+            if not _denies(options.disallowed_tools, {name, mcp_server_name(server), f"{mcp_server_name(server)}__*"}):
+                yield name, tool.agent
+
+
+def _with_offered_tools(agent: AgentDefinition, options: Any) -> AgentDefinition:
+    """Return the definition with only those tools that exist in the session."""
+    if agent.tools is None:
+        return agent
+    built_in = options.tools if isinstance(options.tools, list) else None
+    kept = [
+        rule
+        for rule in agent.tools
+        if (built_in is None or tool_of(rule) in built_in or rule.startswith("mcp__"))
+        and not _denies(options.disallowed_tools, {tool_of(rule)})
+    ]
+    return agent if kept == agent.tools else agent.replace(tools=kept)
+
+
+def _denies(rules: Iterable[str], names: Iterable[str]) -> bool:
+    """Return whether rules remove all of a tool, not only some of its calls."""
+    given = set(rules)
+    return any(name in given or f"{name}(*)" in given for name in names)
+
+
+def _denied_by(settings: object) -> list[str]:
+    permissions: Any = settings.get("permissions") if isinstance(settings, Mapping) else None
+    denied = permissions.get("deny") if isinstance(permissions, Mapping) else None
+    return [rule for rule in denied if isinstance(rule, str)] if isinstance(denied, list) else []

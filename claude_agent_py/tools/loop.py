@@ -1,0 +1,123 @@
+"""The loop around a model: call it, run the tools it asks for, send the results, and call it again."""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from claude_agent_py._callbacks import Callback
+from claude_agent_py.errors import OptionsError
+from claude_agent_py.tools.call_results import ToolChainResult
+from claude_agent_py.tools.calls import ToolCall, plain_content, text_in
+from claude_agent_py.wire.base import JSONObject
+
+CallModel: TypeAlias = Callable[[list[Any]], Any]
+"""Calls a model with messages in the form of the Messages API and returns its answer, or an awaitable of it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoopStep:
+    """One call of the model, and the calls of tools that it asked for."""
+
+    number: int
+    """Counts from 1."""
+    response: Any = field(repr=False)
+    """What the model's function returned."""
+    text: str
+    """The text of the answer."""
+    result: ToolChainResult | None = None
+    """The results of the calls; None if the answer has none."""
+    messages: Sequence[JSONObject] = field(default=(), repr=False)
+    """The messages that the step adds: the model's, and the results."""
+
+
+StopWhen: TypeAlias = Callable[[LoopStep], bool | Awaitable[bool]]
+"""Returns whether to stop after a step."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoopResult:
+    """How a loop ended."""
+
+    ended: Literal["answered", "stopped", "max_steps"]
+    """`answered`: the model called no tool. `stopped`: `stop_when` returned true. `max_steps`: there were so many."""
+    steps: Sequence[LoopStep]
+    """The steps, in order; at least one."""
+    messages: Sequence[JSONObject] = field(repr=False)
+    """The whole conversation, in the form of the Messages API."""
+
+    @property
+    def text(self) -> str:
+        """The text of the last answer."""
+        return self.steps[-1].text
+
+    @property
+    def response(self) -> Any:
+        """The last response of the model, for example for its `stop_reason`."""
+        return self.steps[-1].response
+
+
+async def run_loop(
+    execute: Callable[[Any], Awaitable[ToolChainResult]],
+    call_model: CallModel,
+    messages: str | Iterable[Mapping[str, Any]],
+    *,
+    max_steps: int,
+    stop_when: StopWhen | None,
+    on_step: Callable[[LoopStep], object] | None,
+) -> LoopResult:
+    """Run `ToolChain.loop`."""
+    if max_steps < 1:
+        raise OptionsError(f"must be at least 1, not {max_steps}", option="max_steps")
+    model = Callback(call_model)
+    told = None if on_step is None else Callback(on_step)
+    asked = None if stop_when is None else Callback(stop_when)
+    conversation: list[JSONObject] = (
+        [{"role": "user", "content": messages}] if isinstance(messages, str) else [dict(one) for one in messages]
+    )
+    steps: list[LoopStep] = []
+    ended: Literal["answered", "stopped", "max_steps"] | None = None
+    while ended is None:
+        step = await _step(execute, model, conversation, len(steps) + 1)
+        steps.append(step)
+        conversation += step.messages
+        if told is not None:
+            await told.call(step)
+        if step.result is None and not _is_paused(step.response):
+            ended = "answered"
+        elif asked is not None and await asked.call(step):
+            ended = "stopped"
+        elif len(steps) >= max_steps:
+            ended = "max_steps"
+    return LoopResult(ended=ended, steps=steps, messages=conversation)
+
+
+async def _step(
+    execute: Callable[[Any], Awaitable[ToolChainResult]], model: Callback, messages: list[JSONObject], number: int
+) -> LoopStep:
+    response = await model.call(list(messages))
+    content = plain_content(response)
+    result = await execute(content if isinstance(response, str) else response)
+    answer = [block for block in map(_sent, content) if block is not None]
+    added: list[JSONObject] = [{"role": "assistant", "content": answer}] if answer else []
+    if result.raw:
+        added.append(result.to_api_message())
+    return LoopStep(
+        number=number,
+        response=response,
+        text=text_in(content),
+        result=result if result.raw else None,
+        messages=added,
+    )
+
+
+def _sent(block: JSONObject | ToolCall) -> JSONObject | None:
+    """Return a block of an answer as it is sent back, or None for an empty text, which the API refuses."""
+    if isinstance(block, ToolCall):
+        return {"type": "tool_use", "id": block.id, "name": block.name, "input": block.input}
+    return None if block.get("type") == "text" and not str(block.get("text") or "").strip() else block
+
+
+def _is_paused(response: Any) -> bool:
+    """Return whether the API paused a long turn, which goes on with the next request."""
+    found = response.get("stop_reason") if isinstance(response, Mapping) else getattr(response, "stop_reason", None)
+    return bool(found == "pause_turn")

@@ -1,0 +1,140 @@
+"""`RunResult.to_api_messages`, compared with what the real CLI sends the model in its next request."""
+
+import re
+from typing import Any
+
+import pytest
+from api_rules import refusals
+
+from claude_agent_py import Client, ToolChain, ToolError, tool
+from claude_agent_py.messages import to_api_messages
+from claude_agent_py.testing import Reply, ScriptedModel, text, thinking, tool_use
+from claude_agent_py.testing.requests import RecordedRequest
+from claude_agent_py.tools import mcp_tool_name
+
+pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
+
+
+@tool(read_only=True)
+def double(number: int) -> int:
+    """Double a number."""
+    if number < 0:
+        raise ToolError("too small")
+    return number * 2
+
+
+DOUBLE = mcp_tool_name("tools", "double")
+
+
+ADDED = re.compile(r"<system-reminder>(?!.*<task-notification>)|<local-command-|<command-name>", re.DOTALL)
+"""The beginning of texts that the CLI adds."""
+
+
+def seen(request: RecordedRequest) -> list[dict[str, Any]]:
+    """Return the messages of a request without what the CLI adds, and with the results in the order of the calls."""
+    messages: list[dict[str, Any]] = []
+    order: list[str] = []
+    for message in request.messages:
+        content = message["content"]
+        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        kept = [as_sent(block) for block in blocks if not ADDED.match(block.get("text", ""))]
+        if message["role"] == "system" or not kept:
+            continue
+        order += [block["id"] for block in kept if block["type"] == "tool_use"]
+        kept.sort(key=lambda block: order.index(block["tool_use_id"]) if block["type"] == "tool_result" else len(order))
+        if messages and messages[-1]["role"] == message["role"]:
+            messages[-1]["content"] += kept
+        else:
+            messages.append({"role": message["role"], "content": kept})
+    return messages
+
+
+def as_sent(block: dict[str, Any]) -> dict[str, Any]:
+    text = {"text": block["text"].strip()} if block["type"] == "text" else {}
+    return {name: value for name, value in block.items() if name != "cache_control" and value is not False} | text
+
+
+def asked(question: str) -> dict[str, Any]:
+    return {"role": "user", "content": [{"type": "text", "text": question}]}
+
+
+async def test_it_is_what_the_model_is_sent() -> None:
+    calls = [tool_use(DOUBLE, {"number": number}, id=f"toolu_{number}") for number in (1, 2, -1)]
+    agent = {"description": "Look", "prompt": "Look around", "subagent_type": "general-purpose"}
+    script = [
+        Reply([thinking("hm"), text("I double."), *calls]),
+        Reply([text("I delegate."), tool_use("Agent", {**agent, "run_in_background": False}, id="toolu_agent")]),
+        "Two and four.",
+        "Again.",
+    ]
+    agents = {"Look around": [tool_use(DOUBLE, {"number": 4}), "I looked."]}
+    async with ScriptedModel(script, agents=agents) as model:
+        async with Client(model.options(custom_tools=[double])) as client:
+            result = await client.query("Double them.")
+            await client.query("And again?")
+        request = model.requests_of("main")[-1]
+
+    rebuilt = result.to_api_messages()
+
+    assert [message["role"] for message in rebuilt] == ["user", "assistant"] * 3
+    assert [block["type"] for block in rebuilt[2]["content"]] == ["tool_result"] * 3
+    assert [*rebuilt, asked("And again?")] == seen(request)
+    assert refusals(rebuilt) == []
+
+
+async def test_a_run_that_goes_on_after_background_work() -> None:
+    agent = {"description": "Look", "prompt": "Look around", "subagent_type": "general-purpose"}
+    script = [tool_use("Agent", {**agent, "run_in_background": True}, id="toolu_agent"), "Started.", "It is done.", "!"]
+    async with ScriptedModel(script, agents={"Look around": "I looked."}) as model:
+        async with Client(model.options()) as client:
+            result = await client.query("Look.", until="idle")
+            await client.query("Well?")
+        sent = seen(model.requests_of("main")[-1])
+
+    rebuilt = result.to_api_messages()
+
+    assert refusals(rebuilt) == []
+    assert [message["role"] for message in rebuilt] == [message["role"] for message in sent[:-1]]
+    places = [
+        [
+            (index, "<status>completed</status>" in str(message))
+            for index, message in enumerate(messages)
+            if "<task-notification>" in str(message)
+        ]
+        for messages in (rebuilt, sent)
+    ]
+    assert places[0] == places[1] == [(4, True)]
+
+
+async def test_a_compacted_session_with_commands_that_the_cli_answers() -> None:
+    async with ScriptedModel(["Hello.", "Still here.", "!"]) as model:
+        async with Client(model.options()) as client:
+            results = [await client.query(prompt) for prompt in ("Hi.", "/compact", "/context", "Are you there?")]
+            await client.query("Well?")
+        request = model.requests_of("main")[-1]
+
+    rebuilt = to_api_messages(
+        [message for result in results for message in result.messages],
+        [prompt for result in results for prompt in result.sent],
+    )
+
+    assert [message["role"] for message in rebuilt] == ["user", "assistant"]
+    assert "A scripted summary" in rebuilt[0]["content"][0]["text"]
+    assert [*rebuilt, asked("Well?")] == seen(request)
+
+
+async def test_a_conversation_goes_on_without_the_cli() -> None:
+    chain = ToolChain([double])
+    async with ScriptedModel([tool_use(DOUBLE, {"number": 1}), "Two."]) as model:
+        async with Client(model.options(custom_tools=[double])) as client:
+            result = await client.query("Double one.")
+    answers: list[Any] = [
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "a", "name": "double", "input": {"number": 2}}]},
+        "Four.",
+    ]
+
+    on = await chain.loop(lambda messages: answers.pop(0), [*result.to_api_messages(), asked("And two?")])
+
+    assert on.text == "Four."
+    assert [message["role"] for message in on.messages] == ["user", "assistant"] * 4
+    assert refusals(list(on.messages)) == []
