@@ -13,14 +13,18 @@ TOKEN = "token-of-the-server"
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    server: "OAuthServer"
+
+    @property
+    def oauth(self) -> "OAuthServer":
+        assert isinstance(self.server, OAuthServer)
+        return self.server
 
     def log_message(self, format: str, *args: Any) -> None:
         """Print nothing."""
 
     def do_GET(self) -> None:
         path = urlsplit(self.path).path
-        url = self.server.url
+        url = self.oauth.url
         if path.startswith("/.well-known/oauth-protected-resource"):
             return self._send({"resource": f"{url}/mcp", "authorization_servers": [url]})
         if path.startswith("/.well-known/oauth-authorization-server"):
@@ -45,13 +49,13 @@ class _Handler(BaseHTTPRequestHandler):
         if path == "/register":
             return self._send({**json.loads(body), "client_id": "client-1"}, status=201)
         if path == "/token":
-            self.server.codes += parse_qs(body).get("code", [])
+            self.oauth.codes += parse_qs(body).get("code", [])
             return self._send({"access_token": TOKEN, "token_type": "Bearer", "expires_in": 3600})
         if path == "/revoke":
-            self.server.revoked += parse_qs(body).get("token", [])
+            self.oauth.revoked += parse_qs(body).get("token", [])
             return self._send({})
         if self.headers.get("authorization") != f"Bearer {TOKEN}":
-            where = f"{self.server.url}/.well-known/oauth-protected-resource"
+            where = f"{self.oauth.url}/.well-known/oauth-protected-resource"
             return self._send({}, status=401, **{"WWW-Authenticate": f'Bearer resource_metadata="{where}"'})
         return self._answer(json.loads(body))
 
