@@ -55,6 +55,7 @@ PRINTED: dict[str, list[str]] = {
         "Explore: 24 characters, 'Forty places rely on it.' ...\nreviewer: 824 characters, 'I was reminded 2 times.",
         "The change is sound, and forty places rely on parse().\n",
     ],
+    "elsewhere": ["the CLI's niceness: 7\nThat is all.\n"],
     "errors": [
         "OptionsError: max_turns: must be",
         "CLINotFoundError: ['the option cli_path: ",

@@ -66,6 +66,11 @@ def path(value: Any) -> Path:
     return Path(value if isinstance(value, Path) else text(value)).expanduser()
 
 
+def home(value: Any) -> Path | bool | None:
+    """Read a home directory, or whether to use a new one."""
+    return (value or None) if isinstance(value, bool) else path(value)
+
+
 def paths(value: Any) -> list[Path]:
     """Read a list of paths."""
     if isinstance(value, str | Path) or not isinstance(value, Iterable):
@@ -238,7 +243,12 @@ def _server_name(name: Any) -> str:
 def _mcp_server(name: str, server: Any) -> Any:
     if isinstance(server, Mapping):
         if server.get("type") == "sdk":
-            return server.get("instance")
+            if server.get("instance") is None:
+                raise ValueError(
+                    f"server {name!r} has no instance; a server in this process is a ToolServer, or "
+                    "{'type': 'sdk', 'name': ..., 'instance': server}"
+                )
+            return server["instance"]
         return mcp_server_from_wire(server, name=name)
     if server is None or isinstance(server, str | int | float | list):
         raise ValueError(f"server {name!r} must be an MCP server, not {type(server).__name__}")
@@ -330,6 +340,9 @@ def _json_object(text: str) -> dict[str, Any]:
 
 # Several options ------------------------------------------------------------------------------------------------------
 
+HOME_VARIABLES: Final = frozenset({"HOME", "USERPROFILE", "CLAUDE_CONFIG_DIR", "CLAUDE_SECURESTORAGE_CONFIG_DIR"})
+"""The variables of a private home. The last one (measured with CLI 2.1.328) names the folder of the login."""
+
 HOOKS_OFF: Final = "CLAUDE_CODE_SIMPLE"
 """The variable of the CLI's bare mode, in which it calls no hooks, whatever it replies to `initialize`."""
 
@@ -372,6 +385,17 @@ CONFLICTS: Final = (
         "extra_args",
         lambda o: "bare" in o.extra_args and depends_on_hooks(o),
         f"--bare disables all hooks; remove it, or {WHAT_NEEDS_HOOKS}",
+    ),
+    Conflict(
+        "env",
+        lambda o: o.home is not None and HOME_VARIABLES & o.env.keys(),
+        f"sets a variable that home sets: {', '.join(sorted(HOME_VARIABLES))}; use only one of them",
+    ),
+    Conflict("login", lambda o: o.login is not None and o.home is None, "needs home; the CLI uses your login anyway"),
+    Conflict(
+        "home",
+        lambda o: o.home is True and (o.resume or o.continue_conversation),
+        "must be a path to continue a session: a new home has none",
     ),
     Conflict(
         "continue_conversation",
@@ -519,7 +543,7 @@ RENAMED: Final[Mapping[str, str]] = {
     "session_store": "not supported; session_mirror=True sends you the entries, to store anywhere",
     "session_store_flush": "session stores are not supported; see session_mirror",
     "settings_delivery": "settings always go in a file that only the user can read",
-    "spawn_claude_code_process": "pass a transport of your own to Client(transport=...)",
+    "spawn_claude_code_process": "use spawn",
     "stderr": "use on_stderr",
     "tool_config": "use question_preview_format",
 }

@@ -48,10 +48,11 @@ if TYPE_CHECKING:
     from claude_agent_py.permissions.interactions import Inbox
     from claude_agent_py.tasks.events import TaskEvent
     from claude_agent_py.tasks.listeners import TaskListener
+    from claude_agent_py.transport import LaunchPlan, Transport
     from claude_agent_py.wire.messages.tasks import TaskNotificationMessage
 else:  # the readers check the values at run time, and importing these types takes time
     CanUseTool = DialogHandler = ElicitationHandler = PlanHandler = QuestionHandler = Any
-    Hooks = HooksByEvent = Inbox = Any
+    Hooks = HooksByEvent = Inbox = LaunchPlan = Transport = Any
     TaskListener = list
     TaskEvent = TaskNotificationMessage = Any
 
@@ -121,11 +122,24 @@ class ClientOptions(ConfigModel, Generic[Output]):
     cwd: AnyPath = None
     """The working directory of the session, which also selects the project settings and the sessions on disk. It must
     exist. None means the current directory."""
+    spawn: Annotated[Callable[[LaunchPlan], Transport] | None, _reads(read.function_of("plan"))] = None
+    """Starts the CLI elsewhere: `(plan) -> Transport`, with `LaunchPlan` and `SubprocessTransport` from
+    `claude_agent_py.transport`. Paths in the options are then paths of that place, and are not checked: name the
+    program there with `cli_path`, because None searches this machine. Called once for each session, in the event
+    loop."""
     env: Annotated[Mapping[str, str | None], BeforeValidator(read.environment)] = Field(default_factory=dict)
     """Variables *added* to the environment that the CLI inherits from this process. A value of None removes the
     variable."""
     inherit_env: StrictBool = True
     """False: the CLI gets only the variables in `env`, which should include at least `PATH` and `HOME`."""
+    home: Annotated[bool | str | Path | None, _reads(read.home)] = None
+    """A private home for the CLI and all that it starts, so that it reads nothing of the user's `~/.claude` and
+    `~/.claude.json`. True: a new directory, removed when the session ends. A path: this directory, created if missing,
+    for sessions that can be resumed. Settings files and CLAUDE.md are read only from the `setting_sources` that you
+    name. Credentials in the environment still work; see also `login`."""
+    login: AnyPath = None
+    """The config folder whose Claude login a session with a private `home` uses, such as `~/.claude`. The CLI reads and
+    refreshes the login in place; nothing is copied, and nothing else is read from that folder."""
     user: Annotated[str | int | None, _reads(read.system_user)] = None
     """The *operating system* user to run the program as, if this process has the permission. It is not a user of your
     service: see `client_app`, or separate sessions by `cwd` and `env`."""
@@ -332,8 +346,8 @@ class ClientOptions(ConfigModel, Generic[Output]):
     enable_file_checkpointing: StrictBool = False
     """Save the state of files at every prompt, so that `client.files.rewind` can restore it."""
     setting_sources: Sequence[SettingSource] | None = None
-    """The settings sources to load. None means all; `[]` means none, which also skips CLAUDE.md. The project's
-    CLAUDE.md and settings need `project`."""
+    """The settings sources to load. None means all, or none with a private `home`; `[]` means none, which also skips
+    CLAUDE.md. The project's CLAUDE.md and settings need `project`."""
     settings: Annotated[Mapping[str, Any] | str | Path | None, _reads(read.settings)] = None
     """Additional settings, which override those in files: an object, its JSON, or the path of a file. One invalid value
     makes the CLI silently ignore *all* of them."""

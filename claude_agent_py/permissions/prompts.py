@@ -83,10 +83,11 @@ def decision_of(reply: JSONObject) -> Decision:
     Raises:
         ValueError: It is not a decision.
     """
+    kind = reply.get("decisionClassification")
     if reply.get("behavior") == "allow":
-        return Allow(reply.get("updatedInput"), reply.get("updatedPermissions") or ())
+        return Allow(reply.get("updatedInput"), reply.get("updatedPermissions") or (), kind)
     if reply.get("behavior") == "deny":
-        return Deny(reply.get("message", ""), bool(reply.get("interrupt")))
+        return Deny(reply.get("message", ""), bool(reply.get("interrupt")), kind)
     raise ValueError("not a decision")
 
 
