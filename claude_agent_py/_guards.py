@@ -52,7 +52,15 @@ def guard(policy: Policy, *, timeout: float | None = None) -> HookMatcher:
         request = _request(input, context)
         return _answer(request.wire, await callback.call(request, request.context))
 
-    return HookMatcher(None, guarded, timeout=timeout, on_failure="block")
+    guarded.__qualname__ = f"guard({callback.name})"
+    return _Guard(None, guarded, timeout=timeout, on_failure="block")
+
+
+class _Guard(HookMatcher):
+    """A matcher whose handler decides about tool calls before they run."""
+
+    __slots__ = ()
+    only_for = "PreToolUse"
 
 
 def _request(input: "PreToolUseInput", context: HookContext) -> PermissionRequest:  # noqa: A002

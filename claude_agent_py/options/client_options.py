@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field, PlainValidator, StrictBool
 from claude_agent_py._configuration import ConfigModel
 from claude_agent_py.agents.definition import AgentLike, validate_agents
 from claude_agent_py.agents.guide import DelegationGuide
-from claude_agent_py.errors import OptionsError
+from claude_agent_py.errors import OptionsError, OptionsWarning
 from claude_agent_py.options import checks as read
 from claude_agent_py.options.output_shape import Output, OutputShape, check_output_format
 from claude_agent_py.options.values import (
@@ -78,10 +78,6 @@ DIALOG_KINDS: tuple[str, ...] = ("refusal_fallback_prompt",)
 def is_any_given(*handlers: Any) -> bool:
     """Return whether any of these handlers or inboxes is set. An empty inbox counts as set."""
     return any(handler is not None and handler is not False for handler in handlers)
-
-
-class OptionsWarning(UserWarning):
-    """An option is valid but will not have the expected effect."""
 
 
 class ClientOptions(ConfigModel, Generic[Output]):
