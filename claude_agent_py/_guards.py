@@ -76,6 +76,7 @@ def _request(input: "PreToolUseInput", context: HookContext) -> PermissionReques
         request_id=context.request_id,
         agent_id=context.agent_id,
         task=context.task,
+        session_id=context.session_id,
         cancellation=context.cancellation,
         tool_use_id=input.tool_use_id,
         cwd=input.cwd or None,

@@ -415,6 +415,7 @@ async def test_a_second_process_answers_while_the_task_waits(tmp_path: Path, wor
             await anyio.sleep(0.05)
             waiting = list(inbox)
         seen.append([task.status for task in client.tasks])
+        assert waiting[0].session_id == client.session_id is not None
         done = await anyio.run_process([sys.executable, "-c", OTHER_PROCESS, str(inbox.path), *words])
         seen.append(done.stdout.decode().strip())
 
