@@ -75,7 +75,7 @@ async def test_children_that_wait_for_people_and_the_same_request_id(agent_of: M
                 await awaits_user(client, task)
             waiting = {one.agent_id: one for one in inbox}
             assert {one.task for one in inbox} == set(tasks)
-            assert {one.session_id for one in inbox} == {client.session_id}
+            assert {one.session_id for one in inbox} == {client.session_id} != {None}
             assert await waiting[tasks[0].id].answer(Allow())
             assert (await tasks[0]).is_success
             assert tasks[1].status is TaskStatus.AWAITING_USER
