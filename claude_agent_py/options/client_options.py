@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar, overload
 from uuid import UUID
 
 from pydantic import BeforeValidator, Field, PlainValidator, StrictBool
@@ -53,6 +53,8 @@ else:  # the readers check the values at run time, and importing these types tak
     Hooks = HooksByEvent = Inbox = Any
     TaskListener = list
     TaskEvent = TaskNotificationMessage = Any
+
+Other = TypeVar("Other")
 
 
 def _reads(reader: Callable[[Any], Any]) -> PlainValidator:
@@ -332,6 +334,16 @@ class ClientOptions(ConfigModel, Generic[Output]):
             raise OptionsError(conflict.problem, option=conflict.option)
         for doubt in read.doubts(self):
             warnings.warn(doubt, OptionsWarning, stacklevel=4)
+
+    @overload
+    def replace(self, *, output_type: type[Other], **changes: Any) -> "ClientOptions[Other]": ...
+    @overload
+    def replace(self, *, output_type: None, **changes: Any) -> "ClientOptions[Any]": ...
+    @overload
+    def replace(self, **changes: Any) -> Self: ...
+    def replace(self, **changes: Any) -> Any:
+        """Return a copy with some values changed, validated like new options. Raises OptionsError."""
+        return super().replace(**changes)
 
     def __repr_args__(self) -> Any:
         for name, value in self._given():
