@@ -51,7 +51,10 @@ def _insert(verb: str, table: str, columns: Sequence[str]) -> str:
 
 PUT_FINISHED: Final = _insert("REPLACE", "finished", FINISHED)
 ADD_FINISHED: Final = _insert("IGNORE", "finished", FINISHED)
-LAST_NAMED: Final = "SELECT status FROM records WHERE session_id = ? AND task_id = ? AND run_id IS NOT NULL ORDER BY number DESC LIMIT 1"
+LAST_NAMED: Final = (
+    "SELECT status FROM records WHERE session_id = ? AND task_id = ? AND run_id IS NOT NULL"
+    " ORDER BY number DESC LIMIT 1"
+)
 """The last status of a task whose run was named."""
 _PUT_RECORD: Final = _insert("IGNORE", "records", ("key", *RECORD, "writer"))
 
