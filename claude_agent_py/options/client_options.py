@@ -104,8 +104,8 @@ class ClientOptions(ConfigModel, Generic[Output]):
     """The path of the `claude` program. None searches the variable `CLAUDE_AGENT_CLI`, the cache of `install-cli`,
     PATH, and the usual install locations."""
     cwd: AnyPath = None
-    """The working directory of the session, which also selects the project settings and the sessions on disk. It must
-    exist. None means the current directory."""
+    """The working directory of the session, which also selects the project settings, and the sessions that
+    `continue_conversation` and `resume` by title find. It must exist. None means the current directory."""
     env: Annotated[Mapping[str, str | None], BeforeValidator(read.environment)] = Field(default_factory=dict)
     """Variables *added* to the environment that the CLI inherits from this process. A value of None removes the
     variable."""
@@ -298,11 +298,12 @@ class ClientOptions(ConfigModel, Generic[Output]):
     # Sessions and settings
 
     resume: Text | None = None
-    """The session to resume, by id or title."""
+    """The session to resume, by id, or by the title of one of the project of `cwd`."""
     continue_conversation: StrictBool = False
     """Continue the newest session of `cwd`."""
     session_id: Annotated[str | UUID | None, _reads(read.session_id)] = None
-    """The id for the *new* session, an unused UUID. To continue a session, use `resume`."""
+    """The id for the *new* session, an unused UUID such as `str(uuid4())`: store it first, and the session can be resumed
+    even if this process dies in the first turn. To continue a session, use `resume`."""
     fork_session: StrictBool = False
     """Continue in a copy of the session with a new id. With `resume` or `continue_conversation`."""
     resume_session_at: Text | None = None

@@ -16,7 +16,7 @@ from claude_agent_py.permissions.decisions import Allow, Decision, Deny, describ
 from claude_agent_py.permissions.plans import EXIT_PLAN_MODE
 from claude_agent_py.permissions.questions import ASK_USER_QUESTION
 from claude_agent_py.permissions.requests import PermissionContext, PermissionRequest
-from claude_agent_py.wire.tools.registry import canonical_name, is_misspelt, suggested_tool
+from claude_agent_py.wire.tools.registry import STRUCTURED_OUTPUT, canonical_name, is_misspelt, suggested_tool
 
 Opinion: TypeAlias = Decision | None
 Policy: TypeAlias = Callable[[PermissionRequest, PermissionContext], Opinion | Awaitable[Opinion]]
@@ -68,6 +68,8 @@ def allow_tools(*names: str) -> Policy:
 def deny_tools(*names: str, message: str = "This tool is not allowed here.") -> Policy:
     """Deny these tools; no opinion on others. `*` in a name matches anything, as in `mcp__*`.
 
+    A star does not match `StructuredOutput`, with which the model only delivers the output of `output_type`.
+
     Raises:
         OptionsError: There is no name, or one that no tool can have.
 
@@ -77,7 +79,8 @@ def deny_tools(*names: str, message: str = "This tool is not allowed here.") -> 
     matches = _matcher("deny_tools", names)
 
     async def policy(request: PermissionRequest, context: PermissionContext) -> Opinion:
-        return Deny(message) if matches(request.tool_name) else None
+        is_output = request.tool_name == STRUCTURED_OUTPUT and STRUCTURED_OUTPUT not in names
+        return Deny(message) if matches(request.tool_name) and not is_output else None
 
     return policy
 

@@ -279,7 +279,11 @@ async def test_an_end_that_a_resumed_session_reports_leaves_what_is_known(was_st
         finished = await history.finished()
         (task,) = (await history.rebuild("s1")).walk()
     assert [record.kind.value for record in records[len(before) :]] == ([] if was_stored else ["cancelled"])
-    assert (task.description, task.status, len(finished)) == ("Slow", TaskStatus.STOPPED, 1)
+    assert (task.description, task.status, len(finished)) == (
+        "Slow",
+        TaskStatus.FAILED if was_stored else TaskStatus.STOPPED,
+        1,
+    )
 
 
 @pytest.mark.anyio

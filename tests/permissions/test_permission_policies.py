@@ -51,6 +51,9 @@ async def test_tools_are_denied_by_name() -> None:
     policy = deny_tools("Agent", "mcp__*", message="not here")
     assert await opinion(policy, "Task") == Deny("not here")
     assert await opinion(policy, "mcp__a__b") == Deny("not here")
+    assert isinstance(await opinion(deny_tools("*"), "Write"), Deny)
+    assert await opinion(deny_tools("*"), "StructuredOutput") is None
+    assert isinstance(await opinion(deny_tools("*", "StructuredOutput"), "StructuredOutput"), Deny)
     assert await opinion(policy, "Read") is None
 
 

@@ -74,7 +74,10 @@ BUILTIN_TOOL_NAMES: tuple[str, ...] = (
 """The names that CLI 2.1.328 publishes. It has more tools; `InitMessage.tools` lists the tools of a session. Those for
 feedback, onboarding and claude.ai have no models: their inputs stay dicts."""
 
-UNLISTED_TOOLS: tuple[str, ...] = ("StructuredOutput",)
+STRUCTURED_OUTPUT = "StructuredOutput"
+"""The tool with which the model delivers structured output. It has no other effect."""
+
+UNLISTED_TOOLS: tuple[str, ...] = (STRUCTURED_OUTPUT,)
 """Tools that exist without being published."""
 
 LEGACY_TOOL_NAME_ALIASES: Mapping[str, str] = {
