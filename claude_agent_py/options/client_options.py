@@ -302,8 +302,8 @@ class ClientOptions(ConfigModel, Generic[Output]):
     continue_conversation: StrictBool = False
     """Continue the newest session of `cwd`."""
     session_id: Annotated[str | UUID | None, _reads(read.session_id)] = None
-    """The id for the *new* session, an unused UUID such as `str(uuid4())`: store it first, and the session can be resumed
-    even if this process dies in the first turn. To continue a session, use `resume`."""
+    """The id for the *new* session, an unused UUID such as `str(uuid4())`. Store it first, and the session can be
+    resumed even if this process dies in the first turn. To continue a session, use `resume`."""
     fork_session: StrictBool = False
     """Continue in a copy of the session with a new id. With `resume` or `continue_conversation`."""
     resume_session_at: Text | None = None
