@@ -89,7 +89,7 @@ async def test_the_policy_sees_the_call() -> None:
 
 
 async def test_reading_outside_is_denied(tmp_path: Path) -> None:
-    data = {"tool_name": "Read", "tool_input": {"file_path": "/etc/passwd"}}
+    data: dict[str, Any] = {"tool_name": "Read", "tool_input": {"file_path": "/etc/passwd"}}
     assert decision(await answer(within(tmp_path), **data)) == "deny"
     data = {"tool_name": "Read", "tool_input": {"file_path": str(tmp_path / "a")}}
     assert await answer(within(tmp_path), **data) == {}

@@ -523,6 +523,6 @@ ROW = {
 
 
 def test_help_lists_the_attributes_of_an_interaction() -> None:
-    shown = pydoc.render_doc(Interaction, renderer=pydoc.plaintext)
+    shown = pydoc.plain(pydoc.render_doc(Interaction))
     for name in vars(StoredInteraction(cast(Any, None), ROW)):
         assert name.startswith("_") or f"{name}: " in shown, name
