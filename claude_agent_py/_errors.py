@@ -57,6 +57,10 @@ class OptionsError(ClaudeAgentError):
         super().__init__(f"{option}: {message}" if option else message)
 
 
+class OptionsWarning(UserWarning):
+    """An option is valid but will not have the expected effect."""
+
+
 # The program -----------------------------------------------------------------------------------------------------
 
 

@@ -3,7 +3,6 @@
 The readers also accept the shapes of the official SDKs.
 """
 
-import difflib
 import inspect
 import json
 import re
@@ -488,32 +487,19 @@ def doubts(options: Any) -> Iterator[str]:
 
 
 def _unknown_tools(options: Any) -> Iterator[str]:
+    from claude_agent_py.wire.tools.registry import is_misspelt, suggested_tool
+
     tools = () if isinstance(options.tools, str | None) else options.tools
-    for name in filter(_is_unknown_tool, tools):
-        yield f"tools: {name!r} is not a known built-in tool, so the CLI may ignore it{_right_tool(name)}"
-    for name in filter(_is_unknown_tool, map(tool_of, options.disallowed_tools)):
-        yield f"disallowed_tools: {name!r} is not a known tool, so it may have no effect{_right_tool(name)}"
-    for name in filter(_is_unknown_tool, map(tool_of, options.allowed_tools)):
-        yield f"allowed_tools: {name!r} is not a known tool, so it may have no effect{_right_tool(name)}"
+    for name in filter(is_misspelt, tools):
+        yield f"tools: {name!r} is not a known built-in tool, so the CLI may ignore it{suggested_tool(name)}"
+    for name in filter(is_misspelt, map(tool_of, options.disallowed_tools)):
+        yield f"disallowed_tools: {name!r} is not a known tool, so it may have no effect{suggested_tool(name)}"
+    for name in filter(is_misspelt, map(tool_of, options.allowed_tools)):
+        yield f"allowed_tools: {name!r} is not a known tool, so it may have no effect{suggested_tool(name)}"
     for agent, definition in (options.agents or {}).items():
         for option in ("tools", "disallowed_tools"):
-            for name in filter(_is_unknown_tool, map(tool_of, getattr(definition, option, None) or ())):
-                yield f"agents: {option} of {agent!r}: {name!r} is not a known tool{_right_tool(name)}"
-
-
-def _is_unknown_tool(name: str) -> bool:
-    from claude_agent_py.wire.tools.registry import BUILTIN_TOOL_NAMES, LEGACY_TOOL_NAME_ALIASES
-
-    is_plain = re.fullmatch(r"\w+", name) is not None and not name.startswith("mcp__")
-    return is_plain and name not in BUILTIN_TOOL_NAMES and name not in LEGACY_TOOL_NAME_ALIASES
-
-
-def _right_tool(name: str) -> str:
-    from claude_agent_py.wire.tools.registry import BUILTIN_TOOL_NAMES
-
-    known = {one.lower(): one for one in BUILTIN_TOOL_NAMES}
-    near = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.7)
-    return f"; did you mean {known[near[0]]!r}?" if near else ""
+            for name in filter(is_misspelt, map(tool_of, getattr(definition, option, None) or ())):
+                yield f"agents: {option} of {agent!r}: {name!r} is not a known tool{suggested_tool(name)}"
 
 
 def _prompts(rule: str) -> bool:

@@ -4,13 +4,13 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar, overload
 from uuid import UUID
 
 from pydantic import BeforeValidator, Field, PlainValidator, StrictBool
 
 from claude_agent_py._configuration import ConfigModel
-from claude_agent_py._errors import OptionsError
+from claude_agent_py._errors import OptionsError, OptionsWarning
 from claude_agent_py.agents.definition import AgentLike, validate_agents
 from claude_agent_py.agents.guide import DelegationGuide
 from claude_agent_py.options import checks as read
@@ -56,6 +56,8 @@ else:  # the readers check the values at run time, and importing these types tak
     TaskListener = list
     TaskEvent = TaskNotificationMessage = Any
 
+Other = TypeVar("Other")
+
 
 def _reads(reader: Callable[[Any], Any]) -> PlainValidator:
     """Return the validator of an option that applies a reader, which may narrow its type."""
@@ -94,10 +96,6 @@ def is_any_given(*handlers: Any) -> bool:
     return any(handler is not None and handler is not False for handler in handlers)
 
 
-class OptionsWarning(UserWarning):
-    """An option is valid but will not have the expected effect."""
-
-
 class ClientOptions(ConfigModel, Generic[Output]):
     """The options of a session, all optional and immutable.
 
@@ -120,8 +118,8 @@ class ClientOptions(ConfigModel, Generic[Output]):
     """The path of the `claude` program. None searches the variable `CLAUDE_AGENT_CLI`, the cache of `install-cli`,
     PATH, and the usual install locations."""
     cwd: AnyPath = None
-    """The working directory of the session, which also selects the project settings and the sessions on disk. It must
-    exist. None means the current directory."""
+    """The working directory of the session, which also selects the project settings, and the sessions that
+    `continue_conversation` and `resume` by title find. It must exist. None means the current directory."""
     spawn: Annotated[Callable[[LaunchPlan], Transport] | None, _reads(read.function_of("plan"))] = None
     """Starts the CLI elsewhere: `(plan) -> Transport`, with `LaunchPlan` and `SubprocessTransport` from
     `claude_agent_py.transport`. Paths in the options are then paths of that place, and are not checked: name the
@@ -327,11 +325,12 @@ class ClientOptions(ConfigModel, Generic[Output]):
     # Sessions and settings
 
     resume: Text | None = None
-    """The session to resume, by id or title."""
+    """The session to resume, by id, or by the title of one of the project of `cwd`."""
     continue_conversation: StrictBool = False
     """Continue the newest session of `cwd`."""
     session_id: Annotated[str | UUID | None, _reads(read.session_id)] = None
-    """The id for the *new* session, an unused UUID. To continue a session, use `resume`."""
+    """The id for the *new* session, an unused UUID such as `str(uuid4())`. Store it first, and the session can be
+    resumed even if this process dies in the first turn. To continue a session, use `resume`."""
     fork_session: StrictBool = False
     """Continue in a copy of the session with a new id. With `resume` or `continue_conversation`."""
     resume_session_at: Text | None = None
@@ -363,6 +362,16 @@ class ClientOptions(ConfigModel, Generic[Output]):
             raise OptionsError(conflict.problem, option=conflict.option)
         for doubt in read.doubts(self):
             warnings.warn(doubt, OptionsWarning, stacklevel=4)
+
+    @overload
+    def replace(self, *, output_type: type[Other], **changes: Any) -> "ClientOptions[Other]": ...
+    @overload
+    def replace(self, *, output_type: None, **changes: Any) -> "ClientOptions[Any]": ...
+    @overload
+    def replace(self, **changes: Any) -> Self: ...
+    def replace(self, **changes: Any) -> Any:
+        """Return a copy with some values changed, validated like new options. Raises OptionsError."""
+        return super().replace(**changes)
 
     def __repr_args__(self) -> Any:
         for name, value in self._given():

@@ -446,3 +446,8 @@ def test_what_is_no_options_is_refused_at_once(start: Callable[[Any], object], w
     with pytest.raises(OptionsError, match=f"^options: must be ClientOptions, not {type(wrong).__name__}") as caught:
         start(wrong)
     assert ("ClientOptions(**options)" in str(caught.value)) is isinstance(wrong, dict)
+
+
+def test_an_unknown_name_in_replace_is_an_error() -> None:
+    with pytest.raises(OptionsError, match="modle: is unknown; did you mean 'model'"):
+        ClientOptions().replace(modle="opus")

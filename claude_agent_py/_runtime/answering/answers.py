@@ -144,6 +144,7 @@ class Answers:
             request_id=asked.request_id,
             agent_id=agent_id,
             task=self._find_task(agent_id) if agent_id else None,
+            session_id=self.session_id,
             cancellation=cancellation,
         )
 
