@@ -57,7 +57,7 @@ class ToolCallResult:
 
     def as_content_block(self) -> ToolResultBlock:
         """Return the `tool_result` block. The API takes only text in that of a failed call."""
-        text: list[ContentBlock] = [TextBlock(text=self.told.text)] if self.told.text else []
+        text: list[ContentBlock] = [TextBlock(text=self.told.text)] if self.told.text.strip() else []
         if self.error is None:
             text += [block for medium in self.told.media for block in api_blocks(medium)]
         return ToolResultBlock(tool_use_id=self.tool_use_id or "", content=text, is_error=self.error is not None)
@@ -250,7 +250,7 @@ class ToolChain:
         outcome = await self._outcome(call)
         value, error = outcome.value, outcome.error
         if outcome.told.is_error and error is None:
-            error = ToolError(outcome.told.text or f"{call.name} failed")
+            error = ToolError(outcome.told.text if outcome.told.text.strip() else f"{call.name} failed")
             outcome = replace(outcome, told=replace(outcome.told, text=str(error)))
         return ToolCallResult(
             name=call.name,
@@ -321,8 +321,8 @@ class ToolChain:
         been told of the steps before.
 
         Args:
-            call_model: Called with the messages so far, in the form of the Messages API. Returns the model's answer: a
-                response of the Messages API, a list of content blocks, or text.
+            call_model: Called with a copy of the messages so far, in the form of the Messages API. Returns the model's
+                answer: a response of the Messages API, a list of content blocks, or text.
             messages: The conversation to begin with, which is not changed; or a prompt.
             max_steps: How many times the model is called at most. The tools of the last step still run.
             stop_when: Called after each step with calls; returns whether to stop.
