@@ -292,8 +292,8 @@ class Client(SessionControls, Generic[Output]):
             priority: Any word or number; added to the prompt unless it is `normal`.
 
         Raises:
-            OptionsError: The prompt or the title is blank, a limit for child agents is reached, or `agent` has the
-                wrong type.
+            OptionsError: The prompt or the title is blank, a limit for child agents is reached, or `agent` or
+                `artifacts` has the wrong type.
             TaskNotFoundError: `parent` is not a task of this client.
             ConnectionClosedError: The client is not open.
         """

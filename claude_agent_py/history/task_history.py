@@ -73,7 +73,8 @@ class TaskHistory:
         self._path = os.fspath(path)
         self._connection: sqlite3.Connection | None = None
         self.skipped_rows: int = 0
-        """How many rows were skipped so far."""
+        """How many rows were skipped so far. A row that is read again is not counted again."""
+        self._skipped: set[int] = set()
         self._lock = threading.Lock()
         self._writers = Writers(None if self._path == IN_MEMORY else self._path)
         self._attached: list[_Attached] = []
@@ -307,6 +308,10 @@ class TaskHistory:
             try:
                 found.append(read(row))
             except ValueError as error:
+                known, identity = len(self._skipped), hash((table, *row))
+                self._skipped.add(identity)
+                if len(self._skipped) == known:  # `follow` reads a row at the end again and again
+                    continue
                 self.skipped_rows += 1
                 logger.warning("skipped a row of %s in the history %s: %s", table, self._path, error)
         return found
