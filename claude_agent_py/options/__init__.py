@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from claude_agent_py._lazy_names import attach
 
 if TYPE_CHECKING:
-    from claude_agent_py.errors import OptionsWarning as OptionsWarning
+    from claude_agent_py._errors import OptionsWarning as OptionsWarning
     from claude_agent_py.options.client_options import (
         DIALOG_KINDS as DIALOG_KINDS,
         ClientOptions as ClientOptions,
