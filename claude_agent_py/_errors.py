@@ -60,6 +60,8 @@ class OptionsError(ClaudeAgentError):
 class OptionsWarning(UserWarning):
     """An option is valid but will not have the expected effect."""
 
+    __module__ = "claude_agent_py.options"  # where it is public
+
 
 # The program -----------------------------------------------------------------------------------------------------
 
