@@ -1,5 +1,7 @@
 """`Answers`: answers the requests of the CLI, by a table of hooks, permissions, elicitations, dialogs and MCP messages.
 
+It also receives every message before its readers do (`track`), to follow tasks, the session id and the permission mode.
+
 Features load when the options need them or on their first request. Without a handler the safe answer is sent.
 """
 
@@ -128,27 +130,36 @@ class Answers:
 
     # Questions ---------------------------------------------------------------------------------------------------
 
-    def context(self, asked: RequestReceived, cancellation: Cancellation) -> HandlerContext:
-        """Return the context for the handler of a request."""
+    def can_answer(self, request: Any) -> bool:
+        """Return whether requests of this type are supported."""
+        return type(request) in self._METHODS
+
+    async def answer(self, asked: RequestReceived, cancellation: Cancellation) -> Payload:
+        """Return the answer to a request. Its handler runs until `cancellation` is set."""
         request = asked.request
         if type(request) is HookCallbackRequest:
             event = request.input.get("hook_event_name")
-            if isinstance(event, str):  # noted first: it may be the first that is heard of a subagent
+            if isinstance(event, str):  # tracked first: it may be the first sign of a subagent
                 self._session.intake.track_hook(event, request.input)
             agent_id = request.input.get("agent_id")
         else:
             agent_id = getattr(request, "agent_id", None)
+        return await self._METHODS[type(request)](
+            self, request, self._context(asked.request_id, agent_id, cancellation)
+        )
+
+    def _context(self, request_id: str, agent_id: Any, cancellation: Cancellation) -> HandlerContext:
         if not isinstance(agent_id, str):
             agent_id = self._parent.agent_id if self._parent is not None else None
         return HandlerContext(
-            request_id=asked.request_id,
+            request_id=request_id,
             agent_id=agent_id,
             task=self._find_task(agent_id) if agent_id else None,
             session_id=self.session_id,
             cancellation=cancellation,
         )
 
-    TABLE: ClassVar[Mapping[type, Callable[[Any, Any, HandlerContext], Awaitable[Payload]]]] = {
+    _METHODS: ClassVar[Mapping[type, Callable[[Any, Any, HandlerContext], Awaitable[Payload]]]] = {
         HookCallbackRequest: lambda self, asked, context: self.hooks.answer(
             asked.callback_id, asked.input, asked.tool_use_id, context
         ),

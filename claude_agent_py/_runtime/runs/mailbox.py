@@ -100,7 +100,7 @@ class Mailbox:
 
     def discard(self) -> None:
         """Drop all waiting and later messages."""
-        Mailbox.close(self)
+        self.close()
         self._held.clear()
         self._sizes.clear()
         self._local.clear()

@@ -85,7 +85,6 @@ END_SESSION: Final = "end_session"
 
 NOT_CONNECTED: Final = "the client is not connected; use `async with`, or call connect() first"
 CLOSED: Final = "the client is closed; open a new one to go on"
-DROPPED: Final = "its client was dropped without being closed, and the session ended with it"
 
 DIRECTORY_VARIABLES: Final = ("HOME", "CLAUDE_CONFIG_DIR", "CLAUDE_CODE_TASK_LIST_ID")
 """Determine where the CLI stores files that this package reads. Copying the whole environment would be slow."""
@@ -626,13 +625,12 @@ class Session:
     # Requests of the CLI -----------------------------------------------------------------------------------------
 
     def _on_question(self, event: RequestReceived) -> None:
-        answer = Answers.TABLE.get(type(event.request))
-        if answer is None or self._workers is None:
+        if self._workers is None or not self.answers.can_answer(event.request):
             problem = f"Unsupported control request subtype: {event.request.subtype}"
             self._engine.answer_error(event.request_id, problem, UNSUPPORTED)
             return
         question = self._questions[event.request_id] = _Question(Cancellation(), anyio.CancelScope())
-        self._workers.start_soon(self._answer, event, answer, question)
+        self._workers.start_soon(self._answer, event, question)
 
     async def _answer_here(
         self, event: RequestReceived, scope: anyio.CancelScope, successor: Callable[[], Coroutine[Any, Any, None]]
@@ -642,8 +640,8 @@ class Session:
         Many handlers finish without waiting. Once one has to wait, a successor continues to pump; return whether one
         does.
         """
-        answer, workers = Answers.TABLE.get(type(event.request)), self._workers
-        if answer is None or workers is None:
+        workers = self._workers
+        if workers is None or not self.answers.can_answer(event.request):
             self.act([event])
             return False
         question = self._questions[event.request_id] = _Question(Cancellation(), scope)
@@ -654,7 +652,7 @@ class Session:
             is_replaced = True
             workers.start_soon(successor)
 
-        await run_until_wait(self._reply(event, answer, question), replace)
+        await run_until_wait(self._reply(event, question), replace)
         return is_replaced
 
     def _on_withdrawn(self, event: RequestCancelled) -> None:
@@ -663,14 +661,14 @@ class Session:
             question.cancel()
 
     @worker
-    async def _answer(self, event: RequestReceived, answer: Callable[..., Awaitable[Any]], question: _Question) -> None:
+    async def _answer(self, event: RequestReceived, question: _Question) -> None:
         with question.scope:
-            await self._reply(event, answer, question)
+            await self._reply(event, question)
 
-    async def _reply(self, event: RequestReceived, answer: Callable[..., Awaitable[Any]], question: _Question) -> None:
+    async def _reply(self, event: RequestReceived, question: _Question) -> None:
         request_id = event.request_id
         try:
-            payload = await answer(self.answers, event.request, self.answers.context(event, question.cancellation))
+            payload = await self.answers.answer(event, question.cancellation)
             self._engine.answer(request_id, payload)
         except Exception as error:
             logger.exception("answering %s failed", type(event.request).__name__)
