@@ -76,7 +76,7 @@ else:
     class _Model(BaseModel, metaclass=_Described):
         """Built at once: pydantic loads its plugins with the first model, which takes 10 ms.
 
-        The import is the place for that. The first options are often made on an event loop.
+        Importing is the time for that: the first options are often made on an event loop.
         """
 
 

@@ -1,4 +1,4 @@
-"""Events that need nothing of the event loop until somebody waits, and a queue to iterate.
+"""Events that cost nothing until something waits for them, and a queue to iterate.
 
 All can be created outside of an event loop, and are set and filled from its thread.
 """

@@ -137,11 +137,11 @@ class Client(SessionControls, Generic[Output]):
             raise LocalProtocolError("connect() was called already; a client is used once, make a new one")
         self._check_not_closed()
         self._is_used = True
-        await yield_to_loop()  # the first options of a process took a while
+        await yield_to_loop()  # building the first options of a process is slow
         self._check_not_closed()
         self._connected = LazyEvent()
         try:
-            await checkpoint()  # and so does the first use of anyio
+            await checkpoint()  # the first use of anyio is slow, too
             with running_client(self):
                 await self._connect()
             self._warns = self.is_open

@@ -294,7 +294,7 @@ class Engine:
     # Time --------------------------------------------------------------------------------------------------------
 
     def next_deadline(self) -> float | None:
-        """Say when `tick` has something to do, at the earliest; None if time changes nothing."""
+        """Return when `tick` next has something to do, or None."""
         request, run = self._outgoing.next_deadline(), self._turns.next_deadline()
         return run if request is None else request if run is None else min(request, run)
 

@@ -75,6 +75,7 @@ class YAMLEncoder:
     def __init__(self) -> None:
         try:
             import yaml
+            from yaml.composer import ComposerError
         except ImportError as error:
             raise ImportError("YAML needs PyYAML: pip install pyyaml") from error
         self._yaml = yaml
@@ -86,7 +87,7 @@ class YAMLEncoder:
                 events: Any = self
                 if events.check_event(yaml.AliasEvent):
                     mark = events.peek_event().start_mark
-                    raise yaml.composer.ComposerError(None, None, "aliases are rejected", mark)
+                    raise ComposerError(None, None, "aliases are rejected", mark)
                 return super().compose_node(parent, index)
 
         self._loader = Loader

@@ -164,7 +164,7 @@ def _in_order(manager: TaskManager, ids: set[str]) -> list[Task]:
 
 
 def _differences(known: RecordedTask, task: Task) -> Iterator[tuple[str, Any]]:
-    """Yield the details that make of what is known what the task is."""
+    """Yield the details in which the task differs from its records."""
     for name in _FACTS:
         now = _fact(task, name)
         if now != getattr(known, name):

@@ -392,7 +392,7 @@ class _Attached:
         return self._session_id() if callable(self._session_id) else self._session_id
 
     def listen(self, manager: TaskManager) -> None:
-        """Hear of what happens, and first of what has happened."""
+        """Start recording, beginning with what has happened already."""
         if self._stop is None or not manager.listens(self.keep):
             self._unwatch()
             self._stop = manager.watch(self._hear)

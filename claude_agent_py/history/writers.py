@@ -54,7 +54,7 @@ class Writers:
                 cursor.execute("INSERT INTO writers VALUES (?)", (self._sign.path.name,))
 
     def leave(self, cursor: sqlite3.Cursor | None) -> None:
-        """Take this process away: all that it recorded is over. Without a cursor the next reader does the rest."""
+        """Remove this process, all of whose tasks are over. Without a cursor the next reader removes it."""
         sign, self._sign = self._sign, None
         if sign is None:
             return
@@ -81,7 +81,7 @@ class Writers:
             remove(self._sign_of(writer))
 
     def _is_dead(self, writer: object) -> bool:
-        """Return whether a process has ended. What is no name of ours is left alone: it might be any path."""
+        """Return whether the process of a writer has ended. False for other names, which might be any path."""
         return isinstance(writer, str) and _NAME.fullmatch(writer) is not None and not is_alive(self._sign_of(writer))
 
     def _sign_of(self, writer: str) -> Path:

@@ -50,7 +50,7 @@ class Transport(ABC):
     def send_nowait(self, data: bytes) -> None:
         """Write all of `data` to the program without waiting; what it does not take yet is written later, in order.
 
-        A program that no longer reads is no error here. Called only where `can_send_nowait` says so.
+        It is not an error if the program no longer reads. Called only where `can_send_nowait` says so.
         """
         raise NotImplementedError
 

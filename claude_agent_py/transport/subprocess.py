@@ -36,22 +36,22 @@ READ_BYTES: Final = 256 * 1024
 LARGER_THAN_A_READ: Final = 2 * READ_BYTES
 
 TERM_SHARE: Final = 0.6
-"""The most of it after SIGTERM. Measured: the CLI takes 1.5 s when it has shells to end (2.1.328)."""
+"""The largest share of `force` after SIGTERM. The CLI takes 1.5 s if it has shells to end (measured, 2.1.328)."""
 
 KILL_SECONDS: Final = 1.0
-"""How much of it is kept for what follows SIGKILL, in seconds: that takes as long where there is little time."""
+"""Seconds of `force` reserved for what follows SIGKILL."""
 
 LOOK_SHARE: Final = 0.1
-"""The most of it to look up what the program started, each time."""
+"""The largest share of `force` for each lookup of descendants."""
 
 KILL_SHARE: Final = 0.2
-"""The most of it until a killed process is gone."""
+"""The largest share of `force` to wait for a killed process."""
 
 SCAN_SHARE: Final = 0.3
-"""The most of it to find what has detached itself."""
+"""The largest share of `force` to find detached processes."""
 
 DRAIN_SHARE: Final = 0.1
-"""The most of it to read what is left."""
+"""The largest share of `force` to read the remaining output."""
 
 SIGKILL: Final = 9
 
@@ -90,11 +90,11 @@ class StderrTail:
 
 
 def _keep_read_buffers() -> None:
-    """Have glibc take the buffer of each read from its heap, rather than map and unmap it.
+    """Make glibc allocate the buffer of each read on its heap instead of mapping it.
 
-    asyncio reads 256 KiB at a time, whatever is there. What glibc maps by itself is what is larger than anything mapped
-    that was given back before; so one larger block, given back, spares each read three calls of the system and two page
-    faults: a third of what a message costs that comes alone.
+    asyncio allocates 256 KiB for each read. glibc maps blocks above a threshold, and raises the threshold to the size of
+    the largest mapped block that was freed. Freeing one larger block once saves three system calls and two page faults
+    for each read, which is a third of the cost of a message that arrives alone.
     """
     bytes(LARGER_THAN_A_READ)
 

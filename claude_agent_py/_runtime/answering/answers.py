@@ -314,7 +314,7 @@ class Answers:
     def track(self, message: Any, line: bytes = b"", /) -> None:
         """Process a message before its readers. See `TaskSink`."""
         kind = type(message)
-        if kind is not AssistantMessage or _is_telling(message):  # mere text is most of what comes
+        if kind is not AssistantMessage or _is_telling(message):  # most messages are plain text
             self._tracked = message
             self._session.intake.track(message, line)
             self._tracked = None

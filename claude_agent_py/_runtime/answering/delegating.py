@@ -155,7 +155,7 @@ class DelegationHooks:
 
 
 async def _do_nothing(input: Any, context: "HookContext") -> None:  # noqa: A002
-    """Be asked, so that there is an answer which can carry the shortened report."""
+    """Do nothing. With this hook there is an answer, which `LastWord` can replace with the shortened report."""
 
 
 def _count(output: Mapping[str, Any], name: str) -> int:
