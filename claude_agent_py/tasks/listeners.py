@@ -128,7 +128,7 @@ class Listeners:
         self._is_closed = False
 
     async def deliver_forever(self, report: Report | None = None) -> None:
-        """Call the listeners until the session is over and their queues are empty. Failures are logged without `report`."""
+        """Call the listeners until the session is over and their queues are empty. `report` gets their failures."""
         self._report = report or log_failure
         started: set[ListenerQueue] = set()
         async with anyio.create_task_group() as workers:

@@ -39,8 +39,8 @@ READ_BYTES: Final = 64 * 1024
 async def wait_for_exit(process: Process) -> int:
     """Wait until a process has exited, but not its descendants, and return its exit status.
 
-    On asyncio before anyio 4.16, `wait()` returns only once the pipes are closed, and descendants may hold them open, so
-    the status is polled there.
+    On asyncio before anyio 4.16, `wait()` returns only once the pipes are closed, and descendants may hold them open.
+    The status is polled there.
     """
     if hasattr(process, "_exited") or in_trio():
         return await process.wait()

@@ -92,9 +92,9 @@ class StderrTail:
 def _keep_read_buffers() -> None:
     """Make glibc allocate the buffer of each read on its heap instead of mapping it.
 
-    asyncio allocates 256 KiB for each read. glibc maps blocks above a threshold, and raises the threshold to the size of
-    the largest mapped block that was freed. Freeing one larger block once saves three system calls and two page faults
-    for each read, which is a third of the cost of a message that arrives alone.
+    asyncio allocates 256 KiB for each read. glibc maps blocks above a threshold, and raises the threshold to the size
+    of the largest mapped block that was freed. Freeing one larger block once saves three system calls and two page
+    faults for each read, which is a third of the cost of a message that arrives alone.
     """
     bytes(LARGER_THAN_A_READ)
 
