@@ -266,6 +266,19 @@ class Client(SessionControls, Generic[Output]):
             session.seal_run(mailbox)
         return Run(self, session, mailbox)
 
+    @property
+    def resumed_run(self) -> Run[Output] | None:
+        """The run of the turn in which the session's last process died, if the CLI went on with it.
+
+        Known once the client is connected with `resume_interrupted_turn`. None if there was no such turn, and after
+        `reopen` if the turn belongs to a run of this client, which then goes on. Its result names the original prompt,
+        and has only what this process did.
+        """
+        from claude_agent_py._runtime.runs.run import Run
+
+        mailbox = self.session.resumed
+        return None if mailbox is None else Run(self, self.session, mailbox)
+
     async def spawn(
         self,
         agent: Spawnable,

@@ -1,10 +1,10 @@
-"""The events that the engine returns to its driver. `RunEnded` and `RunWaits` are in `turns.py`."""
+"""The events that the engine returns to its driver. `RunEnded`, `RunWaits` and `TurnResumed` are in `turns.py`."""
 
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from claude_agent_py._protocol.requests import StrayKind
-from claude_agent_py._protocol.turns import RunEnded, RunId, RunWaits
+from claude_agent_py._protocol.turns import RunEnded, RunId, RunWaits, TurnResumed
 
 
 @dataclass(slots=True)
@@ -76,5 +76,6 @@ Event: TypeAlias = (
     | RequestTimedOut
     | RunEnded
     | RunWaits
+    | TurnResumed
     | StreamEnded
 )

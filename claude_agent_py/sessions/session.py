@@ -128,6 +128,10 @@ class Session:
         """The background tasks, in the order in which they were launched. Those that a process left are stopped."""
         return tasks_in(self._snapshot, self.id, self.subagents, is_running=self.process is not None)
 
+    def tasks_of_ended_process(self) -> Sequence[StoredTask]:
+        """Return the tasks as `tasks`, all of them over: a process that is at work on the session is not theirs."""
+        return tasks_in(self._snapshot, self.id, self.subagents, is_running=False)
+
     @cached_property
     def usage(self) -> SessionUsage:
         """The tokens by model and the cost."""

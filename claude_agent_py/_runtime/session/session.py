@@ -41,7 +41,7 @@ from claude_agent_py._protocol.events import (
 )
 from claude_agent_py._protocol.handlers import Cancellation
 from claude_agent_py._protocol.state import State, Step
-from claude_agent_py._protocol.turns import RunEnded, RunLimits, RunWaits, Until
+from claude_agent_py._protocol.turns import RunEnded, RunLimits, RunWaits, TurnResumed, Until
 from claude_agent_py._runtime.answering.answers import Answers
 from claude_agent_py._runtime.answering.failures import FailureLog, HandlerFailed
 from claude_agent_py._runtime.runs.readers import Readers
@@ -67,7 +67,7 @@ from claude_agent_py.options import ClientOptions
 from claude_agent_py.options.checks import HOOKS_OFF, turns_hooks_off
 from claude_agent_py.tasks import TaskIntake, TaskManager
 from claude_agent_py.todo import TaskList
-from claude_agent_py.wire.messages.conversation import UserMessage
+from claude_agent_py.wire.messages.conversation import UserContent, UserMessage
 from claude_agent_py.wire.unknown import MalformedFrame
 
 if TYPE_CHECKING:
@@ -163,6 +163,8 @@ class Session:
         """Cancel, each, a child agent."""
         env = environment(options, {name: os.environ[name] for name in DIRECTORY_VARIABLES if name in os.environ})
         config_dir = config_directory(env)
+        self.config_dir: str = str(config_dir)
+        """The CLI's configuration folder."""
         self.intake: TaskIntake = TaskIntake(config_dir)
         """Where the tasks hear of what happens."""
         self.tasks: TaskManager = TaskManager(self, intake=self.intake)
@@ -176,6 +178,12 @@ class Session:
         self._questions: dict[str, _Question] = {}
         self._garbage: str | None = None
         """What the CLI printed instead of a frame before the session was open."""
+        self.resumed: RunMailbox | None = None
+        """The run of the turn that an earlier process left, once the CLI has taken it up."""
+        self.resumed_prompts: tuple[str, ...] = ()
+        """The prompts of that turn."""
+        self._resumption_known = anyio.Event()
+        """Set once the CLI has taken up such a turn, or has none."""
         self._told_late: frozenset[str] = frozenset()
         """The tasks that a warning has reported as not awaited."""
         self._log: WireLog | None = None
@@ -201,6 +209,7 @@ class Session:
             RequestTimedOut: self._on_late_reply,
             RunEnded: self._on_run_ended,
             RunWaits: self._on_run_waits,
+            TurnResumed: self._on_turn_resumed,
             StrayReply: lambda event: logger.debug("stray reply: %r", event),
             StreamEnded: lambda event: self._end_everything(),
         }
@@ -234,6 +243,8 @@ class Session:
         """Start the workers over a CLI that was started. After an error or a cancellation nothing is left behind."""
         self._engine.advance(Step.START)
         self.launched, self._owner, self._log = launched, os.getpid(), wire_log()
+        if self.options.resume_interrupted_turn:
+            self._engine.expect_resumed_turn(self.open_run("result", None))
         ready = anyio.Event()
         self._close_requested = Wakeup()
         spawn_detached(lambda: self._live(launched.transport, ready), name="claude_agent_py session")
@@ -410,6 +421,7 @@ class Session:
         self._note_end()
         for waiter in self._replies.values():
             waiter.fail(self.end_error)
+        self._resumption_known.set()
         for run in self._engine.turns.open_runs:
             self.fail_run(run, self.end_error)
         self.readers.end()
@@ -740,6 +752,28 @@ class Session:
         run = RunMailbox(self.options.limits.mailbox_bytes)
         self._engine.open_run(run, until, limits, anyio.current_time())
         return run
+
+    async def wait_for_resumed_turn(self, *, is_running: bool) -> None:
+        """Wait until the CLI has taken up the turn that an earlier process left, or has said that there is none.
+
+        Args:
+            is_running: Whether the CLI was at work when it answered `initialize`: it begins that turn before.
+        """
+        if not self.options.resume_interrupted_turn:
+            return
+        if not is_running:
+            self.act(self._engine.expect_no_resumed_turn())
+        await self._resumption_known.wait()
+
+    def _on_turn_resumed(self, event: TurnResumed) -> None:
+        run: RunMailbox = event.run_id
+        self.resumed_prompts = event.prompts
+        if event.adopted:
+            self.resumed = run
+            run.sent += [UserMessage(message=UserContent(role="user", content=""), uuid=p) for p in event.adopted]
+        else:
+            run.finish(frozenset())
+        self._resumption_known.set()
 
     def send_prompt(self, run: RunMailbox, prompt: UserMessage) -> None:
         """Send a prompt of a run; returns before it is written.

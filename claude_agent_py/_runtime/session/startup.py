@@ -3,7 +3,7 @@
 import logging
 import os
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import anyio
 from anyio.lowlevel import checkpoint
@@ -35,6 +35,9 @@ from claude_agent_py.wire.control.initialize import InitializeReply
 from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultMessage
 from claude_agent_py.wire.messages.system import InitMessage
 
+if TYPE_CHECKING:
+    from claude_agent_py._runtime.session.earlier import Earlier
+
 logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 UNKNOWN_SESSION: Final = ("No conversation found with session ID", "does not match any session title")
@@ -59,12 +62,14 @@ async def open_session(session: Session, launched: Launched) -> None:
     """
     startup = _Startup(session, launched)
     try:
+        await startup.recall()
         await session.open(launched)
         session.info = info = await startup.initialize()
         await startup.check(info)
         await startup.check_settings()
         await startup.check_hooks(info)
         startup.warn_of_missing_login(info)
+        await startup.take_up_turn(info)
     except BaseException:
         with anyio.CancelScope(shield=True):
             session.abort()
@@ -82,6 +87,18 @@ class _Startup:
         self._cli_path = launched.cli_path
         self._transport = launched.transport
         self._plan = launched.plan
+        self._earlier: "Earlier | None" = None
+
+    async def recall(self) -> None:
+        """Take in the tasks of the session's earlier processes, while the CLI starts."""
+        session_id = self._session.answers.session_id
+        if self._options.resume is None or session_id is None or self._cli_path is None:
+            return
+        from claude_agent_py._runtime.session.earlier import read_earlier
+
+        self._earlier = await read_earlier(session_id, self._session.config_dir)
+        if self._earlier is not None:
+            self._earlier.recall_tasks(self._session.intake)
 
     async def initialize(self) -> InitializeReply:
         """Send the `initialize` request and return its reply."""
@@ -191,6 +208,18 @@ class _Startup:
             await check_in_force(self._session, timeout=self._options.timeouts.connect)
         except ControlTimeoutError as error:
             raise await self._error("the CLI did not report whether hooks are in force") from error
+
+    async def take_up_turn(self, info: InitializeReply) -> None:
+        """Wait until the CLI says which turn of an earlier process it takes up, if it was asked to.
+
+        That takes as long as its hooks and servers need. The turn's run is there afterwards, or later if it takes long.
+        """
+        with anyio.move_on_after(self._options.timeouts.connect):
+            await self._session.wait_for_resumed_turn(is_running=info.session_state == "running")
+        resumed = self._session.resumed
+        if resumed is not None and self._earlier is not None:
+            known = await self._earlier.prompts(resumed.prompts)
+            resumed.sent = [known.get(prompt.uuid, prompt) for prompt in resumed.sent]
 
     def warn_of_missing_login(self, info: InitializeReply) -> None:
         """Warn of a missing login before the first prompt. Not an error: custom headers may hold a key."""

@@ -1,0 +1,162 @@
+"""A turn in which the CLI was killed goes on in another process, on the real CLI."""
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import anyio
+import pytest
+
+from claude_agent_py import AssistantMessage, Client, CLIExitError, TaskStatus, UserMessage
+from claude_agent_py.messages import UserContent
+from claude_agent_py.tasks import EndedBy
+from claude_agent_py.testing import Gate, Reply, ScriptedModel, tool_use
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.real_cli,
+    pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL"),
+]
+
+CONTINUE = "Continue from where you left off."
+UNKNOWN = "its outcome is unknown"
+
+
+SLOW: dict[str, Any] = {"command": "for i in $(seq 100); do sleep 0.2; done", "description": "count"}
+
+
+def slow(**more: Any) -> Any:
+    """A command that takes longer than a test."""
+    return tool_use("Bash", {**SLOW, **more})
+
+
+def transcript_of(model: ScriptedModel, session_id: str | None) -> Path:
+    config = Path(model.sandbox.home) / ".claude"
+    return next((config / "projects").glob(f"*/{session_id}.jsonl"))
+
+
+async def on_disk(model: ScriptedModel, client: Client, text: str) -> None:
+    """Wait until the CLI has written something to the transcript, which it does a moment later."""
+    with anyio.fail_after(10):
+        while True:
+            try:
+                if text in transcript_of(model, client.session_id).read_text():
+                    return
+            except (StopIteration, OSError):
+                pass
+            await anyio.sleep(0.02)
+
+
+def kill(client: Client) -> None:
+    assert client.pid is not None
+    os.kill(client.pid, signal.SIGKILL)
+
+
+async def interrupted(model: ScriptedModel, prompt: str = "Do it", **options: Any) -> tuple[str, str]:
+    """Have the CLI killed while it works on a prompt; returns the session and the uuid of the prompt."""
+    async with Client(model.options(**options)) as client:
+        uuid = str(uuid4())
+        run = client.query(UserMessage(message=UserContent(role="user", content=prompt), uuid=uuid))
+        async for message in run:
+            if isinstance(message, AssistantMessage) and message.tool_uses[-1].input["command"] == SLOW["command"]:
+                break
+        await on_disk(model, client, "$(seq 100)")
+        kill(client)
+        with pytest.raises(CLIExitError) as caught:
+            await run
+        assert caught.value.exit_code == -signal.SIGKILL
+        return str(client.session_id), uuid
+
+
+async def test_a_fresh_client_goes_on_with_an_interrupted_turn() -> None:
+    async with ScriptedModel([slow(), "It went on.", "next"]) as model:
+        session, prompt = await interrupted(model)
+        before = len(model.requests)
+        options = model.options(resume=session, resume_interrupted_turn=True)
+        async with Client(options) as client:
+            run = client.resumed_run
+            assert run is not None
+            result = await run
+            assert (result.text, result.prompts, result.is_shared) == ("It went on.", [prompt], False)
+            assert client.resumed_run is not None
+            assert (await client.resumed_run).text == "It went on."
+            assert [m.text async for m in run if isinstance(m, AssistantMessage)] == ["It went on."]
+            assert [m["role"] for m in result.to_api_messages()] == ["user", "assistant"]
+            assert result.to_api_messages()[0]["content"][0]["text"] == "Do it"
+            [request] = model.requests[before:]
+            assert (await client.query("and now")).text == "next"
+        assert request.contains(CONTINUE)
+        assert request.contains(UNKNOWN)
+        assert sum("Do it" in str(message) for message in request.messages) == 1
+
+
+async def test_cut_off_calls_can_be_left_out() -> None:
+    async with ScriptedModel([slow(), "again"]) as model:
+        session, _ = await interrupted(model)
+        options = model.options(resume=session, resume_interrupted_turn=True, show_cut_off_calls=False)
+        async with Client(options) as client:
+            assert client.resumed_run is not None
+            await client.resumed_run
+        assert not model.requests[-1].contains(UNKNOWN)
+        assert not model.requests[-1].contains("$(seq 100)")
+
+
+async def test_there_is_no_resumed_run_without_an_interrupted_turn() -> None:
+    async with ScriptedModel(["done", slow(run_in_background=True), "it runs", "next"]) as model:
+        async with Client(model.options()) as client:
+            await client.query("first")
+            session = str(client.session_id)
+        for prompt in ("second", None):  # the second time the CLI reports the lost shell, in a turn of its own
+            async with Client(model.options(resume=session, resume_interrupted_turn=True)) as client:
+                assert client.resumed_run is None
+                if prompt is not None:
+                    await client.query(prompt)
+                    await on_disk(model, client, "it runs")
+                    kill(client)
+                    [task] = client.tasks
+                    await task
+                else:
+                    assert (await client.query("and now")).text == "next"
+
+
+async def test_a_resumed_session_knows_the_tasks_of_before() -> None:
+    agent = {"description": "look", "subagent_type": "general-purpose", "run_in_background": True}
+    done = tool_use("Agent", {**agent, "prompt": "Look 1"})
+    cut_off = tool_use("Agent", {**agent, "prompt": "Look 2", "description": "look longer"})
+    shell = slow(run_in_background=True)
+    agents = {"Look 1": "seen", "Look 2": [slow(), "never"]}
+    async with ScriptedModel([done, "one", "told", cut_off, shell, slow(), "It went on."], agents=agents) as model:
+        async with Client(model.options()) as client:
+            await client.query("first", until="idle")
+            run = client.query("second")
+            async for message in run:
+                if isinstance(message, AssistantMessage) and not message.is_subagent:
+                    called = message.tool_uses[-1].input
+                    if called.get("command") == SLOW["command"] and not called.get("run_in_background"):
+                        break
+            async for said in client.tasks.running[0].messages():
+                if isinstance(said, AssistantMessage) and said.tool_uses:
+                    break
+            await on_disk(model, client, '"description":"count"}')
+            kill(client)
+            with pytest.raises(CLIExitError):
+                await run
+            known = {task.id: (task.type, task.description, task.prompt) for task in client.tasks}
+            session = str(client.session_id)
+        async with Client(model.options(resume=session, resume_interrupted_turn=True)) as client:
+            assert client.resumed_run is not None
+            assert (await client.resumed_run).text == "It went on."
+            assert client.resumed_run.tasks == []
+            assert {task.id: (task.type, task.description, task.prompt) for task in client.tasks} == known
+            first, second, third = client.tasks
+            assert client.tasks.running == []
+            assert (first.status, first.summary) == (TaskStatus.COMPLETED, "seen")
+            assert [m.text for m in await first.transcript()] == ["Look 1", "seen"]
+            assert [m.text for m in await second.transcript()][0] == "Look 2"
+            for task in (second, third):
+                outcome = await task
+                assert (outcome.status, outcome.is_success) == (TaskStatus.STOPPED, False)
+                assert "process ended" in str(outcome.failure_reason)
+                assert outcome.ended_by is EndedBy.PROCESS
