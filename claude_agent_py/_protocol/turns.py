@@ -427,9 +427,9 @@ class TurnRouter:
             turn.audience = self._waiting_for_idle()
         return turn
 
-    def _join(self, turn: _Turn, prompts: Iterable[str]) -> None:
+    def _join(self, turn: _Turn, prompts: Sequence[str]) -> None:
         """Add prompts to the turn."""
-        if self._heir is not None:
+        if prompts and self._heir is not None:  # a turn on a lost task has none, and comes first
             self._note_resumed(prompts)
         new = [p for p in prompts if p not in turn.prompts and p in self._owner_of_prompt]
         if new:
