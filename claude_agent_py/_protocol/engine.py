@@ -268,6 +268,11 @@ class Engine:
         self._sent.add(prompt_uuid)
         self._turns.add_prompt(run_id, prompt_uuid, now)
 
+    def send_again(self, prompt: UserMessage) -> None:
+        """Send a prompt that was expected (`expect_prompt`), and that the session does not know after all."""
+        self.advance(Step.SEND)
+        self._to_send.append(encode(prompt))
+
     def send_prompt(self, run_id: RunId, prompt: UserMessage, now: float) -> bool:
         """Send a prompt of a run. Return False, and send nothing, if the run is already over.
 

@@ -9,7 +9,8 @@ from uuid import uuid4
 import anyio
 import pytest
 
-from claude_agent_py import AssistantMessage, Client, CLIExitError, TaskStatus, UserMessage
+from claude_agent_py import AssistantMessage, Client, CLIExitError, ConnectionClosedError, TaskStatus, UserMessage
+from claude_agent_py.errors import LocalProtocolError
 from claude_agent_py.messages import UserContent
 from claude_agent_py.tasks import EndedBy
 from claude_agent_py.testing import Gate, Reply, ScriptedModel, tool_use
@@ -32,20 +33,17 @@ def slow(**more: Any) -> Any:
     return tool_use("Bash", {**SLOW, **more})
 
 
-def transcript_of(model: ScriptedModel, session_id: str | None) -> Path:
-    config = Path(model.sandbox.home) / ".claude"
-    return next((config / "projects").glob(f"*/{session_id}.jsonl"))
+def transcript_of(model: ScriptedModel, session_id: str | None) -> str:
+    """The tool calls and messages that are on disk, a line each."""
+    paths = (Path(model.sandbox.home) / ".claude" / "projects").glob(f"*/{session_id}.jsonl")
+    lines = [line for path in paths for line in path.read_text().splitlines()]
+    return "\n".join(line for line in lines if '"type":"assistant"' in line)
 
 
-async def on_disk(model: ScriptedModel, client: Client, text: str) -> None:
+async def on_disk(model: ScriptedModel, client: Client, text: str, times: int = 1) -> None:
     """Wait until the CLI has written something to the transcript, which it does a moment later."""
     with anyio.fail_after(10):
-        while True:
-            try:
-                if text in transcript_of(model, client.session_id).read_text():
-                    return
-            except (StopIteration, OSError):
-                pass
+        while transcript_of(model, client.session_id).count(text) < times:
             await anyio.sleep(0.02)
 
 
@@ -154,9 +152,81 @@ async def test_a_resumed_session_knows_the_tasks_of_before() -> None:
             assert client.tasks.running == []
             assert (first.status, first.summary) == (TaskStatus.COMPLETED, "seen")
             assert [m.text for m in await first.transcript()] == ["Look 1", "seen"]
-            assert [m.text for m in await second.transcript()][0] == "Look 2"
+            assert (await second.transcript())[0].text == "Look 2"
             for task in (second, third):
                 outcome = await task
                 assert (outcome.status, outcome.is_success) == (TaskStatus.STOPPED, False)
                 assert "process ended" in str(outcome.failure_reason)
                 assert outcome.ended_by is EndedBy.PROCESS
+
+
+@pytest.mark.each_backend
+async def test_a_reopened_client_goes_on_with_its_runs() -> None:
+    async with ScriptedModel([slow(), "It went on.", "The second, too.", "next"]) as model:
+        async with Client(model.options()) as client:
+            with pytest.raises(LocalProtocolError):
+                await client.reopen()
+            run = client.query("Do it")
+            seen: list[str] = []
+            async for message in run:
+                if isinstance(message, AssistantMessage):
+                    seen.append(message.tool_uses[0].name)
+                    break
+            queued = client.query("And then?")
+            await on_disk(model, client, "$(seq 100)")
+            before, session, old = len(model.requests), client.session_id, client.pid
+            kill(client)
+            for cut_off in (run, queued):
+                with pytest.raises(CLIExitError):
+                    await cut_off
+            with pytest.raises(CLIExitError):
+                client.query("too early")
+
+            await client.reopen()
+            assert (client.session_id, client.resumed_run) == (session, None)
+            assert client.pid != old
+            first, second = await run, await queued
+            assert (first.text, second.text) == ("It went on.", "The second, too.")
+            assert [call.name for call in first.tool_calls] == ["Bash"]
+            assert (await client.query("and now")).text == "next"
+            assert client.is_open
+        requests = model.requests[before:]
+        assert len(requests) == 3
+        assert [
+            sum(prompt in str(message) for message in requests[-1].messages) for prompt in ("Do it", "And then?")
+        ] == [1, 1]
+        with pytest.raises(ConnectionClosedError):
+            await client.reopen()
+
+
+async def test_a_run_that_is_being_read_goes_on_live() -> None:
+    gate = Gate()
+    async with ScriptedModel([Reply("late", after=gate), "It went on."]) as model:
+        async with Client(model.options()) as client:
+            run = client.query("Do it")
+            await gate.wait_reached()
+            kill(client)  # nothing of the session is on disk
+            with pytest.raises(CLIExitError):
+                [message async for message in run]
+            await client.reopen()
+            assert [m.text async for m in run if isinstance(m, AssistantMessage)] == ["It went on."]
+            assert (await run).text == "It went on."
+        gate.open()
+        assert sum("Do it" in str(message) for message in model.requests[-1].messages) == 1
+
+
+async def test_a_session_is_reopened_more_than_once() -> None:
+    async with ScriptedModel([slow(), slow(), "At last."]) as model:
+        async with Client(model.options()) as client:
+            run = client.query("Do it")
+            for number in (1, 2):
+                async for message in run:
+                    if isinstance(message, AssistantMessage):
+                        break
+                await on_disk(model, client, "$(seq 100)", number)
+                kill(client)
+                with pytest.raises(CLIExitError):
+                    await run.result()
+                await client.reopen()
+            result = await run
+            assert (result.text, len(result.tool_calls)) == ("At last.", 2)

@@ -5,6 +5,9 @@ from collections.abc import Sequence
 
 from claude_agent_py._event_loop import run_file_work
 from claude_agent_py.errors import ClaudeAgentError
+from claude_agent_py.options.client_options import ClientOptions
+from claude_agent_py.options.output_shape import Output
+from claude_agent_py.sessions.folders import find_session
 from claude_agent_py.sessions.session import Session as StoredSession, get_session
 from claude_agent_py.sessions.stored_tasks import StoredTask
 from claude_agent_py.tasks import TaskIntake
@@ -51,6 +54,15 @@ class Earlier:
         except ClaudeAgentError:
             return {}
 
+    async def known(self, uuids: Sequence[str]) -> frozenset[str]:
+        """Return those of the prompts with these uuids that are anywhere in the transcript."""
+        return await run_file_work(self._known, uuids, abandon_on_cancel=True)
+
+    def _known(self, uuids: Sequence[str]) -> frozenset[str]:
+        marks = {uuid: f'"uuid":"{uuid}"'.encode() for uuid in uuids}
+        lines = (line for _, line in self._session.snapshot.forwards() if line is not None)
+        return frozenset(uuid for line in lines for uuid, mark in marks.items() if mark in line)
+
     def _find(self, uuids: frozenset[str]) -> dict[str, UserMessage]:
         found: dict[str, UserMessage] = {}
         for message in reversed(self._session.messages):
@@ -59,3 +71,31 @@ class Earlier:
             if isinstance(message, UserMessage) and message.uuid in uuids:
                 found[message.uuid] = message
         return found
+
+
+async def options_to_go_on(
+    options: ClientOptions[Output], session_id: str | None, config_dir: str
+) -> ClientOptions[Output]:
+    """Return the options of another process for a session whose process died.
+
+    A session that is not on disk yet begins anew, under the id that its options name.
+    """
+    if session_id is None or not await run_file_work(_is_on_disk, session_id, config_dir):
+        return options
+    return options.replace(
+        resume=session_id,
+        resume_interrupted_turn=True,
+        session_id=None,
+        continue_conversation=False,
+        fork_session=False,
+        resume_session_at=None,
+        resume_drops_turn=None,
+    )
+
+
+def _is_on_disk(session_id: str, config_dir: str) -> bool:
+    try:
+        find_session(session_id, None, config_dir)
+    except ClaudeAgentError:
+        return False
+    return True

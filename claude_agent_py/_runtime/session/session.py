@@ -18,7 +18,7 @@ import functools
 import logging
 import math
 import os
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 import anyio
@@ -180,8 +180,12 @@ class Session:
         """What the CLI printed instead of a frame before the session was open."""
         self.resumed: RunMailbox | None = None
         """The run of the turn that an earlier process left, once the CLI has taken it up."""
-        self.resumed_prompts: tuple[str, ...] = ()
-        """The prompts of that turn."""
+        self.resumed_prompts: tuple[str, ...] | None = None
+        """The prompts of that turn; None until the CLI has said which it takes up, if any."""
+        self.cut_off: list[RunMailbox] = []
+        """The runs that the death of the CLI ended."""
+        self.carried: list[RunMailbox] = []
+        """The runs of the session's last process that go on here."""
         self._resumption_known = anyio.Event()
         """Set once the CLI has taken up such a turn, or has none."""
         self._told_late: frozenset[str] = frozenset()
@@ -245,6 +249,8 @@ class Session:
         self.launched, self._owner, self._log = launched, os.getpid(), wire_log()
         if self.options.resume_interrupted_turn:
             self._engine.expect_resumed_turn(self.open_run("result", None))
+        for run in self.carried:
+            self._carry_on(run)
         ready = anyio.Event()
         self._close_requested = Wakeup()
         spawn_detached(lambda: self._live(launched.transport, ready), name="claude_agent_py session")
@@ -742,16 +748,51 @@ class Session:
             CLIExitError: The CLI has ended.
         """
         self.check_open()
+        run = RunMailbox(self.options.limits.mailbox_bytes, until, timeout)
+        self._open(run)
+        return run
+
+    def _open(self, run: RunMailbox) -> None:
         timeouts = self.options.timeouts
         limits = RunLimits(
-            run=timeouts.run if timeout is None else timeout,
+            run=timeouts.run if run.timeout is None else run.timeout,
             first_message=timeouts.first_message,
             silence=timeouts.silence,
             idle=timeouts.idle,
         )
-        run = RunMailbox(self.options.limits.mailbox_bytes)
-        self._engine.open_run(run, until, limits, anyio.current_time())
-        return run
+        self._engine.open_run(run, run.until, limits, anyio.current_time())
+
+    def _carry_on(self, run: RunMailbox) -> None:
+        """Open a run of the session's last process, whose prompts the CLI may take up by itself."""
+        now = anyio.current_time()
+        run.reopen()
+        run.moved_to = self
+        self._open(run)
+        for prompt in run.unanswered:
+            self._engine.expect_prompt(run, prompt.uuid, now)
+        self.act(self._engine.seal_run(run, now))
+
+    def settle_carried(self, known: Collection[str]) -> None:
+        """Decide about the prompts of the last process that the CLI did not take up, once it has said what it does.
+
+        Those that are not on disk never reached the conversation, and are sent again. Of the others the CLI had ended
+        the turn, and would ignore them; what it said of that is lost, and their runs end as they did before.
+
+        Args:
+            known: The uuids of the prompts that are on disk.
+        """
+        if self.resumed_prompts is None:
+            return
+        for run in self.carried:
+            left = [prompt for prompt in run.unanswered if prompt.uuid not in self.resumed_prompts]
+            if run.is_over:
+                continue
+            if any(prompt.uuid in known for prompt in left):
+                self.fail_run(run, lambda: CLIExitError("the CLI ended before it reported the result of the run"))
+            else:
+                for prompt in left:
+                    self._engine.send_again(prompt)
+        self._flush()
 
     async def wait_for_resumed_turn(self, *, is_running: bool) -> None:
         """Wait until the CLI has taken up the turn that an earlier process left, or has said that there is none.
@@ -760,6 +801,7 @@ class Session:
             is_running: Whether the CLI was at work when it answered `initialize`: it begins that turn before.
         """
         if not self.options.resume_interrupted_turn:
+            self.resumed_prompts = ()
             return
         if not is_running:
             self.act(self._engine.expect_no_resumed_turn())
@@ -769,7 +811,7 @@ class Session:
         run: RunMailbox = event.run_id
         self.resumed_prompts = event.prompts
         if event.adopted:
-            self.resumed = run
+            self.resumed, run.is_sealed = run, True
             run.sent += [UserMessage(message=UserContent(role="user", content=""), uuid=p) for p in event.adopted]
         else:
             run.finish(frozenset())
@@ -805,6 +847,7 @@ class Session:
 
     def seal_run(self, run: RunMailbox) -> None:
         """Say that the run has all its prompts."""
+        run.is_sealed = True
         self.act(self._engine.seal_run(run, anyio.current_time()))
 
     def fail_run(self, run: RunMailbox, failure: Callable[[], BaseException]) -> None:
@@ -831,6 +874,7 @@ class Session:
             failure = lambda: UnreadableResultError(problem, raw=raw)  # noqa: E731
         elif end.reason == "closed":
             failure = self.end_error
+            self.cut_off.append(run)
         run.finish(end.tasks, end, failure)
         if end.reason == "timeout":
             self._stop_work(run, was_in_turn=end.was_in_turn)

@@ -87,7 +87,7 @@ class _Startup:
         self._cli_path = launched.cli_path
         self._transport = launched.transport
         self._plan = launched.plan
-        self._earlier: "Earlier | None" = None
+        self._earlier: Earlier | None = None
 
     async def recall(self) -> None:
         """Take in the tasks of the session's earlier processes, while the CLI starts."""
@@ -214,11 +214,15 @@ class _Startup:
 
         That takes as long as its hooks and servers need. The turn's run is there afterwards, or later if it takes long.
         """
+        session, earlier = self._session, self._earlier
         with anyio.move_on_after(self._options.timeouts.connect):
-            await self._session.wait_for_resumed_turn(is_running=info.session_state == "running")
-        resumed = self._session.resumed
-        if resumed is not None and self._earlier is not None:
-            known = await self._earlier.prompts(resumed.prompts)
+            await session.wait_for_resumed_turn(is_running=info.session_state == "running")
+        carried = [prompt.uuid for run in session.carried for prompt in run.unanswered]
+        if carried:
+            session.settle_carried(await earlier.known(carried) if earlier is not None else ())
+        resumed = session.resumed
+        if resumed is not None and earlier is not None:
+            known = await earlier.prompts(resumed.prompts)
             resumed.sent = [known.get(prompt.uuid, prompt) for prompt in resumed.sent]
 
     def warn_of_missing_login(self, info: InitializeReply) -> None:
