@@ -205,10 +205,12 @@ async def test_a_run_that_is_being_read_goes_on_live() -> None:
         async with Client(model.options()) as client:
             run = client.query("Do it")
             await gate.wait_reached()
+            session = client.session_id
             kill(client)  # nothing of the session is on disk
             with pytest.raises(CLIExitError):
                 [message async for message in run]
             await client.reopen()
+            assert client.session_id == session is not None
             assert [m.text async for m in run if isinstance(m, AssistantMessage)] == ["It went on."]
             assert (await run).text == "It went on."
         gate.open()

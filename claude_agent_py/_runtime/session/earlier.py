@@ -78,10 +78,13 @@ async def options_to_go_on(
 ) -> ClientOptions[Output]:
     """Return the options of another process for a session whose process died.
 
-    A session that is not on disk yet begins anew, under the id that its options name.
+    A session that is not on disk yet begins anew, under the same id.
     """
-    if session_id is None or not await run_file_work(_is_on_disk, session_id, config_dir):
+    if session_id is None:
         return options
+    if not await run_file_work(_is_on_disk, session_id, config_dir):
+        is_new = options.fork_session or not (options.resume or options.continue_conversation)
+        return options.replace(session_id=session_id) if is_new else options
     return options.replace(
         resume=session_id,
         resume_interrupted_turn=True,
