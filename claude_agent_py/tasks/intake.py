@@ -178,7 +178,7 @@ class TaskIntake:
         self,
         outcome: TaskOutcome,
         *,
-        type: str | None,
+        task_type: str | None,
         prompt: str | None = None,
         tool_use_id: str | None = None,
         subagent_type: str | None = None,
@@ -189,7 +189,7 @@ class TaskIntake:
 
         Args:
             outcome: Its end, and what it names.
-            type: The task's type.
+            task_type: For example `local_agent`.
             prompt: What a subagent was asked.
             tool_use_id: The call that launched it.
             subagent_type: The name of the agent definition.
@@ -200,7 +200,7 @@ class TaskIntake:
             return
         record = Record(
             id=outcome.task_id,
-            type=type,
+            type=task_type,
             description=outcome.description,
             subagent_type=subagent_type,
             spawn_depth=spawn_depth,

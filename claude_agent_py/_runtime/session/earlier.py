@@ -39,7 +39,7 @@ class Earlier:
             if task.outcome is not None:
                 intake.recall(
                     task.outcome,
-                    type=task.type,
+                    task_type=task.type,
                     prompt=task.prompt,
                     tool_use_id=task.tool_use_id,
                     subagent_type=agent.agent_type if agent else None,
