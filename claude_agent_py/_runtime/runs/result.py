@@ -184,9 +184,7 @@ class RunResult(Generic[Output]):
         own = (m for m in self.messages if isinstance(m, AssistantMessage) and not m.is_subagent)
         main = TaskUsage(
             total_tokens=sum(result.usage.total_tokens for result in self.results if result.usage is not None),
-            tool_uses=sum(
-                len(m.tool_uses) for m in self.messages if isinstance(m, AssistantMessage) and not m.is_subagent
-            ),
+            tool_uses=sum(len(said.tool_uses) for said in own),
             duration_ms=sum(result.duration_ms for result in self.results),
             cost_usd=rest,
             cost_is_derived=bool(inside) and rest is not None,
