@@ -9,7 +9,15 @@ from uuid import uuid4
 import anyio
 import pytest
 
-from claude_agent_py import AssistantMessage, Client, CLIExitError, ConnectionClosedError, TaskStatus, UserMessage
+from claude_agent_py import (
+    AssistantMessage,
+    Client,
+    CLIExitError,
+    ConnectionClosedError,
+    RunResult,
+    TaskStatus,
+    UserMessage,
+)
 from claude_agent_py.errors import LocalProtocolError
 from claude_agent_py.messages import UserContent
 from claude_agent_py.tasks import EndedBy
@@ -68,6 +76,10 @@ async def interrupted(model: ScriptedModel, prompt: str = "Do it", **options: An
         return str(client.session_id), uuid
 
 
+def conversation(result: RunResult[Any]) -> list[tuple[str, str]]:
+    return [(message["role"], message["content"][0]["text"]) for message in result.to_api_messages()]
+
+
 async def test_a_fresh_client_goes_on_with_an_interrupted_turn() -> None:
     async with ScriptedModel([slow(), "It went on.", "next"]) as model:
         session, prompt = await interrupted(model)
@@ -81,8 +93,7 @@ async def test_a_fresh_client_goes_on_with_an_interrupted_turn() -> None:
             assert client.resumed_run is not None
             assert (await client.resumed_run).text == "It went on."
             assert [m.text async for m in run if isinstance(m, AssistantMessage)] == ["It went on."]
-            assert [m["role"] for m in result.to_api_messages()] == ["user", "assistant"]
-            assert result.to_api_messages()[0]["content"][0]["text"] == "Do it"
+            assert conversation(result) == [("user", "Do it"), ("assistant", "It went on.")]
             [request] = model.requests[before:]
             assert (await client.query("and now")).text == "next"
         assert request.contains(CONTINUE)
@@ -99,6 +110,28 @@ async def test_cut_off_calls_can_be_left_out() -> None:
             await client.resumed_run
         assert not model.requests[-1].contains(UNKNOWN)
         assert not model.requests[-1].contains("$(seq 100)")
+
+
+@pytest.mark.parametrize("how", ["continued", "forked", "half a line"])
+async def test_an_interrupted_turn_goes_on(how: str) -> None:
+    async with ScriptedModel([slow(), "It went on."]) as model:
+        session, prompt = await interrupted(model)
+        options = model.options(resume=session, resume_interrupted_turn=True)
+        if how == "continued":
+            options = model.options(continue_conversation=True, resume_interrupted_turn=True)
+        elif how == "forked":
+            options = options.replace(fork_session=True)
+        else:  # the call was being written when the process died
+            [path] = (Path(model.sandbox.home) / ".claude" / "projects").glob("*/*.jsonl")
+            whole = path.read_bytes()
+            path.write_bytes(whole[: whole.index(b"$(seq 100)")])
+        async with Client(options) as client:
+            assert client.resumed_run is not None
+            result = await client.resumed_run
+            assert (result.text, result.prompts) == ("It went on.", [prompt])
+            assert conversation(result) == [("user", "Do it"), ("assistant", "It went on.")]
+            assert (client.session_id == session) is (how != "forked")
+        assert model.requests[-1].contains(UNKNOWN) is (how != "half a line")
 
 
 async def test_there_is_no_resumed_run_without_an_interrupted_turn() -> None:

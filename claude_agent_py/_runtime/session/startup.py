@@ -12,6 +12,7 @@ from claude_agent_py._configuration import Unshown
 from claude_agent_py._event_loop import run_file_work
 from claude_agent_py._launch.environment import environment
 from claude_agent_py._launch.locate import read_version, require_version
+from claude_agent_py._runtime.answering.answers import known_id
 from claude_agent_py._runtime.session.launching import Launched
 from claude_agent_py._runtime.session.reply_reading import read_reply
 from claude_agent_py._runtime.session.session import Session
@@ -90,15 +91,23 @@ class _Startup:
         self._earlier: Earlier | None = None
 
     async def recall(self) -> None:
-        """Take in the tasks of the session's earlier processes, while the CLI starts."""
-        session_id = self._session.answers.session_id
-        if self._options.resume is None or session_id is None or self._cli_path is None:
+        """Take in the tasks of the session's earlier processes, while the CLI starts. Needs the session's id."""
+        session_id = self._resumed_id()
+        if self._earlier is not None or session_id is None or self._cli_path is None:
             return
         from claude_agent_py._runtime.session.earlier import read_earlier
 
         self._earlier = await read_earlier(session_id, self._session.config_dir)
         if self._earlier is not None:
             self._earlier.recall_tasks(self._session.intake)
+
+    def _resumed_id(self) -> str | None:
+        """Return the id of the session that is resumed, as far as it is known."""
+        if self._options.resume is None and not self._options.continue_conversation:
+            return None
+        if self._options.fork_session:
+            return known_id(self._options.resume)
+        return self._session.answers.session_id
 
     async def initialize(self) -> InitializeReply:
         """Send the `initialize` request and return its reply."""
@@ -214,9 +223,12 @@ class _Startup:
 
         That takes as long as its hooks and servers need. The turn's run is there afterwards, or later if it takes long.
         """
-        session, earlier = self._session, self._earlier
+        session = self._session
         with anyio.move_on_after(self._options.timeouts.connect):
             await session.wait_for_resumed_turn(is_running=info.session_state == "running")
+        if session.resumed is not None:
+            await self.recall()  # by now the id is known, even if the options name no session
+        earlier = self._earlier
         carried = [prompt.uuid for run in session.carried for prompt in run.unanswered]
         if carried:
             session.settle_carried(await earlier.known(carried) if earlier is not None else ())
