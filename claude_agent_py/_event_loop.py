@@ -7,6 +7,7 @@ A session may be opened, used and closed in three different workers, so its own 
 import asyncio
 import contextlib
 import contextvars
+import functools
 import logging
 import math
 import signal
@@ -128,17 +129,22 @@ def pipe_writer(stream: object) -> PipeWriter | None:
     return writer if isinstance(writer, asyncio.StreamWriter) else None
 
 
+def from_any_thread(function: Callable[[], object]) -> Callable[[], object]:
+    """Return a callable that has this event loop call a function soon; for any thread, and for finalizers.
+
+    The callable raises RuntimeError once the loop is closed.
+    """
+    if in_trio():
+        return functools.partial(sys.modules["trio"].lowlevel.current_trio_token().run_sync_soon, function)
+    return functools.partial(asyncio.get_running_loop().call_soon_threadsafe, function)
+
+
 class Wakeup:
     """An event that can be set from any thread, finalizers included. Create it inside the event loop."""
 
     def __init__(self) -> None:
         self._event = anyio.Event()
-        if in_trio():
-            token = sys.modules["trio"].lowlevel.current_trio_token()
-            self._set_later: Callable[[], object] = lambda: token.run_sync_soon(self._event.set)
-        else:
-            loop = asyncio.get_running_loop()
-            self._set_later = lambda: loop.call_soon_threadsafe(self._event.set)
+        self._set_later = from_any_thread(self._event.set)
 
     def set(self) -> None:
         """Wake all current and later waiters. Does nothing once the loop is closed."""
@@ -152,6 +158,11 @@ class Wakeup:
     def is_set(self) -> bool:
         """Whether it has been set."""
         return self._event.is_set()
+
+
+def clock() -> Callable[[], float]:
+    """Return the clock of this event loop, as `anyio.current_time` reads it, which first looks for the loop."""
+    return sys.modules["trio"].current_time if in_trio() else asyncio.get_running_loop().time
 
 
 def in_event_loop() -> bool:

@@ -12,7 +12,6 @@ from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, Self
 
-import anyio
 from anyio.lowlevel import checkpoint
 
 from claude_agent_py._event_loop import yield_to_loop
@@ -21,13 +20,14 @@ from claude_agent_py._runtime.answering.parts import load_parts
 from claude_agent_py._runtime.controls.session_controls import SessionControls
 from claude_agent_py._runtime.session.current import current, running_client
 from claude_agent_py._runtime.session.launching import launch
+from claude_agent_py._streams import LazyEvent
 from claude_agent_py.errors import ConnectionClosedError, HandlerError, LocalProtocolError, OptionsError
 from claude_agent_py.options.client_options import ClientOptions, options_or_defaults
 from claude_agent_py.options.output_shape import Output
 
 if TYPE_CHECKING:
     from claude_agent_py._protocol.turns import Until
-    from claude_agent_py._runtime.answering.parent import Above
+    from claude_agent_py._runtime.answering.parent import ParentSession
     from claude_agent_py._runtime.runs.message_types import SessionEvent, SessionMessage
     from claude_agent_py._runtime.runs.prompts import Prompt
     from claude_agent_py._runtime.runs.run import Run
@@ -97,10 +97,10 @@ class Client(SessionControls, Generic[Output]):
         if transport is not None and not hasattr(transport, "receive"):
             raise OptionsError(f"a Transport is expected, not {transport!r}", option="transport")
         self._transport = transport
-        self._above: Above | None = None
+        self._parent: ParentSession | None = None
         self._is_used = False
         """Whether `connect` was called."""
-        self._connected: anyio.Event | None = None
+        self._connected: LazyEvent | None = None
         """Set once `connect` or `reopen` has succeeded or failed."""
         self._is_closed = False
         """Whether `close` or `abort` was called."""
@@ -111,7 +111,7 @@ class Client(SessionControls, Generic[Output]):
         """The session behind the client. Internal to this package, and not covered by semantic versioning."""
         from claude_agent_py._runtime.session.session import Session
 
-        return Session(self._options, above=self._above)
+        return Session(self._options, parent=self._parent)
 
     def __repr__(self) -> str:
         session: Session | None = vars(self).get("session")
@@ -140,7 +140,7 @@ class Client(SessionControls, Generic[Output]):
         self._is_used = True
         await yield_to_loop()  # the first options of a process took a while
         self._check_not_closed()
-        self._connected = anyio.Event()
+        self._connected = LazyEvent()
         try:
             await checkpoint()  # and so does the first use of anyio
             with running_client(self):
@@ -208,13 +208,13 @@ class Client(SessionControls, Generic[Output]):
             raise LocalProtocolError("a session that is not on this machine's disk cannot be reopened")
         if old.state is not State.DIED:
             raise ConnectionClosedError("the client is closed; open a new one")
-        self._connected = anyio.Event()
+        self._connected = LazyEvent()
         try:
             await old.close()
             options = await options_to_go_on(self._options, old.answers.session_id, old.config_dir)
             if self._is_closed:
                 raise ConnectionClosedError("the client is closed; open a new one")
-            session = Session(options, above=self._above)
+            session = Session(options, parent=self._parent)
             session.carried = [run for run in old.cut_off if run.is_sealed]
             for name in [name for name in vars(self) if isinstance(getattr(type(self), name, None), cached_property)]:
                 del vars(self)[name]  # the groups of controls, too, have the session

@@ -54,7 +54,7 @@ class ChildIdentity:
 
 
 class ParentLink:
-    """The parent's side of one child; implements `runtime.above.Above`.
+    """The parent's side of one child; implements `ParentSession`.
 
     Args:
         client: The child's client.

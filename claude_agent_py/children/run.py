@@ -257,5 +257,5 @@ class _ChildClient(Client):
 
     def __init__(self, options: ClientOptions, make_link: Callable[[Client], ParentLink]) -> None:
         super().__init__(options)
-        self._above = link = make_link(self)
+        self._parent = link = make_link(self)
         self.session.intake.observe(link.note_events, wants_progress=lambda: False)

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from claude_agent_py.sessions.search import SearchHit as SearchHit, search_sessions as search_sessions
     from claude_agent_py.sessions.session import (
         Session as Session,
-        StoredSubagent as StoredSubagent,
         get_session as get_session,
         get_session_messages as get_session_messages,
         get_subagent_messages as get_subagent_messages,
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
     )
     from claude_agent_py.sessions.spent import SessionUsage as SessionUsage
     from claude_agent_py.sessions.stored_tasks import StoredTask as StoredTask
+    from claude_agent_py.sessions.subagent import StoredSubagent as StoredSubagent
     from claude_agent_py.sessions.transcript import Transcript as Transcript
     from claude_agent_py.tasks.files.transcript import TranscriptMessage as TranscriptMessage
 else:

@@ -7,10 +7,11 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from claude_agent_py._untrusted import read_json
 from claude_agent_py.sessions.lines import Snapshot
+from claude_agent_py.sessions.subagent import StoredSubagent
 from claude_agent_py.sessions.transcript import Transcript
 from claude_agent_py.tasks.files.transcript import look_at_transcript
 from claude_agent_py.tasks.ledger.announcements import TASK_TOOLS, Announcement, OpenCalls, announcements
@@ -19,9 +20,6 @@ from claude_agent_py.tasks.outcome import EndedBy, Finding, TaskOutcome, exit_co
 from claude_agent_py.tasks.waiting.reconcile import look_at_shell
 from claude_agent_py.wire.messages.conversation import AssistantMessage
 from claude_agent_py.wire.messages.tasks import TaskStatus, TaskUsage
-
-if TYPE_CHECKING:
-    from claude_agent_py.sessions.session import StoredSubagent
 
 LEFT_BEHIND: Final = "its process ended before it did"
 _SENDER: Final = "task-notification"
@@ -50,7 +48,7 @@ class StoredTask:
     output_file: str | None = None
     outcome: TaskOutcome | None = None
     """How it ended; None while it runs."""
-    subagent: "StoredSubagent | None" = None
+    subagent: StoredSubagent | None = None
     """Its conversation, if it is a subagent."""
 
     @property
@@ -60,7 +58,7 @@ class StoredTask:
 
 
 def tasks_in(
-    snapshot: Snapshot, session_id: str, subagents: Sequence["StoredSubagent"], *, is_running: bool
+    snapshot: Snapshot, session_id: str, subagents: Sequence[StoredSubagent], *, is_running: bool
 ) -> list[StoredTask]:
     """Return the tasks of a session, in the order in which they were launched."""
     tasks: dict[str, StoredTask] = {}

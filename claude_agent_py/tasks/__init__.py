@@ -42,8 +42,7 @@ if TYPE_CHECKING:
     from claude_agent_py.tasks.manager import TaskManager as TaskManager
     from claude_agent_py.tasks.messages import MessageGap as MessageGap
     from claude_agent_py.tasks.outcome import EndedBy as EndedBy, TaskOutcome as TaskOutcome
-    from claude_agent_py.tasks.task import Task as Task
-    from claude_agent_py.tasks.tree import TaskNode as TaskNode, TaskTree as TaskTree
+    from claude_agent_py.tasks.task import Task as Task, TaskNode as TaskNode, TaskTree as TaskTree
     from claude_agent_py.todo import (
         TaskList as TaskList,
         TaskListChange as TaskListChange,

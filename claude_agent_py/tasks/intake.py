@@ -11,7 +11,7 @@ import time
 import weakref
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from claude_agent_py._callbacks import Report
 from claude_agent_py._streams import RepeatingEvent
@@ -28,7 +28,7 @@ from claude_agent_py.tasks.events import (
     TaskStarted,
 )
 from claude_agent_py.tasks.files.paths import Paths
-from claude_agent_py.tasks.ledger.ledger import Ledger
+from claude_agent_py.tasks.ledger.ledger import HOOKS_ABOUT_TASKS, Ledger
 from claude_agent_py.tasks.ledger.record import Record
 from claude_agent_py.tasks.ledger.registry import Grace, Registry
 from claude_agent_py.tasks.listeners import EventStream, Listeners, What, event_kind
@@ -44,7 +44,6 @@ logger: logging.Logger = logging.getLogger(__name__)
 _TURNING_POINTS: Final = frozenset({TaskStarted, TaskReopened, TaskFinished, TaskRevised})
 _EPOCH: Final = time.time() - time.monotonic()
 
-Fold = Callable[[Any, float], None]
 Observer = Callable[[list[TaskEvent]], object]
 Watcher = Callable[[set[str], list[TaskEvent]], object]
 """Receives the ids of the tasks that may have changed, and the events. It must not keep or change them."""
@@ -98,20 +97,10 @@ class TaskIntake:
         self._events: dict[str, RepeatingEvent] = {}
         self._observers: list[tuple[Observer, Callable[[], bool]]] = []
         self._watchers: list[Watcher] = []
-        self._streams: weakref.WeakSet[EventStream[Any]] = weakref.WeakSet()
+        self._streams: weakref.WeakSet[EventStream[Any]] | tuple[()] = ()
         self._is_over = False
         self._is_orphaned = False
         """The CLI is gone, and tasks that are not its own go on."""
-        folds = self._ledger.folds
-        self._takers: Final[Mapping[type, Callable[[Any, bytes], None]]] = {
-            **{kind: partial(self._take, fold) for kind, fold in folds.items()},
-            **{kind: partial(self._take_conversation, folds[kind]) for kind in (AssistantMessage, UserMessage)},
-            PermissionDeniedMessage: partial(self._take_conversation, None),
-            TaskProgressMessage: partial(self._take_progress, folds[TaskProgressMessage]),
-            InitMessage: self._take_init,
-        }
-        self.kinds: Final = frozenset(self._takers)
-        """The types of messages that say something about tasks; `track` ignores all others."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle what is known, without the session."""
@@ -121,11 +110,11 @@ class TaskIntake:
 
     def track(self, message: Any, line: bytes = b"", /) -> None:
         """Take in a message, of any type; `line` is its line, if decoding that yields it. Never raises."""
-        take = self._takers.get(type(message))
+        take = self._TAKERS.get(type(message))
         if take is not None:
             if self._is_over:
                 self._reopen()
-            self._safely(take, message, line)
+            self._safely(take, self, message, line)
 
     def track_hook(self, event: str, data: Mapping[str, Any], /) -> None:
         """Track the input of a hook, in wire form. Never raises."""
@@ -240,19 +229,20 @@ class TaskIntake:
         change(*args, self.clock())
         self.publish()
 
-    def _take(self, fold: Fold, message: Any, line: bytes) -> None:
-        fold(message, self.clock())
+    def _take(self, message: Any, line: bytes) -> None:
+        Ledger.FOLDS[type(message)](self._ledger, message, self.clock())
         self.publish()
 
-    def _take_progress(self, fold: Fold, message: TaskProgressMessage, line: bytes) -> None:
-        fold(message, self.clock())
-        self.publish()
+    def _take_progress(self, message: TaskProgressMessage, line: bytes) -> None:
+        self._take(message, line)
         self._wake(message.task_id)  # also if no event was made of it
 
-    def _take_conversation(self, fold: Fold | None, message: Any, line: bytes) -> None:
-        if fold is not None:
-            fold(message, self.clock())
-        self.publish()
+    def _take_conversation(self, message: Any, line: bytes) -> None:
+        self._take(message, line)
+        self._keep(message, line)
+
+    def _keep(self, message: Any, line: bytes) -> None:
+        """Keep a message of a subagent."""
         agent_id = message.agent_id
         if agent_id is not None and agent_id in self.registry.records:
             self.messages.add(agent_id, message, line)
@@ -262,9 +252,19 @@ class TaskIntake:
         self._is_orphaned = False
         self.paths.note_init(message.cwd, message.session_id)
 
+    _TAKERS: ClassVar[Mapping[type, Callable[[Any, Any, bytes], None]]] = {
+        **dict.fromkeys(Ledger.FOLDS, _take),
+        **dict.fromkeys((AssistantMessage, UserMessage), _take_conversation),
+        PermissionDeniedMessage: _keep,
+        TaskProgressMessage: _take_progress,
+        InitMessage: _take_init,
+    }
+    """What takes the messages that say something about tasks; all others are ignored."""
+
     def _take_hook(self, event: str, data: Mapping[str, Any]) -> None:
         self.paths.note_hook(data)
-        self._apply(self._ledger.fold_hook, event, data)
+        if event in HOOKS_ABOUT_TASKS or "background_tasks" in data:
+            self._apply(self._ledger.fold_hook, event, data)
 
     # Events
 
@@ -284,6 +284,7 @@ class TaskIntake:
         stream: EventStream[Any] = EventStream(event_kind(what))
         if self._is_over:
             stream.close()
+        self._streams = self._streams or weakref.WeakSet()
         self._streams.add(stream)
         return stream
 
@@ -344,7 +345,7 @@ class TaskIntake:
         self.listeners.close()
         for stream in self._streams:
             stream.close()
-        self._streams.clear()
+        self._streams = ()
         self._wake_all()
 
     def _reopen(self) -> None:

@@ -34,8 +34,7 @@ from claude_agent_py.tasks.ledger.spending import ModelPrice
 from claude_agent_py.tasks.listeners import EventStream, EventT, Listener, TaskListener, What
 from claude_agent_py.tasks.messages import MESSAGE_LIMIT
 from claude_agent_py.tasks.outcome import TaskOutcome
-from claude_agent_py.tasks.task import Task, check_timeout
-from claude_agent_py.tasks.tree import TaskTree, build_tree
+from claude_agent_py.tasks.task import Task, TaskTree, build_tree, check_timeout
 from claude_agent_py.tasks.waiting.completions import Completions
 from claude_agent_py.wire.messages.tasks import TaskNotificationMessage
 
@@ -434,7 +433,7 @@ class TaskManager:
         TaskTimeoutError if it takes longer than `timeout` seconds, counted from the first step.
         """
         check_timeout(timeout)
-        return Completions(self, self._chosen(task_ids), timeout)
+        return Completions(self, self.events(TaskFinished), self._chosen(task_ids), timeout)
 
     def _chosen(self, tasks: Iterable[TaskOrId] | None) -> list[Task] | None:
         if tasks is None:

@@ -92,8 +92,8 @@ def test_what_a_name_loads_is_its_own() -> None:
 
 # Public names ----------------------------------------------------------------------------------------------------
 
-NAMESPACES = ["messages", "control", "tools", "hooks", "permissions", "tasks", "agents", "options", "wire"]
-NAMESPACES += ["formatting", "sessions"]
+NAMESPACES = ["messages", "control", "tools", "hooks", "permissions", "tasks", "agents", "options", "sessions", "wire"]
+NAMESPACES += ["formatting"]
 MODULES = [importlib.import_module(f"claude_agent_py{name}") for name in ("", *(f".{name}" for name in NAMESPACES))]
 
 

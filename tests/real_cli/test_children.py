@@ -567,10 +567,13 @@ async def test_a_tool_that_a_subagent_calls_spawns_below_it() -> None:
                 with anyio.fail_after(60):
                     await client.query("go", until="idle")
                     assert client.session_id is not None
-                    await history.flush()
+                    (plan,) = client.tasks.roots
+                    counted = 220  # its two requests, once its transcript is read; the messages alone come to less
+                    await client.tasks.until(
+                        lambda: plan.usage is not None and plan.usage.total_tokens == counted, plan.id
+                    )
                     rebuilt, live = await history.rebuild(client.session_id), client.tasks.tree()
                     created = (await history.records(client.session_id, spawned[0].id))[0]
-                    (plan,) = client.tasks.roots
     assert (spawned[0].parent, spawned[0].author, spawned[0].summary) == (plan, "general-purpose", "two")
     assert (created.author, created.parent_task_id) == ("general-purpose", plan.id)
     assert str(rebuilt) == str(live)

@@ -24,7 +24,7 @@ class PermissionAnswers(Protocol):
         ...
 
 
-class Above(Protocol):
+class ParentSession(Protocol):
     """The parent's session, as seen by the child's. Called in the thread of the event loop; must not block."""
 
     @property

@@ -8,6 +8,7 @@ import anyio
 from claude_agent_py._protocol.turns import EndReason, RunEnded, Until
 from claude_agent_py._runtime.runs.mailbox import Mailbox
 from claude_agent_py._runtime.runs.record import Record
+from claude_agent_py._streams import LazyEvent
 from claude_agent_py.wire.messages.conversation import ResultMessage, UserMessage
 from claude_agent_py.wire.messages.stream import StreamEventMessage
 
@@ -44,7 +45,7 @@ class RunMailbox(Mailbox):
         """Makes the error of a run that did not complete, anew for each waiter."""
         self.task_ids: frozenset[str] = frozenset()
         """The tasks of the run; set when it ends."""
-        self._over = anyio.Event()
+        self._over = LazyEvent()
 
     def put(self, message: Any, line: bytes) -> None:
         """Add a message and its line. Never waits."""
@@ -71,7 +72,7 @@ class RunMailbox(Mailbox):
         """Begin again in another process: the run was cut off, and is not over."""
         super().reopen()
         self.failure = self.reason = None
-        self._over = anyio.Event()
+        self._over = LazyEvent()
 
     @property
     def unanswered(self) -> list[UserMessage]:

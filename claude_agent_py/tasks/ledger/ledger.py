@@ -7,7 +7,7 @@ epoch. Twin: `_protocol/turns.py`, which knows the turns.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from claude_agent_py.tasks.events import Answered, Asked, TaskAnswered, TaskAsked, TaskProgressed
 from claude_agent_py.tasks.ledger.announcements import Announcement, OpenCalls, announcements
@@ -28,6 +28,9 @@ from claude_agent_py.wire.messages.tasks import (
 
 STOPPED_BY_MODEL: Final = "stopped by the model (TaskStop)"
 
+HOOKS_ABOUT_TASKS: Final = frozenset({"SubagentStart", "SubagentStop"})
+"""The hooks that are about a task. Others speak of some in `background_tasks`."""
+
 _TYPE_OF_LABEL: Final[Mapping[str, str]] = {
     "shell": "local_bash",
     "subagent": "local_agent",
@@ -47,18 +50,6 @@ class Ledger:
         self._calls = OpenCalls()
         self._asked: dict[str, str] = {}
         """The task that asks, by prompt."""
-        self.folds: Final[Mapping[type, Callable[[Any, float], None]]] = {
-            TaskStartedMessage: self._on_started,
-            TaskProgressMessage: self._on_progress,
-            TaskUpdatedMessage: self._on_updated,
-            TaskNotificationMessage: self._on_notification,
-            BackgroundTasksChangedMessage: self._on_level,
-            AssistantMessage: self._on_assistant,
-            UserMessage: self._on_user,
-            ToolProgressMessage: self._on_tool_progress,
-            ResultMessage: self._on_result,
-        }
-        """What to call for a message, by its type; all other messages say nothing about tasks."""
 
     # Task messages
 
@@ -371,6 +362,19 @@ class Ledger:
         """End everything that the CLI ran: its process is gone."""
         self._registry.lose_all(reason, now)
         self._asked.clear()
+
+    FOLDS: ClassVar[Mapping[type, Callable[[Any, Any, float], None]]] = {
+        TaskStartedMessage: _on_started,
+        TaskProgressMessage: _on_progress,
+        TaskUpdatedMessage: _on_updated,
+        TaskNotificationMessage: _on_notification,
+        BackgroundTasksChangedMessage: _on_level,
+        AssistantMessage: _on_assistant,
+        UserMessage: _on_user,
+        ToolProgressMessage: _on_tool_progress,
+        ResultMessage: _on_result,
+    }
+    """What to call for a message, by its type; all other messages say nothing about tasks."""
 
 
 def _describe(record: Record, message: TaskStartedMessage | BackgroundTask) -> None:

@@ -350,6 +350,7 @@ class Registry:
         if found is not None:
             others = (other.spent.by_model for other in record.runs if other is not run)
             run.spent.exact = without(found.by_model, others)
+            self.touched.add(record.id)
         lacks_end = (
             run.status is TaskStatus.COMPLETED
             and found is not None
