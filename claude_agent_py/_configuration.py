@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from claude_agent_py.errors import OptionsError
+from claude_agent_py._errors import OptionsError
 
 MAX_REPR_CHARS: Final = 60
 """How many characters of a string a repr shows."""

@@ -6,7 +6,7 @@
 from typing import TYPE_CHECKING, Any
 
 from claude_agent_py._callbacks import Callback, takes_arguments
-from claude_agent_py.errors import OptionsError
+from claude_agent_py._errors import OptionsError
 from claude_agent_py.hooks.context import HookContext
 from claude_agent_py.hooks.matcher import HookMatcher
 from claude_agent_py.permissions.decisions import NO_REASON, Allow, Deny, describe, reply_of

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, Self
 
 from anyio.lowlevel import checkpoint
 
+from claude_agent_py._errors import ConnectionClosedError, HandlerError, LocalProtocolError, OptionsError
 from claude_agent_py._event_loop import yield_to_loop
 from claude_agent_py._protocol.state import State
 from claude_agent_py._runtime.answering.parts import load_parts
@@ -21,7 +22,6 @@ from claude_agent_py._runtime.controls.session_controls import SessionControls
 from claude_agent_py._runtime.session.current import current, running_client
 from claude_agent_py._runtime.session.launching import launch
 from claude_agent_py._streams import LazyEvent
-from claude_agent_py.errors import ConnectionClosedError, HandlerError, LocalProtocolError, OptionsError
 from claude_agent_py.options.client_options import ClientOptions, options_or_defaults
 from claude_agent_py.options.output_shape import Output
 

@@ -10,7 +10,8 @@ import anyio
 from pydantic import Field
 
 from claude_agent_py._configuration import ConfigModel
-from claude_agent_py.errors import RateLimitedError, RunFailed
+from claude_agent_py._errors import RunFailed
+from claude_agent_py._runtime.runs.result import RateLimitedError
 
 logger: logging.Logger = logging.getLogger("claude_agent_py")
 

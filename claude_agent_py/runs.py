@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from claude_agent_py._errors import ConnectionClosedError
 from claude_agent_py._event_loop import run_anywhere
 from claude_agent_py._runtime.runs.prompts import Prompt, check_prompt, check_run_arguments, is_stream
 from claude_agent_py._runtime.runs.run import InterruptReceipt, Run
 from claude_agent_py.client import Client
-from claude_agent_py.errors import ConnectionClosedError
 from claude_agent_py.options.client_options import ClientOptions, options_or_defaults
 from claude_agent_py.options.output_shape import Output
 

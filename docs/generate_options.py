@@ -36,7 +36,12 @@ TYPES = {
     "Iterable": "list",
     "Path": "path",
 }
-DEFAULTS = {"()": "[]", "Field(default_factory=dict)": "{}"}
+DEFAULTS = {
+    "()": "[]",
+    "Field(default_factory=dict)": "{}",
+    "Field(default_factory=_default_timeouts)": "Timeouts()",
+    "Field(default_factory=_default_limits)": "Limits()",
+}
 
 
 class Option(NamedTuple):

@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from claude_agent_py._configuration import Unshown
+from claude_agent_py._errors import OptionsError
 from claude_agent_py._launch.environment import environment
 from claude_agent_py._launch.settings import joined_settings
 from claude_agent_py._launch.table import ALWAYS_FLAGS, AWAITED, FIELDS, FLAGS, TABLE
-from claude_agent_py.errors import OptionsError
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.options.values import PluginConfig, SystemPromptFile
 from claude_agent_py.wire.settings.rule_lists import split_rules

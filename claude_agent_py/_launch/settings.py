@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from claude_agent_py._errors import OptionsError
 from claude_agent_py._untrusted import read_bytes, read_json
-from claude_agent_py.errors import OptionsError
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.wire.base import JSONObject
 

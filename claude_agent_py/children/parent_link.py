@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from claude_agent_py._errors import ControlError, HandlerError, TaskError
 from claude_agent_py._launch.environment import config_directory, environment
 from claude_agent_py._runtime.answering.parent import PermissionAnswers
 from claude_agent_py.children.relay import Relay
 from claude_agent_py.children.tree import TreeNode
 from claude_agent_py.children.usage import ChildUsage
 from claude_agent_py.client import Client
-from claude_agent_py.errors import ControlError, HandlerError, TaskError
 from claude_agent_py.tasks import Answered, Asked, Evidence, TaskEvent, TaskFinished, TaskRevised
 from claude_agent_py.tasks.files.paths import project_slug
 from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage

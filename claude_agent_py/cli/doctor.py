@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 
 import anyio
 
+from claude_agent_py._errors import ClaudeAgentError, CLIError, CLINotFoundError, CLIVersionError
 from claude_agent_py._launch.install import platform_name
 from claude_agent_py._launch.locate import (
     PROGRAM,
@@ -33,7 +34,6 @@ from claude_agent_py._launch.locate import (
 )
 from claude_agent_py._version import CLI_VERSION, MINIMUM_CLI_VERSION, __version__
 from claude_agent_py.client import Client
-from claude_agent_py.errors import ClaudeAgentError, CLIError, CLINotFoundError, CLIVersionError
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.options.values import Timeouts
 

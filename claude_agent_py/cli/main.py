@@ -9,10 +9,10 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from claude_agent_py._errors import ClaudeAgentError
 from claude_agent_py._launch.install import install_cli
 from claude_agent_py._launch.locate import find_cli, read_version, require_version
 from claude_agent_py._version import CLI_VERSION, __version__
-from claude_agent_py.errors import ClaudeAgentError
 
 
 class Command(NamedTuple):

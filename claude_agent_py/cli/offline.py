@@ -12,7 +12,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from claude_agent_py.errors import OptionsError
+from claude_agent_py._errors import OptionsError
 from claude_agent_py.testing.requests import RecordedRequest
 from claude_agent_py.testing.sandbox import INHERITED, QUIET
 from claude_agent_py.testing.script import Reply

@@ -13,8 +13,8 @@ from typing import Any, Final, TextIO
 
 import anyio
 
+from claude_agent_py._errors import OptionsError
 from claude_agent_py.cli.live_tree import MARKS, rich_console
-from claude_agent_py.errors import OptionsError
 from claude_agent_py.history import RecordedTask, RecordedTree, TaskHistory
 from claude_agent_py.permissions.requests import displayable
 from claude_agent_py.tasks.tree import draw

@@ -20,9 +20,9 @@ from typing import Any, Final, Self, TypeVar
 import anyio
 from anyio.lowlevel import checkpoint
 
+from claude_agent_py._errors import OptionsError, SessionError
 from claude_agent_py._event_loop import run_file_work
 from claude_agent_py._shared_sqlite import open_shared, transact
-from claude_agent_py.errors import OptionsError, SessionError
 from claude_agent_py.history.rebuild import RecordedTree, rebuild
 from claude_agent_py.history.recorder import Recorder
 from claude_agent_py.history.records import FinishedTask, TaskRecord

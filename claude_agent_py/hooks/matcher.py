@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Never, TypeAlias, cast
 from typing_extensions import TypeVar
 
 from claude_agent_py._callbacks import Callback, callback_name, takes_arguments
-from claude_agent_py.errors import OptionsError
+from claude_agent_py._errors import OptionsError
 from claude_agent_py.hooks.context import HookContext
 from claude_agent_py.hooks.patterns import problem_for, problem_of
 from claude_agent_py.wire.hooks.events import HOOK_EVENT_FACTS

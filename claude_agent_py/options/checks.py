@@ -14,9 +14,9 @@ from uuid import UUID
 
 from claude_agent_py._callbacks import callback_name, takes_arguments
 from claude_agent_py._configuration import MAX_REPR_CHARS, inner_text
+from claude_agent_py._errors import OptionsError
 from claude_agent_py._untrusted import read_json
 from claude_agent_py.agents.guide import DelegationGuide
-from claude_agent_py.errors import OptionsError
 from claude_agent_py.options.delegation import depends_on_hooks, guide_text, why_no_agent_tool
 from claude_agent_py.options.output_shape import OutputShape
 from claude_agent_py.wire.base import JSONObject

@@ -10,9 +10,9 @@ from uuid import UUID
 from pydantic import BeforeValidator, Field, PlainValidator, StrictBool
 
 from claude_agent_py._configuration import ConfigModel
+from claude_agent_py._errors import OptionsError
 from claude_agent_py.agents.definition import AgentLike, validate_agents
 from claude_agent_py.agents.guide import DelegationGuide
-from claude_agent_py.errors import OptionsError
 from claude_agent_py.options import checks as read
 from claude_agent_py.options.output_shape import Output, OutputShape, check_output_format
 from claude_agent_py.options.values import (
@@ -64,6 +64,18 @@ def _reads(reader: Callable[[Any], Any]) -> PlainValidator:
 def _needs(reader: Callable[[Any], Any]) -> PlainValidator:
     """Return the validator of an option that cannot be None."""
     return PlainValidator(read.part_of_an_option(reader))
+
+
+@cache
+def _default_timeouts() -> Timeouts:
+    """Return the default time limits, which all options share."""
+    return Timeouts()
+
+
+@cache
+def _default_limits() -> Limits:
+    """Return the default limits, which all options share."""
+    return Limits()
 
 
 _handler = _reads(read.function_of("request", "context"))
@@ -126,9 +138,9 @@ class ClientOptions(ConfigModel, Generic[Output]):
     extra_args: Annotated[Mapping[str, str | None], BeforeValidator(read.extra_args)] = Field(default_factory=dict)
     """Extra flags for the CLI, by name without dashes; None for a flag without a value. Every user of the machine can
     read the command line, so do not put secrets here."""
-    timeouts: Timeouts = Field(default_factory=cache(Timeouts))
+    timeouts: Timeouts = Field(default_factory=_default_timeouts)
     """Time limits."""
-    limits: Limits = Field(default_factory=cache(Limits))
+    limits: Limits = Field(default_factory=_default_limits)
     """Limits on memory and on child processes."""
 
     # The model

@@ -18,9 +18,9 @@ from typing import Any, Final, TypeVar
 import anyio
 from pydantic import ValidationError
 
+from claude_agent_py._errors import OptionsError
 from claude_agent_py._event_loop import run_file_work
 from claude_agent_py._shared_sqlite import open_shared, transact
-from claude_agent_py.errors import OptionsError
 from claude_agent_py.permissions.interactions import (
     TIMED_OUT,
     AnswerSource,

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
 from claude_agent_py._callbacks import Callback
-from claude_agent_py.errors import OptionsError
+from claude_agent_py._errors import OptionsError
 from claude_agent_py.permissions.decisions import Allow, Decision, Deny, describe
 from claude_agent_py.permissions.plans import EXIT_PLAN_MODE
 from claude_agent_py.permissions.questions import ASK_USER_QUESTION

@@ -8,8 +8,8 @@ from typing import Any, Final, TypeAlias
 import anyio
 
 from claude_agent_py._callbacks import Callback, is_not_the_functions
+from claude_agent_py._errors import OptionsError, ToolError, ToolInputError, UnknownToolError
 from claude_agent_py._event_loop import run_anywhere
-from claude_agent_py.errors import OptionsError, ToolError, ToolInputError, UnknownToolError
 from claude_agent_py.formatting.encoders import Encoder, JSONEncoder
 from claude_agent_py.formatting.markdown import MarkdownFormat
 from claude_agent_py.formatting.media import Media

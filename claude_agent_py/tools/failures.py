@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Iterator
 
-from claude_agent_py.errors import ToolError
+from claude_agent_py._errors import ToolError
 from claude_agent_py.formatting.truncation import truncate
 
 MAX_CHARS = 2_000

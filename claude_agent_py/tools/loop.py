@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from claude_agent_py._callbacks import Callback
-from claude_agent_py.errors import OptionsError
+from claude_agent_py._errors import OptionsError
 from claude_agent_py.tools.call_results import ToolChainResult
 from claude_agent_py.tools.calls import ToolCall, plain_content, text_in
 from claude_agent_py.wire.base import JSONObject

@@ -14,9 +14,9 @@ from typing import Final
 import anyio
 from anyio.abc import Process
 
+from claude_agent_py._errors import CLIStartError
 from claude_agent_py._event_loop import PipeWriter, pipe_writer
 from claude_agent_py._streams import LazyEvent
-from claude_agent_py.errors import CLIStartError
 from claude_agent_py.transport.at_exit import end_at_exit, forget
 from claude_agent_py.transport.base import Transport
 from claude_agent_py.transport.lifeline import Lifeline
@@ -175,9 +175,11 @@ class SubprocessTransport(Transport):
                     creationflags=CREATION_FLAGS,
                     pass_fds=self._lifeline.pass_fds,
                 )
-        except (OSError, ValueError) as error:  # ValueError: a NUL byte in an argument or a variable
+        except BaseException as error:
             if self._lifeline is not None:
                 self._lifeline.close()
+            if not isinstance(error, OSError | ValueError):  # ValueError: a NUL byte in an argument or a variable
+                raise  # asyncio's own cancellation, which passes the shield
             error.with_traceback(None)  # its frames hold the whole environment
             raise CLIStartError(f"the CLI cannot be started: {error}", cli_path=self._argv[0]) from error
         self._env = None

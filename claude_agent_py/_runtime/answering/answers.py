@@ -12,12 +12,12 @@ from uuid import UUID
 
 from anyio.abc import TaskGroup
 
+from claude_agent_py._errors import OptionsError
 from claude_agent_py._handler_context import HandlerContext
 from claude_agent_py._listeners import ListenerQueue
 from claude_agent_py._protocol.events import RequestReceived
 from claude_agent_py._protocol.handlers import Cancellation
 from claude_agent_py._runtime.answering.parts import needs_hooks, needs_permissions, needs_servers
-from claude_agent_py.errors import AuthenticationError, OptionsError
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.options.delegation import AGENT_TOOL, CUSTOM_TOOLS_SERVER, why_no_agent_tool
 from claude_agent_py.wire.control.asks import (
@@ -80,8 +80,8 @@ class SessionPort(Protocol):
         """Run an async function as a worker of the session."""
         ...
 
-    def fail_turn(self, failure: Callable[[], BaseException]) -> None:
-        """End the runs of the current turn with an error, and stop the turn."""
+    def fail_login(self, why: str) -> None:
+        """End the runs of the current turn with an `AuthenticationError`, and stop the turn."""
         ...
 
     def settle(self) -> None:
@@ -364,7 +364,7 @@ class Answers:
         """End the current turn with an `AuthenticationError`, after this message is delivered."""
 
         async def fail() -> None:
-            self._session.fail_turn(lambda: AuthenticationError(why))
+            self._session.fail_login(why)
 
         if self._session.is_open:
             self._session.start_soon(fail)

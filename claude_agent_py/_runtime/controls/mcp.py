@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import anyio
 
 from claude_agent_py import control  # loads its models on first use, to keep the import of the client fast
+from claude_agent_py._errors import ControlRejectedError, MCPNotReadyError, OptionsError
 from claude_agent_py._runtime.controls.base import Controls, given
-from claude_agent_py.errors import ControlRejectedError, MCPNotReadyError, OptionsError
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.settings.mcp_servers import MCPHTTPServer, MCPSSEServer, MCPStdioServer, mcp_server_from_wire
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, Union
 import anyio
 
 from claude_agent_py._callbacks import failure_of, is_not_the_functions
-from claude_agent_py.errors import OptionsError
+from claude_agent_py._errors import OptionsError
 from claude_agent_py.wire.base import WireModel, keep_source
 from claude_agent_py.wire.fitting import Misfit, check, fit
 from claude_agent_py.wire.messages.content import Block, ContentBlock, TextBlock, UnknownBlock

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self
 
-from claude_agent_py.errors import InterruptedRunError, RunFailed, StructuredOutputError
+from claude_agent_py._errors import RunFailed
+from claude_agent_py._runtime.runs.result import InterruptedRunError, StructuredOutputError
 from claude_agent_py.options.output_shape import Output
 
 if TYPE_CHECKING:

@@ -3,8 +3,8 @@
 import logging
 from collections.abc import Sequence
 
+from claude_agent_py._errors import ClaudeAgentError
 from claude_agent_py._event_loop import run_file_work
-from claude_agent_py.errors import ClaudeAgentError
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.options.output_shape import Output
 from claude_agent_py.sessions.folders import find_session

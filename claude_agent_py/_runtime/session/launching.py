@@ -7,9 +7,9 @@ from typing import Final
 
 import anyio
 
+from claude_agent_py._errors import OptionsError
 from claude_agent_py._launch.locate import find_cli
 from claude_agent_py._launch.plan import LaunchPlan, plan_launch
-from claude_agent_py.errors import OptionsError
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.transport import SubprocessTransport, Transport
 from claude_agent_py.transport.subprocess import FORCE

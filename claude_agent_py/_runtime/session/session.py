@@ -27,6 +27,17 @@ from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint
 
 from claude_agent_py._callbacks import callback_name
+from claude_agent_py._errors import (
+    ClaudeAgentError,
+    CLIExitError,
+    ConnectionClosedError,
+    ControlError,
+    ControlRejectedError,
+    ControlTimeoutError,
+    HandlerError,
+    OptionsError,
+    TaskError,
+)
 from claude_agent_py._event_loop import clock, from_any_thread, run_until_wait, spawn_detached, worker
 from claude_agent_py._launch.environment import config_directory, environment
 from claude_agent_py._protocol.engine import UNSUPPORTED, Engine
@@ -46,25 +57,13 @@ from claude_agent_py._protocol.turns import RunEnded, RunLimits, RunWaits, TurnR
 from claude_agent_py._runtime.answering.answers import Answers
 from claude_agent_py._runtime.answering.failures import FailureLog, HandlerFailed
 from claude_agent_py._runtime.runs.readers import Readers
+from claude_agent_py._runtime.runs.result import AuthenticationError, RunTimeoutError, UnreadableResultError
 from claude_agent_py._runtime.runs.run_mailbox import RunMailbox
 from claude_agent_py._runtime.session.launching import Launched, force_of
 from claude_agent_py._runtime.session.waiter import Waiter
 from claude_agent_py._runtime.session.wire_log import WireLog, wire_log
 from claude_agent_py._streams import LazyEvent
 from claude_agent_py.agents.definition import AgentDefinition, validate_agents
-from claude_agent_py.errors import (
-    ClaudeAgentError,
-    CLIExitError,
-    ConnectionClosedError,
-    ControlError,
-    ControlRejectedError,
-    ControlTimeoutError,
-    HandlerError,
-    OptionsError,
-    RunTimeoutError,
-    TaskError,
-    UnreadableResultError,
-)
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.options.checks import HOOKS_OFF, turns_hooks_off
 from claude_agent_py.tasks import TaskIntake, TaskManager
@@ -865,10 +864,10 @@ class Session:
         self._engine.drop_run(run)
         run.finish(tasks, failure=failure)
 
-    def fail_turn(self, failure: Callable[[], BaseException]) -> None:
-        """End the runs of the current turn with an error, and stop the turn."""
+    def fail_login(self, why: str) -> None:
+        """End the runs of the current turn with an `AuthenticationError`, and stop the turn."""
         for run in self._engine.turns.turn_runs:
-            self.fail_run(run, failure)
+            self.fail_run(run, lambda: AuthenticationError(why))
             self._stop_work(run, was_in_turn=True)
 
     def _on_run_ended(self, end: RunEnded) -> None:

@@ -10,14 +10,7 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 from claude_agent_py._configuration import Unshown
-from claude_agent_py._event_loop import run_file_work
-from claude_agent_py._launch.environment import environment
-from claude_agent_py._launch.locate import read_version, require_version
-from claude_agent_py._runtime.answering.answers import known_id
-from claude_agent_py._runtime.session.launching import Launched
-from claude_agent_py._runtime.session.reply_reading import read_reply
-from claude_agent_py._runtime.session.session import Session
-from claude_agent_py.errors import (
+from claude_agent_py._errors import (
     LOGIN_HINT,
     ClaudeAgentError,
     CLIError,
@@ -31,6 +24,13 @@ from claude_agent_py.errors import (
     SessionInUseError,
     SessionNotFoundError,
 )
+from claude_agent_py._event_loop import run_file_work
+from claude_agent_py._launch.environment import environment
+from claude_agent_py._launch.locate import read_version, require_version
+from claude_agent_py._runtime.answering.answers import known_id
+from claude_agent_py._runtime.session.launching import Launched
+from claude_agent_py._runtime.session.reply_reading import read_reply
+from claude_agent_py._runtime.session.session import Session
 from claude_agent_py.options.delegation import depends_on_hooks
 from claude_agent_py.wire import codec
 from claude_agent_py.wire.control.initialize import InitializeReply
