@@ -8,6 +8,7 @@ from uuid import uuid4
 
 import anyio
 import pytest
+from leftovers import processes_with
 
 from claude_agent_py import (
     AssistantMessage,
@@ -265,3 +266,54 @@ async def test_a_session_is_reopened_more_than_once() -> None:
                 await client.reopen()
             result = await run
             assert (result.text, len(result.tool_calls)) == ("At last.", 2)
+
+
+async def died(client: Client) -> None:
+    kill(client)
+    with pytest.raises(CLIExitError):
+        [message async for message in client.messages()]
+
+
+async def test_what_cannot_be_reopened() -> None:
+    with pytest.raises(LocalProtocolError):
+        await Client().reopen()
+    async with ScriptedModel(["one", "two"]) as model:
+        async with Client(model.options(persist_session=False)) as client:
+            await client.query("hi")
+            await died(client)
+            with pytest.raises(LocalProtocolError, match="disk"):
+                await client.reopen()
+        client = Client(model.options())
+        await client.connect()
+        await died(client)
+        await client.close()
+        with pytest.raises(ConnectionClosedError):
+            await client.reopen()
+
+
+async def test_a_client_is_reopened_once_at_a_time_and_closed_meanwhile() -> None:
+    refused: list[Exception] = []
+    async with ScriptedModel(["one", "two"]) as model:
+        client = Client(model.options())
+        await client.connect()
+        await died(client)
+
+        async def reopen() -> None:
+            try:
+                await client.reopen()
+            except (LocalProtocolError, ConnectionClosedError) as error:
+                refused.append(error)
+
+        async with anyio.create_task_group() as workers:
+            workers.start_soon(reopen)
+            workers.start_soon(reopen)
+        assert [type(error) for error in refused] == [LocalProtocolError]
+        assert (await client.query("hi")).text == "one"
+        await died(client)
+        async with anyio.create_task_group() as workers:
+            workers.start_soon(reopen)
+            await anyio.sleep(0)
+            workers.start_soon(client.close)
+        assert [type(error) for error in refused] == [LocalProtocolError, ConnectionClosedError]
+        assert not client.is_open
+        assert not processes_with(f"HOME={model.sandbox.home}", "--output-format=stream-json")
