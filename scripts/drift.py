@@ -255,10 +255,30 @@ def compare_wire(declarations: Iterable[Declared], ours: Ours) -> Iterator[tuple
             yield f"{key[0]}s without a model", f"{'/'.join(key[1:])} ({declared.name})"
         if not models or not declared.fields:
             continue
-        known = set().union(*map(wire_names, models))
-        for name in declared.fields:
-            if not {name, snake(name)} & known and f"{declared.name}.{name}" not in LEFT_OUT:
-                yield "fields without a model's", f"{declared.name}.{name} -> {models[0].__name__}"
+        yield from compare_fields(declared.name, declared.fields, models)
+
+
+def compare_fields(owner: str, fields: Mapping[str, str], models: list[type[WireModel]]) -> Iterator[tuple[str, str]]:
+    """Yield the fields that no model has, also those of objects within an object."""
+    known = set().union(*map(wire_names, models))
+    for name, told in fields.items():
+        if not {name, snake(name)} & known:
+            if f"{owner}.{name}" not in LEFT_OUT:
+                yield "fields without a model's", f"{owner}.{name} -> {models[0].__name__}"
+            continue
+        inner = dict(pair for part, is_object in _parts(told) if is_object for pair in _object_fields(part))
+        inside = list(dict.fromkeys(one for model in models for one in _models_in_field(model, name)))
+        if inner and inside:
+            yield from compare_fields(f"{owner}.{name}", inner, inside)
+
+
+def _models_in_field(model: type[WireModel], name: str) -> Iterator[type[WireModel]]:
+    waiting: list[Any] = [one.type for one in msgspec.structs.fields(model) if one.encode_name in (name, snake(name))]
+    while waiting:
+        kind = waiting.pop()
+        if inspect.isclass(kind) and issubclass(kind, WireModel):
+            yield kind
+        waiting += typing.get_args(kind)
 
 
 def compare_options(name: str, fields: Iterable[str]) -> Iterator[tuple[str, str]]:

@@ -23,6 +23,9 @@ declare type SDKControlInterruptRequest = {
     subtype: 'interrupt';
     cancel_queued?: boolean;
 };
+declare type SDKControlGetHooksListingResponse = {
+    hooks: { event: string; }[];
+};
 export declare type Options = {
     cwd?: string;
     additionalDirectories?: string[];
@@ -46,6 +49,7 @@ def test_what_is_missing_is_printed(tmp_path: Path) -> None:
     planted = (
         KNOWN.replace("session_id: string;", "session_id: string;\n    planted_in_base?: string;")
         .replace("cancel_queued?: boolean;", "cancel_queued?: boolean;\n    planted?: string[];")
+        .replace("event: string;", "event: string; planted: number;")
         .replace("cwd?: string;", "cwd?: string;\n    plantedOption?: { cwd: string };")
         + "declare type SDKPlantedMessage = { type: 'system'; subtype: 'planted'; };\n"
         + "declare type SDKControlPlantedRequest = { subtype: 'planted_request'; };\n"
@@ -56,6 +60,7 @@ def test_what_is_missing_is_printed(tmp_path: Path) -> None:
         nested,
         "SDKStatusMessage.planted_in_base -> StatusMessage",
         "SDKControlInterruptRequest.planted -> InterruptRequest",
+        "SDKControlGetHooksListingResponse.hooks.planted -> HookListing",
         "Options.plantedOption",
         "system/planted (SDKPlantedMessage)",
         "planted_request (SDKControlPlantedRequest)",
