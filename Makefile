@@ -9,7 +9,7 @@ ARGS ?=
 WORKERS ?= 4
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format format-check lint types imports coverage clean
+.PHONY: help demo test check format format-check lint types imports coverage drift clean
 
 help:  ## Show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -45,6 +45,10 @@ coverage: $(VENV)/.dev  ## All tests, with coverage
 	@$(BIN)/claude-agent-py install-cli
 	$(BIN)/coverage run -m pytest $(ARGS)
 	$(BIN)/coverage report --skip-covered
+
+drift: $(VENV)/.dev  ## What the official SDKs know and this package does not (ARGS="--typescript PATH" offline)
+	@$(BIN)/python -m pip install --quiet --group benchmarks
+	$(BIN)/python scripts/drift.py $(ARGS)
 
 clean:  ## Remove the venv and everything generated
 	rm -rf $(VENV) build dist htmlcov .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis \

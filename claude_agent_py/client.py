@@ -102,7 +102,9 @@ class Client(SessionControls, Generic[Output]):
         self._is_used = False
         """Whether `connect` was called."""
         self._connected: LazyEvent | None = None
-        """Set once `connect` has succeeded or failed."""
+        """Set once `connect` or `reopen` has succeeded or failed."""
+        self._is_closed = False
+        """Whether `close` or `abort` was called."""
         self._advice = ADVICE
 
     @cached_property
@@ -143,15 +145,15 @@ class Client(SessionControls, Generic[Output]):
         try:
             await checkpoint()  # the first use of anyio is slow, too
             with running_client(self):
-                await self._connect()
+                await self._connect(self._options)
             self._warns = self.is_open
         finally:
             self._connected.set()
 
-    async def _connect(self) -> None:
-        launched = await launch(self._options, self._transport, on_stderr=self._on_stderr_line)
+    async def _connect(self, options: ClientOptions[Output]) -> None:
+        launched = await launch(options, self._transport, on_stderr=self._on_stderr_line)
         try:
-            await load_parts(self._options)
+            await load_parts(options)
             from claude_agent_py._runtime.session.startup import open_session
 
             session = self.session
@@ -178,6 +180,52 @@ class Client(SessionControls, Generic[Output]):
 
         return take
 
+    async def reopen(self) -> None:
+        """Start a new process on the session, after the CLI ended unexpectedly.
+
+        The runs that this cut off, and that have raised `CLIExitError`, go on: await or iterate them again. The CLI
+        takes up the turn that it was at work on, with cut-off tool calls shown as of unknown outcome. Prompts that it
+        had not written to disk are sent again, and no others: a run whose turn had ended raises `CLIExitError` again.
+        A run that was still being sent an async iterable of prompts does not go on.
+
+        The options of the client apply again: what was changed on the running session (settings, hooks, servers) is
+        as at the start. Background tasks of the CLI have ended with it, and `tasks` has them as stopped. Child agents
+        are cancelled. Iterators of `messages()` and `events()` have ended; start new ones. After an error or a
+        cancellation the client is closed.
+
+        Raises:
+            LocalProtocolError: The CLI did not end unexpectedly, is used through a transport, or was told not to save
+                the session (`persist_session`).
+            ConnectionClosedError: The client was closed before or during the call.
+            CLIStartError, CLINotFoundError, SessionNotFoundError: As in `connect`.
+        """
+        from claude_agent_py._runtime.session.earlier import options_to_go_on
+        from claude_agent_py._runtime.session.session import Session
+
+        old = self.session
+        if self._connected is None or not self._connected.is_set() or old.state in (State.OPEN, State.EXITED):
+            raise LocalProtocolError("reopen() is for a session whose CLI ended unexpectedly")
+        if self._transport is not None or not self._options.persist_session:
+            raise LocalProtocolError("a session that is not on this machine's disk cannot be reopened")
+        if old.state is not State.DIED:
+            raise ConnectionClosedError("the client is closed; open a new one")
+        self._connected = LazyEvent()
+        try:
+            await old.close()
+            options = await options_to_go_on(self._options, old.answers.session_id, old.config_dir)
+            if self._is_closed:
+                raise ConnectionClosedError("the client is closed; open a new one")
+            session = Session(options, parent=self._parent)
+            session.carried = [run for run in old.cut_off if run.is_sealed]
+            for name in [name for name in vars(self) if isinstance(getattr(type(self), name, None), cached_property)]:
+                del vars(self)[name]  # the groups of controls, too, have the session
+            vars(self)["session"] = session
+            with running_client(self):
+                await self._connect(options)
+            self._warns = self.is_open
+        finally:
+            self._connected.set()
+
     async def close(self, *, tasks: TasksAtClose = "stop") -> None:
         """Close the session and wait until its process has exited. Idempotent; takes at most `Timeouts.close`.
 
@@ -194,7 +242,7 @@ class Client(SessionControls, Generic[Output]):
         """
         if tasks not in ("stop", "wait", "leave"):
             raise OptionsError(f"must be 'stop', 'wait' or 'leave', not {tasks!r}", option="tasks")
-        self._warns = False
+        self._warns, self._is_closed = False, True
         from_within = current() is self
         await self.session.close(tasks=tasks, wait=not from_within, advice=self._advice, client=self)
         if self._connected is not None and not from_within:
@@ -205,7 +253,7 @@ class Client(SessionControls, Generic[Output]):
 
         Child agents are cancelled. To wait for the end, `await close()`.
         """
-        self._warns = False
+        self._warns, self._is_closed = False, True
         session: Session | None = vars(self).get("session")
         if session is not None:
             session.cancel_children()
@@ -266,6 +314,19 @@ class Client(SessionControls, Generic[Output]):
             session.send_prompt(mailbox, message)
             session.seal_run(mailbox)
         return Run(self, session, mailbox)
+
+    @property
+    def resumed_run(self) -> Run[Output] | None:
+        """The run of the turn in which the session's last process died, if the CLI went on with it.
+
+        Known once the client is connected with `resume_interrupted_turn`. None if there was no such turn, and after
+        `reopen` if the turn belongs to a run of this client, which then goes on. Its result names the original prompt,
+        and has only what this process did.
+        """
+        from claude_agent_py._runtime.runs.run import Run
+
+        mailbox = self.session.resumed
+        return None if mailbox is None else Run(self, self.session, mailbox)
 
     async def spawn(
         self,

@@ -353,6 +353,12 @@ TABLE: Final[tuple[Row, ...]] = (
     Flag("--fork-session", "fork_session"),
     Flag("--resume-session-at", "resume_session_at"),
     Flag("--resume-drops-turn", "resume_drops_turn"),
+    Variable("CLAUDE_CODE_RESUME_INTERRUPTED_TURN", "resume_interrupted_turn", _if_on),
+    Variable(
+        "CLAUDE_CODE_RESUME_SHOWS_CUT_OFF_CALLS",
+        "resume_interrupted_turn,show_cut_off_calls",
+        lambda resumes, shows: _if_on(resumes and shows),
+    ),
     Flag("--no-session-persistence", "persist_session", lambda persists: not persists),
     Flag("--session-mirror", "session_mirror", _if_on),
     Variable(

@@ -248,6 +248,24 @@ class Engine:
         self.advance(Step.SEND)
         self._turns.open_run(run_id, until, limits, now)
 
+    def expect_resumed_turn(self, run_id: RunId) -> None:
+        """Have an open run adopt the prompts of the turn that an earlier process left; `TurnResumed` tells them."""
+        self._turns.expect_resumed_turn(run_id)
+
+    def expect_no_resumed_turn(self) -> Sequence[Event]:
+        """Note that the CLI has no turn of an earlier process to take up."""
+        return self._turns.expect_no_resumed_turn()
+
+    def expect_prompt(self, run_id: RunId, prompt_uuid: str, now: float) -> None:
+        """Add a prompt to a run that an earlier process of the session was sent."""
+        self._sent.add(prompt_uuid)
+        self._turns.add_prompt(run_id, prompt_uuid, now)
+
+    def send_again(self, prompt: UserMessage) -> None:
+        """Send a prompt that was expected (`expect_prompt`), and that the session does not know after all."""
+        self.advance(Step.SEND)
+        self._to_send.append(encode(prompt))
+
     def send_prompt(self, run_id: RunId, prompt: UserMessage, now: float) -> bool:
         """Send a prompt of a run. Return False, and send nothing, if the run is already over.
 

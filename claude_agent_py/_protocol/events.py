@@ -1,11 +1,11 @@
-"""The events that the engine returns to its driver. `RunEnded` and `RunWaits` are in `turns.py`."""
+"""The events that the engine returns to its driver. `RunEnded`, `RunWaits` and `TurnResumed` are in `turns.py`."""
 
 from typing import Any, TypeAlias
 
 from msgspec import Struct
 
 from claude_agent_py._protocol.requests import StrayKind
-from claude_agent_py._protocol.turns import RunEnded, RunId, RunWaits
+from claude_agent_py._protocol.turns import RunEnded, RunId, RunWaits, TurnResumed
 
 
 class MessageReceived(Struct, frozen=True, gc=False):
@@ -70,5 +70,6 @@ Event: TypeAlias = (
     | RequestTimedOut
     | RunEnded
     | RunWaits
+    | TurnResumed
     | StreamEnded
 )

@@ -90,8 +90,21 @@ class RunWaits:
     seconds: float
 
 
-Routing: TypeAlias = tuple[tuple[RunId, ...], tuple[RunEnded, ...]]
-"""The runs that receive a message, and those that it then ends."""
+@dataclass(frozen=True, slots=True)
+class TurnResumed:
+    """The CLI took up the turn that an earlier process left, or has none to take up."""
+
+    run_id: RunId
+    """The run that was opened for it. It is dropped if it has no prompts."""
+    prompts: tuple[str, ...]
+    """The prompts of the turn; empty if there is no such turn."""
+    adopted: tuple[str, ...]
+    """Those of them that belong to no other run, and now to this one."""
+
+
+Verdict: TypeAlias = RunEnded | TurnResumed
+Routing: TypeAlias = tuple[tuple[RunId, ...], tuple[Verdict, ...]]
+"""The runs that receive a message, and what it decides."""
 
 
 @dataclass(slots=True, eq=False)
@@ -168,6 +181,10 @@ class TurnRouter:
         self._completed: set[str] = set()
         """Prompts that the CLI has completed without an answer so far."""
         self._waits: list[RunWaits] = []
+        self._heir: RunId | None = None
+        """The run of the turn that an earlier process left, until the CLI says whether there is one."""
+        self._resumed: TurnResumed | None = None
+        """What the CLI said of that turn, until it is reported."""
 
     # Runs --------------------------------------------------------------------------------------------------------
 
@@ -185,6 +202,18 @@ class TurnRouter:
         """Begin a run. Its prompts follow, then `seal_run`."""
         self._runs[run_id] = _Run(run_id, until, limits, limits != RunLimits(), opened_at=now, last_progress=now)
 
+    def expect_resumed_turn(self, run_id: RunId) -> None:
+        """Have an open run without prompts adopt those of the turn that an earlier process left.
+
+        The CLI does not announce them: its first `init` of that turn names them, and `idle` says that there is none.
+        """
+        self._heir = run_id
+
+    def expect_no_resumed_turn(self) -> tuple[Verdict, ...]:
+        """Note that the CLI has no turn to take up."""
+        self._note_resumed(())
+        return self._take_resumed()
+
     def add_prompt(self, run_id: RunId, prompt_uuid: str, now: float) -> bool:
         """Add a prompt of the run. Return False if the run is already over."""
         run = self._runs.get(run_id)
@@ -195,7 +224,7 @@ class TurnRouter:
         self._owner_of_prompt[prompt_uuid] = run_id
         return True
 
-    def seal_run(self, run_id: RunId, now: float) -> tuple[RunEnded, ...]:
+    def seal_run(self, run_id: RunId, now: float) -> tuple[Verdict, ...]:
         """Note that the run has all its prompts. Return the runs that this ends."""
         run = self._runs.get(run_id)
         if run is None:
@@ -209,6 +238,8 @@ class TurnRouter:
         run = self._runs.pop(run_id, None)
         if run is None:
             return ()
+        if self._heir == run_id:
+            self._heir = None
         for prompt in run.waiting:
             self._owner_of_prompt.pop(prompt, None)
         for task_id in run.tasks:  # the task itself stays known
@@ -222,6 +253,7 @@ class TurnRouter:
         ends = tuple(self._end(run, "closed") for run in self._runs.values())
         self._runs.clear()
         self._owner_of_prompt.clear()
+        self._heir = None
         return ends
 
     # Messages ----------------------------------------------------------------------------------------------------
@@ -239,7 +271,7 @@ class TurnRouter:
                     run.last_progress = now
         return runs, self._finished(now) if rule.may_end else ()
 
-    def spoil(self, frame: MalformedFrame, now: float) -> tuple[RunEnded, ...]:
+    def spoil(self, frame: MalformedFrame, now: float) -> tuple[Verdict, ...]:
         """End the runs whose prompts a malformed result answers."""
         turn, self._turn = self._turn or _Turn(), None
         prompts = dict.fromkeys((*_prompts_of(frame.raw), *turn.prompts, *turn.assumed))
@@ -251,7 +283,7 @@ class TurnRouter:
             self.drop_run(end.run_id)
         return ends + self._finished(now)
 
-    def settle(self, now: float) -> tuple[RunEnded, ...]:
+    def settle(self, now: float) -> tuple[Verdict, ...]:
         """Return the runs that are over because tasks ended without a message."""
         return self._finished(now)
 
@@ -304,6 +336,7 @@ class TurnRouter:
         if message.state == "idle":  # only sent with an empty queue, so no follow-up turn is coming
             turn, self._turn = self._turn, None
             self._follow_ups.clear()
+            self._note_resumed(())
             for prompt in (*(turn.prompts if turn else ()), *self._completed):
                 self._withdraw(prompt)
             self._completed.clear()
@@ -377,13 +410,34 @@ class TurnRouter:
             turn.audience = self._waiting_for_idle()
         return turn
 
-    def _join(self, turn: _Turn, prompts: Iterable[str]) -> None:
+    def _join(self, turn: _Turn, prompts: Sequence[str]) -> None:
         """Add prompts to the turn."""
+        if prompts and self._heir is not None:  # a turn on a lost task has none, and comes first
+            self._note_resumed(prompts)
         new = [p for p in prompts if p not in turn.prompts and p in self._owner_of_prompt]
         if new:
             turn.prompts.update(dict.fromkeys(new))
             owners = (self._owner_of_prompt[p] for p in new)
             turn.audience = tuple(dict.fromkeys([*turn.audience, *owners]))
+
+    def _note_resumed(self, prompts: Iterable[str]) -> None:
+        """Note which prompts the turn has that an earlier process left; those without a run go to the heir."""
+        heir, self._heir = self._heir, None
+        if heir is None:
+            return
+        named = tuple(dict.fromkeys(prompts))
+        adopted = tuple(p for p in named if p not in self._owner_of_prompt)
+        for prompt in adopted:
+            self.add_prompt(heir, prompt, self._last_progress)
+        if adopted:
+            self._runs[heir].sealed = True
+        else:
+            self.drop_run(heir)
+        self._resumed = TurnResumed(heir, named, adopted)
+
+    def _take_resumed(self) -> tuple[Verdict, ...]:
+        resumed, self._resumed = self._resumed, None
+        return (resumed,) if resumed is not None else ()
 
     def _assumed_prompts(self) -> list[str]:
         """Return the oldest unanswered prompt, for a CLI without `command_lifecycle`."""
@@ -446,12 +500,12 @@ class TurnRouter:
 
     # Ends --------------------------------------------------------------------------------------------------------
 
-    def _finished(self, now: float) -> tuple[RunEnded, ...]:
-        """Remove and return the runs that are over."""
+    def _finished(self, now: float) -> tuple[Verdict, ...]:
+        """Remove the runs that are over, and return what was decided."""
         ends = tuple(end for run in self._runs.values() if (end := self._end_of(run, now)))
         for end in ends:
             self.drop_run(end.run_id)
-        return ends
+        return self._take_resumed() + ends if self._resumed is not None else ends
 
     def _end_of(self, run: _Run, now: float) -> RunEnded | None:
         if not run.has_all_answers:
@@ -530,7 +584,7 @@ class TurnRouter:
             moments += [*notices, self._follow_ups.until] if notices and self._follow_ups else notices
         return min(moments, default=None)
 
-    def tick(self, now: float) -> tuple[RunEnded, ...]:
+    def tick(self, now: float) -> tuple[Verdict, ...]:
         """Return the runs that are over because a limit or a grace period has expired."""
         if self._turn is None:
             self._follow_ups.give_up(now)
@@ -546,7 +600,7 @@ class TurnRouter:
 
     _OTHER: ClassVar[_Rule] = _Rule(_on_other, is_progress=False)
     _RULES: ClassVar[Mapping[type, _Rule]] = {
-        InitMessage: _Rule(_on_init, is_progress=False),
+        InitMessage: _Rule(_on_init, is_progress=False, may_end=True),
         StreamEventMessage: _Rule(_on_delta),
         ThinkingTokensMessage: _Rule(_on_other),
         AssistantMessage: _Rule(_on_assistant),

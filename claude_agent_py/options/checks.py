@@ -412,6 +412,11 @@ CONFLICTS: Final = (
         "needs resume or continue_conversation, which name the session to copy",
     ),
     Conflict("resume_session_at", lambda o: o.resume_session_at and not o.resume, "needs resume"),
+    Conflict(
+        "resume_interrupted_turn",
+        lambda o: o.resume_interrupted_turn and not (o.resume or o.continue_conversation),
+        "needs resume or continue_conversation, which name the session",
+    ),
     Conflict("resume_drops_turn", lambda o: o.resume_drops_turn and not o.resume_session_at, "needs resume_session_at"),
     Conflict(
         "fallback_model",

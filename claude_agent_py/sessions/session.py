@@ -30,7 +30,8 @@ class Session:
     def __init__(self, info: SessionInfo, *, config_dir: AnyPath | None = None) -> None:
         """Make a session of what `list_sessions` returned."""
         self.info: SessionInfo = info
-        self._snapshot = Snapshot(info.path, info.file_size)
+        self.snapshot: Snapshot = Snapshot(info.path, info.file_size)
+        """The transcript's lines. Internal to this package."""
         self._config_dir = config_dir
 
     def __repr__(self) -> str:
@@ -44,12 +45,12 @@ class Session:
     @cached_property
     def messages(self) -> Transcript:
         """The conversation as the model sees it: after a compaction, its summary and what followed."""
-        return Transcript(self._snapshot, self.id)
+        return Transcript(self.snapshot, self.id)
 
     @cached_property
     def history(self) -> Transcript:
         """The conversation from the first message, with what was compacted away."""
-        return Transcript(self._snapshot, self.id, whole=True)
+        return Transcript(self.snapshot, self.id, whole=True)
 
     def to_api_messages(self) -> list[JSONObject]:
         """Return `messages` as the Messages API takes them, without those that the CLI adds for the model only.
@@ -76,12 +77,16 @@ class Session:
     @cached_property
     def tasks(self) -> Sequence[StoredTask]:
         """The background tasks, in the order in which they were launched. Those that a process left are stopped."""
-        return tasks_in(self._snapshot, self.id, self.subagents, is_running=self.process is not None)
+        return tasks_in(self.snapshot, self.id, self.subagents, is_running=self.process is not None)
+
+    def tasks_of_ended_process(self) -> Sequence[StoredTask]:
+        """Return the tasks as `tasks`, all of them over: a process that is at work on the session is not theirs."""
+        return tasks_in(self.snapshot, self.id, self.subagents, is_running=False)
 
     @cached_property
     def usage(self) -> SessionUsage:
         """The tokens by model and the cost."""
-        return usage_of(self._snapshot, self.history, self.subagents)
+        return usage_of(self.snapshot, self.history, self.subagents)
 
     @property
     def process(self) -> RunningProcess | None:

@@ -16,7 +16,7 @@ from claude_agent_py.sessions.transcript import Transcript
 from claude_agent_py.tasks.files.transcript import look_at_transcript
 from claude_agent_py.tasks.ledger.announcements import TASK_TOOLS, Announcement, OpenCalls, announcements
 from claude_agent_py.tasks.ledger.state import Evidence
-from claude_agent_py.tasks.outcome import Finding, TaskOutcome, exit_code_in
+from claude_agent_py.tasks.outcome import EndedBy, Finding, TaskOutcome, exit_code_in
 from claude_agent_py.tasks.waiting.reconcile import look_at_shell
 from claude_agent_py.wire.messages.conversation import AssistantMessage
 from claude_agent_py.wire.messages.tasks import TaskStatus, TaskUsage
@@ -128,7 +128,9 @@ def _ended(task: StoredTask, end: TaskOutcome | None, is_running: bool) -> Store
                 exit_code=finding.exit_code,
             )
         elif not is_running:
-            end = TaskOutcome(task.id, TaskStatus.STOPPED, Evidence.PROCESS_EXIT, failure_reason=LEFT_BEHIND)
+            end = TaskOutcome(
+                task.id, TaskStatus.STOPPED, Evidence.PROCESS_EXIT, failure_reason=LEFT_BEHIND, ended_by=EndedBy.PROCESS
+            )
     if end is None:
         return task
     file = end.output_file or task.output_file

@@ -33,7 +33,7 @@ from claude_agent_py.tasks.ledger.record import Record
 from claude_agent_py.tasks.ledger.registry import Grace, Registry
 from claude_agent_py.tasks.listeners import EventStream, Listeners, What, event_kind
 from claude_agent_py.tasks.messages import MESSAGE_LIMIT, MessageLog
-from claude_agent_py.tasks.outcome import EndedBy
+from claude_agent_py.tasks.outcome import EndedBy, TaskOutcome
 from claude_agent_py.tasks.waiting.reconcile import Reconciler
 from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
 from claude_agent_py.wire.messages.system import InitMessage, PermissionDeniedMessage
@@ -162,6 +162,44 @@ class TaskIntake:
         record = self.registry.record(message.task_id, self.clock())
         record.is_external, record.brief, record.launched_by = True, brief or {}, author
         self.track(message)
+
+    def recall(
+        self,
+        outcome: TaskOutcome,
+        *,
+        task_type: str | None,
+        prompt: str | None = None,
+        tool_use_id: str | None = None,
+        subagent_type: str | None = None,
+        spawn_depth: int | None = None,
+        transcript_path: str | None = None,
+    ) -> None:
+        """Add a task that an earlier process of the session ran, without events. A task that is known stays as it is.
+
+        Args:
+            outcome: Its end, and what it names.
+            task_type: For example `local_agent`.
+            prompt: What a subagent was asked.
+            tool_use_id: The call that launched it.
+            subagent_type: The name of the agent definition.
+            spawn_depth: Its level in the tree.
+            transcript_path: A subagent's transcript.
+        """
+        if outcome.task_id in self.registry.records:
+            return
+        record = Record(
+            id=outcome.task_id,
+            type=task_type,
+            description=outcome.description,
+            subagent_type=subagent_type,
+            spawn_depth=spawn_depth,
+            is_confirmed=True,
+            output_file=outcome.output_file,
+            transcript_path=transcript_path,
+        )
+        self.registry.recall(record, outcome, prompt=prompt, tool_use_id=tool_use_id)
+        if outcome.output_file:
+            self.paths.note_output(record.id, outcome.output_file)
 
     def ends_by(self, task_id: str, by: EndedBy) -> None:
         """Note who or what ends the current run of a task, before its end. The first note counts."""

@@ -191,6 +191,7 @@ def test_a_wrong_value_is_refused_by_name(given: dict[str, Any], says: str) -> N
         ({"resume": "x", "session_id": SESSION}, "session_id", "fork_session=True"),
         ({"resume_session_at": "x"}, "resume_session_at", "needs resume"),
         ({"fork_session": True}, "fork_session", "needs resume or continue_conversation"),
+        ({"resume_interrupted_turn": True}, "resume_interrupted_turn", "needs resume or continue_conversation"),
         ({"resume": "x", "resume_drops_turn": "x"}, "resume_drops_turn", "needs resume_session_at"),
         ({"model": "a", "fallback_model": "b, a"}, "fallback_model", "must differ from model"),
         ({"thinking": "adaptive", "max_thinking_tokens": 5}, "max_thinking_tokens", "older form"),

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
-from claude_agent_py._protocol.turns import RunEnded, RunLimits, TurnRouter, Until
+from claude_agent_py._protocol.turns import RunEnded, RunLimits, TurnResumed, TurnRouter, Until
 from claude_agent_py.tasks import TaskIntake
 from claude_agent_py.testing import frames
 from claude_agent_py.wire.codec import decode
@@ -71,8 +71,8 @@ class Scene:
             assert after is None or after > self.now, "the driver would spin"
         self.now = target
 
-    def _note(self, ended: Iterable[RunEnded]) -> None:
-        for end in ended:
+    def _note(self, events: Iterable[RunEnded | TurnResumed]) -> None:
+        for end in (event for event in events if isinstance(event, RunEnded)):
             assert end.run_id not in self.ends, "a run ended twice"
             self.ends[end.run_id] = end
             self.ended_at[end.run_id] = self.now

@@ -432,10 +432,13 @@ def _given_session_id(options: ClientOptions) -> str | None:
     """Return the session id that the options determine, or None: a fork gets a new one, and a title is no id."""
     if options.session_id is not None:
         return str(options.session_id)
-    if options.resume is None or options.fork_session:
-        return None
+    return None if options.fork_session else known_id(options.resume)
+
+
+def known_id(session: str | None) -> str | None:
+    """Return the session id that the option `resume` names, or None for a title."""
     try:
-        return str(UUID(options.resume))
+        return None if session is None else str(UUID(session))
     except ValueError:
         return None
 

@@ -43,6 +43,8 @@ class Mailbox:
         self._taken = 0
         """How many messages on disk have been read."""
         self._is_closed = False
+        self._is_discarded = False
+        """Nobody wants the messages."""
         self._failure: BacklogError | None = None
         """Why messages were dropped; raised after the messages before them."""
         self._wakeup: anyio.Event | None = None
@@ -101,10 +103,15 @@ class Mailbox:
     def discard(self) -> None:
         """Drop all waiting and later messages."""
         self.close()
+        self._is_discarded = True
         self._held.clear()
         self._sizes.clear()
         self._local.clear()
         self._drop_spill()
+
+    def reopen(self) -> None:
+        """Take in messages again after `close`, unless they were discarded."""
+        self._is_closed = self._is_discarded
 
     def ready(self) -> Any | None:
         """Return the next message, or None if the reader has to await `get`."""

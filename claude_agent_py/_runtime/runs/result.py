@@ -14,9 +14,11 @@ from claude_agent_py._runtime.runs.run_mailbox import RunMailbox
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.options.output_shape import Output
 from claude_agent_py.tasks.task import Task
+from claude_agent_py.tasks.tree import add_usage
 from claude_agent_py.tools.traffic import ToolCallRecord, ToolTraffic
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultMessage, UserMessage
+from claude_agent_py.wire.messages.tasks import TaskUsage
 from claude_agent_py.wire.messages.usage import ModelUsage, PermissionDenial, Usage
 
 if TYPE_CHECKING:
@@ -24,6 +26,19 @@ if TYPE_CHECKING:
     from claude_agent_py._runtime.runs.subagents import Subagent
 
 REPR_CHARS: Final = 80
+
+_ADDED: Final = (
+    "input_tokens",
+    "output_tokens",
+    "thinking_tokens",
+    "cache_read_input_tokens",
+    "cache_creation_input_tokens",
+    "cache_creation_ephemeral_5m_input_tokens",
+    "cache_creation_ephemeral_1h_input_tokens",
+    "web_search_requests",
+    "cost_usd",
+)
+"""The fields of a model's usage that are running totals."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -46,6 +61,8 @@ class RunResult(Generic[Output]):
     """Whether `Run.interrupt` interrupted the run."""
     late_tasks: frozenset[str] = frozenset()
     """The ids of the tasks that were running when `Timeouts.idle` expired."""
+    max_budget_usd: float | None = None
+    """The option `max_budget_usd`."""
     output: Output = None  # type: ignore[assignment]
     """The structured output: an instance of `output_type` if the options set it, otherwise plain JSON."""
 
@@ -139,6 +156,47 @@ class RunResult(Generic[Output]):
         return self.results[-1].model_usage if self.results else {}
 
     @property
+    def usage_by_model(self) -> Mapping[str, ModelUsage]:
+        """What this run's turns used, by model, subagents included: `model_usage` as differences, by the CLI's count.
+
+        What subagents use between two turns is counted in the next turn.
+        """
+        spent: dict[str, ModelUsage] = {}
+        for result in self.results:
+            for model, usage in (result.model_usage_since_last_result or {}).items():
+                spent[model] = _add(spent[model], usage) if model in spent else usage
+        return spent
+
+    @property
+    def usage_by_agent(self) -> Mapping[str, TaskUsage]:
+        """What each agent used in this run: the main agent (`""`), and the subagents and child agents by their names.
+
+        Tokens are counted from messages. The cost of a subagent is derived (`cost_is_derived`), and that of the main
+        agent is what it leaves of `cost_usd`; None if a price is unknown. Child agents are not part of `cost_usd`.
+        """
+        used: dict[str, list[TaskUsage]] = {}
+        for agent in self.agents:
+            if agent.usage is not None:
+                used.setdefault(agent.name or agent.task.type or agent.id, []).append(agent.usage)
+        inside = [agent.usage for agent in self.agents if agent.usage is not None and not agent.is_child]
+        costs = [usage.cost_usd for usage in inside]
+        rest = None if None in costs else max(0.0, self.cost_usd - sum(cost or 0.0 for cost in costs))
+        own = (m for m in self.messages if isinstance(m, AssistantMessage) and not m.is_subagent)
+        main = TaskUsage(
+            total_tokens=sum(result.usage.total_tokens for result in self.results if result.usage is not None),
+            tool_uses=sum(len(said.tool_uses) for said in own),
+            duration_ms=sum(result.duration_ms for result in self.results),
+            cost_usd=rest,
+            cost_is_derived=bool(inside) and rest is not None,
+        )
+        return {"": main, **{name: add_usage(parts) for name, parts in used.items()}}
+
+    @property
+    def budget_left_usd(self) -> float | None:
+        """What is left of `max_budget_usd` after this run, in US dollars; None without that option."""
+        return None if self.max_budget_usd is None else max(0.0, self.max_budget_usd - self.total_cost_usd)
+
+    @property
     def permission_denials(self) -> Sequence[PermissionDenial]:
         """The tool calls that were denied."""
         return [denial for result in self.results for denial in result.permission_denials]
@@ -212,6 +270,7 @@ def make_result(
         sent=mailbox.sent,
         was_interrupted=mailbox.was_interrupted,
         late_tasks=mailbox.late_tasks,
+        max_budget_usd=options.max_budget_usd,
     )
     if result.is_error:
         return result
@@ -222,6 +281,16 @@ def make_result(
         error.result = result
         raise
     return replace(result, output=output)
+
+
+def _add(one: ModelUsage, other: ModelUsage) -> ModelUsage:
+    """Add up what a model used in two turns."""
+
+    def total(name: str) -> Any:
+        values = [value for usage in (one, other) if (value := getattr(usage, name)) is not None]
+        return sum(values) if values else None
+
+    return other.replace(**{name: total(name) for name in _ADDED})
 
 
 def structured_output(results: Sequence[ResultMessage], adapter: TypeAdapter[Any] | None) -> Any:

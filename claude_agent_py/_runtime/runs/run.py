@@ -53,13 +53,19 @@ class Run(Generic[Output]):
     def __init__(self, client: object, session: Session | None, mailbox: RunMailbox | None) -> None:
         self._client = client
         """Kept alive by its runs."""
-        self._session = session
+        self._opened_in = session
         self._mailbox = mailbox
         self._reads: Literal["mailbox", "record"] | None = None
         """Where iteration reads from: the mailbox, or its record if the run was awaited first."""
         self._position = 0
         self._is_exhausted = False
         self._result: RunResult[Output] | None = None
+
+    @property
+    def _session(self) -> Session | None:
+        """The session that the run is in, which changes if it was reopened."""
+        moved_to: Session | None = None if self._mailbox is None else self._mailbox.moved_to
+        return moved_to or self._opened_in
 
     def __repr__(self) -> str:
         mailbox = self._mailbox
@@ -99,8 +105,10 @@ class Run(Generic[Output]):
         return _Messages(self)
 
     def _begin_again(self) -> None:
-        """After the last message, restart with the recorded messages."""
-        if self._is_exhausted:
+        """After the last message, restart with the recorded messages. A run that goes on continues."""
+        if self._is_exhausted and self._reads == "mailbox" and not self.done:
+            self._is_exhausted = False
+        elif self._is_exhausted:
             self._reads, self._position, self._is_exhausted = "record", 0, False
 
     def _ready(self) -> RunMessage | None:
@@ -211,7 +219,7 @@ class Run(Generic[Output]):
 
     def _take(self, other: Run) -> None:
         """Take over the session and the mailbox of another run."""
-        self._client, self._session, self._mailbox = other._client, other._session, other._mailbox
+        self._client, self._opened_in, self._mailbox = other._client, other._opened_in, other._mailbox
 
     async def _release(self) -> None:
         """Release the resources of the run."""

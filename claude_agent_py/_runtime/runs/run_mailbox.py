@@ -5,7 +5,7 @@ from typing import Any
 
 import anyio
 
-from claude_agent_py._protocol.turns import EndReason, RunEnded
+from claude_agent_py._protocol.turns import EndReason, RunEnded, Until
 from claude_agent_py._runtime.runs.mailbox import Mailbox
 from claude_agent_py._runtime.runs.record import Record
 from claude_agent_py._streams import LazyEvent
@@ -18,10 +18,18 @@ class RunMailbox(Mailbox):
 
     Args:
         max_bytes: How many bytes of messages (as on the wire) may wait in memory, and how many may be recorded there.
+        until: When the run is over.
+        timeout: Seconds for the whole run; None means `Timeouts.run`.
     """
 
-    def __init__(self, max_bytes: int) -> None:
+    def __init__(self, max_bytes: int, until: Until = "result", timeout: float | None = None) -> None:
         super().__init__(max_bytes)
+        self.until: Until = until
+        self.timeout = timeout
+        self.is_sealed = False
+        """Whether it has all its prompts."""
+        self.moved_to: Any = None
+        """The session in which the run goes on, if its first one died and was reopened."""
         self.sent: list[UserMessage] = []
         """The prompts, in the order sent."""
         self.messages: Record = Record(max_bytes)
@@ -53,12 +61,24 @@ class RunMailbox(Mailbox):
     ) -> None:
         """End the run. Only the first call has an effect."""
         if not self.is_over:
-            self.task_ids, self.failure = tasks, failure
+            self.task_ids, self.failure = self.task_ids | tasks, failure
             if end is not None:  # not kept: it refers to this mailbox
                 self.reason, self.late_tasks = end.reason, end.late_tasks
             self.close()
             self.sending.cancel()
             self._over.set()
+
+    def reopen(self) -> None:
+        """Begin again in another process: the run was cut off, and is not over."""
+        super().reopen()
+        self.failure = self.reason = None
+        self._over = LazyEvent()
+
+    @property
+    def unanswered(self) -> list[UserMessage]:
+        """The prompts that no result names."""
+        answered = {prompt for result in self.results for prompt in result.prompt_uuids}
+        return [prompt for prompt in self.sent if prompt.uuid not in answered]
 
     @property
     def prompts(self) -> list[str]:

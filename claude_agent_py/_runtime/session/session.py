@@ -19,7 +19,7 @@ import functools
 import logging
 import math
 import os
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple, TypeAlias
 
 import anyio
@@ -53,7 +53,7 @@ from claude_agent_py._protocol.events import (
 )
 from claude_agent_py._protocol.handlers import Cancellation
 from claude_agent_py._protocol.state import State, Step
-from claude_agent_py._protocol.turns import RunEnded, RunLimits, RunWaits, Until
+from claude_agent_py._protocol.turns import RunEnded, RunLimits, RunWaits, TurnResumed, Until
 from claude_agent_py._runtime.answering.answers import Answers
 from claude_agent_py._runtime.answering.failures import FailureLog, HandlerFailed
 from claude_agent_py._runtime.runs.readers import Readers
@@ -68,7 +68,7 @@ from claude_agent_py.options import ClientOptions
 from claude_agent_py.options.checks import HOOKS_OFF, turns_hooks_off
 from claude_agent_py.tasks import TaskIntake, TaskManager
 from claude_agent_py.todo import TaskList
-from claude_agent_py.wire.messages.conversation import UserMessage
+from claude_agent_py.wire.messages.conversation import UserContent, UserMessage
 from claude_agent_py.wire.unknown import MalformedFrame
 
 if TYPE_CHECKING:
@@ -163,6 +163,9 @@ class Session:
         """Functions that each cancel a child agent."""
         env = environment(options, {name: os.environ[name] for name in DIRECTORY_VARIABLES if name in os.environ})
         config_dir = config_directory(env)
+        self.config_dir: str = str(config_dir)
+        """The config folder of the CLI; empty if it is on another machine."""
+        """The CLI's configuration folder."""
         self.intake: TaskIntake = TaskIntake(config_dir)
         """Feeds messages and hooks to the tasks."""
         self.tasks: TaskManager = TaskManager(self, intake=self.intake)
@@ -176,6 +179,16 @@ class Session:
         self._questions: dict[str, _Question] = {}
         self._garbage: str | None = None
         """The start of output that is not JSON, if the program printed any before it was initialized."""
+        self.resumed: RunMailbox | None = None
+        """The run of the turn that an earlier process left, once the CLI has taken it up."""
+        self.resumed_prompts: tuple[str, ...] | None = None
+        """The prompts of that turn; None until the CLI has said which it takes up, if any."""
+        self.cut_off: list[RunMailbox] = []
+        """The runs that the death of the CLI ended."""
+        self.carried: list[RunMailbox] = []
+        """The runs of the session's last process that go on here."""
+        self._resumption_known = LazyEvent()
+        """Set once the CLI has taken up such a turn, or has none."""
         self._told_late: frozenset[str] = frozenset()
         """The tasks already reported as running after their run ended."""
         self._log: WireLog | None = None
@@ -225,7 +238,12 @@ class Session:
         """Start the workers for a running CLI. An error or a cancellation leaves nothing behind."""
         self._engine.advance(Step.START)
         self.launched, self._owner, self._log = launched, os.getpid(), wire_log()
+        self.config_dir = str(launched.plan.config_dir or "")
         self.intake.paths.config_dir = self.task_list.config_dir = launched.plan.config_dir
+        if self.options.resume_interrupted_turn:
+            self._engine.expect_resumed_turn(self.open_run("result", None))
+        for run in self.carried:
+            self._carry_on(run)
         ready = LazyEvent()
         self._end_soon = from_any_thread(self._stop_timer)
         spawn_detached(lambda: self._live(launched.transport, ready), name="claude_agent_py session")
@@ -418,6 +436,7 @@ class Session:
         self._note_end()
         for waiter in self._replies.values():
             waiter.fail(self.end_error)
+        self._resumption_known.set()
         for run in self._engine.turns.open_runs:
             self.fail_run(run, self.end_error)
         self.readers.end()
@@ -745,16 +764,74 @@ class Session:
             CLIExitError: The CLI has ended.
         """
         self.check_open()
+        run = RunMailbox(self.options.limits.mailbox_bytes, until, timeout)
+        self._open(run)
+        return run
+
+    def _open(self, run: RunMailbox) -> None:
         timeouts = self.options.timeouts
         limits = RunLimits(
-            run=timeouts.run if timeout is None else timeout,
+            run=timeouts.run if run.timeout is None else run.timeout,
             first_message=timeouts.first_message,
             silence=timeouts.silence,
             idle=timeouts.idle,
         )
-        run = RunMailbox(self.options.limits.mailbox_bytes)
-        self._engine.open_run(run, until, limits, anyio.current_time())
-        return run
+        self._engine.open_run(run, run.until, limits, anyio.current_time())
+
+    def _carry_on(self, run: RunMailbox) -> None:
+        """Open a run of the session's last process, whose prompts the CLI may take up by itself."""
+        now = anyio.current_time()
+        run.reopen()
+        run.moved_to = self
+        self._open(run)
+        for prompt in run.unanswered:
+            self._engine.expect_prompt(run, prompt.uuid, now)
+        self.act(self._engine.seal_run(run, now))
+
+    def settle_carried(self, known: Collection[str]) -> None:
+        """Decide about the prompts of the last process that the CLI did not take up, once it has said what it does.
+
+        Those that are not on disk never reached the conversation, and are sent again. Of the others the CLI had ended
+        the turn, and would ignore them; what it said of that is lost, and their runs end as they did before.
+
+        Args:
+            known: The uuids of the prompts that are on disk.
+        """
+        if self.resumed_prompts is None:
+            return
+        for run in self.carried:
+            left = [prompt for prompt in run.unanswered if prompt.uuid not in self.resumed_prompts]
+            if run.is_over:
+                continue
+            if any(prompt.uuid in known for prompt in left):
+                self.fail_run(run, lambda: CLIExitError("the CLI ended before it reported the result of the run"))
+            else:
+                for prompt in left:
+                    self._engine.send_again(prompt)
+        self._flush()
+
+    async def wait_for_resumed_turn(self, *, is_running: bool) -> None:
+        """Wait until the CLI has taken up the turn that an earlier process left, or has said that there is none.
+
+        Args:
+            is_running: Whether the CLI was at work when it answered `initialize`: it begins that turn before.
+        """
+        if not self.options.resume_interrupted_turn:
+            self.resumed_prompts = ()
+            return
+        if not is_running:
+            self.act(self._engine.expect_no_resumed_turn())
+        await self._resumption_known.wait()
+
+    def _on_turn_resumed(self, event: TurnResumed) -> None:
+        run: RunMailbox = event.run_id
+        self.resumed_prompts = event.prompts
+        if event.adopted:
+            self.resumed, run.is_sealed = run, True
+            run.sent += [UserMessage(message=UserContent(role="user", content=""), uuid=p) for p in event.adopted]
+        else:
+            run.finish(frozenset())
+        self._resumption_known.set()
 
     def send_prompt(self, run: RunMailbox, prompt: UserMessage) -> None:
         """Send a prompt of a run. Returns before it is written.
@@ -785,6 +862,7 @@ class Session:
 
     def seal_run(self, run: RunMailbox) -> None:
         """Note that the run has all its prompts."""
+        run.is_sealed = True
         self.act(self._engine.seal_run(run, anyio.current_time()))
 
     def fail_run(self, run: RunMailbox, failure: Callable[[], BaseException]) -> None:
@@ -811,6 +889,7 @@ class Session:
             failure = lambda: UnreadableResultError(problem, raw=raw)  # noqa: E731
         elif end.reason == "closed":
             failure = self.end_error
+            self.cut_off.append(run)
         run.finish(end.tasks, end, failure)
         if end.reason == "timeout":
             self._stop_work(run, was_in_turn=end.was_in_turn)
@@ -883,6 +962,7 @@ class Session:
         RequestTimedOut: _on_late_reply,
         RunEnded: _on_run_ended,
         RunWaits: _on_run_waits,
+        TurnResumed: _on_turn_resumed,
         StrayReply: lambda self, event: logger.debug("stray reply: %r", event),
         StreamEnded: lambda self, event: self._end_everything(),
     }

@@ -4,7 +4,7 @@ import logging
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import anyio
 from anyio.lowlevel import checkpoint
@@ -27,6 +27,7 @@ from claude_agent_py._errors import (
 from claude_agent_py._event_loop import run_file_work
 from claude_agent_py._launch.environment import environment
 from claude_agent_py._launch.locate import read_version, require_version
+from claude_agent_py._runtime.answering.answers import known_id
 from claude_agent_py._runtime.session.launching import Launched
 from claude_agent_py._runtime.session.reply_reading import read_reply
 from claude_agent_py._runtime.session.session import Session
@@ -35,6 +36,9 @@ from claude_agent_py.wire import codec
 from claude_agent_py.wire.control.initialize import InitializeReply
 from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultMessage
 from claude_agent_py.wire.messages.system import InitMessage
+
+if TYPE_CHECKING:
+    from claude_agent_py._runtime.session.earlier import Earlier
 
 logger: logging.Logger = logging.getLogger("claude_agent_py")
 
@@ -63,12 +67,14 @@ async def open_session(session: Session, launched: Launched) -> None:
     """
     startup = _Startup(session, launched)
     try:
+        await startup.recall()
         await session.open(launched)
         session.info = info = await startup.initialize()
         await startup.check(info)
         await startup.check_settings()
         await startup.check_hooks(info)
         startup.warn_of_missing_login(info)
+        await startup.take_up_turn(info)
     except BaseException:
         with anyio.CancelScope(shield=True):
             session.abort()
@@ -87,6 +93,26 @@ class _Startup:
         self._transport = launched.transport
         self._plan = launched.plan
         self._follows_plan = launched.follows_plan
+        self._earlier: Earlier | None = None
+
+    async def recall(self) -> None:
+        """Take in the tasks of the session's earlier processes, while the CLI starts. Needs the session's id."""
+        session_id = self._resumed_id()
+        if self._earlier is not None or session_id is None or self._cli_path is None or not self._session.config_dir:
+            return
+        from claude_agent_py._runtime.session.earlier import read_earlier
+
+        self._earlier = await read_earlier(session_id, self._session.config_dir)
+        if self._earlier is not None:
+            self._earlier.recall_tasks(self._session.intake)
+
+    def _resumed_id(self) -> str | None:
+        """Return the id of the session that is resumed, as far as it is known."""
+        if self._options.resume is None and not self._options.continue_conversation:
+            return None
+        if self._options.fork_session:
+            return known_id(self._options.resume)
+        return self._session.answers.session_id
 
     async def initialize(self) -> InitializeReply:
         """Send the `initialize` request and return its reply."""
@@ -198,6 +224,25 @@ class _Startup:
             await check_in_force(self._session, timeout=self._options.timeouts.connect)
         except ControlTimeoutError as error:
             raise await self._error("the CLI did not report whether hooks are in force") from error
+
+    async def take_up_turn(self, info: InitializeReply) -> None:
+        """Wait until the CLI says which turn of an earlier process it takes up, if it was asked to.
+
+        That takes as long as its hooks and servers need. The turn's run is there afterwards, or later if it takes long.
+        """
+        session = self._session
+        with anyio.move_on_after(self._options.timeouts.connect):
+            await session.wait_for_resumed_turn(is_running=info.session_state == "running")
+        if session.resumed is not None:
+            await self.recall()  # by now the id is known, even if the options name no session
+        earlier = self._earlier
+        carried = [prompt.uuid for run in session.carried for prompt in run.unanswered]
+        if carried:
+            session.settle_carried(await earlier.known(carried) if earlier is not None else ())
+        resumed = session.resumed
+        if resumed is not None and earlier is not None:
+            known = await earlier.prompts(resumed.prompts)
+            resumed.sent = [known.get(prompt.uuid, prompt) for prompt in resumed.sent]
 
     def warn_of_missing_login(self, info: InitializeReply) -> None:
         """Warn of a missing login before the first prompt. Not an error: custom headers may hold a key."""

@@ -30,6 +30,8 @@ class Run:
     """None if the CLI has not named one."""
     is_nameless: bool = False
     """A task message spoke of it without a run id."""
+    is_earlier: bool = False
+    """Another process ran it, so that no run id of this one's is its."""
     start_uuid: str = ""
     """The uuid of the start message, to recognise a repetition."""
     tool_use_id: str | None = None

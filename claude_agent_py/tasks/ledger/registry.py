@@ -26,7 +26,7 @@ from claude_agent_py.tasks.events import (
 from claude_agent_py.tasks.ledger.record import Record, Run
 from claude_agent_py.tasks.ledger.spending import Counted, Prices, without
 from claude_agent_py.tasks.ledger.state import Evidence, Signal, move, signal_of
-from claude_agent_py.tasks.outcome import Finding, differ
+from claude_agent_py.tasks.outcome import Finding, TaskOutcome, differ
 from claude_agent_py.wire.messages.tasks import TaskStatus
 
 _INFERRED_STATUS: Final = {
@@ -84,6 +84,30 @@ class Registry:
         for record in records.values():
             record.run.is_to_count = False
             self._update_sets(record)
+
+    def recall(self, record: Record, outcome: TaskOutcome, *, prompt: str | None, tool_use_id: str | None) -> None:
+        """Add a task that an earlier process of the session ran, with its end. Causes no events."""
+        run = Run(
+            started_at=outcome.started_at or outcome.ended_at or 0.0,
+            is_earlier=True,
+            tool_use_id=tool_use_id,
+            prompt=prompt,
+            status=outcome.status,
+            evidence=outcome.evidence,
+            ended_at=outcome.ended_at,
+            summary=outcome.summary,
+            failure_reason=outcome.failure_reason,
+            ended_by=outcome.ended_by,
+            output_file=outcome.output_file,
+            exit_code=outcome.exit_code,
+            is_report=outcome.is_report,
+            is_announced=True,
+            outcome=outcome,
+        )
+        run.spent.report(outcome.usage)
+        record.runs.append(run)
+        record.told = record.essence
+        self.records[record.id] = record
 
     def take_events(self) -> list[TaskEvent]:
         """Return the events since the last call."""
@@ -435,7 +459,7 @@ def _may_be_named(run: Run) -> bool:
     A run that certainly ended without a run id is an earlier one: the CLI names none that another process left behind.
     """
     is_over = run.evidence is not None and run.evidence.is_certain
-    return run.run_id is None and not (run.is_nameless and is_over)
+    return run.run_id is None and not run.is_earlier and not (run.is_nameless and is_over)
 
 
 def _put(ids: set[str], task_id: str, belongs: bool) -> None:

@@ -1,0 +1,104 @@
+"""What a session that is resumed left on disk: its tasks, and the prompts of its interrupted turn."""
+
+import logging
+from collections.abc import Sequence
+
+from claude_agent_py._errors import ClaudeAgentError
+from claude_agent_py._event_loop import run_file_work
+from claude_agent_py.options.client_options import ClientOptions
+from claude_agent_py.options.output_shape import Output
+from claude_agent_py.sessions.folders import find_session
+from claude_agent_py.sessions.session import Session as StoredSession, get_session
+from claude_agent_py.sessions.stored_tasks import StoredTask
+from claude_agent_py.tasks import TaskIntake
+from claude_agent_py.wire.messages.conversation import UserMessage
+
+logger: logging.Logger = logging.getLogger("claude_agent_py")
+
+
+async def read_earlier(session_id: str, config_dir: str) -> "Earlier | None":
+    """Read a session from disk in a thread; None if it is not there or cannot be read, which the CLI reports."""
+    try:
+        return await run_file_work(Earlier, session_id, config_dir, abandon_on_cancel=True)
+    except ClaudeAgentError as error:
+        logger.debug("the session to resume cannot be read: %s", error)
+        return None
+
+
+class Earlier:
+    """A session as its last process left it. Making one blocks."""
+
+    def __init__(self, session_id: str, config_dir: str) -> None:
+        self._session: StoredSession = get_session(session_id, config_dir=config_dir)
+        self.tasks: Sequence[StoredTask] = self._session.tasks_of_ended_process()
+
+    def recall_tasks(self, intake: TaskIntake) -> None:
+        """Add the tasks to those of the session that goes on."""
+        for task in self.tasks:
+            agent = task.subagent
+            if task.outcome is not None:
+                intake.recall(
+                    task.outcome,
+                    task_type=task.type,
+                    prompt=task.prompt,
+                    tool_use_id=task.tool_use_id,
+                    subagent_type=agent.agent_type if agent else None,
+                    spawn_depth=agent.spawn_depth if agent else None,
+                    transcript_path=agent.path if agent else None,
+                )
+
+    async def prompts(self, uuids: Sequence[str]) -> dict[str, UserMessage]:
+        """Return those of the prompts with these uuids that are on disk."""
+        try:
+            return await run_file_work(self._find, frozenset(uuids), abandon_on_cancel=True)
+        except ClaudeAgentError:
+            return {}
+
+    async def known(self, uuids: Sequence[str]) -> frozenset[str]:
+        """Return those of the prompts with these uuids that are anywhere in the transcript."""
+        return await run_file_work(self._known, uuids, abandon_on_cancel=True)
+
+    def _known(self, uuids: Sequence[str]) -> frozenset[str]:
+        marks = {uuid: f'"uuid":"{uuid}"'.encode() for uuid in uuids}
+        lines = (line for _, line in self._session.snapshot.forwards() if line is not None)
+        return frozenset(uuid for line in lines for uuid, mark in marks.items() if mark in line)
+
+    def _find(self, uuids: frozenset[str]) -> dict[str, UserMessage]:
+        found: dict[str, UserMessage] = {}
+        for message in reversed(self._session.messages):
+            if len(found) == len(uuids):
+                break
+            if isinstance(message, UserMessage) and message.uuid in uuids:
+                found[message.uuid] = message
+        return found
+
+
+async def options_to_go_on(
+    options: ClientOptions[Output], session_id: str | None, config_dir: str
+) -> ClientOptions[Output]:
+    """Return the options of another process for a session whose process died.
+
+    A session that is not on disk yet begins anew, under the same id.
+    """
+    if session_id is None:
+        return options
+    if not await run_file_work(_is_on_disk, session_id, config_dir):
+        is_new = options.fork_session or not (options.resume or options.continue_conversation)
+        return options.replace(session_id=session_id) if is_new else options
+    return options.replace(
+        resume=session_id,
+        resume_interrupted_turn=True,
+        session_id=None,
+        continue_conversation=False,
+        fork_session=False,
+        resume_session_at=None,
+        resume_drops_turn=None,
+    )
+
+
+def _is_on_disk(session_id: str, config_dir: str) -> bool:
+    try:
+        find_session(session_id, None, config_dir)
+    except ClaudeAgentError:
+        return False
+    return True

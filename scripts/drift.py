@@ -1,0 +1,396 @@
+"""Print what the official SDKs know and this package does not: models, fields, control requests, options, names.
+
+python scripts/drift.py                      fetches the newest TypeScript package with `npm pack`
+python scripts/drift.py --typescript PATH    reads an unpacked package, a .tgz, or a single .d.ts
+python scripts/drift.py --check              exits with 1 if anything is missing
+
+The TypeScript package's declarations describe the wire: each object type is compared with the model for the same
+message, control request or hook, or of the same name. The Python package is compared if it is installed. What is left
+out on purpose is listed in `LEFT_OUT`.
+"""
+
+import argparse
+import dataclasses
+import importlib
+import inspect
+import pkgutil
+import re
+import subprocess
+import sys
+import tarfile
+import tempfile
+import typing
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+import claude_agent_py
+from claude_agent_py import ClientOptions, wire
+from claude_agent_py.wire.base import WireModel
+
+NPM_PACKAGE = "@anthropic-ai/claude-agent-sdk"
+MIGRATION = Path(__file__).parent.parent / "docs" / "coming-from-the-official-sdk.md"
+
+LEFT_OUT: Mapping[str, str] = {
+    "Options.abortController": "cancel the worker, or call `Client.abort`",
+    "Options.executable": "the CLI is a native program",
+    "Options.executableArgs": "the CLI is a native program",
+    "Options.spawnClaudeCodeProcess": "pass a `Transport` to `Client`",
+    "Options.stderr": "`on_stderr`",
+    "Options.pathToClaudeCodeExecutable": "`cli_path`",
+    "Options.continue": "`continue_conversation`",
+    "Options.outputFormat": "`output_format` takes the JSON Schema itself",
+    "Options.mcpServersDelivery": "always through stdin",
+    "Options.pluginDelivery": "always flags",
+    "Options.toolConfig": "`question_preview_format`",
+    "ControlResponse.request_id": "a part of `ControlSuccess` and `ControlFailure`",
+    "ControlResponse.subtype": "a part of `ControlSuccess` and `ControlFailure`",
+    "ControlResponse.pending_elicitation_requests": "a part of `ControlSuccess` and `ControlFailure`",
+    "ControlResponse.pending_permission_requests": "a part of `ControlSuccess` and `ControlFailure`",
+    "ControlResponse.pending_user_dialog_requests": "a part of `ControlSuccess` and `ControlFailure`",
+    "HookCallbackMatcher.hooks": "the TypeScript package's own; on the wire it has ids",
+    "keep_alive": "`KeepAlive`, which is not a message",
+    **{f"{name}.data": "`raw`" for name in ("MirrorErrorMessage", "TaskNotificationMessage", "TaskProgressMessage")},
+    **{f"{name}.data": "`raw`" for name in ("TaskStartedMessage", "TaskUpdatedMessage")},
+    "TaskUpdatedMessage.status": "`patch.task_status`",
+    "AssistantMessage.stop_reason": "`message.stop_reason`",
+    "ClaudeAgentOptions.add_dirs": "`additional_directories`",
+    "ClaudeAgentOptions.max_buffer_size": "`Limits.max_line_bytes`",
+    "ClaudeAgentOptions.stderr": "`on_stderr`",
+    "ClaudeAgentOptions.debug_stderr": "`on_stderr`",
+}
+"""What is not here on purpose, and what to use instead."""
+
+
+# The declarations ------------------------------------------------------------------------------------------------
+
+
+_DECLARATION = re.compile(r"^(?:export )?(?:declare )?(?:type|interface) (\w+)(?:<[^=>{]*>)?\s*", re.MULTILINE)
+_FIELD = re.compile(r"\s*(?:readonly\s+)?['\"]?([\w$-]+)['\"]?\??\s*:\s*(.*)", re.DOTALL)
+
+
+@dataclass
+class Declared:
+    """An object type of a `.d.ts` file."""
+
+    name: str
+    fields: dict[str, str] = field(default_factory=dict)
+    """The types of its fields, by name; of a union, those of all its members."""
+
+    def literals(self, name: str) -> list[str]:
+        """Return the string literals that a field is declared as, or nothing if it may be another value."""
+        told = self.fields.get(name, "").strip()
+        return re.findall(r"'([^']*)'", told) if re.fullmatch(r"\|?\s*('[^']*'\s*\|?\s*)+", told) else []
+
+
+def read_declarations(text: str) -> dict[str, Declared]:
+    """Return the object types in the text of a `.d.ts` file, by name."""
+    text = _without_comments(text)
+    bodies: dict[str, str] = {}
+    for found in re.finditer(
+        r"^(?:export )?(?:declare )?(?:type|interface) (\w+)(?:<[^=>{]*>)?\s*", text, re.MULTILINE
+    ):
+        bodies[found[1]] = text[found.end() : _end_of_statement(text, found.end())]
+    return {name: Declared(name, dict(_fields(name, bodies, frozenset()))) for name in bodies}
+
+
+def _without_comments(text: str) -> str:
+    strings_or_comments = re.compile(r"'(?:\\.|[^'\\\n])*'|\"(?:\\.|[^\"\\\n])*\"|/\*.*?\*/|//[^\n]*", re.DOTALL)
+    return strings_or_comments.sub(lambda found: "" if found[0].startswith("/") else found[0], text)
+
+
+def _end_of_statement(text: str, start: int) -> int:
+    """Return where an alias (up to its semicolon) or an interface (up to its brace) ends."""
+    is_alias, depth = text.startswith("=", start), 0
+    for position in range(start, len(text)):
+        depth += {"{": 1, "(": 1, "[": 1, "}": -1, ")": -1, "]": -1}.get(text[position], 0)
+        if depth == 0 and text[position] == (";" if is_alias else "}"):
+            return position + 1
+    return len(text)
+
+
+def _fields(name: str, bodies: Mapping[str, str], above: frozenset[str]) -> Iterator[tuple[str, str]]:
+    """Yield the fields of a type and of those that it consists of."""
+    body = bodies.get(name)
+    if body is None or name in above:
+        return
+    outside: list[str] = []
+    for part, is_object in _parts(body):
+        if is_object:
+            yield from _object_fields(part)
+        else:
+            outside.append(part)
+    around = " ".join(outside)
+    if "|" in around or "=>" in around:
+        return  # a union of other types, which are compared themselves, or a function
+    words = re.sub(r"\w+\s*<[^<>]*>|\w+\s*\[[^\]]*\]|'[^']*'", " ", around)
+    for other in re.findall(r"\b[A-Z]\w+", words):
+        yield from _fields(other, bodies, above | {name})
+
+
+def _parts(body: str) -> Iterator[tuple[str, bool]]:
+    """Split a type into the insides of its outermost braces (True) and what is between them."""
+    depth, start = 0, 0
+    for position, char in enumerate(body):
+        if char == "{":
+            if depth == 0:
+                yield body[start:position], False
+                start = position + 1
+            depth += 1
+        elif char == "}":
+            depth -= 1
+            if depth == 0:
+                yield body[start:position], True
+                start = position + 1
+    yield body[start:], False
+
+
+def _object_fields(inside: str) -> Iterator[tuple[str, str]]:
+    depth, start = 0, 0
+    for position, char in enumerate(f"{inside};"):
+        depth += {"{": 1, "(": 1, "[": 1, "<": 1, "}": -1, ")": -1, "]": -1}.get(char, 0)
+        if char == ">" and inside[position - 1] != "=":
+            depth -= 1
+        if char == ";" and depth == 0:
+            found = re.match(
+                r"\s*(?:readonly\s+)?['\"]?([\w$-]+)['\"]?\??\s*:\s*(.*)", inside[start:position], re.DOTALL
+            )
+            if found:
+                yield found[1], found[2]
+            start = position + 1
+
+
+# Ours ------------------------------------------------------------------------------------------------------------
+
+
+def our_models() -> list[type[WireModel]]:
+    """Return every model of the wire."""
+    for module in pkgutil.walk_packages(wire.__path__, f"{wire.__name__}."):
+        importlib.import_module(module.name)
+    found: list[type[WireModel]] = []
+    waiting: list[type[WireModel]] = [WireModel]
+    while waiting:
+        for model in waiting.pop().__subclasses__():
+            if model.__module__.startswith(wire.__name__):
+                found.append(model)
+                waiting.append(model)
+    return list(dict.fromkeys(found))
+
+
+def wire_names(model: type[WireModel]) -> set[str]:
+    """Return the names of a model's fields on the wire."""
+    tags = {name for name in ("type", "subtype", "hook_event_name") if isinstance(getattr(model, name, None), str)}
+    return {one.encode_name for one in msgspec.structs.fields(model)} | tags
+
+
+class Ours:
+    """Our models, by what they stand for and by name."""
+
+    def __init__(self) -> None:
+        self.by_key: dict[tuple[str, ...], list[type[WireModel]]] = {}
+        self.by_name: dict[str, list[type[WireModel]]] = {}
+        for model in our_models():
+            self.by_name.setdefault(plain(model.__name__), []).append(model)
+            for key in self._keys(model):
+                self.by_key.setdefault(key, []).append(model)
+
+    @staticmethod
+    def _keys(model: type[WireModel]) -> Iterator[tuple[str, ...]]:
+        kind, subtype, event = (_tag(model, name) for name in ("type", "subtype", "hook_event_name"))
+        if event:
+            yield "hook", event
+        elif kind and subtype:
+            yield "message", kind, subtype
+        elif kind and "messages" in model.__module__:
+            yield "message", kind
+        elif subtype:
+            yield "control", subtype
+
+
+def _tag(model: type, name: str) -> str | None:
+    value = vars(model).get(name)
+    return value if isinstance(value, str) else None
+
+
+def plain(name: str) -> str:
+    """Return a name as both sides write it."""
+    name = (
+        re.sub(r"^(?:SDKControl|SDK)", "", name).replace("HookInput", "Input").replace("HookSpecificOutput", "Output")
+    )
+    return re.sub(r"(?:Message|Response|Reply)$", "", name).lower()
+
+
+def snake(name: str) -> str:
+    """Return a name in snake_case."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).replace("-", "_").lower()
+
+
+# Comparing -------------------------------------------------------------------------------------------------------
+
+
+def key_of(declared: Declared) -> tuple[str, ...] | None:
+    """Return what an object type stands for on the wire, or None if only its name says so."""
+    event = declared.literals("hook_event_name")
+    if len(event) == 1:
+        return "hook", event[0]
+    kind, subtype = declared.literals("type"), declared.literals("subtype")
+    if kind == ["system"] and len(subtype) == 1:
+        return "message", "system", subtype[0]
+    if len(kind) == 1 and re.search(r"(?:Message|Event|Result\w*)$", declared.name):
+        return "message", kind[0]
+    if len(subtype) == 1 and not kind and declared.name.endswith("Request"):
+        return "control", subtype[0]
+    return None
+
+
+def compare_wire(declarations: Iterable[Declared], ours: Ours) -> Iterator[tuple[str, str]]:
+    """Yield the section and the text of each difference."""
+    for declared in declarations:
+        key = key_of(declared)
+        models = ours.by_key.get(key, []) if key else ours.by_name.get(plain(declared.name), [])
+        if key and not models and key[-1] not in LEFT_OUT:
+            yield f"{key[0]}s without a model", f"{'/'.join(key[1:])} ({declared.name})"
+        if not models or not declared.fields:
+            continue
+        yield from compare_fields(declared.name, declared.fields, models)
+
+
+def compare_fields(owner: str, fields: Mapping[str, str], models: list[type[WireModel]]) -> Iterator[tuple[str, str]]:
+    """Yield the fields that no model has, also those of objects within an object."""
+    known = set().union(*map(wire_names, models))
+    for name, told in fields.items():
+        if not {name, snake(name)} & known:
+            if f"{owner}.{name}" not in LEFT_OUT:
+                yield "fields without a model's", f"{owner}.{name} -> {models[0].__name__}"
+            continue
+        inner = dict(pair for part, is_object in _parts(told) if is_object for pair in _object_fields(part))
+        inside = list(dict.fromkeys(one for model in models for one in _models_in_field(model, name)))
+        if inner and inside:
+            yield from compare_fields(f"{owner}.{name}", inner, inside)
+
+
+def _models_in_field(model: type[WireModel], name: str) -> Iterator[type[WireModel]]:
+    waiting: list[Any] = [one.type for one in msgspec.structs.fields(model) if one.encode_name in (name, snake(name))]
+    while waiting:
+        kind = waiting.pop()
+        if inspect.isclass(kind) and issubclass(kind, WireModel):
+            yield kind
+        waiting += typing.get_args(kind)
+
+
+def compare_options(name: str, fields: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield the options that are not here."""
+    for option in fields:
+        if snake(option) not in ClientOptions.model_fields and f"{name}.{option}" not in LEFT_OUT:
+            yield "options", f"{name}.{option}"
+
+
+def compare_python() -> Iterator[tuple[str, str]]:
+    """Yield what the official Python package has and this one does not."""
+    try:
+        official: Any = importlib.import_module("claude_agent_sdk")
+    except ImportError:
+        print("The official Python package is not installed: pip install claude-agent-sdk")
+        return
+    print(f"claude-agent-sdk (Python) {official.__version__}")
+    yield from compare_options(
+        "ClaudeAgentOptions", (one.name for one in dataclasses.fields(official.ClaudeAgentOptions))
+    )
+    ours = Ours()
+    names, explained = set(map(plain, _public_names())), set(re.findall(r"\w+", MIGRATION.read_text(encoding="utf-8")))
+    for name in official.__all__:
+        thing = getattr(official, name)
+        models = ours.by_name.get(plain(name), [])
+        if plain(name) not in names and not models and name not in explained:
+            yield "names of the Python package that docs/coming-from-the-official-sdk.md does not explain", name
+        elif models and inspect.isclass(thing):
+            known = {one.name for model in models for one in msgspec.structs.fields(model)}
+            known |= set().union(*map(wire_names, models)) | {n for model in models for n in dir(model)}
+            for one in _python_fields(thing):
+                if not {one, snake(one)} & known and f"{name}.{one}" not in LEFT_OUT:
+                    yield "fields of the Python package", f"{name}.{one} -> {models[0].__name__}"
+
+
+def _python_fields(kind: type) -> list[str]:
+    if dataclasses.is_dataclass(kind):
+        return [one.name for one in dataclasses.fields(kind)]
+    return list(getattr(kind, "__annotations__", {})) if typing.is_typeddict(kind) else []
+
+
+def _public_names() -> set[str]:
+    names = set(dir(claude_agent_py))
+    for module in pkgutil.iter_modules(claude_agent_py.__path__):
+        if not module.name.startswith("_"):
+            names |= set(dir(importlib.import_module(f"claude_agent_py.{module.name}")))
+    return names
+
+
+# Finding the packages --------------------------------------------------------------------------------------------
+
+
+def declarations_in(path: Path) -> dict[str, str]:
+    """Return the texts of the `.d.ts` files of a package, by file name."""
+    if path.is_file() and path.suffix == ".tgz":
+        with tarfile.open(path) as archive:
+            members = [one for one in archive.getmembers() if one.isfile() and one.name.endswith(".d.ts")]
+            opened = [(Path(one.name).name, archive.extractfile(one)) for one in members]
+            return {name: file.read().decode() for name, file in opened if file is not None}
+    paths = [path] if path.is_file() else sorted(path.glob("*.d.ts"))
+    return {one.name: one.read_text(encoding="utf-8") for one in paths}
+
+
+def fetch(folder: Path) -> Path | None:
+    """Fetch the newest TypeScript package, or return None if it cannot be had."""
+    try:
+        subprocess.run(
+            ["npm", "pack", "--silent", NPM_PACKAGE],
+            cwd=folder,
+            check=True,
+            capture_output=True,
+            timeout=300,
+            text=True,
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        print(f"The TypeScript package cannot be fetched ({error}); give its path with --typescript")
+        return None
+    return next(folder.glob("*.tgz"), None)
+
+
+def compare_typescript(path: Path) -> Iterator[tuple[str, str]]:
+    """Yield what the TypeScript package has and this one does not."""
+    print(f"{NPM_PACKAGE} (TypeScript): {path.name}")
+    texts = declarations_in(path)
+    declared: dict[str, Declared] = {}
+    for name in sorted(texts):
+        if name not in ("bridge.d.ts", "browser-sdk.d.ts"):  # other programs' interfaces
+            declared |= read_declarations(texts[name])
+    yield from compare_wire(declared.values(), Ours())
+    yield from compare_options("Options", declared["Options"].fields if "Options" in declared else ())
+
+
+def main() -> int:
+    """Print what is missing, and return the exit status."""
+    parser = argparse.ArgumentParser(description="Print what the official SDKs know and this package does not.")
+    parser.add_argument("--typescript", type=Path, help="the TypeScript package: a folder, a .tgz or a .d.ts file")
+    parser.add_argument("--check", action="store_true", help="exit with 1 if anything is missing")
+    parser.add_argument("--no-python", action="store_true", help="leave out the Python package")
+    arguments = parser.parse_args()
+    missing: dict[str, list[str]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        package = arguments.typescript or fetch(Path(folder))
+        found = [*(compare_typescript(package) if package else ()), *(() if arguments.no_python else compare_python())]
+    for section, text in dict.fromkeys(found):
+        missing.setdefault(section, []).append(text)
+    for section, texts in missing.items():
+        print(f"\n{section} ({len(texts)})")
+        print("\n".join(f"  {text}" for text in sorted(texts)))
+    if not missing:
+        print("\nNothing is missing.")
+    return 1 if missing and arguments.check else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,319 @@
+"""A turn in which the CLI was killed goes on in another process, on the real CLI."""
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import anyio
+import pytest
+from leftovers import processes_with
+
+from claude_agent_py import (
+    AssistantMessage,
+    Client,
+    CLIExitError,
+    ConnectionClosedError,
+    RunResult,
+    TaskStatus,
+    UserMessage,
+)
+from claude_agent_py.errors import LocalProtocolError
+from claude_agent_py.messages import UserContent
+from claude_agent_py.tasks import EndedBy
+from claude_agent_py.testing import Gate, Reply, ScriptedModel, tool_use
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.real_cli,
+    pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL"),
+]
+
+CONTINUE = "Continue from where you left off."
+UNKNOWN = "its outcome is unknown"
+
+
+SLOW: dict[str, Any] = {"command": "for i in $(seq 100); do sleep 0.2; done", "description": "count"}
+
+
+def slow(**more: Any) -> Any:
+    """A command that takes longer than a test."""
+    return tool_use("Bash", {**SLOW, **more})
+
+
+def transcript_of(model: ScriptedModel, session_id: str | None) -> str:
+    """The tool calls and messages that are on disk, a line each."""
+    paths = (Path(model.sandbox.home) / ".claude" / "projects").glob(f"*/{session_id}.jsonl")
+    lines = [line for path in paths for line in path.read_text().splitlines()]
+    return "\n".join(line for line in lines if '"type":"assistant"' in line)
+
+
+async def on_disk(model: ScriptedModel, client: Client, text: str, times: int = 1) -> None:
+    """Wait until the CLI has written something to the transcript, which it does a moment later."""
+    with anyio.fail_after(10):
+        while transcript_of(model, client.session_id).count(text) < times:
+            await anyio.sleep(0.02)
+
+
+def kill(client: Client) -> None:
+    assert client.pid is not None
+    os.kill(client.pid, signal.SIGKILL)
+
+
+async def interrupted(model: ScriptedModel, prompt: str = "Do it", **options: Any) -> tuple[str, str]:
+    """Have the CLI killed while it works on a prompt; returns the session and the uuid of the prompt."""
+    async with Client(model.options(**options)) as client:
+        uuid = str(uuid4())
+        run = client.query(UserMessage(message=UserContent(role="user", content=prompt), uuid=uuid))
+        async for message in run:
+            if isinstance(message, AssistantMessage) and message.tool_uses[-1].input["command"] == SLOW["command"]:
+                break
+        await on_disk(model, client, "$(seq 100)")
+        kill(client)
+        with pytest.raises(CLIExitError) as caught:
+            await run
+        assert caught.value.exit_code == -signal.SIGKILL
+        return str(client.session_id), uuid
+
+
+def conversation(result: RunResult[Any]) -> list[tuple[str, str]]:
+    return [(message["role"], message["content"][0]["text"]) for message in result.to_api_messages()]
+
+
+async def test_a_fresh_client_goes_on_with_an_interrupted_turn() -> None:
+    async with ScriptedModel([slow(), "It went on.", "next"]) as model:
+        session, prompt = await interrupted(model)
+        before = len(model.requests)
+        options = model.options(resume=session, resume_interrupted_turn=True)
+        async with Client(options) as client:
+            run = client.resumed_run
+            assert run is not None
+            result = await run
+            assert (result.text, result.prompts, result.is_shared) == ("It went on.", [prompt], False)
+            assert client.resumed_run is not None
+            assert (await client.resumed_run).text == "It went on."
+            assert [m.text async for m in run if isinstance(m, AssistantMessage)] == ["It went on."]
+            assert conversation(result) == [("user", "Do it"), ("assistant", "It went on.")]
+            [request] = model.requests[before:]
+            assert (await client.query("and now")).text == "next"
+        assert request.contains(CONTINUE)
+        assert request.contains(UNKNOWN)
+        assert sum("Do it" in str(message) for message in request.messages) == 1
+
+
+async def test_cut_off_calls_can_be_left_out() -> None:
+    async with ScriptedModel([slow(), "again"]) as model:
+        session, _ = await interrupted(model)
+        options = model.options(resume=session, resume_interrupted_turn=True, show_cut_off_calls=False)
+        async with Client(options) as client:
+            assert client.resumed_run is not None
+            await client.resumed_run
+        assert not model.requests[-1].contains(UNKNOWN)
+        assert not model.requests[-1].contains("$(seq 100)")
+
+
+@pytest.mark.parametrize("how", ["continued", "forked", "half a line"])
+async def test_an_interrupted_turn_goes_on(how: str) -> None:
+    async with ScriptedModel([slow(), "It went on."]) as model:
+        session, prompt = await interrupted(model)
+        options = model.options(resume=session, resume_interrupted_turn=True)
+        if how == "continued":
+            options = model.options(continue_conversation=True, resume_interrupted_turn=True)
+        elif how == "forked":
+            options = options.replace(fork_session=True)
+        else:  # the call was being written when the process died
+            [path] = (Path(model.sandbox.home) / ".claude" / "projects").glob("*/*.jsonl")
+            whole = path.read_bytes()
+            path.write_bytes(whole[: whole.index(b"$(seq 100)")])
+        async with Client(options) as client:
+            assert client.resumed_run is not None
+            result = await client.resumed_run
+            assert (result.text, result.prompts) == ("It went on.", [prompt])
+            assert conversation(result) == [("user", "Do it"), ("assistant", "It went on.")]
+            assert (client.session_id == session) is (how != "forked")
+        assert model.requests[-1].contains(UNKNOWN) is (how != "half a line")
+
+
+async def test_there_is_no_resumed_run_without_an_interrupted_turn() -> None:
+    async with ScriptedModel(["done", slow(run_in_background=True), "it runs", "next"]) as model:
+        async with Client(model.options()) as client:
+            await client.query("first")
+            session = str(client.session_id)
+        for prompt in ("second", None):  # the second time the CLI reports the lost shell, in a turn of its own
+            async with Client(model.options(resume=session, resume_interrupted_turn=True)) as client:
+                assert client.resumed_run is None
+                if prompt is not None:
+                    await client.query(prompt)
+                    await on_disk(model, client, "it runs")
+                    kill(client)
+                    [task] = client.tasks
+                    await task
+                else:
+                    assert (await client.query("and now")).text == "next"
+
+
+async def test_a_resumed_session_knows_the_tasks_of_before() -> None:
+    agent = {"description": "look", "subagent_type": "general-purpose", "run_in_background": True}
+    done = tool_use("Agent", {**agent, "prompt": "Look 1"})
+    cut_off = tool_use("Agent", {**agent, "prompt": "Look 2", "description": "look longer"})
+    shell = slow(run_in_background=True)
+    agents = {"Look 1": "seen", "Look 2": [slow(), "never"]}
+    async with ScriptedModel([done, "one", "told", cut_off, shell, slow(), "It went on."], agents=agents) as model:
+        async with Client(model.options()) as client:
+            await client.query("first", until="idle")
+            run = client.query("second")
+            async for message in run:
+                if isinstance(message, AssistantMessage) and not message.is_subagent:
+                    called = message.tool_uses[-1].input
+                    if called.get("command") == SLOW["command"] and not called.get("run_in_background"):
+                        break
+            async for said in client.tasks.running[0].messages():
+                if isinstance(said, AssistantMessage) and said.tool_uses:
+                    break
+            await on_disk(model, client, '"description":"count"}')
+            kill(client)
+            with pytest.raises(CLIExitError):
+                await run
+            known = {task.id: (task.type, task.description, task.prompt) for task in client.tasks}
+            session = str(client.session_id)
+        async with Client(model.options(resume=session, resume_interrupted_turn=True)) as client:
+            assert client.resumed_run is not None
+            assert (await client.resumed_run).text == "It went on."
+            assert client.resumed_run.tasks == []
+            assert {task.id: (task.type, task.description, task.prompt) for task in client.tasks} == known
+            first, second, third = client.tasks
+            assert client.tasks.running == []
+            assert (first.status, first.summary) == (TaskStatus.COMPLETED, "seen")
+            assert [m.text for m in await first.transcript()] == ["Look 1", "seen"]
+            assert (await second.transcript())[0].text == "Look 2"
+            for task in (second, third):
+                outcome = await task
+                assert (outcome.status, outcome.is_success) == (TaskStatus.STOPPED, False)
+                assert "process ended" in str(outcome.failure_reason)
+                assert outcome.ended_by is EndedBy.PROCESS
+
+
+@pytest.mark.each_backend
+async def test_a_reopened_client_goes_on_with_its_runs() -> None:
+    async with ScriptedModel([slow(), "It went on.", "The second, too.", "next"]) as model:
+        async with Client(model.options()) as client:
+            with pytest.raises(LocalProtocolError):
+                await client.reopen()
+            run = client.query("Do it")
+            seen: list[str] = []
+            async for message in run:
+                if isinstance(message, AssistantMessage):
+                    seen.append(message.tool_uses[0].name)
+                    break
+            queued = client.query("And then?")
+            await on_disk(model, client, "$(seq 100)")
+            before, session, old = len(model.requests), client.session_id, client.pid
+            kill(client)
+            for cut_off in (run, queued):
+                with pytest.raises(CLIExitError):
+                    await cut_off
+            with pytest.raises(CLIExitError):
+                client.query("too early")
+
+            await client.reopen()
+            assert (client.session_id, client.resumed_run) == (session, None)
+            assert client.pid != old
+            first, second = await run, await queued
+            assert (first.text, second.text) == ("It went on.", "The second, too.")
+            assert [call.name for call in first.tool_calls] == ["Bash"]
+            assert (await client.query("and now")).text == "next"
+            assert client.is_open
+        requests = model.requests[before:]
+        assert len(requests) == 3
+        assert [
+            sum(prompt in str(message) for message in requests[-1].messages) for prompt in ("Do it", "And then?")
+        ] == [1, 1]
+        with pytest.raises(ConnectionClosedError):
+            await client.reopen()
+
+
+async def test_a_run_that_is_being_read_goes_on_live() -> None:
+    gate = Gate()
+    async with ScriptedModel([Reply("late", after=gate), "It went on."]) as model:
+        async with Client(model.options()) as client:
+            run = client.query("Do it")
+            await gate.wait_reached()
+            session = client.session_id
+            kill(client)  # nothing of the session is on disk
+            with pytest.raises(CLIExitError):
+                [message async for message in run]
+            await client.reopen()
+            assert client.session_id == session is not None
+            assert [m.text async for m in run if isinstance(m, AssistantMessage)] == ["It went on."]
+            assert (await run).text == "It went on."
+        gate.open()
+        assert sum("Do it" in str(message) for message in model.requests[-1].messages) == 1
+
+
+async def test_a_session_is_reopened_more_than_once() -> None:
+    async with ScriptedModel([slow(), slow(), "At last."]) as model:
+        async with Client(model.options()) as client:
+            run = client.query("Do it")
+            for number in (1, 2):
+                async for message in run:
+                    if isinstance(message, AssistantMessage):
+                        break
+                await on_disk(model, client, "$(seq 100)", number)
+                kill(client)
+                with pytest.raises(CLIExitError):
+                    await run.result()
+                await client.reopen()
+            result = await run
+            assert (result.text, len(result.tool_calls)) == ("At last.", 2)
+
+
+async def died(client: Client) -> None:
+    kill(client)
+    with pytest.raises(CLIExitError):
+        [message async for message in client.messages()]
+
+
+async def test_what_cannot_be_reopened() -> None:
+    with pytest.raises(LocalProtocolError):
+        await Client().reopen()
+    async with ScriptedModel(["one", "two"]) as model:
+        async with Client(model.options(persist_session=False)) as client:
+            await client.query("hi")
+            await died(client)
+            with pytest.raises(LocalProtocolError, match="disk"):
+                await client.reopen()
+        client = Client(model.options())
+        await client.connect()
+        await died(client)
+        await client.close()
+        with pytest.raises(ConnectionClosedError):
+            await client.reopen()
+
+
+async def test_a_client_is_reopened_once_at_a_time_and_closed_meanwhile() -> None:
+    refused: list[Exception] = []
+    async with ScriptedModel(["one", "two"]) as model:
+        client = Client(model.options())
+        await client.connect()
+        await died(client)
+
+        async def reopen() -> None:
+            try:
+                await client.reopen()
+            except (LocalProtocolError, ConnectionClosedError) as error:
+                refused.append(error)
+
+        async with anyio.create_task_group() as workers:
+            workers.start_soon(reopen)
+            workers.start_soon(reopen)
+        assert [type(error) for error in refused] == [LocalProtocolError]
+        assert (await client.query("hi")).text == "one"
+        await died(client)
+        async with anyio.create_task_group() as workers:
+            workers.start_soon(reopen)
+            await anyio.sleep(0)
+            workers.start_soon(client.close)
+        assert [type(error) for error in refused] == [LocalProtocolError, ConnectionClosedError]
+        assert not client.is_open
+        assert not processes_with(f"HOME={model.sandbox.home}", "--output-format=stream-json")

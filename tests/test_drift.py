@@ -1,0 +1,72 @@
+"""`scripts/drift.py` finds what the declarations of the TypeScript package have and our models do not."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+SCRIPT = Path(__file__).parent.parent / "scripts" / "drift.py"
+
+KNOWN = """
+/** A comment with { a brace and new_in_a_comment: string; */
+declare type SDKBase = {
+    uuid: string; // not 'a field': string;
+    session_id: string;
+};
+export declare type SDKStatusMessage = SDKBase & {
+    type: 'system';
+    subtype: 'status';
+    status: 'compacting' | null;
+    nested?: { inner: (a: string) => Map<string, number>; };
+};
+export declare type SDKMessage = SDKStatusMessage | { new_in_a_union: string };
+declare type SDKControlInterruptRequest = {
+    subtype: 'interrupt';
+    cancel_queued?: boolean;
+};
+declare type SDKControlGetHooksListingResponse = {
+    hooks: { event: string; }[];
+};
+export declare type Options = {
+    cwd?: string;
+    additionalDirectories?: string[];
+};
+"""
+
+
+def missing(tmp_path: Path, declarations: str) -> tuple[list[str], int]:
+    """The indented lines that the script prints, and its status."""
+    path = tmp_path / "sdk.d.ts"
+    path.write_text(declarations)
+    command = [sys.executable, str(SCRIPT), "--check", "--no-python", "--typescript", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    return [line.strip() for line in done.stdout.splitlines() if line.startswith("  ")], done.returncode
+
+
+def test_what_is_missing_is_printed(tmp_path: Path) -> None:
+    nested = "SDKStatusMessage.nested -> StatusMessage"
+    assert missing(tmp_path, KNOWN) == ([nested], 1)
+    planted = (
+        KNOWN.replace("session_id: string;", "session_id: string;\n    planted_in_base?: string;")
+        .replace("cancel_queued?: boolean;", "cancel_queued?: boolean;\n    planted?: string[];")
+        .replace("event: string;", "event: string; planted: number;")
+        .replace("cwd?: string;", "cwd?: string;\n    plantedOption?: { cwd: string };")
+        + "declare type SDKPlantedMessage = { type: 'system'; subtype: 'planted'; };\n"
+        + "declare type SDKControlPlantedRequest = { subtype: 'planted_request'; };\n"
+    )
+    lines, status = missing(tmp_path, planted)
+    assert status == 1
+    assert set(lines) == {
+        nested,
+        "SDKStatusMessage.planted_in_base -> StatusMessage",
+        "SDKControlInterruptRequest.planted -> InterruptRequest",
+        "SDKControlGetHooksListingResponse.hooks.planted -> HookListing",
+        "Options.plantedOption",
+        "system/planted (SDKPlantedMessage)",
+        "planted_request (SDKControlPlantedRequest)",
+    }
+
+
+def test_nothing_is_missing_where_all_is_known(tmp_path: Path) -> None:
+    known = "".join(line for line in KNOWN.splitlines(keepends=True) if "nested" not in line)
+    assert missing(tmp_path, known) == ([], 0)
