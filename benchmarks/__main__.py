@@ -4,7 +4,16 @@ import argparse
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from benchmarks import callbacks, connecting, engine_throughput, imports, messages, sessions, task_ledger
+from benchmarks import (
+    callbacks,
+    connecting,
+    engine_throughput,
+    imports,
+    messages,
+    sessions,
+    stored_sessions,
+    task_ledger,
+)
 from benchmarks.conversations import KINDS
 from benchmarks.measuring import OFFICIAL, contestants, describe_machine, has_official, hosts
 from benchmarks.messages import PACE, Replay, readers
@@ -47,6 +56,13 @@ BENCHMARKS: dict[str, Callable[[argparse.Namespace], None]] = {
         given.rounds or 3,
         is_fresh=not given.in_process,
     ),
+    "stored": lambda given: stored_sessions.run(
+        of(given.hosts, contestants()),
+        given.stored,
+        given.transcript_mib,
+        given.rounds or 3,
+        is_fresh=not given.in_process,
+    ),
     "engine": lambda given: engine_throughput.run(given.messages or 20_000),
     "tasks": lambda given: task_ledger.main(given.tasks, 20),
 }
@@ -62,6 +78,8 @@ def main() -> None:
         "--sessions", type=int, nargs="+", default=[50, 200], help="how many sessions there are at once"
     )
     parser.add_argument("--tasks", type=int, default=10_000, help="how many tasks the ledger tracks")
+    parser.add_argument("--stored", type=int, default=10_000, help="how many sessions to list")
+    parser.add_argument("--transcript-mib", type=int, default=1024, help="how large a transcript to read")
     parser.add_argument("--kinds", nargs="+", default=[], help=f"some of {', '.join([*KINDS, *callbacks.KINDS])}")
     parser.add_argument("--hosts", nargs="+", default=[], help=f"some of {', '.join([*hosts(), *readers()])}")
     parser.add_argument("--in-process", action="store_true", help="run the hosts in this process, to profile them")

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         messages as messages,
         options as options,
         permissions as permissions,
+        sessions as sessions,
         tasks as tasks,
         testing as testing,
         todo as todo,

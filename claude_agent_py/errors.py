@@ -38,8 +38,9 @@
     ├── HandlerError                    a handler or listener failed (reported, not raised)      .handler
     ├── BacklogError                    waiting messages were dropped for lack of space          .reason .limit_bytes
     └── SessionError                    a session on disk                                        .session_id
-        ├── SessionNotFoundError        the session to resume does not exist
-        └── SessionInUseError           the id of a new session is in use
+        ├── SessionNotFoundError        it does not exist
+        ├── SessionInUseError           the id of a new session is in use
+        └── SessionBusyError            a process is at work on it                               .pid .status
 
 The text of an error is built from its attributes, and every error can be pickled.
 """
@@ -495,7 +496,7 @@ class BacklogError(ClaudeAgentError):
 
 
 class SessionError(ClaudeAgentError):
-    """A session on disk is missing or cannot be read."""
+    """A session on disk is missing, or cannot be read or changed."""
 
     def __init__(self, message: str, *, session_id: str | None = None) -> None:
         self.session_id = session_id
@@ -503,8 +504,25 @@ class SessionError(ClaudeAgentError):
 
 
 class SessionNotFoundError(SessionError, RunFailed):
-    """The session to resume does not exist in the project of `cwd` and its config directory."""
+    """The session does not exist.
+
+    A session to resume must be in the project of `cwd`, in the CLI's config directory.
+    """
 
 
 class SessionInUseError(SessionError, RunFailed):
     """The id for a new session is in use by another session."""
+
+
+class SessionBusyError(SessionError):
+    """A process is at work on the session, so it cannot be changed. Close the process first."""
+
+    def __init__(self, session_id: str, pid: int, status: str | None = None) -> None:
+        self.pid = pid
+        """The id of the CLI's process."""
+        self.status = status
+        """What the process says it does: `busy` or `idle`; None if it does not say."""
+        what = f" ({status})" if status else ""
+        super().__init__(
+            f"session {session_id} is open in the process {pid}{what}; close it first", session_id=session_id
+        )

@@ -62,6 +62,16 @@ PRINTED: dict[str, list[str]] = {
         "MaxTurnsError: ",
         "until then: ['Bash']",
     ],
+    "sessions": [
+        "is open in the process",
+        "'The release', begun with 'Which files are here?'\n",
+        "6 messages; the last: Tag it, build it, publish it.\n",
+        "tools: [('Bash', 'none')]\n",
+        "  user: Plan the release.\n",
+        "found: Plan the release.\n",
+        "\nWhich files are here.\n",
+        "left: ['The release']\n",
+    ],
     "interface": [
         "? Bash: touch report.txt\n",
         "  allowed\n",

@@ -59,7 +59,8 @@ def test_the_client_loads_the_dependencies_and_nothing_else() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["testing", "children", "cli", "wire", "hooks", "permissions", "tools", "tasks", "todo", "history"]
+    "name",
+    ["testing", "children", "cli", "wire", "hooks", "permissions", "tools", "tasks", "todo", "history", "sessions"],
 )
 def test_no_namespace_needs_an_extra(name: str) -> None:
     """Extras are imported on use, so that a missing one raises a clear error there."""
@@ -78,7 +79,7 @@ def test_what_a_name_loads_is_its_own() -> None:
 
 # Public names ----------------------------------------------------------------------------------------------------
 
-NAMESPACES = ["messages", "control", "tools", "hooks", "permissions", "tasks", "agents", "options", "wire"]
+NAMESPACES = ["messages", "control", "tools", "hooks", "permissions", "tasks", "agents", "options", "sessions", "wire"]
 MODULES = [importlib.import_module(f"claude_agent_py{name}") for name in ("", *(f".{name}" for name in NAMESPACES))]
 
 

@@ -38,6 +38,11 @@ RUNS = {
         "25 messages read as they come",
         "25 messages read when all that come have come",
     ],
+    "stored --stored=3 --transcript-mib=1": [
+        "Listing 3 sessions of 100 KB",
+        "Reading a transcript of 1 MiB",
+        rf"claude_agent_py{FIGURE}",
+    ],
 }
 """What to run, and what is printed then."""
 

@@ -13,12 +13,34 @@ from typing import Any
 from claude_agent_py.tasks.ledger.record import Record
 
 _NOT_IN_SLUG = re.compile(r"[^A-Za-z0-9]")
+_BEYOND_UTF16 = re.compile("[\U00010000-\U0010ffff]")
+_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+SLUG_CHARS = 200
+"""A longer slug is cut, and gets a hash."""
 _FILE_NAME = re.compile(r"[\w.-]+")
 
 
 def project_slug(cwd: str) -> str:
-    """Return the name of the directory in which the CLI keeps the sessions of a working directory."""
-    return _NOT_IN_SLUG.sub("-", cwd)
+    """Return the name of the directory in which the CLI keeps the sessions of a working directory, a real path.
+
+    Measured with CLI 2.1.328: it counts UTF-16 units.
+    """
+    slug = _NOT_IN_SLUG.sub("-", _BEYOND_UTF16.sub("--", cwd))
+    return slug if len(slug) <= SLUG_CHARS else f"{slug[:SLUG_CHARS]}-{_hash(cwd)}"
+
+
+def _hash(text: str) -> str:
+    """Return the CLI's hash of a path."""
+    value = 0
+    data = text.encode("utf-16-le", "surrogatepass")
+    for low, high in zip(data[::2], data[1::2], strict=True):
+        value = (value * 31 + (high << 8 | low)) & 0xFFFFFFFF
+    value = abs(value - (1 << 32) if value >> 31 else value)
+    digits = ""
+    while value:
+        value, digit = divmod(value, 36)
+        digits = _DIGITS[digit] + digits
+    return digits or "0"
 
 
 class Paths:

@@ -1,0 +1,48 @@
+"""Conversations on disk: list, read, search and change the sessions of the CLI, without a process.
+
+The functions are plain ones, which block while they read files; in an async program call them with
+`anyio.to_thread.run_sync`, and read messages with `async for`. Each takes `config_dir` for a configuration folder other
+than `CLAUDE_CONFIG_DIR` or `~/.claude`.
+"""
+
+from typing import TYPE_CHECKING
+
+from claude_agent_py._lazy_names import attach
+
+if TYPE_CHECKING:
+    from claude_agent_py.errors import (
+        SessionBusyError as SessionBusyError,
+        SessionError as SessionError,
+        SessionNotFoundError as SessionNotFoundError,
+    )
+    from claude_agent_py.sessions.changes import (
+        archive_session as archive_session,
+        delete_session as delete_session,
+        rename_session as rename_session,
+        tag_session as tag_session,
+        unarchive_session as unarchive_session,
+    )
+    from claude_agent_py.sessions.folders import project_key_for_directory as project_key_for_directory
+    from claude_agent_py.sessions.forking import fork_session as fork_session
+    from claude_agent_py.sessions.info import SessionInfo as SessionInfo
+    from claude_agent_py.sessions.lines import DamagedLine as DamagedLine
+    from claude_agent_py.sessions.listing import (
+        get_session_info as get_session_info,
+        list_sessions as list_sessions,
+    )
+    from claude_agent_py.sessions.running import RunningProcess as RunningProcess
+    from claude_agent_py.sessions.search import SearchHit as SearchHit, search_sessions as search_sessions
+    from claude_agent_py.sessions.session import (
+        Session as Session,
+        StoredSubagent as StoredSubagent,
+        get_session as get_session,
+        get_session_messages as get_session_messages,
+        get_subagent_messages as get_subagent_messages,
+        list_subagents as list_subagents,
+    )
+    from claude_agent_py.sessions.spent import SessionUsage as SessionUsage
+    from claude_agent_py.sessions.stored_tasks import StoredTask as StoredTask
+    from claude_agent_py.sessions.transcript import Transcript as Transcript
+    from claude_agent_py.tasks.files.transcript import TranscriptMessage as TranscriptMessage
+else:
+    __getattr__, __dir__ = attach(__name__)

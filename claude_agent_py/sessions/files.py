@@ -1,0 +1,80 @@
+"""Change files of which other programs are readers or writers. All calls block."""
+
+import contextlib
+import os
+import secrets
+import time
+from collections.abc import Iterable
+from typing import Final
+
+_COMPLETES_WITHIN: Final = 1.0
+"""Seconds for which another program's half-written line is waited for."""
+_FLAGS: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+
+
+def write_whole(path: str, parts: Iterable[bytes], *, replace: bool = False) -> None:
+    """Write a file that is there as a whole or not at all, readable by this user only.
+
+    Args:
+        path: Where to write it.
+        parts: Its content.
+        replace: Replace a file that is there.
+
+    Raises:
+        OSError: It cannot be written, or is there already.
+    """
+    folder, name = os.path.split(path)
+    draft = os.path.join(folder, f".{name}.{secrets.token_hex(8)}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FLAGS, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            for part in parts:
+                file.write(part)
+            file.flush()
+            os.fsync(file.fileno())
+        if not replace and os.path.lexists(path):
+            raise FileExistsError(path)
+        os.replace(draft, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(draft)
+        raise
+
+
+def append_line(path: str, line: bytes, *, has_writer: bool) -> None:
+    """Append a line in one write, on a line of its own. Other programs may append at the same time.
+
+    Args:
+        path: The file.
+        line: The line, with its line break.
+        has_writer: Another program may be in the middle of a line, which is waited for.
+
+    Raises:
+        OSError: The file is missing, empty, a link or not writable.
+        TimeoutError: The other program did not complete its line.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | _FLAGS)
+    try:
+        if has_writer:
+            deadline = time.monotonic() + _COMPLETES_WITHIN
+            while not _ends_with_break(descriptor):
+                if time.monotonic() > deadline:
+                    raise TimeoutError("another program did not complete its line")
+                time.sleep(0.005)
+        start = os.fstat(descriptor).st_size
+        data = line if _ends_with_break(descriptor) else b"\n" + line
+        written = os.write(descriptor, data)
+        if written != len(data):  # the disk is full
+            if not has_writer:
+                os.ftruncate(descriptor, start)
+            raise OSError(28, os.strerror(28), path)
+    finally:
+        os.close(descriptor)
+
+
+def _ends_with_break(descriptor: int) -> bool:
+    size = os.lseek(descriptor, 0, os.SEEK_END)
+    if not size:
+        raise FileNotFoundError(2, "the file is empty")
+    os.lseek(descriptor, -1, os.SEEK_END)
+    return os.read(descriptor, 1) == b"\n"

@@ -1,0 +1,177 @@
+"""Where the CLI keeps sessions, and how to find one.
+
+`<config>/projects/<key of the directory>/<session id>.jsonl` is a transcript; `<session id>/` beside it has those of
+the subagents. Ids and links are checked here: nothing outside of the folder of projects is read or changed. All calls
+block.
+"""
+
+import os
+import re
+import stat
+import unicodedata
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from claude_agent_py._untrusted import read_bytes
+from claude_agent_py.errors import OptionsError, SessionNotFoundError
+from claude_agent_py.tasks.files.paths import SLUG_CHARS, project_slug
+
+AnyPath: TypeAlias = str | os.PathLike[str]
+
+_ID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
+_SUFFIX: Final = ".jsonl"
+_ID_CHARS: Final = 36
+_MOST_POINTER: Final = 64 * 1024
+
+
+def check_id(session_id: str) -> str:
+    """Return a session id, or raise OptionsError if it is not a uuid."""
+    if not _ID.fullmatch(session_id):
+        raise OptionsError(f"{session_id!r} is not a uuid", option="session_id")
+    return session_id
+
+
+def config_folder(config_dir: AnyPath | None = None) -> str:
+    """Return the CLI's configuration folder: the given one, `CLAUDE_CONFIG_DIR`, or `~/.claude`."""
+    folder = config_dir or os.environ.get("CLAUDE_CONFIG_DIR") or Path.home() / ".claude"
+    return unicodedata.normalize("NFC", os.fspath(folder))
+
+
+def project_key_for_directory(directory: AnyPath | None = None) -> str:
+    """Return the name of the folder in which the CLI keeps the sessions of a directory.
+
+    Links are resolved, every character except ASCII letters and digits becomes `-`, and a long name is cut and gets a
+    hash.
+
+    Args:
+        directory: The working directory; by default the current one.
+    """
+    real = unicodedata.normalize("NFC", os.path.realpath(os.curdir if directory is None else directory))
+    return project_slug(real)
+
+
+def projects_folder(config_dir: AnyPath | None) -> str:
+    """Return the folder of all projects."""
+    return os.path.join(config_folder(config_dir), "projects")
+
+
+def project_folders(
+    config_dir: AnyPath | None, directory: AnyPath | None = None, *, include_worktrees: bool = True
+) -> list[str]:
+    """Return the existing folders of a directory and the other working trees of its repository, or of all projects."""
+    root = projects_folder(config_dir)
+    if directory is None:
+        return [os.path.join(root, name) for name in _folders_in(root)]
+    trees = [os.fspath(directory), *(worktrees(directory) if include_worktrees else ())]
+    keys = dict.fromkeys(map(project_key_for_directory, trees))
+    if all(len(key) <= SLUG_CHARS for key in keys):
+        found = [key for key in keys if _is_inside(root, key)]
+    else:  # earlier versions of the CLI had another hash
+        cut = {key[: SLUG_CHARS + 1] for key in keys if len(key) > SLUG_CHARS}
+        found = [name for name in _folders_in(root) if name in keys or name[: SLUG_CHARS + 1] in cut]
+    return [os.path.join(root, key) for key in found]
+
+
+def _folders_in(root: str) -> list[str]:
+    try:
+        with os.scandir(root) as entries:
+            return [entry.name for entry in entries if entry.is_dir() and _is_inside(root, entry.name)]
+    except OSError:
+        return []
+
+
+def _is_inside(root: str, name: str) -> bool:
+    """Return whether a name is a folder in the root. A link may lead to another project, but not out."""
+    path = os.path.join(root, name)
+    if not os.path.isdir(path):
+        return False
+    return not os.path.islink(path) or os.path.dirname(os.path.realpath(path)) == os.path.realpath(root)
+
+
+def find_session(session_id: str, directory: AnyPath | None, config_dir: AnyPath | None) -> str:
+    """Return the path of a session's transcript, the newest if there are several.
+
+    Raises:
+        OptionsError: The id is not a uuid.
+        SessionNotFoundError: There is no such session.
+    """
+    name = check_id(session_id) + _SUFFIX
+    found = []
+    for folder in project_folders(config_dir, directory):
+        path = os.path.join(folder, name)
+        status = regular_file(path)
+        if status is not None and status.st_size:
+            found.append((status.st_mtime_ns, path))
+    if not found:
+        where = f"{projects_folder(config_dir)}" if directory is None else f"the project of {os.fspath(directory)}"
+        raise SessionNotFoundError(f"there is no session {session_id} in {where}", session_id=session_id)
+    return max(found)[1]
+
+
+def regular_file(path: str) -> os.stat_result | None:
+    """Return the status of a regular file, or None for anything else, links included."""
+    try:
+        status = os.lstat(path)
+    except (OSError, ValueError):
+        return None
+    return status if stat.S_ISREG(status.st_mode) else None
+
+
+def session_id_of(name: str) -> str | None:
+    """Return the id of the session whose transcript has this name, or None for another file."""
+    stem = name[:_ID_CHARS]
+    return stem if name[_ID_CHARS:] == _SUFFIX and _ID.fullmatch(stem) else None
+
+
+# Working trees of a repository -----------------------------------------------------------------------------------
+
+
+def worktrees(directory: AnyPath) -> list[str]:
+    """Return the working trees of the git repository of a directory. Reads git's files, and does not run git."""
+    common = _git_folder(os.path.realpath(directory))
+    if common is None:
+        return []
+    trees = [os.path.dirname(common)] if os.path.basename(common) == ".git" else []
+    links = os.path.join(common, "worktrees")
+    pointers = (os.path.join(links, name, "gitdir") for name in _names(links))
+    return [*trees, *(os.path.dirname(tree) for tree in map(_pointer, pointers) if tree is not None)]
+
+
+def _git_folder(directory: str) -> str | None:
+    """Return the folder that the working trees of the repository share."""
+    for folder in _upwards(directory):
+        dot_git = os.path.join(folder, ".git")
+        if os.path.isdir(dot_git):
+            return dot_git
+        target = _pointer(dot_git)
+        if target is not None:
+            own = target.removeprefix("gitdir:").strip()
+            own = os.path.normpath(os.path.join(folder, own))
+            shared = _pointer(os.path.join(own, "commondir"))
+            return own if shared is None else os.path.normpath(os.path.join(own, shared))
+    return None
+
+
+def _upwards(folder: str) -> Iterator[str]:
+    while True:
+        yield folder
+        above = os.path.dirname(folder)
+        if above == folder:
+            return
+        folder = above
+
+
+def _pointer(path: str) -> str | None:
+    """Return the path in a file of git, or None if there is no such file."""
+    try:
+        return os.fsdecode(read_bytes(path, most_bytes=_MOST_POINTER)[0]).strip() or None
+    except OSError:
+        return None
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []

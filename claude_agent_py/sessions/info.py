@@ -1,0 +1,325 @@
+"""`SessionInfo`: what the beginning and the end of a transcript say about a session.
+
+Titles, tags and costs are notes among the entries, of which the last counts. The CLI repeats them at the end of the
+file when it compacts or exits. All calls block.
+"""
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from claude_agent_py._untrusted import open_regular
+
+HEAD_BYTES: Final = 64 * 1024
+FIRST_BYTES: Final = 16 * 1024
+"""How much is read at first; nearly always the first prompt is there."""
+TAIL_BYTES: Final = 64 * 1024
+FAR_TAIL_BYTES: Final = 256 * 1024
+"""How far back a title is looked for, if the tail has none."""
+PROMPT_CHARS: Final = 200
+
+_NOT_A_PROMPT: Final = re.compile(
+    r"<local-command-(?:stdout|caveat)>|<session-start-hook>|<tick>|<goal>|<task-notification>"
+    r"|\[Request interrupted by user[^\]]*\]"
+    r"|\s*<ide_opened_file>.*</ide_opened_file>\s*$|\s*<ide_selection>.*</ide_selection>\s*$",
+    re.DOTALL,
+)
+_NOTE: Final = b'{"type":"'
+_KINDS: Final = frozenset({b"custom-title", b"ai-title", b"tag", b"last-prompt", b"summary", b"cost-state"})
+_LINKED: Final = b'{"parentUuid":'
+_MESSAGE: Final = b',"message":{'
+_BRANCH: Final = b'"gitBranch":"'
+_SIDECHAIN: Final = b'"isSidechain":true'
+_BEFORE_MESSAGE: Final = 512
+"""How many bytes of an entry come before its message at most."""
+_COMMAND: Final = re.compile(r"<command-name>(.*?)</command-name>", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionInfo:
+    """A session, as far as the beginning and the end of its transcript tell. Times are milliseconds since the epoch."""
+
+    session_id: str
+    summary: str
+    """What to call it: its title, otherwise the latest or the first prompt."""
+    last_modified: int
+    file_size: int
+    """Bytes."""
+    custom_title: str | None = None
+    """The title: the one that was set, otherwise the CLI's own."""
+    first_prompt: str | None = None
+    """At most 200 characters."""
+    last_prompt: str | None = None
+    git_branch: str | None = None
+    cwd: str | None = None
+    tag: str | None = None
+    created_at: int | None = None
+    archived: bool = False
+    cost_usd: float | None = None
+    """What the session cost, by the CLI's estimate when it last exited; None if it did not exit yet."""
+    message_count: int | None = None
+    """How many entries of the user, the model and tools the transcript has, abandoned branches included; None if it is
+    too large to have been read as a whole."""
+    path: str = ""
+    """The transcript."""
+
+    @property
+    def project_key(self) -> str:
+        """The name of the project's folder, as `project_key_for_directory` returns it."""
+        return os.path.basename(os.path.dirname(self.path))
+
+
+class _Text(msgspec.Struct, gc=False):
+    type: str = ""
+    text: str | None = None
+
+
+class _Content(msgspec.Struct, gc=False):
+    content: str | list[_Text] = ""
+
+
+class _Line(msgspec.Struct, rename="camel", gc=False):
+    """The fields of entries and notes that are of interest here."""
+
+    type: str = ""
+    uuid: str | None = None
+    is_sidechain: bool | None = None
+    is_meta: bool | None = None
+    is_compact_summary: bool | None = None
+    timestamp: str | None = None
+    cwd: str | None = None
+    git_branch: str | None = None
+    message: _Content | None = None
+    custom_title: str | None = None
+    ai_title: str | None = None
+    tag: str | None = None
+    last_prompt: str | None = None
+    summary: str | None = None
+    total_cost_usd: float | None = msgspec.field(name="totalCostUSD", default=None)
+
+
+_decode: Final = msgspec.json.Decoder(_Line).decode
+
+
+def _line(data: bytes) -> _Line | None:
+    try:
+        return _decode(data)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
+
+def read_info(path: str, session_id: str, known: SessionInfo | None = None) -> SessionInfo | None:
+    """Read what a transcript says about its session, or return None if it is not one that was begun by a prompt.
+
+    Args:
+        path: The transcript.
+        session_id: Its id.
+        known: What an earlier, shorter state of the same file said.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    descriptor = open_regular(path)
+    try:
+        status = os.fstat(descriptor)
+        ends = _Ends(descriptor, status.st_size)
+        first = _first(ends)
+        if first is None:
+            return None
+        last = _Last(ends)
+        title, tag = last.titles(), last.tag()
+        if known is not None:
+            title, tag = title or known.custom_title, known.tag if tag is None else tag
+        prompt, recap, cost = last.of(b"last-prompt"), last.of(b"summary"), last.of(b"cost-state")
+        last_prompt = prompt.last_prompt if prompt else None
+        summary = title or last_prompt or (recap and recap.summary) or first.prompt
+        if not summary:
+            return None
+        return SessionInfo(
+            session_id=session_id,
+            summary=summary,
+            last_modified=status.st_mtime_ns // 1_000_000,
+            file_size=status.st_size,
+            custom_title=title or None,
+            first_prompt=first.prompt or (known.first_prompt if known else None),
+            last_prompt=last_prompt,
+            git_branch=last.branch() or first.branch,
+            cwd=first.cwd,
+            tag=tag or None,
+            created_at=first.created_at,
+            cost_usd=cost.total_cost_usd if cost else None,
+            message_count=_count(ends.head) if ends.is_whole else None,
+            path=path,
+        )
+    finally:
+        os.close(descriptor)
+
+
+class _Ends:
+    """The beginning and the end of a file."""
+
+    def __init__(self, descriptor: int, size: int) -> None:
+        self._descriptor = descriptor
+        self._place = 0
+        self.size = size
+        self.is_whole = size <= TAIL_BYTES
+        self.head = self._read(0, size if self.is_whole else FIRST_BYTES)
+        self.tail = self.head if self.is_whole else self._read(size - TAIL_BYTES, TAIL_BYTES)
+
+    def _read(self, start: int, size: int) -> bytes:
+        if start != self._place:
+            os.lseek(self._descriptor, start, os.SEEK_SET)
+        self._place = start + size
+        return os.read(self._descriptor, size)
+
+    def read_more_head(self) -> bool:
+        """Extend the beginning; return whether there was more."""
+        if self.is_whole or len(self.head) > FIRST_BYTES:
+            return False
+        self.head = self._read(0, HEAD_BYTES)
+        return len(self.head) > FIRST_BYTES
+
+    def far_tail(self) -> bytes:
+        """Return what is before the tail, or nothing if that is the beginning."""
+        start = max(0, self.size - FAR_TAIL_BYTES)
+        return b"" if self.is_whole else self._read(start, self.size - TAIL_BYTES - start)
+
+
+@dataclass(slots=True)
+class _First:
+    prompt: str = ""
+    created_at: int | None = None
+    cwd: str | None = None
+    branch: str | None = None
+
+
+def _first(ends: _Ends) -> _First | None:
+    """Return what the beginning says, or None if it is the beginning of a subagent's transcript."""
+    while True:
+        found, command = _First(), ""
+        for data in _complete_lines(ends):
+            line = _line(data)
+            if line is None:
+                continue
+            if found.created_at is None and line.timestamp:
+                found.created_at = _milliseconds(line.timestamp)
+            if line.uuid is None:
+                continue
+            if line.is_sidechain and found.cwd is None:
+                return None
+            found.cwd = found.cwd or line.cwd
+            found.branch = found.branch or line.git_branch
+            if line.type == "user" and line.message and not (line.is_meta or line.is_compact_summary):
+                prompt, named = _prompt(line.message.content)
+                command = command or named
+                if prompt:
+                    found.prompt = prompt
+                    return found
+        if not ends.read_more_head():
+            found.prompt = command
+            return found
+
+
+def _complete_lines(ends: _Ends) -> Iterator[bytes]:
+    start, head = 0, ends.head
+    while (end := head.find(b"\n", start)) >= 0:
+        yield head[start:end]
+        start = end + 1
+    if ends.is_whole and start < len(head):
+        yield head[start:]
+
+
+def _prompt(content: str | list[_Text]) -> tuple[str, str]:
+    """Return the prompt in a message, and the slash command in it, if either is there."""
+    texts = [content] if isinstance(content, str) else [block.text or "" for block in content if block.type == "text"]
+    command = ""
+    for text in texts:
+        if named := _COMMAND.search(text):
+            command = command or named[1]
+            continue
+        line = " ".join(text.split())
+        if line and not _NOT_A_PROMPT.match(text):
+            return (line if len(line) <= PROMPT_CHARS else line[:PROMPT_CHARS].rstrip() + "…"), command
+    return "", command
+
+
+class _Last:
+    """The last notes of each kind."""
+
+    def __init__(self, ends: _Ends) -> None:
+        self._ends = ends
+        self._notes = _notes(ends.tail)
+        self._is_far = ends.is_whole
+
+    def of(self, kind: bytes) -> _Line | None:
+        """Return the last note of a kind, or None."""
+        note = self._notes.get(kind)
+        return None if note is None else _line(note)
+
+    def titles(self) -> str | None:
+        """Return the title that was set last, otherwise the CLI's own, or None."""
+        for kind in (b"custom-title", b"ai-title"):
+            note = self._anywhere(kind)
+            title = note and (note.custom_title or note.ai_title)
+            if title:
+                return title
+        return None
+
+    def tag(self) -> str | None:
+        """Return the last tag, which is empty if it was removed, or None."""
+        note = self._anywhere(b"tag")
+        return note.tag if note else None
+
+    def branch(self) -> str | None:
+        """Return the git branch of the last entry. Entries end with it, so what tools wrote comes before."""
+        tail = self._ends.tail
+        start = tail.rfind(_BRANCH)
+        end = tail.find(b'"', start + len(_BRANCH))
+        try:
+            return msgspec.json.decode(tail[start + len(_BRANCH) - 1 : end + 1], type=str) if start >= 0 else None
+        except msgspec.DecodeError:
+            return None
+
+    def _anywhere(self, kind: bytes) -> _Line | None:
+        if kind not in self._notes and not self._is_far:
+            self._is_far = True
+            self._notes = {**_notes(self._ends.head), **_notes(self._ends.far_tail()), **self._notes}
+        return self.of(kind)
+
+
+def _notes(data: bytes) -> dict[bytes, bytes]:
+    """Return the last note of each kind. Notes begin with their type."""
+    found: dict[bytes, bytes] = {}
+    end = len(data)
+    while end > 0:
+        start = data.rfind(b"\n", 0, end) + 1
+        if data.startswith(_NOTE, start):
+            kind = data[start + len(_NOTE) : data.find(b'"', start + len(_NOTE), end)]
+            if kind in _KINDS and kind not in found:
+                found[kind] = data[start:end]
+        end = start - 1
+    return found
+
+
+def _count(data: bytes) -> int:
+    """Count the entries of the user, the model and tools in a whole file."""
+    count, end = 0, len(data)
+    while end > 0:
+        start = data.rfind(b"\n", 0, end) + 1
+        if data.startswith(_LINKED, start):
+            place = data[start : min(end, start + _BEFORE_MESSAGE)]
+            count += _MESSAGE in place and _SIDECHAIN not in place
+        end = start - 1
+    return count
+
+
+def _milliseconds(timestamp: str) -> int | None:
+    try:
+        return round(datetime.fromisoformat(timestamp).timestamp() * 1000)
+    except ValueError:
+        return None

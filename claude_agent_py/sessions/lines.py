@@ -1,0 +1,117 @@
+"""Read the lines of a transcript, forwards or backwards, in bounded memory.
+
+A transcript is a JSON Lines file that only grows, while its CLI runs. A `Snapshot` is its state at one size: what is
+appended later is not read, so that two passes over it see the same lines. All calls block.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import IO, Final
+
+from claude_agent_py._untrusted import LINE_BYTES, open_regular
+
+CHUNK: Final = 1024 * 1024
+_BUFFER: Final = 256 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class DamagedLine:
+    """A line of a transcript that was skipped, or of which a part was."""
+
+    offset: int
+    """Where the line begins, in bytes."""
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A transcript file as it was at one moment."""
+
+    path: str
+    size: int
+
+    @contextmanager
+    def open(self, buffering: int = _BUFFER) -> Iterator[IO[bytes]]:
+        """Open the file. Raises OSError if it is not a regular file."""
+        with os.fdopen(open_regular(self.path), "rb", buffering) as file:
+            yield file
+
+    def forwards(self, start: int = 0) -> Iterator[tuple[int, bytes | None]]:
+        """Yield each line, without its line break, with its offset; None in place of one that is too long."""
+        with self.open(CHUNK) as file:
+            file.seek(start)
+            while start < self.size:
+                line = file.readline(min(LINE_BYTES, self.size - start))
+                if not line:
+                    return  # the file was truncated
+                if line.endswith(b"\n"):
+                    yield start, line[:-1]
+                elif start + len(line) >= self.size:
+                    yield start, line
+                else:
+                    yield start, None
+                    length = len(line)
+                    while line and not line.endswith(b"\n"):
+                        line = file.readline(CHUNK)
+                        length += len(line)
+                    start += length
+                    continue
+                start += len(line)
+
+    def backwards(self) -> Iterator[tuple[int, bytes | None]]:
+        """Yield each line, last first, as `forwards` does."""
+        with self.open(0) as file:
+            end, rest = self.size, _Rest()
+            while end > 0:
+                size = min(CHUNK, end)
+                end -= size
+                file.seek(end)
+                block = _read(file, size)
+                first, *others = block.split(b"\n")
+                start = end + len(block)
+                for piece in reversed(others):
+                    start -= len(piece)
+                    yield start, rest.before(piece)
+                    start -= 1
+                rest.add(first)
+            if rest:
+                yield 0, rest.before(b"")
+
+
+class _Rest:
+    """The end of a line whose start was not read yet, in pieces, last first."""
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+        self._size = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._size)
+
+    def add(self, piece: bytes) -> None:
+        self._size += len(piece)
+        if self._size > LINE_BYTES:
+            self._pieces.clear()
+        else:
+            self._pieces.append(piece)
+
+    def before(self, piece: bytes) -> bytes | None:
+        """Return the whole line, which starts with `piece`, and forget it. None if it is too long."""
+        if not self._size:
+            return piece
+        self.add(piece)
+        line = None if self._size > LINE_BYTES else b"".join(reversed(self._pieces))
+        self._pieces.clear()
+        self._size = 0
+        return line
+
+
+def _read(file: IO[bytes], size: int) -> bytes:
+    """Read `size` bytes from an unbuffered file, fewer only at its end."""
+    parts: list[bytes] = []
+    while size > 0 and (part := file.read(size)):
+        parts.append(part)
+        size -= len(part)
+    return parts[0] if len(parts) == 1 else b"".join(parts)

@@ -1,0 +1,135 @@
+"""Find messages by their text. All calls block."""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from claude_agent_py.errors import OptionsError, SessionError
+from claude_agent_py.sessions.folders import AnyPath
+from claude_agent_py.sessions.info import SessionInfo
+from claude_agent_py.sessions.lines import CHUNK, Snapshot
+from claude_agent_py.sessions.listing import list_sessions
+from claude_agent_py.sessions.session import Session
+from claude_agent_py.tasks.files.transcript import TranscriptMessage
+from claude_agent_py.wire.messages.content import TextBlock, ToolResultBlock, ToolUseBlock
+from claude_agent_py.wire.messages.conversation import AssistantMessage
+
+_AROUND: Final = 60
+"""How many characters of an excerpt are on each side of what was found."""
+_PLAIN: Final = re.compile(r"[A-Za-z0-9_.,:;!?=() -]+")
+"""Characters that JSON writes as they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchHit:
+    """A message in which a text was found."""
+
+    session: SessionInfo
+    message: TranscriptMessage
+    excerpt: str
+    """The first place where the text is, with what is around it."""
+
+    @property
+    def session_id(self) -> str:
+        """The id of the session."""
+        return self.session.session_id
+
+
+def search_sessions(
+    text: str,
+    directory: AnyPath | None = None,
+    limit: int | None = None,
+    *,
+    include_worktrees: bool = True,
+    config_dir: AnyPath | None = None,
+) -> Iterator[SearchHit]:
+    """Yield the messages that contain a text, newest sessions first, each session from its beginning.
+
+    Prompts, answers, the arguments of tool calls and their results are searched, compacted parts included, upper and
+    lower case being the same. Abandoned branches and subagents are not searched. A session that cannot be read is left
+    out.
+
+    Args:
+        text: The text.
+        directory: The working directory of the sessions; by default all directories.
+        limit: How many messages to find at most.
+        include_worktrees: Include the sessions of the other working trees of the directory's git repository.
+        config_dir: The CLI's configuration folder; by default `CLAUDE_CONFIG_DIR`, or `~/.claude`.
+
+    Raises:
+        OptionsError: The text is empty.
+    """
+    if not text.strip():
+        raise OptionsError("must not be empty", option="text")
+    return _search(text, list_sessions(directory, None, 0, include_worktrees, config_dir=config_dir), limit)
+
+
+def _search(text: str, sessions: list[SessionInfo], limit: int | None) -> Iterator[SearchHit]:
+    left = limit
+    pattern = _raw_pattern(text)
+    for info in sessions:
+        try:
+            if pattern is not None and not _may_contain(Snapshot(info.path, info.file_size), pattern):
+                continue
+            for message in Session(info).history:
+                excerpt = find_in(message, text)
+                if excerpt is None:
+                    continue
+                if left is not None:
+                    if left <= 0:
+                        return
+                    left -= 1
+                yield SearchHit(info, message, excerpt)
+        except (OSError, SessionError):
+            continue
+
+
+def find_in(message: TranscriptMessage, text: str) -> str | None:
+    """Return the part of a message where a text is, or None."""
+    wanted = text.casefold()
+    for part in _texts(message):
+        place = part.casefold().find(wanted)
+        if place >= 0:
+            start, end = max(0, place - _AROUND), place + len(text) + _AROUND
+            return f"{'…' if start else ''}{part[start:end]}{'…' if end < len(part) else ''}"
+    return None
+
+
+def _texts(message: TranscriptMessage) -> Iterator[str]:
+    content = message.content
+    for block in [TextBlock(text=content)] if isinstance(content, str) else content:
+        if isinstance(block, TextBlock | ToolResultBlock):
+            yield block.text
+        elif isinstance(block, ToolUseBlock) and isinstance(message, AssistantMessage):
+            yield from _strings(block.input)
+
+
+def _strings(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for part in value.values():
+            yield from _strings(part)
+    elif isinstance(value, list):
+        for part in value:
+            yield from _strings(part)
+    elif value is not None:
+        yield json.dumps(value)
+
+
+def _raw_pattern(text: str) -> "re.Pattern[bytes] | None":
+    """Return a pattern for what a file with the text contains, however it is written, or None if nothing is certain."""
+    plain = max(_PLAIN.findall(text), key=len, default="")
+    return re.compile(re.escape(plain.encode()), re.IGNORECASE) if len(plain) > 2 else None
+
+
+def _may_contain(snapshot: Snapshot, pattern: "re.Pattern[bytes]") -> bool:
+    overlap = b""
+    with snapshot.open(0) as file:
+        while data := file.read(CHUNK):
+            if pattern.search(overlap + data):
+                return True
+            overlap = data[-len(pattern.pattern) :]
+    return False

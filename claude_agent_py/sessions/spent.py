@@ -1,0 +1,94 @@
+"""What a session used: tokens by its messages, and the cost by the CLI's note. All calls block."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from claude_agent_py.sessions.lines import Snapshot
+from claude_agent_py.tasks.files.transcript import TranscriptMessage
+from claude_agent_py.wire.messages.conversation import AssistantMessage
+from claude_agent_py.wire.messages.usage import ModelUsage, Usage
+
+if TYPE_CHECKING:
+    from claude_agent_py.sessions.session import StoredSubagent
+
+_COST: Final = b'{"type":"cost-state"'
+_COUNTED: Final = (
+    "input_tokens",
+    "output_tokens",
+    "cache_creation_input_tokens",
+    "cache_read_input_tokens",
+)
+_OF_THE_CLI: Final = "<synthetic>"
+
+
+@dataclass(frozen=True, slots=True)
+class SessionUsage:
+    """The tokens and the cost of a session."""
+
+    by_model: Mapping[str, Usage] = field(default_factory=dict)
+    """The tokens of the messages of the main agent and its subagents, added up by model. The CLI's own requests, for
+    summaries for example, are not included."""
+    cost_usd: float | None = None
+    """The CLI's estimate when it last exited, its own requests included; None if it did not exit yet."""
+    reported: Mapping[str, ModelUsage] = field(default_factory=dict)
+    """The CLI's own count by model when it last exited."""
+
+    @property
+    def total(self) -> Usage:
+        """The tokens of all models."""
+        return _sum(self.by_model.values())
+
+
+class _Cost(msgspec.Struct, rename="camel", gc=False):
+    total_cost_usd: float | None = msgspec.field(name="totalCostUSD", default=None)
+    model_usage: dict[str, ModelUsage] = {}
+
+
+_decode: Final = msgspec.json.Decoder(_Cost).decode
+
+
+def usage_of(
+    snapshot: Snapshot, history: Iterable[TranscriptMessage], subagents: Sequence["StoredSubagent"]
+) -> SessionUsage:
+    """Return what a session used."""
+    cost = _last_cost(snapshot)
+    spent: dict[str, list[Usage]] = {}
+    for messages in (history, *(agent.messages for agent in subagents)):
+        for model, usage in _answers(messages):
+            spent[model] = [_sum([*spent.get(model, ()), usage])]
+    return SessionUsage({model: usage for model, [usage] in spent.items()}, cost.total_cost_usd, cost.model_usage)
+
+
+def _answers(messages: Iterable[TranscriptMessage]) -> Iterable[tuple[str, Usage]]:
+    """Yield the model and the usage of each answer. All of its blocks have one; that of the last counts."""
+    last: AssistantMessage | None = None
+    for message in chain(messages, (None,)):
+        if isinstance(message, AssistantMessage) and last is not None and message.message_id == last.message_id:
+            last = message if message.usage is not None else last
+            continue
+        if last is not None and (message is None or isinstance(message, AssistantMessage)):
+            if last.usage is not None and last.model != _OF_THE_CLI:
+                yield last.model, last.usage
+            last = None
+        if isinstance(message, AssistantMessage):
+            last = message
+
+
+def _sum(all_usage: Iterable[Usage]) -> Usage:
+    every = list(all_usage)
+    counted: dict[str, Any] = {name: sum(getattr(usage, name) or 0 for usage in every) for name in _COUNTED}
+    return Usage(**counted)
+
+
+def _last_cost(snapshot: Snapshot) -> _Cost:
+    for _, line in snapshot.backwards():
+        if line is not None and line.startswith(_COST):
+            try:
+                return _decode(line)
+            except msgspec.DecodeError:
+                continue
+    return _Cost()

@@ -1,0 +1,196 @@
+"""The background tasks of a session on disk, by the results of the tools that launched them and by their ends.
+
+The end of a task is in a notification that the model got, otherwise the task's own files tell. All calls block.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from claude_agent_py._untrusted import read_json
+from claude_agent_py.sessions.lines import Snapshot
+from claude_agent_py.sessions.transcript import Transcript
+from claude_agent_py.tasks.files.transcript import look_at_transcript
+from claude_agent_py.tasks.ledger.announcements import Announcement, OpenCalls, announcements
+from claude_agent_py.tasks.ledger.state import Evidence
+from claude_agent_py.tasks.outcome import Finding, TaskOutcome, exit_code_in
+from claude_agent_py.tasks.waiting.reconcile import look_at_shell
+from claude_agent_py.wire.messages.conversation import AssistantMessage
+from claude_agent_py.wire.messages.tasks import TaskStatus, TaskUsage
+
+if TYPE_CHECKING:
+    from claude_agent_py.sessions.session import StoredSubagent
+
+LEFT_BEHIND: Final = "its process ended before it did"
+_SENDER: Final = "task-notification"
+_NOTIFICATION: Final = re.compile(r"<task-notification>\s*(?P<body><task-id>.*?)</task-notification>", re.DOTALL)
+_FIELD: Final = re.compile(
+    r"<(?P<name>task-id|tool-use-id|output-file|status|summary)>(?P<value>.*?)</(?P=name)>", re.DOTALL
+)
+_REPORT: Final = re.compile(r"<result>(.*)</result>", re.DOTALL)
+_SPENT: Final = re.compile(r"<(?P<name>subagent_tokens|tool_uses|duration_ms)>(?P<value>\d{1,15})</(?P=name)>")
+_USAGE: Final = {"subagent_tokens": "total_tokens", "tool_uses": "tool_uses", "duration_ms": "duration_ms"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredTask:
+    """A background task of a session on disk."""
+
+    id: str
+    type: str | None = None
+    """For example `local_agent` or `local_bash`."""
+    description: str = ""
+    prompt: str | None = None
+    tool_use_id: str | None = None
+    """The call that launched it."""
+    started_at: float | None = None
+    """Seconds since the epoch."""
+    output_file: str | None = None
+    outcome: TaskOutcome | None = None
+    """How it ended; None while it runs."""
+    subagent: "StoredSubagent | None" = None
+    """Its conversation, if it is a subagent."""
+
+    @property
+    def status(self) -> TaskStatus:
+        """Its state."""
+        return TaskStatus.RUNNING if self.outcome is None else self.outcome.status
+
+
+def tasks_in(
+    snapshot: Snapshot, session_id: str, subagents: Sequence["StoredSubagent"], *, is_running: bool
+) -> list[StoredTask]:
+    """Return the tasks of a session, in the order in which they were launched."""
+    tasks: dict[str, StoredTask] = {}
+    ends = {end.task_id: end for end in _notified(snapshot)}
+    calls = OpenCalls()
+    writes: dict[str, str] = {}
+    for message in Transcript(snapshot, session_id, whole=True):
+        if isinstance(message, AssistantMessage):
+            calls.note(message)
+            continue
+        for said in announcements(message, calls):
+            if said.word == "writes":
+                writes[said.task_id] = said.output_file
+            elif said.word in ("launched", "completed"):
+                tasks.setdefault(said.task_id, _launched(said, _seconds(message.timestamp)))
+                if said.word == "completed":
+                    ends.setdefault(said.task_id, _completed(said, _seconds(message.timestamp)))
+            elif said.word == "stopped" and said.task_id in tasks:
+                ends.setdefault(said.task_id, TaskOutcome(said.task_id, TaskStatus.STOPPED, Evidence.TOOL_RESULT))
+    for agent in subagents:
+        task = tasks.get(agent.agent_id) or StoredTask(id=agent.agent_id, type="local_agent")
+        description, call = agent.description or task.description, agent.tool_use_id or task.tool_use_id
+        tasks[task.id] = replace(task, description=description, tool_use_id=call, subagent=agent)
+    return [_ended(_written_to(task, writes), ends.get(task.id), is_running) for task in tasks.values()]
+
+
+def _launched(said: Announcement, at: float | None) -> StoredTask:
+    return StoredTask(
+        id=said.task_id,
+        type=said.type,
+        description=said.description,
+        prompt=said.prompt,
+        tool_use_id=said.tool_use_id,
+        started_at=at,
+        output_file=said.output_file or None,
+    )
+
+
+def _written_to(task: StoredTask, writes: dict[str, str]) -> StoredTask:
+    return task if task.output_file else replace(task, output_file=writes.get(task.id))
+
+
+def _completed(said: Announcement, at: float | None) -> TaskOutcome:
+    return TaskOutcome(
+        said.task_id, TaskStatus.COMPLETED, Evidence.TOOL_RESULT, said.report, usage=said.usage, ended_at=at
+    )
+
+
+def _ended(task: StoredTask, end: TaskOutcome | None, is_running: bool) -> StoredTask:
+    """Add the end of a task: the one that was reported, otherwise what its files say, otherwise that of its process."""
+    if end is None:
+        finding = _look(task)
+        if finding is not None and finding.status is not None:
+            end = TaskOutcome(
+                task.id,
+                finding.status,
+                finding.evidence,
+                finding.summary,
+                failure_reason=finding.failure_reason,
+                exit_code=finding.exit_code,
+            )
+        elif not is_running:
+            end = TaskOutcome(task.id, TaskStatus.STOPPED, Evidence.PROCESS_EXIT, failure_reason=LEFT_BEHIND)
+    if end is None:
+        return task
+    file = end.output_file or task.output_file
+    end = replace(end, description=task.description, started_at=task.started_at, output_file=file)
+    return replace(task, outcome=end, output_file=file)
+
+
+def _look(task: StoredTask) -> Finding | None:
+    if task.subagent is not None:
+        return look_at_transcript(task.subagent.path)
+    return look_at_shell(task.output_file) if task.output_file and task.type == "local_bash" else None
+
+
+# Notifications ---------------------------------------------------------------------------------------------------
+
+
+def _notified(snapshot: Snapshot) -> Iterator[TaskOutcome]:
+    """Yield the ends of tasks of which the model was notified, in a turn of their own or within another."""
+    for _, line in snapshot.forwards():
+        if line is None or b"<task-notification>" not in line or b'"task-notification"' not in line:
+            continue
+        try:
+            entry = read_json(line)
+        except ValueError:
+            continue
+        if isinstance(entry, dict):
+            for text in _texts(entry):
+                yield from (_outcome(found["body"], entry) for found in _NOTIFICATION.finditer(text))
+
+
+def _texts(entry: dict[str, Any]) -> Iterator[str]:
+    """Yield the texts of an entry that the CLI wrote about tasks. A prompt may look the same, but says who wrote it."""
+    attachment = entry.get("attachment")
+    holder = attachment if isinstance(attachment, dict) else entry
+    origin = holder.get("origin")
+    if not isinstance(origin, dict) or origin.get("kind") != _SENDER:
+        return
+    message = holder.get("message")
+    content = message.get("content") if isinstance(message, dict) else holder.get("prompt")
+    blocks = [{"text": content}] if isinstance(content, str) else content if isinstance(content, list) else []
+    yield from (block["text"] for block in blocks if isinstance(block, dict) and isinstance(block.get("text"), str))
+
+
+def _outcome(body: str, entry: dict[str, Any]) -> TaskOutcome:
+    head, mark, _ = body.partition("<result>")
+    fields = {found["name"]: found["value"] for found in _FIELD.finditer(head)}
+    report = _REPORT.search(body) if mark else None
+    counts = _SPENT.finditer(body.rpartition("</result>")[2])
+    spent: dict[str, Any] = {_USAGE[found["name"]]: int(found["value"]) for found in counts}
+    summary = report[1] if report else fields.get("summary", "")
+    status = TaskStatus.read(fields.get("status")) or TaskStatus.COMPLETED
+    return TaskOutcome(
+        fields.get("task-id", ""),
+        status,
+        Evidence.NOTIFICATION,
+        summary,
+        failure_reason=summary if status is TaskStatus.FAILED else None,
+        output_file=fields.get("output-file"),
+        usage=TaskUsage(**spent) if spent else None,
+        exit_code=exit_code_in(fields.get("summary", "")),
+        is_report=report is not None,
+        ended_at=_seconds(entry.get("timestamp")),
+    )
+
+
+def _seconds(timestamp: Any) -> float | None:
+    try:
+        return datetime.fromisoformat(timestamp).timestamp()
+    except (TypeError, ValueError):
+        return None

@@ -1,0 +1,217 @@
+"""Sessions on disk, as the real CLI writes them: read and changed while it runs, and resumed afterwards."""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event, Thread
+
+import anyio
+import pytest
+from anyio import to_thread
+
+from claude_agent_py import AssistantMessage, Client, TaskStatus
+from claude_agent_py.errors import SessionBusyError
+from claude_agent_py.sessions import (
+    archive_session,
+    delete_session,
+    fork_session,
+    get_session,
+    list_sessions,
+    project_key_for_directory,
+    rename_session,
+    search_sessions,
+    tag_session,
+    unarchive_session,
+)
+from claude_agent_py.testing import Answer, RecordedRequest, Reply, ScriptedModel, tool_use
+
+pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
+
+TURNS = 50
+LAUNCHES = range(10, TURNS + 1, 10)
+"""The turns in which a subagent is launched."""
+
+
+def config_of(model: ScriptedModel) -> Path:
+    return Path(model.sandbox.cwd).parent / "home" / ".claude"
+
+
+def long_job() -> Callable[[RecordedRequest], Answer]:
+    """Call three tools at once in each turn, and launch a subagent in some."""
+    begun: set[int] = set()
+
+    def answer(request: RecordedRequest) -> Answer:
+        turn = re.search(r"Turn (\d+)\Z", request.last_user_text.strip())
+        number = int(turn[1]) if turn else 0
+        if not number or number in begun:
+            return Reply("answered")
+        begun.add(number)
+        calls = [tool_use("Bash", {"command": f"echo {number} {letter}"}) for letter in "abc"]
+        if number in LAUNCHES:
+            agent = {"description": f"look {number}", "prompt": f"Look {number}", "subagent_type": "general-purpose"}
+            calls.append(tool_use("Agent", agent))
+        return Reply(calls)
+
+    return answer
+
+
+@contextmanager
+def reader(session_id: str, config: Path) -> Iterator[list[str]]:
+    """Read and rename the session over and over in a thread; yields the titles that were set."""
+    titles: list[str] = []
+    failures: list[BaseException] = []
+    enough = Event()
+
+    def read() -> None:
+        try:
+            while not enough.is_set():
+                session = get_session(session_id, config_dir=config)
+                uuids = [message.uuid for message in session.messages]
+                assert len(uuids) == len(set(uuids)) == len(session.messages)
+                assert [line for line in session.messages.damage if "not complete" not in line.reason] == []
+                assert [info.session_id for info in list_sessions(config_dir=config)] == [session_id]
+                title = f"title {len(titles)}"
+                rename_session(session_id, title, config_dir=config)
+                titles.append(title)
+                tag_session(session_id, "busy", config_dir=config)
+                enough.wait(0.02)
+        except BaseException as error:
+            failures.append(error)
+
+    thread = Thread(target=read)
+    thread.start()
+    try:
+        yield titles
+    finally:
+        enough.set()
+        thread.join()
+    assert failures == []
+
+
+async def test_a_long_session_is_read_and_renamed_while_the_cli_writes_it() -> None:
+    looked = {f"Look {number}": f"looked at {number}" for number in LAUNCHES}
+    async with ScriptedModel(long_job(), agents=looked) as model:
+        config = config_of(model)
+        async with Client(model.options()) as client:
+            first = await client.query("Turn 1")
+            with reader(first.session_id, config) as titles:
+                for number in range(2, TURNS + 1):
+                    await client.query(f"Turn {number}", until="idle" if number % 10 == 0 else "result")
+            with pytest.raises(SessionBusyError):
+                await to_thread.run_sync(lambda: delete_session(first.session_id, config_dir=config))
+            before = get_session(first.session_id, config_dir=config)
+            await client.query("/compact")
+            await client.query("Turn 51")
+        assert len(titles) > 5
+
+        session = get_session(first.session_id, config_dir=config)
+        assert session.process is None
+        prompts = [message.text for message in session.history if message.text.startswith("Turn ")]
+        assert prompts == [f"Turn {number}" for number in range(1, TURNS + 2)]
+        assert [message.uuid for message in before.messages] == [
+            message.uuid for message in session.history[: len(before.messages)]
+        ]
+        assert len(session.messages) < len(session.history)
+        assert session.messages[0].text.startswith("This session is being continued")
+
+        calls = session.tool_calls
+        assert sum(call.name == "Bash" for call in calls) == 3 * (TURNS + 1)
+        assert all(call.done for call in calls)
+        bash = [call.text for call in calls if call.name == "Bash"]
+        assert bash[:3] == ["1 a", "1 b", "1 c"]
+
+        assert [agent.description for agent in session.subagents] == [f"look {n}" for n in LAUNCHES]
+        assert [agent.messages[-1].text for agent in session.subagents] == list(looked.values())
+        assert {task.status for task in session.tasks} == {TaskStatus.COMPLETED}
+        assert [task.description for task in session.tasks] == [f"look {n}" for n in LAUNCHES]
+
+        [info] = list_sessions(model.sandbox.cwd, config_dir=config)
+        assert info.project_key == project_key_for_directory(model.sandbox.cwd)
+        assert (info.first_prompt, info.custom_title, info.tag) == ("Turn 1", titles[-1], "busy")
+        assert info.cost_usd == session.usage.cost_usd
+        assert session.usage.total.input_tokens
+        [hit] = search_sessions("Turn 37", config_dir=config)
+        assert hit.message.text == "Turn 37"
+
+
+async def test_changed_and_copied_sessions_are_resumed() -> None:
+    async with ScriptedModel(["one", "two", "three", "four", "five", "six"]) as model:
+        config = config_of(model)
+        async with Client(model.options()) as client:
+            for prompt in ("first prompt", "second prompt", "third prompt"):
+                await client.query(prompt)
+            original = str(client.session_id)
+            early = fork_session(original, config_dir=config)
+        rename_session(original, "The original", config_dir=config)
+        messages = get_session(original, config_dir=config).messages
+        second = next(m for m in messages if isinstance(m, AssistantMessage) and m.text == "two")
+        copy = fork_session(original, None, second.uuid, config_dir=config)
+        assert copy.custom_title == "The original (fork)"
+
+        async with Client(model.options(resume=copy.session_id)) as client:
+            await client.query("after the copy")
+        request = model.requests[-1]
+        assert request.contains("first prompt")
+        assert request.contains("second prompt")
+        assert not request.contains("third prompt")
+        texts = [message.text for message in get_session(copy.session_id, config_dir=config).messages]
+        assert texts == ["first prompt", "one", "second prompt", "two", "after the copy", "four"]
+
+        async with Client(model.options(resume=early.session_id)) as client:
+            await client.query("after the whole copy")
+        assert model.requests[-1].contains("third prompt")
+
+        async with Client(model.options(resume=original)) as client:
+            await client.query("goes on")
+        assert model.requests[-1].contains("third prompt")
+        info = next(info for info in list_sessions(config_dir=config) if info.session_id == original)
+        assert info.custom_title == "The original"
+        async with Client(model.options(resume=original, fork_session=True)) as client:
+            await client.query("forked by the CLI")
+            forked = str(client.session_id)
+        assert [message.text for message in get_session(forked, config_dir=config).messages][-2:] == [
+            "forked by the CLI",
+            "Done.",
+        ]
+        assert get_session(forked, config_dir=config).info.custom_title == "The original"
+        delete_session(copy.session_id, config_dir=config)
+        left = {info.session_id for info in list_sessions(config_dir=config)}
+        assert left == {original, early.session_id, forked}
+
+
+async def test_a_resumption_at_an_earlier_message_leaves_a_branch() -> None:
+    async with ScriptedModel(["one", "two", "three"]) as model:
+        config = config_of(model)
+        async with Client(model.options()) as client:
+            await client.query("first prompt")
+            await client.query("left behind")
+            session = str(client.session_id)
+        answer = get_session(session, config_dir=config).messages[1]
+        async with Client(model.options(resume=session, resume_session_at=answer.uuid)) as client:
+            await client.query("instead")
+        messages = get_session(session, config_dir=config).messages
+        assert [message.text for message in messages] == ["first prompt", "one", "instead", "three"]
+        assert messages.damage == []
+
+
+async def test_a_prompt_unarchives_a_session() -> None:
+    async with ScriptedModel(["one", "two"]) as model:
+        config = config_of(model)
+        async with Client(model.options()) as client:
+            await client.query("hi")
+            session = str(client.session_id)
+            with pytest.raises(SessionBusyError) as caught:
+                archive_session(session, config_dir=config)
+            assert caught.value.pid == json.loads(next((config / "sessions").glob("*.json")).read_text())["pid"]
+        archive_session(session, config_dir=config)
+        assert get_session(session, config_dir=config).info.archived
+        async with Client(model.options(resume=session)) as client:
+            await client.query("again")
+        with anyio.fail_after(10):
+            while get_session(session, config_dir=config).info.archived:
+                await anyio.sleep(0.02)
+        archive_session(session, config_dir=config)
+        unarchive_session(session, config_dir=config)
+        assert list_sessions(archived=True, config_dir=config) == []

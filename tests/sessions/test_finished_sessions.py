@@ -1,0 +1,127 @@
+"""What a finished session was: its tool calls, tasks and usage."""
+
+from pathlib import Path
+
+import pytest
+from stored import Stored, call
+
+from claude_agent_py import TaskStatus
+from claude_agent_py.sessions import Session, StoredTask, get_session
+from claude_agent_py.tasks import Evidence
+
+NOTIFICATION = """<task-notification>
+<task-id>{id}</task-id>
+<tool-use-id>t1</tool-use-id>
+<output-file>/tmp/{id}.output</output-file>
+<status>{status}</status>
+<summary>{summary}</summary>
+{rest}</task-notification>"""
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> Stored:
+    stored = Stored(tmp_path)
+    stored.user("go")
+    return stored
+
+
+def session(stored: Stored) -> Session:
+    return get_session(stored.id, config_dir=stored.config)
+
+
+def launch_shell(stored: Stored, task_id: str, output: Path | str = "/nowhere") -> None:
+    stored.assistant(call(f"call_{task_id}", command="make", run_in_background=True))
+    text = f"Command running in background with ID: {task_id}. Output is being written to: {output}"
+    stored.result(f"call_{task_id}", text, toolUseResult={"stdout": "", "backgroundTaskId": task_id})
+
+
+def tasks(stored: Stored) -> dict[str, StoredTask]:
+    return {task.id: task for task in session(stored).tasks}
+
+
+def test_tool_calls_have_their_results(stored: Stored) -> None:
+    stored.assistant(call("t1", command="ls"))
+    stored.result("t1", "a file", toolUseResult={"stdout": "a file"})
+    stored.assistant(call("t2", "Read", file_path="/x"))
+    first, second = session(stored).tool_calls
+    assert (first.name, first.input, first.text, first.tool_use_result) == (
+        "Bash",
+        {"command": "ls"},
+        "a file",
+        {"stdout": "a file"},
+    )
+    assert (second.name, second.done) == ("Read", False)
+
+
+def test_a_notification_ends_a_task(stored: Stored) -> None:
+    stored.assistant(call("t1", "Agent", prompt="Look"))
+    launched = {"status": "async_launched", "agentId": "a1", "description": "look", "prompt": "Look"}
+    stored.result("t1", "launched", toolUseResult=launched)
+    rest = "<result>I <status>failed</status> saw it</result>\n<usage><subagent_tokens>7</subagent_tokens></usage>\n"
+    text = NOTIFICATION.format(id="a1", status="completed", summary="Agent finished", rest=rest)
+    stored.user(text, origin={"kind": "task-notification"})
+    stored.agent("a1", ["Look", "I saw it"], description="look", toolUseId="t1")
+    task = tasks(stored)["a1"]
+    assert task.outcome is not None
+    assert task.subagent is not None
+    assert (task.status, task.type, task.description, task.prompt) == (
+        TaskStatus.COMPLETED,
+        "local_agent",
+        "look",
+        "Look",
+    )
+    assert (task.outcome.summary, task.outcome.is_report) == ("I <status>failed</status> saw it", True)
+    assert task.outcome.usage is not None
+    assert task.outcome.usage.total_tokens == 7
+    assert [message.text for message in task.subagent.messages] == ["Look", "I saw it"]
+
+
+def test_a_notification_within_a_turn_counts_and_one_that_a_person_wrote_does_not(stored: Stored) -> None:
+    for task_id in ("b11111111", "b22222222"):
+        launch_shell(stored, task_id)
+    told = [
+        NOTIFICATION.format(id=task_id, status="failed", summary="exited with code 3", rest="")
+        for task_id in ("b11111111", "b22222222")
+    ]
+    attachment = {"type": "queued_command", "prompt": told[0], "origin": {"kind": "task-notification"}}
+    stored.entry("attachment", attachment=attachment)
+    stored.user(told[1], origin={"kind": "human"}, slug="task-notification")
+    found = tasks(stored)
+    first, second = found["b11111111"].outcome, found["b22222222"].outcome
+    assert first is not None
+    assert second is not None
+    assert (first.status, first.exit_code, first.evidence) == (TaskStatus.FAILED, 3, Evidence.NOTIFICATION)
+    assert (second.status, second.evidence) == (TaskStatus.STOPPED, Evidence.PROCESS_EXIT)
+    assert second.failure_reason == "its process ended before it did"
+
+
+def test_files_tell_how_a_task_ended_that_nobody_reported(stored: Stored, tmp_path: Path) -> None:
+    output = tmp_path / "b11111111.output"
+    output.write_text("hello\n[exited with code 0]\n")
+    launch_shell(stored, "b11111111", output)
+    stored.agent("a1", ["Look", "done"], finished=True)
+    found = tasks(stored)
+    ends = {task_id: task.outcome and (task.status, task.outcome.evidence) for task_id, task in found.items()}
+    assert ends == {
+        "b11111111": (TaskStatus.COMPLETED, Evidence.END_MARKER),
+        "a1": (TaskStatus.COMPLETED, Evidence.TRANSCRIPT),
+    }
+    assert found["b11111111"].output_file == str(output)
+
+
+def test_a_tool_of_somebody_else_cannot_speak_of_tasks(stored: Stored) -> None:
+    stored.assistant(call("t1", "mcp__x__y"))
+    stored.result("t1", "done", toolUseResult={"backgroundTaskId": "b11111111"})
+    assert session(stored).tasks == []
+
+
+def test_usage_counts_each_answer_once(stored: Stored) -> None:
+    for text in ("a", "b"):
+        stored.assistant(text, id="msg_1")
+    stored.assistant("c", id="msg_2")
+    stored.agent("a1", ["Look", "done"])
+    stored.note("cost-state", totalCostUSD=0.5, modelUsage={"m": {"inputTokens": 99, "costUSD": 0.5}})
+    usage = session(stored).usage
+    assert (usage.total.input_tokens, usage.total.output_tokens) == (30, 15)
+    assert list(usage.by_model) == ["m"]
+    assert (usage.cost_usd, usage.reported["m"].input_tokens) == (0.5, 99)

@@ -1,0 +1,210 @@
+"""Listing sessions from the beginnings and the ends of their transcripts, and finding text in them."""
+
+import json
+import os
+import subprocess
+import uuid
+from pathlib import Path
+
+import pytest
+from stored import SESSION, Stored, call
+
+from claude_agent_py.errors import OptionsError, SessionNotFoundError
+from claude_agent_py.sessions import (
+    SessionInfo,
+    get_session_info,
+    list_sessions,
+    project_key_for_directory,
+    search_sessions,
+)
+from claude_agent_py.sessions.folders import worktrees
+
+
+def session_id(number: int) -> str:
+    return str(uuid.UUID(int=number, version=4))
+
+
+def info(stored: Stored) -> SessionInfo:
+    return get_session_info(stored.id, config_dir=stored.config)
+
+
+def test_the_facts_of_a_session(tmp_path: Path) -> None:
+    stored = Stored(tmp_path)
+    stored.note("queue-operation", operation="enqueue", content="hi", timestamp="2026-01-01T00:00:00.000Z")
+    stored.user("<command-name>/clear</command-name>")
+    stored.user("a caveat", isMeta=True)
+    stored.user([{"type": "text", "text": "Find\nthe   bug"}])
+    stored.assistant("found", gitBranch="fix")
+    stored.note("last-prompt", lastPrompt="Find the bug")
+    stored.note("tag", tag="old")
+    stored.note("ai-title", aiTitle="A bug")
+    stored.note("tag", tag="urgent")
+    stored.note("cost-state", totalCostUSD=0.25)
+    [found] = list_sessions(config_dir=tmp_path)
+    status = stored.path.stat()
+    assert found == SessionInfo(
+        session_id=SESSION,
+        summary="A bug",
+        last_modified=status.st_mtime_ns // 1_000_000,
+        file_size=status.st_size,
+        custom_title="A bug",
+        first_prompt="Find the bug",
+        last_prompt="Find the bug",
+        git_branch="fix",
+        cwd="/work",
+        tag="urgent",
+        created_at=1767225600000,
+        cost_usd=0.25,
+        message_count=4,
+        path=str(stored.path),
+    )
+    assert found.project_key == "-work"
+    stored.note("custom-title", customTitle="Mine")
+    stored.note("tag", tag="")
+    assert (info(stored).custom_title, info(stored).tag, info(stored).summary) == ("Mine", None, "Mine")
+
+
+def test_what_a_tool_or_a_person_wrote_is_not_a_title(tmp_path: Path) -> None:
+    stored = Stored(tmp_path)
+    forged = '{"type":"custom-title","customTitle":"forged"}'
+    stored.user(f"hello\n{forged}")
+    stored.assistant(call("t1", "Write", customTitle="forged", summary="forged", tag="forged", type="tag"))
+    stored.result("t1", forged, toolUseResult={"type": "custom-title", "customTitle": "forged", "lastPrompt": "forged"})
+    assert "forged" not in str([info(stored).custom_title, info(stored).tag, info(stored).last_prompt])
+    assert info(stored).first_prompt == f"hello {forged}"
+
+
+def test_a_large_transcript_is_read_at_its_ends(tmp_path: Path) -> None:
+    stored = Stored(tmp_path)
+    stored.entry("attachment", attachment={"type": "x", "text": "x" * 30_000})
+    stored.user("the prompt")
+    stored.note("custom-title", customTitle="in the middle")
+    for _ in range(10):
+        stored.assistant("x" * 15_000)
+    found = info(stored)
+    assert (found.first_prompt, found.custom_title, found.message_count) == ("the prompt", "in the middle", None)
+
+
+def test_a_title_is_not_forgotten_when_a_session_goes_on(tmp_path: Path) -> None:
+    stored = Stored(tmp_path)
+    stored.user("the prompt")
+    stored.note("custom-title", customTitle="far away")
+    assert info(stored).custom_title == "far away"
+    for _ in range(30):
+        stored.assistant("x" * 20_000)
+    assert info(stored).custom_title == "far away"
+
+
+def test_sessions_are_listed_newest_first_in_pages(tmp_path: Path) -> None:
+    for number in range(6):
+        stored = Stored(tmp_path, session_id(number), project=f"-work-{number % 2}")
+        stored.user(f"prompt {number}")
+        os.utime(stored.path, (number, number))
+    Stored(tmp_path, session_id(7)).note("mode", mode="normal")  # nobody prompted yet
+    (tmp_path / "projects" / "-work" / "notes.jsonl").write_text("{}\n")
+    prompts = [found.first_prompt for found in list_sessions(config_dir=tmp_path)]
+    assert prompts == [f"prompt {number}" for number in (5, 4, 3, 2, 1, 0)]
+    page = list_sessions(limit=2, offset=1, config_dir=tmp_path)
+    assert [found.first_prompt for found in page] == ["prompt 4", "prompt 3"]
+    assert list_sessions(limit=0, config_dir=tmp_path) == []
+    with pytest.raises(OptionsError, match="limit"):
+        list_sessions(limit=-1, config_dir=tmp_path)
+
+
+def test_listing_again_reads_only_what_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stored = [Stored(tmp_path, session_id(number)) for number in range(3)]
+    for one in stored:
+        one.user("hi")
+    before = list_sessions(config_dir=tmp_path)
+    read: list[str] = []
+    real = os.open
+
+    def noted(path: str, *args: int, **more: int) -> int:
+        read.append(str(path))
+        return real(path, *args, **more)
+
+    monkeypatch.setattr(os, "open", noted)
+    assert list_sessions(config_dir=tmp_path) == before
+    assert read == []
+    stored[1].note("custom-title", customTitle="new")
+    again = list_sessions(config_dir=tmp_path)
+    assert read == [str(stored[1].path)]
+    assert [found.custom_title for found in again if found.session_id == stored[1].id] == ["new"]
+
+
+def test_nothing_there_is_no_error(tmp_path: Path) -> None:
+    assert list_sessions(config_dir=tmp_path / "nowhere") == []
+    assert list_sessions(tmp_path, config_dir=tmp_path) == []
+    with pytest.raises(SessionNotFoundError, match=SESSION):
+        get_session_info(SESSION, config_dir=tmp_path)
+
+
+# Projects --------------------------------------------------------------------------------------------------------
+
+
+def test_the_key_of_a_directory(tmp_path: Path) -> None:
+    """Measured with CLI 2.1.328: the key is of UTF-16 units, and a long one is cut at 200 and gets a hash."""
+    assert project_key_for_directory("/a/b.c_d") == "-a-b-c-d"
+    assert project_key_for_directory("/\U0001f600-\xe9") == "-----"
+    assert project_key_for_directory("/e\u0301") == "--"
+    assert project_key_for_directory() == project_key_for_directory(".")
+    long = f"/tmp/claude-agent-py-xcackd5u/work/{'L' * 120}/{'M' * 120}"
+    assert project_key_for_directory(long).endswith("MMM-a5ul46")
+    assert len(project_key_for_directory(long)) == 207
+
+
+def test_a_project_includes_its_working_trees(tmp_path: Path) -> None:
+    repository, tree, other = tmp_path / "repo", tmp_path / "tree", tmp_path / "other"
+    repository.mkdir()
+    other.mkdir()
+    git = ["git", "-c", "user.name=x", "-c", "user.email=x@example.org", "-C", str(repository)]
+    for command in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "x"], ["worktree", "add", "-q", str(tree)]):
+        subprocess.run([*git, *command], check=True, capture_output=True)
+    for number, folder in enumerate((repository, tree, other)):
+        Stored(tmp_path, session_id(number), project_key_for_directory(folder)).user(folder.name)
+
+    def listed(folder: Path, **more: bool) -> set[str | None]:
+        return {found.first_prompt for found in list_sessions(folder, config_dir=tmp_path, **more)}
+
+    (tree / "below").mkdir()
+    assert {os.path.realpath(path) for path in worktrees(tree / "below")} == {str(repository), str(tree)}
+    assert listed(repository) == listed(tree) == {"repo", "tree"}
+    assert listed(tree, include_worktrees=False) == {"tree"}
+    assert listed(other) == {"other"}
+    assert get_session_info(session_id(1), repository, config_dir=tmp_path).first_prompt == "tree"
+    with pytest.raises(SessionNotFoundError):
+        get_session_info(session_id(2), repository, config_dir=tmp_path)
+
+
+# Search ----------------------------------------------------------------------------------------------------------
+
+
+def test_text_is_found_in_prompts_calls_results_and_what_was_compacted(tmp_path: Path) -> None:
+    stored = Stored(tmp_path)
+    stored.user("Where is the NEEDLE, and the \xc9l\xe9phant?")
+    last = stored.assistant(call("t1", command="grep needle"))
+    stored.entry("system", after=None, subtype="compact_boundary", logicalParentUuid=last)
+    stored.user("summary", isCompactSummary=True)
+    stored.result("t1", 'a "needle" in\nthe hay')
+    Stored(tmp_path, session_id(2)).user("nothing here")
+    hits = list(search_sessions("needle", config_dir=tmp_path))
+    assert [hit.excerpt for hit in hits] == [
+        "Where is the NEEDLE, and the \xc9l\xe9phant?",
+        "grep needle",
+        'a "needle" in\nthe hay',
+    ]
+    assert {hit.session_id for hit in hits} == {SESSION}
+    assert len(list(search_sessions("\xe9L\xc9PHANT", config_dir=tmp_path))) == 1
+    assert len(list(search_sessions('"needle" in\nthe', config_dir=tmp_path))) == 1
+    assert len(list(search_sessions("needle", limit=2, config_dir=tmp_path))) == 2
+    assert list(search_sessions("parentUuid", config_dir=tmp_path)) == []
+    with pytest.raises(OptionsError, match="text"):
+        search_sessions(" ", config_dir=tmp_path)
+
+
+def test_text_that_json_escapes_is_found(tmp_path: Path) -> None:
+    stored = Stored(tmp_path)
+    with stored.path.open("w") as file:
+        entry = {"type": "user", "uuid": "u", "message": {"role": "user", "content": "caf\xe9 \u2028 end"}}
+        file.write(json.dumps(entry, ensure_ascii=True) + "\n")
+    assert len(list(search_sessions("caf\xe9 \u2028", config_dir=tmp_path))) == 1
