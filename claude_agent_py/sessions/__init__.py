@@ -13,7 +13,10 @@ if TYPE_CHECKING:
     from claude_agent_py.errors import (
         SessionBusyError as SessionBusyError,
         SessionError as SessionError,
+        SessionLeasedError as SessionLeasedError,
         SessionNotFoundError as SessionNotFoundError,
+        StaleLeaseError as StaleLeaseError,
+        StoreError as StoreError,
     )
     from claude_agent_py.sessions.changes import (
         archive_session as archive_session,
@@ -42,6 +45,20 @@ if TYPE_CHECKING:
     )
     from claude_agent_py.sessions.spent import SessionUsage as SessionUsage
     from claude_agent_py.sessions.stored_tasks import StoredTask as StoredTask
+    from claude_agent_py.sessions.stores.directory import DirectoryStore as DirectoryStore
+    from claude_agent_py.sessions.stores.leases import Lease as Lease, LeasingStore as LeasingStore
+    from claude_agent_py.sessions.stores.memory import MemoryStore as MemoryStore
+    from claude_agent_py.sessions.stores.protocol import (
+        FullSessionStore as FullSessionStore,
+        SessionKey as SessionKey,
+        SessionListSubkeysKey as SessionListSubkeysKey,
+        SessionStore as SessionStore,
+        SessionStoreEntry as SessionStoreEntry,
+        SessionStoreListEntry as SessionStoreListEntry,
+        SessionSummaryEntry as SessionSummaryEntry,
+    )
+    from claude_agent_py.sessions.stores.sqlite import SQLiteStore as SQLiteStore
+    from claude_agent_py.sessions.stores.summary import fold_session_summary as fold_session_summary
     from claude_agent_py.sessions.transcript import Transcript as Transcript
     from claude_agent_py.tasks.files.transcript import TranscriptMessage as TranscriptMessage
 else:

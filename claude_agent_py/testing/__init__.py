@@ -28,6 +28,7 @@ from claude_agent_py.testing.script import (
     tool_use,
 )
 from claude_agent_py.testing.scripted_model import Match, ScriptedModel
+from claude_agent_py.testing.store_contract import check_session_store
 
 __all__ = [
     "Answer",
@@ -50,6 +51,7 @@ __all__ = [
     "Thinking",
     "ToolCall",
     "Usage",
+    "check_session_store",
     "frames",
     "steps",
     "text",
