@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from claude_agent_py._runtime.runs.run import Run
     from claude_agent_py._runtime.runs.subagents import Subagent
     from claude_agent_py._runtime.session.session import Session, TasksAtClose
+    from claude_agent_py._runtime.session.storing import Storing
     from claude_agent_py.hooks.live import LiveHooks
     from claude_agent_py.permissions.interactions import Inbox
     from claude_agent_py.tasks.manager import TaskManager
@@ -119,6 +120,8 @@ class Client(SessionControls, Generic[Output]):
             SessionInUseError: A session with this `session_id` already exists.
             CLIStartError: The CLI did not start, exited, or did not answer within `Timeouts.connect`.
             CLIVersionError: The CLI is too old.
+            StoreError: The session to resume cannot be loaded from the `session_store`.
+            SessionLeasedError: Another process writes that session.
             ConnectionClosedError: The client was closed before or during the call.
             LocalProtocolError: `connect` was called before; a client connects once.
         """
@@ -138,17 +141,36 @@ class Client(SessionControls, Generic[Output]):
             self._connected.set()
 
     async def _connect(self) -> None:
-        launched = await launch(self._options, self._transport, on_stderr=self._on_stderr_line)
+        storing = await self._prepare_store()
         try:
-            await load_parts(self._options)
-            from claude_agent_py._runtime.session.startup import open_session
+            options = self._options if storing is None else storing.options
+            launched = await launch(options, self._transport, on_stderr=self._on_stderr_line)
+            try:
+                await load_parts(self._options)
+                from claude_agent_py._runtime.session.startup import open_session
 
-            session = self.session
-            self._check_not_closed()
+                session = self.session
+                self._check_not_closed()
+                if storing is not None:
+                    storing.attach(session)
+            except BaseException:
+                await launched.discard()
+                raise
+            await open_session(session, launched)
         except BaseException:
-            await launched.discard()
+            if storing is not None:
+                with anyio.CancelScope(shield=True):
+                    await storing.end()
             raise
-        await open_session(session, launched)
+
+    async def _prepare_store(self) -> Storing | None:
+        if self._options.session_store is None:
+            return None
+        from claude_agent_py._runtime.session.storing import Storing
+
+        storing = Storing(self._options)
+        await storing.prepare(has_transport=self._transport is not None)
+        return storing
 
     def _check_not_closed(self) -> None:
         session: Session | None = vars(self).get("session")

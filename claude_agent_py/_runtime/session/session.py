@@ -72,6 +72,7 @@ from claude_agent_py.wire.unknown import MalformedFrame
 
 if TYPE_CHECKING:
     from claude_agent_py._runtime.answering.parent import Above
+    from claude_agent_py._runtime.session.storing import Storing
     from claude_agent_py.transport.base import Transport
     from claude_agent_py.wire.control.initialize import InitializeReply
 
@@ -151,6 +152,8 @@ class Session:
         self.options = options
         self.launched: Launched | None = None
         """The CLI; None before `open`."""
+        self.storing: Storing | None = None
+        """The session store; None without one."""
         self.info: InitializeReply | None = None
         """What the CLI answered to `initialize`."""
         self.readers: Readers = Readers(options.limits.mailbox_bytes, options.limits.unclaimed_messages)
@@ -254,6 +257,8 @@ class Session:
                 workers.start_soon(self._run_transport, transport, stderr_over)
                 workers.start_soon(self._pump, transport, stderr_over)
                 workers.start_soon(self._watch_process, transport)
+                if self.storing is not None:
+                    workers.start_soon(self._run, self.storing.run)
                 self.intake.reconcile_with(self._reconcile)
                 self.answers.deliver_with(self._start_telling)
                 ready.set()
@@ -271,6 +276,8 @@ class Session:
             self._end_everything()
             with anyio.CancelScope(shield=True):
                 await transport.close(grace=0.0)
+                if self.storing is not None:
+                    await self.storing.end()
             self._over.set()
 
     def start_soon(self, function: Callable[..., Awaitable[None]], *args: Any) -> None:
@@ -374,6 +381,8 @@ class Session:
         await transport.close(grace=self._closing.grace)
         with self._at_most(DRAIN_GRACE):
             await self._stream_over.wait()  # what it wrote on its way out is read to the end
+        if self.storing is not None:
+            await self.storing.drain(self._closing.deadline)
         self._end_everything()
         if self._told is not None:
             with self._at_most(LISTENER_GRACE):
@@ -568,6 +577,8 @@ class Session:
     def _on_message(self, event: MessageReceived) -> None:
         if self.info is None and type(event.message) is MalformedFrame:
             self._refuse_garbage(event.message)
+        if self.storing is not None and self.storing.take(event.message, len(event.line)):
+            return
         for run in event.runs:
             run.put(event.message, event.line)
         self.readers.put(event)

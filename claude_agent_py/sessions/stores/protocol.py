@@ -4,9 +4,7 @@ The optional methods are in `FullSessionStore`. A store implements those that it
 first with `implements`.
 """
 
-from typing import Any, Protocol, TypedDict, runtime_checkable
-
-from typing_extensions import NotRequired, Required
+from typing import Any, NotRequired, Protocol, Required, TypedDict, runtime_checkable
 
 from claude_agent_py.errors import StoreError
 
