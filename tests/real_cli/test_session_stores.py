@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -40,8 +41,6 @@ def on_disk(config: Path, session_id: str) -> list[dict[str, Any]]:
 
 
 def private_folders() -> set[str]:
-    import tempfile
-
     return {name for name in os.listdir(tempfile.gettempdir()) if name.startswith("claude-agent-py-session-")}
 
 
@@ -155,3 +154,236 @@ async def test_a_fresh_process_resumes_in_another_directory(kept: tuple[str, str
         assert "What did I say?" in texts
         assert "You said kumquat." in texts
         assert await store.find_session(first.session_id) == [key_of(model, first.session_id)["project_key"]]
+
+
+async def test_the_private_folder_has_the_login_and_is_removed(tmp_path: Path) -> None:
+    store = MemoryStore()
+    async with ScriptedModel(lambda request: "answered") as model:
+        config = model.sandbox.config_dir
+        login = {"claudeAiOauth": {"accessToken": "at", "refreshToken": "rt"}}
+        (config / ".credentials.json").write_text(json.dumps(login))
+        (config / "CLAUDE.md").write_text("Say the word persimmon.")
+        first = await run("one", model.options(session_store=store))
+        leading_away = {"env": {"CLAUDE_CONFIG_DIR": str(tmp_path / "away")}, "apiKeyHelper": "echo k"}
+        (config / "settings.json").write_text(json.dumps(leading_away))
+        before = private_folders()
+        async with Client(model.options(session_store=store, resume=first.session_id)) as client:
+            [name] = private_folders() - before
+            folder = Path(model.sandbox.temp).parent.parent / name
+            assert folder.stat().st_mode & 0o077 == 0
+            assert json.loads((folder / ".credentials.json").read_text()) == {"claudeAiOauth": {"accessToken": "at"}}
+            assert json.loads((folder / "settings.json").read_text()) == {"env": {}, "apiKeyHelper": "echo k"}
+            assert (folder / ".claude.json").stat().st_mode & 0o077 == 0
+            await client.query("two")
+            assert "persimmon" in json.dumps(model.requests_of("main")[-1].body)
+        assert private_folders() == before
+        assert json.loads((config / ".credentials.json").read_text()) == login
+        assert len(list(config.rglob("*.jsonl"))) == 1
+        assert not (tmp_path / "away").exists()
+        options = model.options(session_store=store, resume=first.session_id, extra_args={"no-such-flag": None})
+        with pytest.raises(ClaudeAgentError):
+            await run("three", options)
+        assert private_folders() == before
+
+
+async def test_continue_and_fork_and_what_is_not_there() -> None:
+    async with ScriptedModel(lambda request: "answered") as model:
+        store = MemoryStore()
+        options = model.options(session_store=store)
+        first = await run("apple", options)
+        second = await run("banana", options)
+        third = await run("more", options.replace(continue_conversation=True))
+        assert third.session_id == second.session_id
+        assert "banana" in json.dumps(model.requests_of("main")[-1].body["messages"])
+        forked = await run("FORKED", options.replace(resume=first.session_id, fork_session=True))
+        assert forked.session_id not in (first.session_id, second.session_id)
+        own = json.dumps(store.entries(key_of(model, forked.session_id)))
+        assert "apple" in own
+        assert "FORKED" in own
+        assert "FORKED" not in json.dumps(store.entries(key_of(model, first.session_id)))
+        with pytest.raises(SessionNotFoundError):
+            await run("x", options.replace(resume="11111111-1111-4111-8111-111111111111"))
+        with pytest.raises(OptionsError, match="uuid"):
+            await run("x", options.replace(resume="a title"))
+
+
+async def test_a_session_that_only_this_machine_has_is_stored_whole() -> None:
+    async with ScriptedModel(lambda request: "answered") as model:
+        first = await run("apple", model.options())
+        store = MemoryStore()
+        await run("banana", model.options(session_store=store, resume=first.session_id))
+        stored = store.entries(key_of(model, first.session_id))
+        assert [entry for entry in stored if "uuid" in entry] == [
+            entry for entry in on_disk(model.sandbox.config_dir, first.session_id) if "uuid" in entry
+        ]
+        assert "apple" in json.dumps(stored)
+        assert "banana" in json.dumps(stored)
+
+
+class Broken(MemoryStore):
+    """A store that fails, or hangs, until it is mended."""
+
+    def __init__(self, failure: str = "fails") -> None:
+        super().__init__()
+        self.failure = failure
+        self.calls = 0
+
+    async def append(self, key: SessionKey, entries: list[SessionStoreEntry], *, epoch: int | None = None) -> None:
+        self.calls += 1
+        if self.failure == "hangs":
+            await anyio.sleep_forever()
+        if self.failure == "fails":
+            raise OSError("no route to the store")
+        await super().append(key, entries, epoch=epoch)
+
+
+@pytest.mark.parametrize("failure", ["fails", "hangs"])
+async def test_what_cannot_be_delivered_is_reported_and_can_be_pushed(failure: str) -> None:
+    errors: list[StoreError] = []
+    async with ScriptedModel(lambda request: "answered") as model:
+        store = Broken(failure)
+        options = model.options(session_store=store, on_store_error=errors.append, load_timeout=0.5)
+        async with Client(options) as client:
+            seen: list[object] = []
+
+            async def read() -> None:
+                async for message in client.messages():
+                    seen.append(message)
+                    if isinstance(message, MirrorErrorMessage):
+                        return
+
+            async with anyio.create_task_group() as readers:
+                readers.start_soon(read)
+                first = await client.query("hi")
+            with anyio.fail_after(11):
+                await client.close()
+        [told] = [message for message in seen if isinstance(message, MirrorErrorMessage)]
+        assert told.key is not None
+        assert told.key.session_id == first.session_id
+        assert [error.kept_in for error in errors] == [None, str(model.sandbox.config_dir)]
+        assert ("no route to the store" if failure == "fails" else "in time") in str(errors[-1])
+        store.failure = "mended"
+        from claude_agent_py.sessions import push
+
+        count = await push(store, first.session_id, config_dir=errors[-1].kept_in)
+        whole = on_disk(model.sandbox.config_dir, first.session_id)
+        assert store.entries(key_of(model, first.session_id)) == whole
+        assert count == len(whole)
+        assert await push(store, first.session_id, config_dir=errors[-1].kept_in) == 0
+
+
+async def test_a_store_that_recovers_catches_up_in_order() -> None:
+    async with ScriptedModel(lambda request: "answered") as model:
+        store = Broken()
+        async with Client(model.options(session_store=store)) as client:
+            first = await client.query("one")
+            with anyio.fail_after(20):
+                while store.calls < 3:
+                    await anyio.sleep(0.05)
+            store.failure = "mended"
+            await client.query("two")
+        assert store.entries(key_of(model, first.session_id)) == on_disk(model.sandbox.config_dir, first.session_id)
+
+
+async def test_entries_of_a_resumed_session_are_kept_until_they_are_pushed() -> None:
+    errors: list[StoreError] = []
+    async with ScriptedModel(lambda request: "answered") as model:
+        store = Broken("mended")
+        options = model.options(session_store=store, on_store_error=errors.append)
+        first = await run("one", options)
+        store.failure = "fails"
+        await run("two", options.replace(resume=first.session_id))
+        kept_in = errors[-1].kept_in
+        assert kept_in is not None
+        assert sorted(os.listdir(kept_in)) == ["projects"]  # no credentials
+        store.failure = "mended"
+        third = await run("three", options.replace(resume=first.session_id))  # brings what was kept
+        assert "two" in json.dumps(model.requests_of("main")[-1].body["messages"])
+        assert third.session_id == first.session_id
+        assert not os.path.exists(kept_in)
+
+
+async def test_one_of_two_processes_gets_the_lease(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    async with ScriptedModel(lambda request: "answered") as model:
+        options = model.options(session_store=SQLiteStore(path))
+        first = await run("one", options)
+        async with Client(options.replace(resume=first.session_id)) as client:
+            await client.query("two")
+            other = model.options(session_store=SQLiteStore(path), resume=first.session_id)
+            with pytest.raises(SessionLeasedError, match=str(os.getpid())) as caught:
+                await run("three", other)
+            assert caught.value.session_id == first.session_id
+            assert private_folders() and "three" not in json.dumps([r.body for r in model.requests])
+        await run("four", other)  # it was given back
+
+
+async def test_who_lost_the_lease_writes_no_more(tmp_path: Path) -> None:
+    errors: list[StoreError] = []
+    async with ScriptedModel(lambda request: "answered") as model:
+        store = SQLiteStore(tmp_path / "s.db")
+        options = model.options(session_store=store, on_store_error=errors.append)
+        first = await run("one", options)
+        key = key_of(model, first.session_id)
+        async with Client(options.replace(resume=first.session_id)) as client:
+            taken = await store.acquire_lease(key, "another", steal=True)
+            before = await store.load(key)
+            await client.query("two")
+        assert await store.load(key) == before
+        assert "written by another" in str(errors[-1])
+        assert errors[-1].kept_in is not None
+        await store.release_lease(taken)
+        import shutil
+
+        shutil.rmtree(errors[-1].kept_in)
+
+
+KILLED = """
+import json, os, sys, anyio
+from claude_agent_py import Client, ClientOptions
+from claude_agent_py.sessions import SQLiteStore
+path, session_id, given = sys.argv[1:]
+async def main():
+    options = ClientOptions(session_store=SQLiteStore(path), resume=session_id, inherit_env=False, **json.loads(given))
+    async with Client(options) as client:
+        print(client.pid, flush=True)
+        await client.query("before the end")
+        print("answered", flush=True)
+        await client.query("WAIT")
+anyio.run(main)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL is POSIX only")
+async def test_a_killed_process_loses_nothing_that_the_cli_had_written(tmp_path: Path) -> None:
+    script = ["one", "two", Reply([tool_use("Bash", {"command": "sleep 60"})]), "back"]
+    async with ScriptedModel(script) as model:
+        store = SQLiteStore(tmp_path / "s.db")
+        first = await run("begin", model.options(session_store=store))
+        given = {"cwd": str(model.sandbox.cwd), "env": model.environment(), "permission_mode": "bypassPermissions"}
+        before = private_folders()
+        command = [sys.executable, "-c", KILLED, str(tmp_path / "s.db"), first.session_id, json.dumps(given)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            pid = int(await anyio.to_thread.run_sync(process.stdout.readline))
+            assert await anyio.to_thread.run_sync(process.stdout.readline) == "answered\n"
+            [name] = private_folders() - before
+            folder = Path(tempfile.gettempdir(), name)
+            with anyio.fail_after(20):
+                while "WAIT" not in json.dumps(on_disk(folder, first.session_id)):
+                    await anyio.sleep(0.01)
+            process.send_signal(signal.SIGKILL)
+            os.kill(pid, signal.SIGKILL)
+            await anyio.to_thread.run_sync(process.wait)
+        written = on_disk(folder, first.session_id)
+        key = key_of(model, first.session_id)
+        with pytest.raises(SessionLeasedError):
+            await run("again", model.options(session_store=store, resume=first.session_id))
+        await store.release_lease(await store.acquire_lease(key, "an operator", steal=True))
+        await run("again", model.options(session_store=store, resume=first.session_id))
+        said = json.dumps(model.requests_of("main")[-1].body["messages"])
+        assert "before the end" in said
+        assert "WAIT" in said
+        stored = await store.load(key) or []
+        assert [entry for entry in written if entry not in stored] == []
+        assert private_folders() == before
