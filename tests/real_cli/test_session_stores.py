@@ -387,3 +387,48 @@ async def test_a_killed_process_loses_nothing_that_the_cli_had_written(tmp_path:
         stored = await store.load(key) or []
         assert [entry for entry in written if entry not in stored] == []
         assert private_folders() == before
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
+async def test_a_store_of_the_official_sdk_works_here(tmp_path: Path, anyio_backend: str) -> None:
+    from claude_agent_sdk import InMemorySessionStore
+
+    store = InMemorySessionStore()
+    async with ScriptedModel([a_subagent(), "done", "again"], agents={"Look": "looked"}) as model:
+        async with Client(model.options(session_store=store)) as client:
+            first = await client.query("apple", until="idle")
+        assert store.get_entries(key_of(model, first.session_id)) == on_disk(model.sandbox.config_dir, first.session_id)
+        await run("banana", model.options(session_store=store, resume=first.session_id))
+        said = json.dumps(model.requests_of("main")[-1].body["messages"])
+        assert "apple" in said
+        assert "banana" in json.dumps(store.get_entries(key_of(model, first.session_id)))
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
+async def test_a_store_from_here_works_with_the_official_sdk(tmp_path: Path, anyio_backend: str) -> None:
+    import claude_agent_sdk
+
+    from claude_agent_py._launch.locate import find_cli
+
+    store = SQLiteStore(tmp_path / "s.db")
+    async with ScriptedModel(lambda request: "answered") as model:
+
+        async def ask(prompt: str, **more: Any) -> str:
+            options = claude_agent_sdk.ClaudeAgentOptions(
+                session_store=store, cli_path=str(find_cli()), env=model.environment(), cwd=model.sandbox.cwd, **more
+            )
+            async for message in claude_agent_sdk.query(prompt=prompt, options=options):
+                if isinstance(message, claude_agent_sdk.ResultMessage):
+                    session_id = message.session_id
+            return session_id
+
+        session_id = await ask("apple")
+        assert await ask("banana", resume=session_id) == session_id
+        assert "apple" in json.dumps(model.requests_of("main")[-1].body["messages"])
+        listed = await claude_agent_sdk.list_sessions_from_store(store, directory=str(model.sandbox.cwd))
+        assert [info.first_prompt for info in listed] == ["apple"]
+        result = await run("cherry", model.options(session_store=store, resume=session_id))
+        assert result.session_id == session_id
+        said = json.dumps(model.requests_of("main")[-1].body["messages"])
+        assert "apple" in said
+        assert "banana" in said

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import anyio
 import pytest
 from claude_agent_sdk import InMemorySessionStore
 from claude_agent_sdk.testing import run_session_store_conformance
@@ -174,3 +175,67 @@ def test_summaries_equal_those_of_the_official_sdk() -> None:
             ours = fold_session_summary(ours, KEY, batch)
             theirs = claude_agent_sdk.fold_session_summary(theirs, KEY, batch)
             assert ours == theirs
+
+
+def test_a_file_of_version_1_is_brought_up_to_date(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from claude_agent_py.sessions.stores import sqlite
+
+    old = SQLiteStore(tmp_path / "a.db")
+    anyio.run(old.append, KEY, [{"type": "user", "uuid": "a"}])
+    old.close()
+    second = ("ALTER TABLE sessions ADD COLUMN owner TEXT",)
+    monkeypatch.setattr(sqlite, "MIGRATIONS", (*sqlite.MIGRATIONS, second))
+    new = SQLiteStore(tmp_path / "a.db")
+    assert anyio.run(new.load, KEY) == [{"type": "user", "uuid": "a"}]
+    with sqlite3.connect(tmp_path / "a.db") as connection:
+        assert connection.execute("PRAGMA user_version").fetchone() == (2,)
+        assert "owner" in [column[1] for column in connection.execute("PRAGMA table_info(sessions)")]
+    connection.close()
+    new.close()
+    SQLiteStore(tmp_path / "a.db").close()
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
+async def test_a_schema_of_version_1_is_brought_up_to_date(
+    postgres_server: str, monkeypatch: pytest.MonkeyPatch, anyio_backend: str
+) -> None:
+    from claude_agent_py.sessions import PostgresStore
+    from claude_agent_py.sessions.stores import postgres
+
+    old = PostgresStore(postgres_server, schema="migrated")
+    await old.append(KEY, [{"type": "user", "uuid": "a"}])
+    old.close()
+    second = ("ALTER TABLE {schema}.sessions ADD COLUMN owner text",)
+    with monkeypatch.context() as patch:
+        patch.setattr(postgres, "MIGRATIONS", (*postgres.MIGRATIONS, second))
+        stores = [PostgresStore(postgres_server, schema="migrated") for _ in range(4)]
+        loaded: list[object] = []
+
+        async def load(store: PostgresStore) -> None:
+            loaded.append(await store.load(KEY))
+
+        async with anyio.create_task_group() as readers:
+            for store in stores:  # at once: one of them migrates
+                readers.start_soon(load, store)
+        assert loaded == [[{"type": "user", "uuid": "a"}]] * 4
+        assert store._rows("SELECT owner FROM {schema}.sessions") == [(None,)]
+        assert store._rows("SELECT version FROM {schema}.version ORDER BY 1") == [(1,), (2,)]
+        for store in stores:
+            store.close()
+    again = PostgresStore(postgres_server, schema="migrated")
+    with pytest.raises(StoreError, match="newer version"):
+        await again.load(KEY)
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
+async def test_a_server_that_is_away_is_an_error_without_the_password(anyio_backend: str) -> None:
+    from claude_agent_py.sessions import PostgresStore, RedisStore
+
+    for store in (
+        PostgresStore("postgresql://me:hunter2@127.0.0.1:1/db"),
+        RedisStore("redis://:hunter2@127.0.0.1:1/0"),
+    ):
+        with pytest.raises(StoreError, match="cannot load -work/") as caught:
+            await store.load(KEY)
+        assert "hunter2" not in str(caught.value) + repr(store)
+        assert caught.value.session_id == KEY["session_id"]
