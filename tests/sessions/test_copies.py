@@ -77,7 +77,7 @@ async def test_a_subpath_cannot_lead_out_of_the_folder(subpath: str, tmp_path: P
     await store.append({"project_key": "p", "session_id": SESSION}, [{"type": "user", "uuid": "u"}])
     with pytest.raises(StoreError, match="unsafe subpath"):
         await export_session(store, SESSION, config_dir=tmp_path / "config", project_key="p")
-    assert not [path for path in tmp_path.rglob("*evil*")]
+    assert not list(tmp_path.rglob("*evil*"))
 
 
 @pytest.mark.skipif(os.name == "nt", reason="the locks of folders are POSIX only")

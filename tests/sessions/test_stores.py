@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, cast
 
 import anyio
 import pytest
@@ -16,7 +17,9 @@ from claude_agent_py.errors import StoreError
 from claude_agent_py.sessions import (
     DirectoryStore,
     MemoryStore,
+    SessionKey,
     SessionStore,
+    SessionStoreEntry,
     SQLiteStore,
     fold_session_summary,
     get_session,
@@ -27,8 +30,12 @@ from claude_agent_py.testing import check_session_store
 
 pytestmark = pytest.mark.anyio
 
-MakeStore = Callable[[], SessionStore]
-KEY = {"project_key": "-work", "session_id": "11111111-1111-4111-8111-111111111111"}
+MakeStore = Callable[[], Any]
+KEY: SessionKey = {"project_key": "-work", "session_id": "11111111-1111-4111-8111-111111111111"}
+
+
+def entries_of(*entries: dict[str, Any]) -> list[SessionStoreEntry]:
+    return cast("list[SessionStoreEntry]", list(entries))
 
 
 @pytest.fixture(params=["memory", "directory", "sqlite", "postgres", "redis", "s3"])
@@ -67,36 +74,41 @@ async def test_a_store_of_the_official_sdk_is_a_store_here(anyio_backend: str) -
 def test_an_inherited_placeholder_is_no_implementation() -> None:
     import claude_agent_sdk
 
-    class Minimal(claude_agent_sdk.SessionStore):
-        async def append(self, key: object, entries: object) -> None: ...
-        async def load(self, key: object) -> None: ...
+    class Minimal(claude_agent_sdk.SessionStore):  # as its documentation says
+        async def append(self, key: Any, entries: Any) -> None: ...
+        async def load(self, key: Any) -> None: ...
 
-    assert isinstance(Minimal(), SessionStore)
-    assert not implements(Minimal(), "list_sessions")
-    assert not implements(Minimal(), "delete")
+    minimal = cast("type[Any]", Minimal)()
+    assert isinstance(minimal, SessionStore)
+    assert not implements(minimal, "list_sessions")
+    assert not implements(minimal, "delete")
 
 
 WRITE = """
 import sys, anyio
 from claude_agent_py.sessions import DirectoryStore, SQLiteStore
-kind, path, writer = sys.argv[1:]
+kind, path, writer, session_id = sys.argv[1:]
+KEY = {"project_key": "-work", "session_id": session_id}
 store = SQLiteStore(path) if kind == "sqlite" else DirectoryStore(path)
 async def main():
     for step in range(40):
         entry = {"type": "user", "uuid": f"{writer}-{step}", "customTitle": writer}
-        await store.append(%r, [entry, {"type": "note", "of": writer}])
+        await store.append(KEY, [entry, {"type": "note", "of": writer}])
 anyio.run(main)
-""" % (KEY,)
+"""
 
 
 @pytest.mark.parametrize("kind", ["directory", "sqlite"])
 @pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
 async def test_several_processes_append_at_once(kind: str, tmp_path: Path, anyio_backend: str) -> None:
     path = str(tmp_path / "store")
-    writers = [subprocess.Popen([sys.executable, "-c", WRITE, kind, path, str(number)]) for number in range(3)]
+    writers = [
+        subprocess.Popen([sys.executable, "-c", WRITE, kind, path, str(number), KEY["session_id"]])
+        for number in range(3)
+    ]
     assert [writer.wait(60) for writer in writers] == [0, 0, 0]
     store = SQLiteStore(path) if kind == "sqlite" else DirectoryStore(path)
-    entries = await store.load(KEY) or []
+    entries = cast("list[dict[str, Any]]", await store.load(KEY) or [])
     for number in range(3):
         own = [entry["uuid"] for entry in entries if entry.get("customTitle") == str(number)]
         assert own == [f"{number}-{step}" for step in range(40)]
@@ -110,7 +122,7 @@ async def test_several_processes_append_at_once(kind: str, tmp_path: Path, anyio
 async def test_a_directory_store_is_read_as_a_configuration_folder(tmp_path: Path, anyio_backend: str) -> None:
     store = DirectoryStore(tmp_path)
     message = {"role": "user", "content": "Hello"}
-    await store.append(KEY, [{"type": "user", "uuid": "u", "parentUuid": None, "message": message}])
+    await store.append(KEY, entries_of({"type": "user", "uuid": "u", "parentUuid": None, "message": message}))
     assert [info.session_id for info in list_sessions(config_dir=tmp_path)] == [KEY["session_id"]]
     assert [m.text for m in get_session(KEY["session_id"], config_dir=tmp_path).messages] == ["Hello"]
     assert (tmp_path / "projects").stat().st_mode & 0o077 == 0 or os.name == "nt"
@@ -119,13 +131,13 @@ async def test_a_directory_store_is_read_as_a_configuration_folder(tmp_path: Pat
 @pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
 async def test_a_line_that_a_dead_writer_left_is_cut_off(tmp_path: Path, anyio_backend: str) -> None:
     store = DirectoryStore(tmp_path)
-    await store.append(KEY, [{"type": "user", "uuid": "a"}])
+    await store.append(KEY, entries_of({"type": "user", "uuid": "a"}))
     [path] = (tmp_path / "projects").glob("*/*.jsonl")
     with path.open("a") as file:
         file.write('{"type": "user", "uu')
     assert await store.load(KEY) == [{"type": "user", "uuid": "a"}]
-    await store.append(KEY, [{"type": "user", "uuid": "b"}])
-    await DirectoryStore(tmp_path).append(KEY, [{"type": "user", "uuid": "b"}, {"type": "user", "uuid": "c"}])
+    await store.append(KEY, entries_of({"type": "user", "uuid": "b"}))
+    await DirectoryStore(tmp_path).append(KEY, entries_of({"type": "user", "uuid": "b"}, {"type": "user", "uuid": "c"}))
     assert [entry["uuid"] for entry in await store.load(KEY) or []] == ["a", "b", "c"]
 
 
@@ -172,8 +184,8 @@ def test_summaries_equal_those_of_the_official_sdk() -> None:
     for start in range(len(batches)):
         ours = theirs = None
         for batch in batches[start:]:
-            ours = fold_session_summary(ours, KEY, batch)
-            theirs = claude_agent_sdk.fold_session_summary(theirs, KEY, batch)
+            ours = fold_session_summary(ours, KEY, entries_of(*batch))
+            theirs = claude_agent_sdk.fold_session_summary(theirs, cast("Any", KEY), cast("Any", batch))
             assert ours == theirs
 
 
@@ -181,7 +193,7 @@ def test_a_file_of_version_1_is_brought_up_to_date(tmp_path: Path, monkeypatch: 
     from claude_agent_py.sessions.stores import sqlite
 
     old = SQLiteStore(tmp_path / "a.db")
-    anyio.run(old.append, KEY, [{"type": "user", "uuid": "a"}])
+    anyio.run(old.append, KEY, entries_of({"type": "user", "uuid": "a"}))
     old.close()
     second = ("ALTER TABLE sessions ADD COLUMN owner TEXT",)
     monkeypatch.setattr(sqlite, "MIGRATIONS", (*sqlite.MIGRATIONS, second))
@@ -203,7 +215,7 @@ async def test_a_schema_of_version_1_is_brought_up_to_date(
     from claude_agent_py.sessions.stores import postgres
 
     old = PostgresStore(postgres_server, schema="migrated")
-    await old.append(KEY, [{"type": "user", "uuid": "a"}])
+    await old.append(KEY, entries_of({"type": "user", "uuid": "a"}))
     old.close()
     second = ("ALTER TABLE {schema}.sessions ADD COLUMN owner text",)
     with monkeypatch.context() as patch:

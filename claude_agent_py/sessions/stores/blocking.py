@@ -1,4 +1,4 @@
-"""`BlockingStore`: the base of the stores of this package, which do their work in threads, on asyncio and trio alike."""
+"""`BlockingStore`: the base of the stores of this package, which work in threads, on asyncio and trio alike."""
 
 import json
 from collections.abc import Callable

@@ -79,7 +79,7 @@ class LeasingStore(SessionStore, Protocol):
         ...
 
 
-# How the state changes; stores do this atomically ----------------------------------------------------------------------
+# How the state changes; stores do this atomically ---------------------------------------------------------------------
 
 
 def acquired(

@@ -1,4 +1,4 @@
-"""Between stores and the files of the CLI: what a transcript on disk has that a store lacks, and the other way round."""
+"""Between stores and the files of the CLI: what a transcript on disk has that a store lacks, and the reverse."""
 
 import json
 import os

@@ -267,7 +267,7 @@ async def find_project(store: SessionStore, session_id: str, default: str, timeo
 
 
 async def newest_session(store: SessionStore, project: str, timeout: float) -> str | None:
-    """Return the id of the session of a project that was written last, without those of subagents. Raises StoreError."""
+    """Return the id of the session of a project that was written last, no subagent's. Raises StoreError."""
     async with asked(f"list the sessions of {project}", timeout):
         listed = await store.list_sessions(project)  # type: ignore[attr-defined]
     for each in sorted(listed, key=lambda each: each["mtime"], reverse=True):

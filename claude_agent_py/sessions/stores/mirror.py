@@ -193,16 +193,15 @@ class Mirror:
         for pause in (*PAUSES, None):
             try:
                 await self._append(place.key, entries)
-            except (StaleLeaseError, TimeoutError) as error:
-                failure: Exception = error
-                break  # what timed out may still arrive
             except Exception as error:
-                failure = error
+                is_final = isinstance(error, StaleLeaseError | TimeoutError)  # what timed out may still arrive
+                if pause is None or is_final:
+                    await self._fall_behind(place, error)
+                    return
+                if not self._is_draining:
+                    await anyio.sleep(pause)
             else:
                 return
-            if pause is not None and not self._is_draining:
-                await anyio.sleep(pause)
-        await self._fall_behind(place, failure)
 
     async def _append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
         with anyio.fail_after(self._timeout):

@@ -100,12 +100,12 @@ class PostgresStore(SummarisingStore):
     def _borrowed(self) -> "Connection[Any]":
         with self._lock:
             if self._owner != os.getpid():  # a copy of the process: the connections are those of the other
-                self._idle, self._owner, self._is_ready = [], os.getpid(), self._is_ready
+                self._idle, self._owner = [], os.getpid()
             while self._idle:
-                connection = self._idle.pop()
-                if not connection.closed:
-                    return connection
-        connection = self._connect(self._conninfo, autocommit=True)
+                idle = self._idle.pop()
+                if not idle.closed:
+                    return idle
+        connection: Connection[Any] = self._connect(self._conninfo, autocommit=True)
         if not self._is_ready:
             try:
                 self._migrate(connection)
@@ -215,7 +215,7 @@ class PostgresStore(SummarisingStore):
         project, session = map(_shown, place[:2])
         with self._transaction() as cursor:
             before, _ = self._locked(cursor, project, session)
-            (now,) = cursor.execute(f"SELECT {_NOW}::float8").fetchone()  # noqa: S608
+            (now,) = cursor.execute(f"SELECT {_NOW}::float8").fetchone()
             state = change(before, now)
             update = "UPDATE {schema}.sessions SET epoch = %s, holder = %s, expires_at = %s "
             values = (state.epoch, _shown(state.holder), state.expires_at, project, session)

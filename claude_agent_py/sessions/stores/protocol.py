@@ -100,7 +100,7 @@ def implements(store: object, method: str) -> bool:
 
 def described(key: SessionKey) -> str:
     """Return a key for errors and logs."""
-    return "/".join((key["project_key"], key["session_id"], *([key["subpath"]] if key.get("subpath") else ())))
+    return "/".join(part for part in (key["project_key"], key["session_id"], key.get("subpath")) if part)
 
 
 def checked(key: SessionKey) -> tuple[str, str, str]:
@@ -109,7 +109,8 @@ def checked(key: SessionKey) -> tuple[str, str, str]:
     Raises:
         StoreError: A part is missing, not text, or empty.
     """
-    project, session, subpath = key.get("project_key"), key.get("session_id"), key.get("subpath")
+    given: dict[str, Any] = {**key}  # who calls it may have no type checker
+    project, session, subpath = given.get("project_key"), given.get("session_id"), given.get("subpath")
     for name, value in (("project_key", project), ("session_id", session)):
         if not isinstance(value, str) or not value or "\0" in value:
             raise StoreError(f"the {name} of a key must be text, not {value!r}")

@@ -110,7 +110,8 @@ class S3Store(BlockingStore):
         return unique([decoded(line) for line in self._load(place)])
 
     def _list(self, project: str) -> dict[str, int]:
-        prefix, found = self._project(project), {}
+        prefix = self._project(project)
+        found: dict[str, int] = {}
         for each in self._objects(prefix):
             session, kind, *_ = each["Key"].removeprefix(prefix).split("/")
             if kind == MAIN:
