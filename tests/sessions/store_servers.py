@@ -5,9 +5,11 @@ A test is skipped, with the reason, where the program or the package of its serv
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -59,12 +61,12 @@ def program(name: str, *folders: str) -> str:
 
 
 @pytest.fixture(scope="session")
-def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def postgres_server() -> Iterator[str]:
     """Yield the connection string of a PostgreSQL server."""
     psycopg = pytest.importorskip("psycopg")
     folders = [str(path) for path in sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)]
     initdb, postgres = program("initdb", *folders), program("postgres", *folders)
-    folder = Path(os.path.realpath(tmp_path_factory.mktemp("pg")))
+    folder = Path(os.path.realpath(tempfile.mkdtemp(prefix="pg-")))  # short, and open to the server's user
     data, sockets = folder / "data", folder / "sockets"
     sockets.mkdir()
     user: dict[str, Any] = {}
@@ -75,9 +77,6 @@ def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             shutil.chown(sockets, "postgres")
         except LookupError:
             pytest.skip("PostgreSQL does not run as root, and there is no user postgres")
-        for parent in folder.parents:
-            if parent.owner() == "root" and not parent.stat().st_mode & 0o001 and "pytest" in parent.name:
-                parent.chmod(parent.stat().st_mode | 0o011)
     command = [initdb, "-D", str(data), "-U", "tester", "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C"]
     subprocess.run(command, check=True, capture_output=True, cwd="/", **user)
     port = free_port()
@@ -90,11 +89,12 @@ def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         wait_until(lambda: psycopg.connect(url).close(), process)
         yield url
     finally:
-        process.send_signal(2)  # a fast shutdown: connections are closed
+        process.send_signal(signal.SIGINT)  # a fast shutdown: connections are closed
         try:
             process.wait(10)
         except subprocess.TimeoutExpired:
             stop(process)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture
