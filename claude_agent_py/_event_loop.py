@@ -7,8 +7,10 @@ A session may be opened, used and closed in three different workers, so its own 
 import asyncio
 import contextlib
 import contextvars
+import functools
 import logging
 import math
+import signal
 import sys
 import threading
 import types
@@ -22,6 +24,7 @@ from anyio.lowlevel import RunVar
 logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 T = TypeVar("T")
+AnyWorker = TypeVar("AnyWorker", bound=Callable[..., Coroutine[Any, Any, None]])
 Arguments = TypeVarTuple("Arguments")
 
 PipeWriter: TypeAlias = asyncio.StreamWriter
@@ -41,6 +44,20 @@ def in_trio() -> bool:
     lowlevel = getattr(sys.modules.get("trio"), "lowlevel", None)
     in_run = getattr(lowlevel, "in_trio_run", None)  # missing while another thread is importing trio
     return in_run is not None and bool(in_run())
+
+
+_workers: list[Callable[..., Any]] = []
+"""The functions marked with `worker`."""
+
+
+def worker(function: AnyWorker) -> AnyWorker:
+    """Mark an async function that workers of `spawn_detached` start as workers of their own.
+
+    Under trio, Ctrl+C then interrupts the main task and never such a worker. trio protects its system tasks itself, but
+    not the tasks that they start, and KeyboardInterrupt in one of those would be an internal error of trio.
+    """
+    _workers.append(function)
+    return function
 
 
 async def yield_to_loop() -> None:
@@ -63,12 +80,21 @@ def spawn_detached(function: Callable[[], Coroutine[Any, Any, None]], *, name: s
         except Exception:
             logger.exception("the worker %s failed", name)
 
+    async def guarded_in_trio() -> None:
+        try:
+            await guarded()
+        except* KeyboardInterrupt:  # from a task that a handler or tool started
+            signal.raise_signal(signal.SIGINT)  # a system task is protected: the main task is interrupted
+
     if in_trio():
-        sys.modules["trio"].lowlevel.spawn_system_task(guarded, name=name, context=contextvars.copy_context())
+        lowlevel = sys.modules["trio"].lowlevel
+        for marked in _workers:
+            lowlevel.enable_ki_protection(marked)
+        lowlevel.spawn_system_task(guarded_in_trio, name=name, context=contextvars.copy_context())
     else:
-        worker = asyncio.get_running_loop().create_task(guarded(), name=name)
-        _asyncio_workers.add(worker)
-        worker.add_done_callback(_asyncio_workers.discard)
+        task = asyncio.get_running_loop().create_task(guarded(), name=name)
+        _asyncio_workers.add(task)
+        task.add_done_callback(_asyncio_workers.discard)
 
 
 @types.coroutine
@@ -103,17 +129,22 @@ def pipe_writer(stream: object) -> PipeWriter | None:
     return writer if isinstance(writer, asyncio.StreamWriter) else None
 
 
+def from_any_thread(function: Callable[[], object]) -> Callable[[], object]:
+    """Return a callable that has this event loop call a function soon; for any thread, and for finalizers.
+
+    The callable raises RuntimeError once the loop is closed.
+    """
+    if in_trio():
+        return functools.partial(sys.modules["trio"].lowlevel.current_trio_token().run_sync_soon, function)
+    return functools.partial(asyncio.get_running_loop().call_soon_threadsafe, function)
+
+
 class Wakeup:
     """An event that can be set from any thread, finalizers included. Create it inside the event loop."""
 
     def __init__(self) -> None:
         self._event = anyio.Event()
-        if in_trio():
-            token = sys.modules["trio"].lowlevel.current_trio_token()
-            self._set_later: Callable[[], object] = lambda: token.run_sync_soon(self._event.set)
-        else:
-            loop = asyncio.get_running_loop()
-            self._set_later = lambda: loop.call_soon_threadsafe(self._event.set)
+        self._set_later = from_any_thread(self._event.set)
 
     def set(self) -> None:
         """Wake all current and later waiters. Does nothing once the loop is closed."""
@@ -127,6 +158,11 @@ class Wakeup:
     def is_set(self) -> bool:
         """Whether it has been set."""
         return self._event.is_set()
+
+
+def clock() -> Callable[[], float]:
+    """Return the clock of this event loop, as `anyio.current_time` reads it, which first looks for the loop."""
+    return sys.modules["trio"].current_time if in_trio() else asyncio.get_running_loop().time
 
 
 def in_event_loop() -> bool:

@@ -14,6 +14,7 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 from claude_agent_py._callbacks import Callback, Report
+from claude_agent_py._event_loop import worker
 
 logger: logging.Logger = logging.getLogger("claude_agent_py")
 
@@ -73,6 +74,7 @@ class ListenerQueue:
         self._has_ended = True
         self._changed.set()
 
+    @worker
     async def deliver(self) -> None:
         """Call the listener with each item until `end`."""
         try:

@@ -5,7 +5,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from typing import Final, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 T = TypeVar("T")
 
@@ -17,7 +17,14 @@ _PASSING: Final = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3
 """Errors of opening a file that another process is creating; seen under load with SQLite 3.40."""
 
 
-def open_shared(path: str | os.PathLike[str], schema: Sequence[str]) -> sqlite3.Connection:
+Migrate: TypeAlias = Callable[[sqlite3.Cursor, int], object]
+"""Brings a file of an older version up to date, in the transaction that creates missing tables. A new file has version
+0 and no tables."""
+
+
+def open_shared(
+    path: str | os.PathLike[str], schema: Sequence[str], *, version: int = 0, migrate: Migrate | None = None
+) -> sqlite3.Connection:
     """Open a shared file and create its tables. Blocks while another process creates it.
 
     The connection may be used from any thread, but only by one at a time.
@@ -25,14 +32,17 @@ def open_shared(path: str | os.PathLike[str], schema: Sequence[str]) -> sqlite3.
     Args:
         path: The file, created if missing.
         schema: Idempotent statements, one for each table or index.
+        version: The version of the schema, kept in the file.
+        migrate: Called with a cursor and the version of a file that is older, before the schema is applied.
 
     Raises:
-        sqlite3.Error: The file is not a database, cannot be written, or was locked for longer than `BUSY_SECONDS`.
+        sqlite3.Error: The file is not a database, is of a newer version, cannot be written, or was locked for longer
+            than `BUSY_SECONDS`.
     """
     deadline = time.monotonic() + BUSY_SECONDS
     while True:
         try:
-            return _opened(path, schema)
+            return _opened(path, schema, version, migrate)
         except sqlite3.Error as error:
             # SQLite's own timeout does not cover changing the journal mode.
             if getattr(error, "sqlite_errorcode", 0) & 0xFF not in _PASSING or time.monotonic() > deadline:
@@ -49,17 +59,30 @@ def transact(connection: sqlite3.Connection, work: Callable[[sqlite3.Cursor], T]
         return work(cursor)
 
 
-def _opened(path: str | os.PathLike[str], schema: Sequence[str]) -> sqlite3.Connection:
+def _opened(
+    path: str | os.PathLike[str], schema: Sequence[str], version: int, migrate: Migrate | None
+) -> sqlite3.Connection:
     connection = sqlite3.connect(path, timeout=BUSY_SECONDS, check_same_thread=False)
     try:
         connection.execute("PRAGMA journal_mode = WAL").fetchall()  # readers do not wait for writers
         (made,) = connection.execute("SELECT count(*) FROM sqlite_master WHERE sql IS NOT NULL").fetchone()
-        if made < len(schema):  # otherwise do not wait for a writer
-            with connection:
-                connection.execute("BEGIN IMMEDIATE")  # one process at a time creates the tables
+        if made < len(schema) or _version_of(connection) != version:  # otherwise do not wait for a writer
+            with connection, closing(connection.cursor()) as cursor:
+                cursor.execute("BEGIN IMMEDIATE")  # one process at a time creates the tables
+                found = _version_of(connection)
+                if found > version:
+                    raise sqlite3.DatabaseError(f"it was written by a newer version of the library ({found})")
+                if found < version and migrate is not None:
+                    migrate(cursor, found)
                 for statement in schema:
-                    connection.execute(statement)
+                    cursor.execute(statement)
+                cursor.execute(f"PRAGMA user_version = {version:d}")
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+def _version_of(connection: sqlite3.Connection) -> int:
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    return int(version)

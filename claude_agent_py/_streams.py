@@ -1,6 +1,6 @@
-"""An event that can be set repeatedly, and a queue to iterate.
+"""Events that need nothing of the event loop until somebody waits, and a queue to iterate.
 
-Both can be created outside of an event loop, and are set and filled from its thread.
+All can be created outside of an event loop, and are set and filled from its thread.
 """
 
 from collections import deque
@@ -15,27 +15,61 @@ QUEUE_LIMIT: Final = 10_000
 """How many events may wait for a slow reader before progress events are dropped."""
 
 
+class LazyEvent:
+    """Like `anyio.Event`, which takes a kilobyte; most events of a session are set without anybody waiting."""
+
+    __slots__ = ("_is_set", "_waiting")
+
+    def __init__(self) -> None:
+        self._is_set = False
+        self._waiting: anyio.Event | None = None
+
+    def set(self) -> None:
+        """Wake all current and later waiters."""
+        self._is_set = True
+        if self._waiting is not None:
+            self._waiting.set()
+            self._waiting = None
+
+    def is_set(self) -> bool:
+        """Whether it has been set."""
+        return self._is_set
+
+    async def wait(self) -> None:
+        """Wait until it is set."""
+        if self._is_set:
+            await checkpoint()
+            return
+        if self._waiting is None:
+            self._waiting = anyio.Event()
+        await self._waiting.wait()
+
+
 class RepeatingEvent:
     """Like `anyio.Event`, but `set` wakes only the current waiters: check a condition, then wait."""
 
+    __slots__ = ("_waiters",)
+
     def __init__(self) -> None:
-        self._waiters: set[anyio.Event] = set()
+        self._waiters: list[anyio.Event] = []
 
     def set(self) -> None:
         """Wake all waiters."""
-        waiters, self._waiters = self._waiters, set()
-        for waiter in waiters:
-            waiter.set()
+        if self._waiters:
+            waiters, self._waiters = self._waiters, []
+            for waiter in waiters:
+                waiter.set()
 
     async def wait(self, timeout: float | None = None) -> None:
         """Wait for the next `set`, at most `timeout` seconds."""
         waiter = anyio.Event()
-        self._waiters.add(waiter)
+        self._waiters.append(waiter)
         try:
             with anyio.move_on_after(timeout):
                 await waiter.wait()
         finally:
-            self._waiters.discard(waiter)
+            if waiter in self._waiters:
+                self._waiters.remove(waiter)
 
 
 class Stream(Generic[T]):

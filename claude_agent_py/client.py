@@ -12,7 +12,6 @@ from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, Self
 
-import anyio
 from anyio.lowlevel import checkpoint
 
 from claude_agent_py._event_loop import yield_to_loop
@@ -21,13 +20,14 @@ from claude_agent_py._runtime.answering.parts import load_parts
 from claude_agent_py._runtime.controls.session_controls import SessionControls
 from claude_agent_py._runtime.session.current import current, running_client
 from claude_agent_py._runtime.session.launching import launch
+from claude_agent_py._streams import LazyEvent
 from claude_agent_py.errors import ConnectionClosedError, HandlerError, LocalProtocolError, OptionsError
 from claude_agent_py.options.client_options import ClientOptions, options_or_defaults
 from claude_agent_py.options.output_shape import Output
 
 if TYPE_CHECKING:
     from claude_agent_py._protocol.turns import Until
-    from claude_agent_py._runtime.answering.parent import Above
+    from claude_agent_py._runtime.answering.parent import ParentSession
     from claude_agent_py._runtime.runs.message_types import SessionEvent, SessionMessage
     from claude_agent_py._runtime.runs.prompts import Prompt
     from claude_agent_py._runtime.runs.run import Run
@@ -52,7 +52,17 @@ ADVICE: Final = 'await them before (client.tasks.wait_all()), or close(tasks="wa
 class Spawnable(Protocol):
     """What `Client.spawn` takes: a `ChildAgent`."""
 
-    async def spawn(self, client: Client, prompt: str) -> Task:
+    async def spawn(
+        self,
+        client: Client,
+        prompt: str,
+        *,
+        title: str | None = None,
+        parent: Task | str | None = None,
+        author: str | None = None,
+        artifacts: Sequence[str] = (),
+        priority: str | int = "normal",
+    ) -> Task:
         """Start the agent under a client and return its task."""
         ...
 
@@ -88,10 +98,10 @@ class Client(SessionControls, Generic[Output]):
         if transport is not None and not hasattr(transport, "receive"):
             raise OptionsError(f"a Transport is expected, not {transport!r}", option="transport")
         self._transport = transport
-        self._above: Above | None = None
+        self._parent: ParentSession | None = None
         self._is_used = False
         """Whether `connect` was called."""
-        self._connected: anyio.Event | None = None
+        self._connected: LazyEvent | None = None
         """Set once `connect` has succeeded or failed."""
         self._advice = ADVICE
 
@@ -100,7 +110,7 @@ class Client(SessionControls, Generic[Output]):
         """The session behind the client. Internal to this package, and not covered by semantic versioning."""
         from claude_agent_py._runtime.session.session import Session
 
-        return Session(self._options, above=self._above)
+        return Session(self._options, parent=self._parent)
 
     def __repr__(self) -> str:
         session: Session | None = vars(self).get("session")
@@ -131,7 +141,7 @@ class Client(SessionControls, Generic[Output]):
         self._is_used = True
         await yield_to_loop()  # the first options of a process took a while
         self._check_not_closed()
-        self._connected = anyio.Event()
+        self._connected = LazyEvent()
         try:
             await checkpoint()  # and so does the first use of anyio
             with running_client(self):
@@ -159,8 +169,7 @@ class Client(SessionControls, Generic[Output]):
             await open_session(session, launched)
         except BaseException:
             if storing is not None:
-                with anyio.CancelScope(shield=True):
-                    await storing.end()
+                await storing.end()
             raise
 
     async def _prepare_store(self) -> Storing | None:
@@ -278,20 +287,41 @@ class Client(SessionControls, Generic[Output]):
             session.seal_run(mailbox)
         return Run(self, session, mailbox)
 
-    async def spawn(self, agent: Spawnable, prompt: str) -> Task:
+    async def spawn(
+        self,
+        agent: Spawnable,
+        prompt: str,
+        *,
+        title: str | None = None,
+        parent: Task | str | None = None,
+        author: str | None = None,
+        artifacts: Sequence[str] = (),
+        priority: str | int = "normal",
+    ) -> Task:
         """Start a child agent, which is a CLI process of its own, and return its task.
 
         Args:
             agent: A `ChildAgent`.
             prompt: The instructions for the agent.
+            title: The task's description; None uses the first line of the prompt.
+            parent: The task that the child belongs to, or its id. None means, in a tool, the subagent that called the
+                tool, and otherwise the main agent.
+            author: The name of the agent or person that starts it, for events and records. None means the agent of
+                `parent`, or the main agent.
+            artifacts: Files or links that the agent needs; they are added to the prompt.
+            priority: Any word or number; added to the prompt unless it is `normal`.
 
         Raises:
-            OptionsError: The prompt is empty, a limit for child agents is reached, or `agent` has the wrong type.
+            OptionsError: The prompt or the title is blank, a limit for child agents is reached, or `agent` has the
+                wrong type.
+            TaskNotFoundError: `parent` is not a task of this client.
             ConnectionClosedError: The client is not open.
         """
         if not hasattr(agent, "spawn"):
             raise OptionsError(f"must be a ChildAgent, not {type(agent).__name__}", option="agent")
-        return await agent.spawn(self, prompt)
+        return await agent.spawn(
+            self, prompt, title=title, parent=parent, author=author, artifacts=artifacts, priority=priority
+        )
 
     def messages(self) -> AsyncIterator[SessionMessage]:
         """Iterate over every message of the session from now on, including those of all runs and of injected turns.

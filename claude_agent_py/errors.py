@@ -35,6 +35,7 @@
     │   ├── ToolInputError              the model's arguments do not fit                         .tool .problems
     │   ├── UnknownToolError            a `ToolChain` has no such tool                           .tool .near
     │   └── ToolTimeoutError            the tool did not finish in time (also a TimeoutError)    .tool .timeout
+    ├── TextFormatError                 a text is not in the required form (strict parsing)      .problems
     ├── HandlerError                    a handler or listener failed (reported, not raised)      .handler
     ├── BacklogError                    waiting messages were dropped for lack of space          .reason .limit_bytes
     └── SessionError                    a session on disk                                        .session_id
@@ -53,6 +54,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from claude_agent_py._runtime.runs.result import RunResult
+    from claude_agent_py.formatting.problems import Problem
 
 
 def _restore(cls: type["ClaudeAgentError"], args: tuple[Any, ...], state: dict[str, Any]) -> Any:
@@ -463,6 +465,16 @@ class ToolTimeoutError(ToolError, TimeoutError):
         self.timeout = timeout
         """The tool's limit, in seconds."""
         super().__init__(f"{tool} did not finish within {timeout:g} s and was cancelled")
+
+
+class TextFormatError(ClaudeAgentError):
+    """A text is not in the required form. Raised by `TextFormat.parse(..., strict=True)`."""
+
+    def __init__(self, problems: "Sequence[Problem]") -> None:
+        self.problems: list[Problem] = list(problems)
+        """What is wrong, and where, in the order of the text. `TextFormat.repair_prompt` makes a prompt of them."""
+        lines = "".join(f"\n- {problem}" for problem in self.problems)
+        super().__init__(f"the text is not in the required form:{lines}")
 
 
 class HandlerError(ClaudeAgentError):

@@ -1,4 +1,7 @@
-"""Child agents: subtasks in their own processes. One writes to its own directory and asks a person first."""
+"""Child agents: subtasks in their own processes. One writes to its own directory and asks a person first.
+
+The history records every step, so that the whole of it can be told afterwards.
+"""
 
 import anyio
 from offline import offline
@@ -18,7 +21,7 @@ async def person(inbox: PendingInteractions) -> None:
     async for waiting in inbox.arrivals():
         if waiting.task is not None:  # None for the main agent
             print(f"{waiting.task.description} asks: {waiting.summary}; it is {waiting.task.status}")
-        await waiting.answer(Allow())
+        await waiting.answer(Allow(), by="Ann")
 
 
 async def main() -> None:
@@ -41,13 +44,20 @@ async def main() -> None:
             result = await client.query("Have the parser ported and audited, both at once.", until="idle")
             print(result.text)
 
-            audit = await client.spawn(auditor, "Audit the tests as well.")  # launched by your code
+            audit = await client.spawn(  # launched by your code
+                auditor, "Audit the tests as well.", title="Audit the tests", artifacts=["tests/"], priority="low"
+            )
             print("spawned:", (await audit).summary)
 
             for agent in client.agents:
                 print(f"{agent.description}: {agent.status}, {agent.usage.tool_uses if agent.usage else 0} tool calls")
             workers.cancel_scope.cancel()
         print(await history.rebuild("session"))
+        for record in await history.records("session"):
+            if record.kind in ("awaiting_user", "answered"):
+                print(record.author, record.kind, record.details.get("question") or f"by {record.details['by']}")
+        (brief,) = [task.brief for task in (await history.rebuild("session")).walk() if task.id == audit.id]
+        print("asked for:", brief["title"], brief["artifacts"], brief["priority"])
     print("ported:", await workshop.joinpath("parser.rs").exists())
 
 

@@ -67,6 +67,19 @@ def pipes() -> dict[str, str]:
     return found
 
 
+def processes_with(variable: str, argument: str = "") -> list[int]:
+    """Return the processes that started with this variable (`NAME=value`), and with this in their command line."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            words, variables = (entry / "cmdline").read_bytes(), (entry / "environ").read_bytes()
+        except OSError:
+            continue
+        if variable.encode() in variables.split(b"\0") and argument.encode() in words:
+            found.append(int(entry.name))
+    return [pid for pid in found if pid != os.getpid()]
+
+
 async def until_gone(*pids: int) -> None:
     """Wait until processes have ended. Raises TimeoutError."""
     with anyio.fail_after(PATIENCE):

@@ -6,6 +6,7 @@ import pickle
 import pytest
 
 from claude_agent_py import errors
+from claude_agent_py.formatting import Place, Problem, ProblemKind
 
 SAMPLES: list[errors.ClaudeAgentError] = [
     errors.OptionsError("must be positive", option="max_turns"),
@@ -34,6 +35,7 @@ SAMPLES: list[errors.ClaudeAgentError] = [
     errors.ToolInputError("search", [("limit", "is required")]),
     errors.UnknownToolError("serach", ["search"], ["search"]),
     errors.ToolTimeoutError("search", 2.0),
+    errors.TextFormatError([Problem(kind=ProblemKind.MISSING, name="a", place=Place(3, 1, 4), detail="is missing")]),
     errors.HandlerError("on_stop", "ValueError: x"),
     errors.SessionError("missing", session_id="s"),
 ]

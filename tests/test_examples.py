@@ -45,7 +45,8 @@ PRINTED: dict[str, list[str]] = {
         "It is ported, and it leaks nothing.\nspawned: They leak nothing either.\n",
         "Port the parser: completed, 1 tool calls\n",
         "Port the parser [porter] completed, 220 tokens\nAudit the parser [auditor] completed, 110 tokens\n",
-        "ported: True\n",
+        "porter awaiting_user Bash: touch parser.rs\nporter answered by Ann\n",
+        "asked for: Audit the tests ['tests/'] low\nported: True\n",
     ],
     "controlling": ["haiku", "% full", "interrupt: interrupted", "the run ended: aborted_", "I am claude-haiku"],
     "delegation": [
@@ -125,6 +126,13 @@ PRINTED: dict[str, list[str]] = {
         "# population\n1087353\n",
         "{'type': 'tool_result', 'tool_use_id': 'toolu_1', 'content': [{'type': 'text', 'text': '1087353'}]}",
     ],
+    "text_formats": [
+        "[summary] It logs more.",
+        "- line 2, column 1: section 'summary' has no end\n"
+        "- line 4, column 1: 'verdit' is not one of the sections; did you mean 'verdict'?\n",
+        "[findings] \n[findings/finding] if a < b & c: the secret is logged\n[verdict] reject\n",
+        "\nverdict: ['reject']\n",
+    ],
     "tool_results": ["The hall is at 19.5 degrees, the cellar at 12."],
     "tools": ["Cologne has 1,087,353 people"],
     "wait_for_tasks": [
@@ -171,8 +179,9 @@ def test_an_example_prints_what_it_shows_without_any_extra(name: str, plain_inst
     assert [text for text in PRINTED[name] if text not in done.stdout] == [], done.stdout
 
 
-def test_yaml_without_pyyaml_says_what_to_install(plain_install: dict[str, str]) -> None:
-    command = [sys.executable, "-c", "from claude_agent_py.formatting import YAMLEncoder; YAMLEncoder()"]
+@pytest.mark.parametrize("name", ["YAMLEncoder", "YAMLFormat"])
+def test_yaml_without_pyyaml_says_what_to_install(name: str, plain_install: dict[str, str]) -> None:
+    command = [sys.executable, "-c", f"from claude_agent_py.formatting import {name}; {name}()"]
     env = {**os.environ, **plain_install}
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
     assert done.stderr.splitlines()[-1] == "ImportError: YAML needs PyYAML: pip install pyyaml"

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from claude_agent_py._configuration import Unshown
-from claude_agent_py._launch.table import ALWAYS_VARIABLES, DEFAULT_CLIENT_APP, TABLE, Variable
+from claude_agent_py._launch.table import ALWAYS_VARIABLES, DEFAULT_CLIENT_APP, VARIABLES
 from claude_agent_py.options.checks import HOOKS_OFF
 from claude_agent_py.options.client_options import ClientOptions
 
@@ -46,8 +46,8 @@ def environment(options: ClientOptions, surrounding: Mapping[str, str]) -> Mappi
     env.setdefault("CLAUDE_AGENT_SDK_CLIENT_APP", DEFAULT_CLIENT_APP)
     if options.cwd is not None and "PWD" in env:
         env["PWD"] = os.path.abspath(options.cwd)
-    for row in TABLE:
-        if isinstance(row, Variable) and (value := row.value(options)) is not None:
+    for row in VARIABLES:
+        if (value := row.value(options)) is not None:
             env[row.name] = "1" if value is True else str(value)
     for name, value in options.env.items():
         if value is None:

@@ -21,7 +21,7 @@ from typing import Any, Final
 from claude_agent_py._configuration import Unshown
 from claude_agent_py._launch.environment import environment
 from claude_agent_py._launch.settings import joined_settings
-from claude_agent_py._launch.table import ALWAYS_FLAGS, AWAITED, TABLE, Field, Flag
+from claude_agent_py._launch.table import ALWAYS_FLAGS, AWAITED, FIELDS, FLAGS, TABLE
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.options.values import PluginConfig, SystemPromptFile
@@ -152,7 +152,8 @@ def plan_launch(
     _check_user(options.user)
     _check_files(options)
     scratch = scratch or Path(tempfile.gettempdir()) / f"{PREFIX}{os.urandom(8).hex()}"
-    initialize = {row.name: value for row, value in _told(options, Field)} | dict(extra_initialize or {})
+    told = {row.name: value for row in FIELDS if (value := row.value(options)) is not None}
+    initialize = told | dict(extra_initialize or {})
     flags, too_long = _flags(options)
     if "disallowedTools" in too_long:
         initialize["disallowedTools"] = too_long["disallowedTools"]
@@ -227,17 +228,14 @@ def _can_be_written(file: Path) -> bool:
     return os.path.isdir(nearest) and os.access(nearest, os.W_OK)
 
 
-def _told(options: ClientOptions, kind: type[Field] | type[Flag]) -> Iterator[tuple[Any, Any]]:
-    for row in TABLE:
-        if isinstance(row, kind) and (value := row.value(options)) is not None:
-            yield row, value
-
-
 def _flags(options: ClientOptions) -> tuple[list[str], dict[str, list[str]]]:
     """Return the flags, and the lists that are too long for a flag, by their destination."""
     flags: list[str] = []
     too_long: dict[str, list[str]] = {}
-    for row, value in _told(options, Flag):
+    for row in FLAGS:
+        value = row.value(options)
+        if value is None:
+            continue
         if row.when_long is not None and len(value) > LONG_LIST_CHARS:
             too_long[row.when_long] = split_rules(value)
         else:

@@ -7,6 +7,7 @@ the machine. Options that are only used in this process are listed, too (`Here`)
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -58,12 +59,17 @@ class Row:
         """The options that it depends on; the first is the one that errors name."""
         return self.options.split(",")
 
+    @cached_property
+    def _read(self) -> Callable[[ClientOptions], Any]:
+        """Returns the value of the option, or a tuple of the values of several."""
+        return attrgetter(*self.option_names)
+
     def value(self, options: ClientOptions) -> Any:
         """Return the value for the CLI, or None to leave it out."""
-        given = [getattr(options, name) for name in self.option_names]
-        if len(given) == 1 and given[0] is None:
+        given = self._read(options)
+        if given is None:
             return None
-        told = self.encode(*given)
+        told = self.encode(given) if len(self.option_names) == 1 else self.encode(*given)
         return None if told in ([], (), {}) else told
 
 
@@ -349,5 +355,9 @@ TABLE: Final[tuple[Row, ...]] = (
     Field("managedSettings", "managed_settings"),
     Flag("--project-config-root", "project_config_root", _path),
 )
+
+FIELDS: Final = tuple(row for row in TABLE if isinstance(row, Field))
+FLAGS: Final = tuple(row for row in TABLE if isinstance(row, Flag))
+VARIABLES: Final = tuple(row for row in TABLE if isinstance(row, Variable))
 
 DEFAULT_CLIENT_APP: Final = f"claude-agent-py/{__version__}"

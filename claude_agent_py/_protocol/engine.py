@@ -6,7 +6,7 @@ returns. Nothing here waits, and invalid input never raises.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from claude_agent_py._protocol.events import (
     Event,
@@ -24,7 +24,7 @@ from claude_agent_py._protocol.ports import TaskSink
 from claude_agent_py._protocol.requests import IncomingRequests, OutgoingRequests, PendingRequest
 from claude_agent_py._protocol.state import CAN_SEND, CLI_READS, State, Step, advance
 from claude_agent_py._protocol.turns import RunId, RunLimits, TurnRouter, Until
-from claude_agent_py.wire.codec import decode, encode, encode_json
+from claude_agent_py.wire.codec import decode, encode, encode_answer, encode_json
 from claude_agent_py.wire.control.frames import (
     ControlCancelRequest,
     ControlFailure,
@@ -55,13 +55,6 @@ class Engine:
         """The uuids of all prompts so far."""
         self._asked = False
         """Whether a request of the CLI was settled since the last tick."""
-        self._handlers: dict[type, Callable[[Any, list[Event], float], None]] = {
-            ControlRequest: self._on_request,
-            ControlResponse: self._on_response,
-            ControlCancelRequest: self._on_cancel,
-            KeepAlive: lambda frame, events, now: None,
-            MalformedFrame: self._on_malformed,
-        }
 
     @property
     def state(self) -> State:
@@ -106,7 +99,7 @@ class Engine:
         return events
 
     def _receive(self, lines: Iterable[bytes | OversizeLine], events: list[Event], now: float) -> None:
-        handlers, track, route = self._handlers, self._tasks.track, self._turns.route
+        handlers, track, route = self._HANDLERS, self._tasks.track, self._turns.route
         for line in lines:
             if isinstance(line, OversizeLine):
                 self._on_oversize(line, events, now)
@@ -116,7 +109,7 @@ class Engine:
             frame = decode(line)
             handler = handlers.get(type(frame))
             if handler is not None:
-                handler(frame, events, now)
+                handler(self, frame, events, now)
                 continue
             if isinstance(frame, ControlRequest):  # one that only this side may make
                 self._on_request(frame, events, now)
@@ -238,7 +231,7 @@ class Engine:
         return self._respond({"subtype": "error", "request_id": request_id, "error": error, **code})
 
     def _respond(self, response: dict[str, Any]) -> bool:
-        line = encode_json({"type": "control_response", "response": response})
+        line = encode_answer({"type": "control_response", "response": response})
         if not self._settle(response["request_id"]) or self._state not in CLI_READS:
             return False
         self._to_send.append(line)
@@ -315,6 +308,15 @@ class Engine:
         ]
         events += self._turns.tick(now)
         return events + self._turns.take_waits()
+
+    _HANDLERS: ClassVar[Mapping[type, Callable[[Any, Any, list[Event], float], None]]] = {
+        ControlRequest: _on_request,
+        ControlResponse: _on_response,
+        ControlCancelRequest: _on_cancel,
+        KeepAlive: lambda self, frame, events, now: None,
+        MalformedFrame: _on_malformed,
+    }
+    """What to call for the frames that are not messages."""
 
 
 def _reply(request: PendingRequest, response: ControlSuccess | ControlFailure) -> ReplyReceived:

@@ -1,15 +1,15 @@
 """The events that the engine returns to its driver. `RunEnded` and `RunWaits` are in `turns.py`."""
 
-from dataclasses import dataclass
 from typing import Any, TypeAlias
+
+from msgspec import Struct
 
 from claude_agent_py._protocol.requests import StrayKind
 from claude_agent_py._protocol.turns import RunEnded, RunId, RunWaits
 
 
-@dataclass(slots=True)
-class MessageReceived:
-    """A message of the conversation, and the runs that it belongs to. Not frozen, for speed: there are many."""
+class MessageReceived(Struct, frozen=True, gc=False):
+    """A message of the conversation, and the runs that it belongs to."""
 
     message: Any
     runs: tuple[RunId, ...]
@@ -17,8 +17,7 @@ class MessageReceived:
     """The line of the message; empty if decoding it would not reproduce the message (it was too long to keep)."""
 
 
-@dataclass(frozen=True, slots=True)
-class RequestReceived:
+class RequestReceived(Struct, frozen=True):
     """A control request of the CLI. Answer with `Engine.answer` or `Engine.answer_error`."""
 
     request_id: str
@@ -26,15 +25,13 @@ class RequestReceived:
     """The typed body (`CanUseToolRequest`, ...)."""
 
 
-@dataclass(frozen=True, slots=True)
-class RequestCancelled:
+class RequestCancelled(Struct, frozen=True):
     """The CLI cancelled a control request."""
 
     request_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class ReplyReceived:
+class ReplyReceived(Struct, frozen=True):
     """The reply to a request of this side."""
 
     request_id: str
@@ -45,16 +42,14 @@ class ReplyReceived:
     error_code: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class StrayReply:
+class StrayReply(Struct, frozen=True):
     """A reply without a pending request. Harmless."""
 
     request_id: str
     kind: StrayKind
 
 
-@dataclass(frozen=True, slots=True)
-class RequestTimedOut:
+class RequestTimedOut(Struct, frozen=True):
     """A request of this side was not answered in time."""
 
     request_id: str
@@ -62,8 +57,7 @@ class RequestTimedOut:
     timeout: float
 
 
-@dataclass(frozen=True, slots=True)
-class StreamEnded:
+class StreamEnded(Struct, frozen=True):
     """The end of the CLI's output."""
 
 

@@ -14,9 +14,9 @@ A run is over at its own result, or (`until="idle"`) once no task is running and
 `is_idle`.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeAlias
 
 from claude_agent_py._protocol.follow_ups import FollowUps
 from claude_agent_py._protocol.ports import LiveTasks
@@ -139,7 +139,7 @@ class _Turn:
 class _Rule(NamedTuple):
     """How to route messages of one type."""
 
-    on_message: Callable[[Any, float], tuple[RunId, ...]]
+    on_message: Callable[[Any, Any, float], tuple[RunId, ...]]
     """Returns the runs that receive the message."""
     is_progress: bool = True
     """Whether the message counts as progress. A queued prompt, a status or a retry does not."""
@@ -168,23 +168,6 @@ class TurnRouter:
         self._completed: set[str] = set()
         """Prompts that the CLI has completed without an answer so far."""
         self._waits: list[RunWaits] = []
-        self._other = _Rule(self._on_other, is_progress=False)
-        self._rules: dict[type, _Rule] = {
-            InitMessage: _Rule(self._on_init, is_progress=False),
-            StreamEventMessage: _Rule(self._on_delta),
-            ThinkingTokensMessage: _Rule(self._on_other),
-            AssistantMessage: _Rule(self._on_assistant),
-            UserMessage: _Rule(self._on_user),
-            ToolProgressMessage: _Rule(self._on_other),
-            ResultMessage: _Rule(self._on_result, may_end=True),
-            CommandLifecycleMessage: _Rule(self._on_lifecycle, is_progress=False, may_end=True),
-            SessionStateChangedMessage: _Rule(self._on_state, is_progress=False, may_end=True),
-            TaskStartedMessage: _Rule(self._on_task_started),
-            TaskProgressMessage: _Rule(self._on_task),
-            TaskUpdatedMessage: _Rule(self._on_task_updated, may_end=True),
-            TaskNotificationMessage: _Rule(self._on_notification, may_end=True),
-            BackgroundTasksChangedMessage: _Rule(self._on_other, is_progress=False, may_end=True),
-        }
 
     # Runs --------------------------------------------------------------------------------------------------------
 
@@ -245,8 +228,8 @@ class TurnRouter:
 
     def route(self, message: Any, now: float) -> Routing:
         """Return the runs that receive this message and those that it ends."""
-        rule = self._rules.get(type(message), self._other)
-        runs = rule.on_message(message, now)
+        rule = self._RULES.get(type(message), self._OTHER)
+        runs = rule.on_message(self, message, now)
         if rule.is_progress:
             self._last_progress = now
             for run_id in runs:
@@ -560,6 +543,25 @@ class TurnRouter:
         for end in ends:
             self.drop_run(end.run_id)
         return ends + self._finished(now)
+
+    _OTHER: ClassVar[_Rule] = _Rule(_on_other, is_progress=False)
+    _RULES: ClassVar[Mapping[type, _Rule]] = {
+        InitMessage: _Rule(_on_init, is_progress=False),
+        StreamEventMessage: _Rule(_on_delta),
+        ThinkingTokensMessage: _Rule(_on_other),
+        AssistantMessage: _Rule(_on_assistant),
+        UserMessage: _Rule(_on_user),
+        ToolProgressMessage: _Rule(_on_other),
+        ResultMessage: _Rule(_on_result, may_end=True),
+        CommandLifecycleMessage: _Rule(_on_lifecycle, is_progress=False, may_end=True),
+        SessionStateChangedMessage: _Rule(_on_state, is_progress=False, may_end=True),
+        TaskStartedMessage: _Rule(_on_task_started),
+        TaskProgressMessage: _Rule(_on_task),
+        TaskUpdatedMessage: _Rule(_on_task_updated, may_end=True),
+        TaskNotificationMessage: _Rule(_on_notification, may_end=True),
+        BackgroundTasksChangedMessage: _Rule(_on_other, is_progress=False, may_end=True),
+    }
+    """The rules of the types that need one of their own."""
 
 
 def _prompts_of(raw: Any) -> Iterable[str]:

@@ -11,13 +11,12 @@ if TYPE_CHECKING:
         AgentMCPServerSpec as AgentMCPServerSpec,
         AgentModel as AgentModel,
     )
-    from claude_agent_py.agents.guide import DelegationGuide as DelegationGuide, agent_table as agent_table
-    from claude_agent_py.agents.markdown import (
+    from claude_agent_py.agents.files import (
         AgentFile as AgentFile,
         load_agents as load_agents,
         read_agent as read_agent,
-        write_agent as write_agent,
     )
+    from claude_agent_py.agents.guide import DelegationGuide as DelegationGuide, agent_table as agent_table
     from claude_agent_py.agents.presets import (
         PRESETS as PRESETS,
         Explore as Explore,

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from claude_agent_py._configuration import ConfigModel, inner_text
+from claude_agent_py.agents.names import check_name
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.formatting.truncation import text_length
 from claude_agent_py.wire.base import JSONObject
@@ -193,18 +194,18 @@ class AgentDefinition(ConfigModel):
             OptionsError: The text does not define an agent; the message names the file, line and field.
             ImportError: PyYAML is not installed.
         """
-        from claude_agent_py.agents.markdown import read_agent
+        from claude_agent_py.agents.markdown import read_definition
 
-        return cls(**dict(read_agent(source).definition))
+        return read_definition(source, cls)[1]
 
     def to_markdown(self, name: str) -> str:
         """Return the Markdown file that defines this agent for the CLI (`.claude/agents/<name>.md`).
 
         Requires the extra `agents`.
         """
-        from claude_agent_py.agents.markdown import write_agent
+        from claude_agent_py.agents.markdown import write_definition
 
-        return write_agent(name, self)
+        return write_definition(name, {**self.to_wire(), **({"color": self.color} if self.color else {})})
 
 
 def _spec_to_wire(spec: AgentMCPServerSpec) -> Sequence[str | JSONObject]:
@@ -224,21 +225,6 @@ def validate_agents(agents: Mapping[str, AgentLike]) -> dict[str, AgentDefinitio
     if not isinstance(agents, Mapping):
         raise OptionsError(f"must map names to agent definitions, not be a {type(agents).__name__}", option="agents")
     return {check_name(name): _checked(name, agent) for name, agent in agents.items()}
-
-
-def check_name(name: Any) -> str:
-    """Return a valid agent name. Raises OptionsError for others."""
-    if not isinstance(name, str):
-        raise OptionsError(f"the name of an agent must be a string, not {type(name).__name__}", option="agents")
-    if not name.strip() or name != name.strip():
-        problem = "must not be empty or begin or end with a space"
-    elif name.startswith("-"):
-        problem = "must not begin with '-': the CLI drops the agent"
-    elif "," in name or not name.isprintable():
-        problem = "must not contain a comma or a control character"
-    else:
-        return name
-    raise OptionsError(f"the agent name {name!r} {problem}", option="agents")
 
 
 def _checked(name: str, agent: Any) -> AgentDefinition:

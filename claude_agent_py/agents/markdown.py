@@ -7,12 +7,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
 
-from claude_agent_py._configuration import inner_text, snake_case
+from claude_agent_py._configuration import ConfigModel, inner_text, snake_case
 from claude_agent_py._untrusted import check_depth, read_bytes
-from claude_agent_py.agents.definition import AgentDefinition, check_name
+from claude_agent_py.agents.names import check_name
 from claude_agent_py.errors import OptionsError
+from claude_agent_py.wire.base import JSONObject
 
 FENCE: Final = "---"
 MOST_BYTES: Final = 4 * 1024 * 1024
@@ -23,69 +24,28 @@ LISTS: Final = frozenset({"tools", "disallowed_tools", "skills"})
 """Fields that may be written as a comma-separated string."""
 
 Unknown: TypeAlias = Literal["error", "ignore"]
+Definition = TypeVar("Definition", bound=ConfigModel)
 
 
-@dataclass(frozen=True)
-class AgentFile:
-    """The agent in a file."""
-
-    name: str
-    definition: AgentDefinition
-
-
-def load_agents(directory: str | Path, *, unknown: Unknown = "error") -> dict[str, AgentDefinition]:
-    """Read all agents in a directory (`*.md`, including subdirectories) by name. Blocks while reading.
-
-    A `README.md` without front matter is skipped.
-    `unknown` sets how unknown fields are handled. Requires the extra `agents`.
-
-    Raises:
-        OptionsError: The directory is missing, a file is invalid, or two define the same agent. The message names the
-            file and line.
-        ImportError: PyYAML is not installed.
-    """
-    root = Path(directory).expanduser()
-    if not root.is_dir():
-        raise OptionsError(f"no such directory: {root}", option="agents")
-    found: dict[str, tuple[Path, AgentDefinition]] = {}
-    for path in sorted(root.rglob("*.md")):
-        if _is_about_the_folder(path):
-            continue
-        agent = read_agent(path, unknown=unknown)
-        if agent.name in found:
-            raise OptionsError(f"{path} and {found[agent.name][0]} both define {agent.name!r}", option="agents")
-        found[agent.name] = (path, agent.definition)
-    return {name: definition for name, (_, definition) in found.items()}
-
-
-def _is_about_the_folder(path: Path) -> bool:
-    """Return whether the file is a `README.md` without front matter."""
-    return path.name.lower() == "readme.md" and not _text_of(path).startswith(FENCE)
-
-
-def read_agent(source: str | Path, *, unknown: Unknown = "error") -> AgentFile:
-    """Read an agent from a file (a `Path`) or from its text (a `str`).
-
-    Without a `name` in the front matter, a file's agent is named after the file and a text's agent is named `agent`.
-
-    Raises:
-        OptionsError: The source does not define an agent; the message names the file and line.
-        ImportError: PyYAML is not installed.
-    """
+def read_definition(
+    source: str | Path, model: type[Definition], *, unknown: Unknown = "error"
+) -> tuple[str, Definition]:
+    """Return the name and the definition of an agent, from a file (a `Path`) or from its text (a `str`)."""
     if isinstance(source, Path):
-        return _Reader(str(source), source.stem, unknown).read(_text_of(source))
-    return _Reader("agent", "agent", unknown).read(source)
+        return _Reader(str(source), source.stem, model, unknown).read(text_of(source))
+    return _Reader("agent", "agent", model, unknown).read(source)
 
 
-def write_agent(name: str, agent: AgentDefinition) -> str:
-    """Return the text of a file that defines an agent. Requires the extra `agents`."""
-    fields = {"name": check_name(name), **agent.to_wire()} | ({"color": agent.color} if agent.color else {})
-    prompt = fields.pop("prompt")
-    header = _yaml().safe_dump(fields, sort_keys=False, allow_unicode=True, width=10_000)
-    return f"{FENCE}\n{header}{FENCE}\n\n{prompt.strip()}\n"
+def write_definition(name: str, fields: JSONObject) -> str:
+    """Return the text of a file that defines an agent with these fields. Requires the extra `agents`."""
+    header = {"name": check_name(name), **fields}
+    prompt = header.pop("prompt")
+    text = _yaml().safe_dump(header, sort_keys=False, allow_unicode=True, width=10_000)
+    return f"{FENCE}\n{text}{FENCE}\n\n{prompt.strip()}\n"
 
 
-def _text_of(path: Path) -> str:
+def text_of(path: Path) -> str:
+    """Return the text of a file, with plain line ends."""
     try:
         return read_bytes(path, most_bytes=MOST_BYTES)[0].decode("utf-8-sig").replace("\r\n", "\n")
     except (OSError, UnicodeDecodeError) as error:
@@ -108,28 +68,30 @@ class _Header:
     lines: Mapping[str, int]
 
 
-class _Reader:
+class _Reader(Generic[Definition]):
     """Parses one text; `place` names it in errors."""
 
-    def __init__(self, place: str, default_name: str, unknown: Unknown) -> None:
+    def __init__(self, place: str, default_name: str, model: type[Definition], unknown: Unknown) -> None:
         self._place = place
         self._default_name = default_name
+        self._model = model
+        self._aliases = {field.alias: name for name, field in model.model_fields.items() if field.alias}
         self._unknown = unknown
 
-    def read(self, text: str) -> AgentFile:
+    def read(self, text: str) -> tuple[str, Definition]:
         header_text, prompt = self._split(text.replace("\r\n", "\n"))
         header = self._parse(header_text)
-        fields = {_field(key): (key, value) for key, value in header.values.items()}
+        fields = {self._field(key): (key, value) for key, value in header.values.items()}
         _, name = fields.pop("name", ("name", self._default_name))
         if "prompt" in fields and self._unknown == "error":
             raise self._problem("the prompt belongs below the front matter, not in it", header.lines["prompt"])
         values = self._known({field: (key, _plain(field, value)) for field, (key, value) in fields.items()})
         try:
-            return AgentFile(check_name(name), AgentDefinition(**values, prompt=prompt.strip()))
+            return check_name(name), self._model(**values, prompt=prompt.strip())
         except OptionsError as error:
             told, option = inner_text(error), error.option or ""
-        wrong = _field(option.partition(".")[2] or "name")
-        raise self._problem(told, next((line for key, line in header.lines.items() if _field(key) == wrong), 1))
+        wrong = self._field(option.partition(".")[2] or "name")
+        raise self._problem(told, next((line for key, line in header.lines.items() if self._field(key) == wrong), 1))
 
     def _split(self, text: str) -> tuple[str, str]:
         match = re.match(rf"{FENCE}[ \t]*\n(.*?)^{FENCE}[ \t]*(?:\n|\Z)", text, re.DOTALL | re.MULTILINE)
@@ -183,22 +145,18 @@ class _Reader:
 
     def _known(self, fields: Mapping[str, tuple[str, Any]]) -> dict[str, Any]:
         """Return the values by field name. Unknown names are kept for the definition to reject, or ignored."""
-        known = AgentDefinition.model_fields
+        known = self._model.model_fields
         kept = {field: (key, value) for field, (key, value) in fields.items() if value is not None}
         if self._unknown == "ignore":
             kept = {field: both for field, both in kept.items() if field in known and field != "prompt"}
         return {field if field in known else key: value for field, (key, value) in kept.items()}
 
+    def _field(self, key: str) -> str:
+        """Return the Python name of a key."""
+        return self._aliases.get(key) or snake_case(key)
+
     def _problem(self, what: str, line: int) -> OptionsError:
         return OptionsError(f"{self._place}, line {line}: {what}", option="agents")
-
-
-ALIASES: Final = {field.alias: name for name, field in AgentDefinition.model_fields.items() if field.alias}
-
-
-def _field(key: str) -> str:
-    """Return the Python name of a key."""
-    return ALIASES.get(key) or snake_case(key)
 
 
 def _plain(field: str, value: Any) -> Any:

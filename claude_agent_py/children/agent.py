@@ -2,18 +2,20 @@
 
 import re
 import warnings
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 from claude_agent_py.agents.definition import AgentDefinition
 from claude_agent_py.agents.guide import DelegationGuide
 from claude_agent_py.children.process_options import answers_itself, process_options, without_effect
-from claude_agent_py.children.run import Assignment, ChildRun
+from claude_agent_py.children.run import Assignment, Brief, ChildRun, Priority
 from claude_agent_py.children.tree import node_of
 from claude_agent_py.client import Client
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.options.client_options import ClientOptions, OptionsWarning
 from claude_agent_py.tasks.task import Task
+from claude_agent_py.tools.context import current_tool
 
 REPORT_CHARS: Final = 4000
 """Default maximum length of the report to the parent's model."""
@@ -76,40 +78,50 @@ class ChildAgent:
             )
         object.__setattr__(self, "id", name)
 
-    async def spawn(self, client: Client, prompt: str, *, title: str | None = None) -> Task:
+    async def spawn(
+        self,
+        client: Client,
+        prompt: str,
+        *,
+        title: str | None = None,
+        parent: Task | str | None = None,
+        author: str | None = None,
+        artifacts: Sequence[str] = (),
+        priority: Priority = "normal",
+    ) -> Task:
         """Start it under a client and return its task at once. The task is pending until a process is free.
 
-        Args:
-            client: The parent.
-            prompt: The instructions.
-            title: The task's description; None uses the first line of the prompt.
-
-        Raises:
-            OptionsError: The prompt is empty, or a limit for children is reached.
-            ConnectionClosedError: The client is not open.
+        Takes and raises what `Client.spawn` does.
         """
-        if not prompt.strip():
-            raise OptionsError("must not be empty", option="prompt")
-        return self.start(client, self.assignment(prompt, title or prompt, is_awaited=False)).task
+        for option, given in (("prompt", prompt), ("title", title)):
+            if given is not None and not given.strip():
+                raise OptionsError("must not be blank", option=option)
+        brief = Brief(title=title or prompt, intent=prompt, artifacts=tuple(artifacts), priority=priority)
+        assignment = self.assignment(
+            brief, brief.prompt(with_title=False), is_awaited=False, parent=_parent_in(client, parent), author=author
+        )
+        return self.start(client, assignment).task
 
     def assignment(
         self,
+        brief: Brief,
         prompt: str,
-        title: str,
         *,
         is_awaited: bool,
-        parent_task: Task | None = None,
+        parent: Task | None = None,
+        author: str | None = None,
         tool_use_id: str | None = None,
     ) -> Assignment:
         """Return the assignment for one run. `is_awaited` means that a tool call blocks until it ends."""
-        first_line = next(iter(title.strip().splitlines()), "")
+        first_line = next(iter(brief.title.strip().splitlines()), "")
         return Assignment(
             agent_id=self.id,
+            brief=replace(brief, title=first_line[:TITLE_CHARS]),
             prompt=prompt,
-            title=first_line[:TITLE_CHARS],
             is_awaited=is_awaited,
             asks_parent=self.options is None or not answers_itself(self.options),
-            parent_task_id=parent_task.id if parent_task is not None else None,
+            parent_task_id=parent.id if parent is not None else None,
+            author=author,
             tool_use_id=tool_use_id,
             timeout=self.timeout,
         )
@@ -148,6 +160,14 @@ class ChildAgent:
         guide = client.options.delegation_guide
         asked = guide.max_report_chars if isinstance(guide, DelegationGuide) else None
         return self.max_report_chars or asked or REPORT_CHARS
+
+
+def _parent_in(client: Client, parent: Task | str | None) -> Task | None:
+    """Return the task that a child belongs to: the given one, or the subagent that called the running tool."""
+    if parent is not None:
+        return client.tasks[parent]
+    tool = current_tool()
+    return client.tasks.get(tool.agent_id) if tool is not None else None
 
 
 def _check_type(name: str, value: object, expected: type) -> None:

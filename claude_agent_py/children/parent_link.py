@@ -18,7 +18,7 @@ from claude_agent_py.children.tree import TreeNode
 from claude_agent_py.children.usage import ChildUsage
 from claude_agent_py.client import Client
 from claude_agent_py.errors import ControlError, HandlerError, TaskError
-from claude_agent_py.tasks import Evidence, TaskEvent, TaskFinished, TaskRevised
+from claude_agent_py.tasks import Answered, Asked, Evidence, TaskEvent, TaskFinished, TaskRevised
 from claude_agent_py.tasks.files.paths import project_slug
 from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
 from claude_agent_py.wire.messages.system import InitMessage, PermissionDeniedMessage
@@ -54,7 +54,7 @@ class ChildIdentity:
 
 
 class ParentLink:
-    """The parent's side of one child; implements `runtime.above.Above`.
+    """The parent's side of one child; implements `ParentSession`.
 
     Args:
         client: The child's client.
@@ -110,9 +110,13 @@ class ParentLink:
         """Record the failure of a handler with the parent's."""
         self._parent.client.session.failures.take(error)
 
-    def note_waiting(self, prompt_id: str, agent_id: str, waiting: bool) -> None:
-        """Tell the ancestors that an agent begins or ceases to wait for a person."""
-        self._parent.note_waiting(prompt_id, agent_id, waiting)
+    def note_waiting(self, prompt_id: str, agent_id: str, asked: Asked | None) -> None:
+        """Tell the ancestors that an agent waits for a person, or (None) no longer."""
+        self._parent.note_waiting(prompt_id, agent_id, asked)
+
+    def note_answer(self, agent_id: str, answered: Answered) -> None:
+        """Tell the ancestors what a person answered an agent."""
+        self._parent.note_answer(agent_id, answered)
 
     # Messages ----------------------------------------------------------------------------------------------------
 
@@ -165,7 +169,9 @@ class ParentLink:
             "parent_task_id": message.parent_task_id or self._identity.task_id,
             "spawn_depth": None,  # the child counts from itself
         }
-        self._parent.adopt(message.replace(**place), lambda: self._stop(message.task_id))
+        task = self._client.tasks[message.task_id]
+        stop = lambda: self._stop(message.task_id)  # noqa: E731
+        self._parent.adopt(message.replace(**place), stop, task.brief, task.author or None)
         if message.task_type != CHILD_AGENT:  # a nested child reports its own path
             for path in self._client.session.intake.paths_of(message.task_id)[:1]:
                 self._parent.writes_to(message.task_id, path)

@@ -35,16 +35,20 @@ class ChildReport:
 
     @property
     def summary(self) -> str:
-        """How it ended, in short: the failure reason, or the beginning of the last message."""
+        """How it ended, in short: the failure reason, or else the beginning of the last message."""
         return shorten_report(self.failure_reason or self.final_assistant_message, SUMMARY_CHARS)
 
     def to_json(self, max_report_chars: int | None = None) -> dict[str, Any]:
-        """Return the report for the model, with the last message cut to `max_report_chars`."""
+        """Return the report for the model, with the last message cut to `max_report_chars`.
+
+        `summary` is None where it would only repeat the failure reason or the last message.
+        """
+        said = shorten_report(self.final_assistant_message, max_report_chars)
         return {
             "taskId": self.task_id,
             "agentId": self.agent_id,
             "subTaskStatus": self.status,
-            "summary": self.summary,
+            "summary": None if self.summary in (self.failure_reason, said) else self.summary,
             "failureReason": self.failure_reason,
-            "finalAssistantMessage": shorten_report(self.final_assistant_message, max_report_chars),
+            "finalAssistantMessage": said,
         }

@@ -9,8 +9,8 @@ import logging
 import secrets
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, TypeAlias
 
 import anyio
 
@@ -19,8 +19,9 @@ from claude_agent_py.children.report import TASK_STATUS, ChildReport, SubTaskSta
 from claude_agent_py.children.tree import TreeNode
 from claude_agent_py.children.usage import ChildUsage
 from claude_agent_py.client import Client
-from claude_agent_py.errors import ClaudeAgentError
+from claude_agent_py.errors import ClaudeAgentError, RunTimeoutError
 from claude_agent_py.options.client_options import ClientOptions
+from claude_agent_py.tasks.outcome import EndedBy
 from claude_agent_py.tasks.task import Task
 from claude_agent_py.wire.messages.tasks import (
     CHILD_AGENT,
@@ -34,18 +35,49 @@ from claude_agent_py.wire.messages.tasks import (
 logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 
+Priority: TypeAlias = Literal["low", "normal", "high"] | str | int
+"""Any word or number; passed to the child as it is."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Brief:
+    """What a child is asked to do, in parts. `Task.brief` has the same fields."""
+
+    title: str
+    intent: str = ""
+    artifacts: tuple[str, ...] = ()
+    priority: Priority = "normal"
+
+    def prompt(self, *, with_title: bool = True) -> str:
+        """Return the prompt of a child."""
+        parts = [self.title] if with_title else []
+        if self.intent:
+            parts.append(self.intent)
+        if self.artifacts:
+            parts.append("Artifacts:\n" + "\n".join(f"- {ref}" for ref in self.artifacts))
+        if self.priority != "normal":
+            parts.append(f"Priority: {self.priority}")
+        return "\n\n".join(parts)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it for `Task.brief` and for records."""
+        return asdict(self) | {"artifacts": list(self.artifacts)}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Assignment:
     """The parameters of one run of a child."""
 
     agent_id: str
+    brief: Brief
     prompt: str
-    title: str
     is_awaited: bool
     """Whether a tool call blocks until it ends."""
     asks_parent: bool = True
     """Whether the parent's handlers answer for people instead of its own."""
     parent_task_id: str | None = None
+    author: str | None = None
+    """Who starts it; None means the agent of the parent task."""
     tool_use_id: str | None = None
     timeout: float | None = None
     """In seconds; None means no limit."""
@@ -63,7 +95,7 @@ class ChildRun:
             task_id=f"c{secrets.token_hex(8)}",
             run_id=f"{int(time.time() * 1000):x}-{secrets.token_hex(4)}",
             agent_id=assignment.agent_id,
-            title=assignment.title,
+            title=assignment.brief.title,
             tool_use_id=assignment.tool_use_id,
         )
         self._usage = ChildUsage()
@@ -89,7 +121,7 @@ class ChildRun:
         session.check_open()
         self._node.admit(self._assignment.agent_id)
         session.children.add(self.cancel)
-        self._node.adopt(self._started(), self.stop)
+        self._node.adopt(self._started(), self.stop, self._assignment.brief.to_json(), self._assignment.author)
         self._tell_status(TaskStatus.PENDING)
         session.start_soon(self._live)
 
@@ -101,11 +133,13 @@ class ChildRun:
 
     async def stop(self) -> None:
         """Cancel the child and wait until its process has ended."""
-        self.cancel()
+        self.cancel(EndedBy.PROGRAM)
         await self._over.wait()
 
-    def cancel(self) -> None:
+    def cancel(self, by: EndedBy = EndedBy.PARENT) -> None:
         """Cancel the child without waiting."""
+        if self.report is None:
+            self._node.ends_by(self._identity.task_id, by)
         self._scope.cancel()
 
     def leave(self) -> None:
@@ -133,6 +167,8 @@ class ChildRun:
                 error = await self._talk()
         except ClaudeAgentError as failure:
             error = failure
+            if isinstance(failure, RunTimeoutError):
+                self._node.ends_by(self._identity.task_id, EndedBy.TIMEOUT)
         except Exception as failure:
             logger.exception("the child agent %s failed", self._assignment.agent_id)
             return "Error", f"{type(failure).__name__}: {failure}"
@@ -148,6 +184,7 @@ class ChildRun:
                 self._assignment.prompt, until="idle", timeout=self._assignment.timeout
             ).result()
         except BaseException:  # failed or cancelled: do not wait for a clean exit
+            client.session.cancel_children()
             client.abort()
             raise
         finally:
@@ -199,7 +236,7 @@ class ChildRun:
             task_id=self._identity.task_id,
             run_id=self._identity.run_id,
             task_type=CHILD_AGENT,
-            description=assignment.title,
+            description=assignment.brief.title,
             prompt=assignment.prompt,
             subagent_type=assignment.agent_id,
             is_backgrounded=not assignment.is_awaited,
@@ -220,5 +257,5 @@ class _ChildClient(Client):
 
     def __init__(self, options: ClientOptions, make_link: Callable[[Client], ParentLink]) -> None:
         super().__init__(options)
-        self._above = link = make_link(self)
+        self._parent = link = make_link(self)
         self.session.intake.observe(link.note_events, wants_progress=lambda: False)

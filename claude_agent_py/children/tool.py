@@ -1,27 +1,56 @@
 """A child agent as a tool that the model calls to start it and wait for its report."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, TypeAlias
+
+from pydantic import Field, StringConstraints
 
 from claude_agent_py.children.agent import ChildAgent
 from claude_agent_py.children.report import ChildReport
+from claude_agent_py.children.run import Brief, Priority
 from claude_agent_py.client import current_client
 from claude_agent_py.errors import ClaudeAgentError, OptionsError, ToolError
 from claude_agent_py.tools.context import ToolContext
-from claude_agent_py.tools.definition import Tool, tool
+from claude_agent_py.tools.definition import TakesArguments, Tool, tool
+from claude_agent_py.tools.schema import Bound
 
-Priority: TypeAlias = Literal["low", "normal", "high"] | str | int
-"""Any word or number; passed to the child as it is."""
+Title: TypeAlias = Annotated[
+    str, StringConstraints(strip_whitespace=True, min_length=1), Field(description="The task in a few words.")
+]
+Intent: TypeAlias = Annotated[
+    str, Field(description="Everything the agent needs to know; it does not see this conversation.")
+]
+ArtifactRefs: TypeAlias = Annotated[
+    list[str],
+    Field(alias="artifactRefs", description="Files or links that the agent needs: paths or URLs."),
+]
+TheirPriority: TypeAlias = Annotated[
+    Priority, Field(description="How urgent it is: low, normal, high, or any other word or number.")
+]
+
+
+class _Arguments:
+    """The arguments of the tool. Models write `artifactRefs`, as the tool describes it, or `artifact_refs`."""
+
+    def __init__(self, described: TakesArguments) -> None:
+        self._described = described
+        self.schema = described.schema
+
+    def bind(self, arguments: Mapping[str, Any], context: ToolContext | None) -> Bound:
+        """Return the function's arguments. Raises ToolInputError if they are invalid."""
+        if "artifact_refs" in arguments and "artifactRefs" not in arguments:
+            arguments = {"artifactRefs" if name == "artifact_refs" else name: it for name, it in arguments.items()}
+        return self._described.bind(arguments, context)
 
 
 def child_tool(agent: ChildAgent) -> Tool[..., Any]:
     """Return the tool `create_subtask_<agent id>`, for `custom_tools` or a `ToolServer`.
 
     It starts the child, **blocks until the child ends** (even while it waits for a person), and returns
-    `{taskId, agentId, subTaskStatus, summary, failureReason, finalAssistantMessage}`. Several may run at once: the
-    tool is marked read-only, because the CLI runs only such tools in parallel. The child's own permissions decide what
-    it may do.
+    `{taskId, agentId, subTaskStatus, summary, failureReason, finalAssistantMessage}`; `summary` is null where it would
+    only repeat another field. Several may run at once: the tool is marked read-only, because the CLI runs only such
+    tools in parallel. The child's own permissions decide what it may do.
 
     Raises:
         OptionsError: `agent` is not a `ChildAgent`.
@@ -30,19 +59,19 @@ def child_tool(agent: ChildAgent) -> Tool[..., Any]:
         raise OptionsError(f"must be a ChildAgent, not {type(agent).__name__}", option="agent")
 
     async def create_subtask(
-        title: str,
-        intent: str = "",
-        artifact_refs: Sequence[str] = (),
-        priority: Priority = "normal",
+        title: Title,
+        intent: Intent = "",
+        artifact_refs: ArtifactRefs = [],  # noqa: B006 - never changed
+        priority: TheirPriority = "normal",
         *,
         context: ToolContext,
     ) -> dict[str, Any]:
         client = current_client()
         if client is None:
             raise ToolError("child agents can only be started in a running session")
-        prompt = prompt_of(title, intent, artifact_refs, priority)
+        brief = Brief(title=title, intent=intent, artifacts=tuple(artifact_refs), priority=priority)
         assignment = agent.assignment(
-            prompt, title, is_awaited=True, parent_task=context.task, tool_use_id=context.tool_use_id
+            brief, brief.prompt(), is_awaited=True, parent=context.task, tool_use_id=context.tool_use_id
         )
         try:
             run = agent.start(client, assignment)
@@ -56,25 +85,13 @@ def child_tool(agent: ChildAgent) -> Tool[..., Any]:
         return report.to_json(agent.report_chars_under(client))
 
     make = tool(name=f"create_subtask_{agent.id}", description=_description(agent), read_only=True, always_load=True)
-    return replace(make(create_subtask), agent=agent.definition)
+    made = make(create_subtask)
+    return replace(made, parameters=_Arguments(made.parameters), agent=agent.definition)
 
 
 def _description(agent: ChildAgent) -> str:
     return (
         f"Give a subtask to the agent {agent.id!r} and wait for its report. {agent.definition.description}\n\n"
-        "title: the task in a few words. intent: everything the agent needs to know; it does not see this "
-        "conversation. artifact_refs: files or links it needs. The result has its status "
-        "(subTaskStatus: Success, Error or Cancel) and its report."
+        "The result has its status (subTaskStatus: Success, Error or Cancel), why it failed (failureReason), its "
+        "report (finalAssistantMessage), and for a long report a summary."
     )
-
-
-def prompt_of(title: str, intent: str, artifact_refs: Sequence[str], priority: Priority) -> str:
-    """Return the prompt of a child."""
-    parts = [title]
-    if intent:
-        parts.append(intent)
-    if artifact_refs:
-        parts.append("Artifacts:\n" + "\n".join(f"- {ref}" for ref in artifact_refs))
-    if priority != "normal":
-        parts.append(f"Priority: {priority}")
-    return "\n\n".join(parts)

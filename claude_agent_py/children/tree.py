@@ -1,7 +1,7 @@
 """The tree of a client and its child agents: limits, task lookup, and messages about children to their ancestors."""
 
 import weakref
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any
 
 import anyio
@@ -10,6 +10,8 @@ from claude_agent_py.agents.definition import AgentDefinition
 from claude_agent_py.client import Client
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.options.values import Limits
+from claude_agent_py.tasks.events import Answered, Asked
+from claude_agent_py.tasks.outcome import EndedBy
 from claude_agent_py.tasks.task import Task
 from claude_agent_py.wire.messages.tasks import TaskStartedMessage
 
@@ -103,9 +105,15 @@ class TreeNode:
         *_, root = self.with_ancestors()
         return root.client.tasks.get(agent_id)
 
-    def adopt(self, message: TaskStartedMessage, stop: Callable[[], Awaitable[object]]) -> None:
+    def adopt(
+        self,
+        message: TaskStartedMessage,
+        stop: Callable[[], Awaitable[object]],
+        brief: Mapping[str, Any] | None = None,
+        author: str | None = None,
+    ) -> None:
         """Track a task that the client's CLI did not start. Ancestors learn of it through the client's messages."""
-        self.client.session.intake.adopt(message, stop)
+        self.client.session.intake.adopt(message, stop, brief=brief, author=author)
         self.tell(message)
 
     def tell(self, message: Any) -> None:
@@ -121,13 +129,23 @@ class TreeNode:
         for node in self.with_ancestors():
             node.client.session.intake.writes_to(task_id, path)
 
-    def note_waiting(self, prompt_id: str, agent_id: str, waiting: bool) -> None:
-        """Tell this client and its ancestors that an agent begins or ceases to wait for a person."""
+    def note_waiting(self, prompt_id: str, agent_id: str, asked: Asked | None) -> None:
+        """Tell this client and its ancestors that an agent waits for a person, or (None) no longer."""
         for node in self.with_ancestors():
-            if waiting:
-                node.client.session.intake.track_prompt(prompt_id, agent_id)
+            if asked is not None:
+                node.client.session.intake.track_prompt(prompt_id, agent_id, asked)
             else:
                 node.client.session.intake.track_prompt_end(prompt_id)
+
+    def note_answer(self, agent_id: str, answered: Answered) -> None:
+        """Tell this client and its ancestors what a person answered an agent."""
+        for node in self.with_ancestors():
+            node.client.session.intake.track_answer(agent_id, answered)
+
+    def ends_by(self, task_id: str, by: EndedBy) -> None:
+        """Tell this client and its ancestors who or what ends a task."""
+        for node in self.with_ancestors():
+            node.client.session.intake.ends_by(task_id, by)
 
 
 _nodes: "weakref.WeakKeyDictionary[Client, TreeNode]" = weakref.WeakKeyDictionary()

@@ -34,23 +34,36 @@ def list_interactions(inbox: str | None, *, full: bool = False) -> int:
     return 0
 
 
-def answer_interaction(inbox: str | None, interaction_id: str, words: Sequence[str]) -> int:
+def answer_interaction(inbox: str | None, which: str, words: Sequence[str], *, by: str = "") -> int:
     """Answer one interaction and return the exit code: 1 if it was already answered or withdrawn.
 
+    Args:
+        inbox: The file.
+        which: The id of the interaction, or of the task that asks.
+        words: The answer.
+        by: Who answers, for records; empty means the user.
+
     Raises:
-        OptionsError: The id is unknown, or the answer is invalid.
+        OptionsError: The id is unknown or the task asks several things, or the answer is invalid.
     """
-    interaction = _opened(inbox).get(interaction_id)
-    if interaction is None:
-        raise OptionsError(
-            f"no interaction {interaction_id!r} is waiting; `claude-agent-py interactions` lists those that are"
-        )
+    interaction = _chosen(_opened(inbox), which)
     try:
-        was_first = interaction.resolve(read_typed(interaction, words))
+        was_first = interaction.resolve(read_typed(interaction, words), by=by)
     except ValueError as error:
         raise OptionsError(str(error)) from None
     print("answered" if was_first else "too late: already answered or withdrawn")
     return 0 if was_first else 1
+
+
+def _chosen(inbox: SQLiteInbox, which: str) -> Interaction:
+    waiting = list(inbox)
+    fitting = [one for one in waiting if one.id == which] or [one for one in waiting if one.agent_id == which]
+    if not fitting:
+        raise OptionsError(f"no interaction {which!r} is waiting; `claude-agent-py interactions` lists those that are")
+    if len(fitting) > 1:
+        asked = "; ".join(f"{one.id} ({one.summary})" for one in fitting)
+        raise OptionsError(f"task {which!r} asks several things, so pass the id of one: {asked}")
+    return fitting[0]
 
 
 def _opened(inbox: str | None) -> SQLiteInbox:

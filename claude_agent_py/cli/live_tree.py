@@ -47,11 +47,12 @@ class Screen(Protocol):
 @contextmanager
 def screen(out: TextIO) -> Iterator[Screen]:
     """Yield a live tree if `out` is a terminal and `rich` is installed, otherwise plain lines."""
-    console = _rich_console(out)
+    console = rich_console(out)
     yield _Lines(out) if console is None else _LiveTree(console)
 
 
-def _rich_console(out: TextIO) -> Any:
+def rich_console(out: TextIO) -> Any:
+    """Return a console, or None if `out` is not a terminal or `rich` is not installed."""
     if not out.isatty():
         return None
     if importlib.util.find_spec("rich") is None:

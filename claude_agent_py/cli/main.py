@@ -149,7 +149,8 @@ def _interactions_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _answer_arguments(parser: argparse.ArgumentParser) -> None:
     _inbox_argument(parser)
-    parser.add_argument("id", help="the id that `interactions` shows")
+    parser.add_argument("id", help="the id that `interactions` shows, or the id of the task that asks")
+    parser.add_argument("--by", default="", metavar="NAME", help="who answers, for records (default: the user)")
     parser.add_argument("words", nargs=argparse.REMAINDER, help="the answer: allow, deny [why], a number, ...")
 
 
@@ -162,7 +163,27 @@ def _interactions(arguments: argparse.Namespace) -> int:
 def _answer(arguments: argparse.Namespace) -> int:
     from claude_agent_py.cli.interactions import answer_interaction
 
-    return answer_interaction(arguments.inbox, arguments.id, arguments.words)
+    return answer_interaction(arguments.inbox, arguments.id, arguments.words, by=arguments.by)
+
+
+# tasks ------------------------------------------------------------------------------------------------------------
+
+
+def _tasks_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "target",
+        metavar="FILE|SESSION",
+        help="the file of a TaskHistory, or the id of a session in the history that the variable CLAUDE_AGENT_HISTORY "
+        "names",
+    )
+    parser.add_argument("session", nargs="?", metavar="SESSION", help="only this session of the file")
+    parser.add_argument("--at", type=int, metavar="NUMBER", help="the tree as it was at this record")
+
+
+def _tasks(arguments: argparse.Namespace) -> int:
+    from claude_agent_py.cli.tasks import draw_tasks
+
+    return draw_tasks(arguments.target, arguments.session, at=arguments.at)
 
 
 COMMANDS = (
@@ -172,4 +193,5 @@ COMMANDS = (
     Command("offline", "Run a program against a scripted model: no key, no network.", _offline_arguments, _offline),
     Command("interactions", "List the pending interactions in an inbox file.", _interactions_arguments, _interactions),
     Command("answer", "Answer a pending interaction in an inbox file.", _answer_arguments, _answer),
+    Command("tasks", "Draw the tasks of a history, or of one of its sessions.", _tasks_arguments, _tasks),
 )

@@ -3,29 +3,45 @@
 Only the `from_path` constructors of media do I/O.
 """
 
-from claude_agent_py.formatting.encoders import Encoder, EncodingError, JSONEncoder, YAMLEncoder
-from claude_agent_py.formatting.markdown import MarkdownFormat
-from claude_agent_py.formatting.media import Audio, File, Image, Media, ResourceLink
-from claude_agent_py.formatting.sections import Section, SectionSpec
-from claude_agent_py.formatting.text_format import TextFormat
-from claude_agent_py.formatting.truncation import text_length, truncate
-from claude_agent_py.formatting.xml import XMLFormat
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "Audio",
-    "Encoder",
-    "EncodingError",
-    "File",
-    "Image",
-    "JSONEncoder",
-    "MarkdownFormat",
-    "Media",
-    "ResourceLink",
-    "Section",
-    "SectionSpec",
-    "TextFormat",
-    "XMLFormat",
-    "YAMLEncoder",
-    "text_length",
-    "truncate",
-]
+from claude_agent_py._lazy_names import attach
+
+if TYPE_CHECKING:
+    from claude_agent_py.errors import TextFormatError as TextFormatError
+    from claude_agent_py.formatting.builder import (
+        SectionBuilder as SectionBuilder,
+        SectionEnded as SectionEnded,
+        SectionEvent as SectionEvent,
+        SectionGrew as SectionGrew,
+        SectionStarted as SectionStarted,
+    )
+    from claude_agent_py.formatting.encoders import (
+        Encoder as Encoder,
+        EncodingError as EncodingError,
+        JSONEncoder as JSONEncoder,
+        YAMLEncoder as YAMLEncoder,
+    )
+    from claude_agent_py.formatting.json_format import JSONFormat as JSONFormat
+    from claude_agent_py.formatting.markdown import MarkdownFormat as MarkdownFormat
+    from claude_agent_py.formatting.media import (
+        Audio as Audio,
+        File as File,
+        Image as Image,
+        Media as Media,
+        ResourceLink as ResourceLink,
+    )
+    from claude_agent_py.formatting.parsed import ParsedText as ParsedText
+    from claude_agent_py.formatting.problems import (
+        Place as Place,
+        Problem as Problem,
+        ProblemKind as ProblemKind,
+    )
+    from claude_agent_py.formatting.sections import Section as Section, SectionSpec as SectionSpec
+    from claude_agent_py.formatting.source import Reading as Reading, TextSource as TextSource
+    from claude_agent_py.formatting.text_format import TextFormat as TextFormat, TextStream as TextStream
+    from claude_agent_py.formatting.truncation import text_length as text_length, truncate as truncate
+    from claude_agent_py.formatting.xml import XMLFormat as XMLFormat
+    from claude_agent_py.formatting.yaml_format import YAMLFormat as YAMLFormat
+else:
+    __getattr__, __dir__ = attach(__name__)

@@ -2,27 +2,36 @@ r"""Sections as Markdown headers followed by their content.
 
 These rules make sure that parsing returns the formatted sections exactly:
 
-- A line that starts with the format's number of `#` and a space starts a section, except in a fenced code block.
-- A line of content that would start a section is escaped with a backslash, as in Markdown: `\# name`. So are the
+- A line that starts with the format's number of `#`, a space and the name of a section starts that section, except in
+  a fenced code block. Each further `#` is one level deeper: sections inside sections.
+- A line of content that could start a section is escaped with a backslash, as in Markdown: `\# name`. So are the
   opening of a code block that is never closed, and lines that already start with such a backslash.
 - Sections are separated by a blank line, which is not part of the content.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Sequence
 
+from typing_extensions import override
+
+from claude_agent_py.formatting.builder import SectionBuilder
 from claude_agent_py.formatting.encoders import Encoder
-from claude_agent_py.formatting.sections import Section
+from claude_agent_py.formatting.fences import opener_of, with_code
+from claude_agent_py.formatting.markdown_reading import MarkdownReader, special_lines
+from claude_agent_py.formatting.outline import NOTHING, Outline
+from claude_agent_py.formatting.sections import Section, SectionSpec
+from claude_agent_py.formatting.source import Reading, TextSource
 from claude_agent_py.formatting.text_format import TextFormat
 
-FENCE = re.compile(r" {0,3}(?P<run>`{3,}|~{3,})(?P<info>.*)", re.DOTALL)
+DEEPEST = 6
+"""The last level of headers in Markdown."""
 
 
 class MarkdownFormat(TextFormat):
     """Formats sections as Markdown.
 
     Args:
-        level: The level of the section headers, 1 to 6.
+        level: The level of the section headers, 1 to 6. Sections inside sections have the next level.
         encoder: Encodes contents that are not text; JSON by default.
 
     Raises:
@@ -30,117 +39,64 @@ class MarkdownFormat(TextFormat):
     """
 
     def __init__(self, *, level: int = 1, encoder: Encoder | None = None) -> None:
-        if not 1 <= level <= 6:
-            raise ValueError(f"level must be from 1 to 6, not {level}")
+        if not 1 <= level <= DEEPEST:
+            raise ValueError(f"level must be from 1 to {DEEPEST}, not {level}")
         super().__init__(encoder=encoder)
         self.level = level
-        mark = "#" * level
-        self._mark = mark
-        self._header = re.compile(rf" {{0,3}}{mark}[ \t]+(?P<name>.*)", re.DOTALL)
-        self._special = re.compile(rf"(?P<indent> {{0,3}})(?P<slashes>\\*)(?:{mark}[ \t]|`{{3}}|~{{3}})")
 
     def __repr__(self) -> str:
         return f"MarkdownFormat(level={self.level})"
 
-    def _write(self, name: str, content: str) -> str:
-        return f"{self._mark} {name}\n{self._escape(content)}"
+    @override
+    def check(self, spec: SectionSpec) -> None:
+        if self.level + _height(spec) > DEEPEST:
+            raise ValueError(f"Markdown has {DEEPEST} levels of headers; {spec.name!r} needs more")
 
-    def _join(self, written: list[str]) -> str:
-        return "\n\n".join(written)
+    @override
+    def write(self, sections: Sequence[Section]) -> str:
+        return self._write(sections, self._outline(), 0)
 
-    def _read(self, text: str, names: frozenset[str] | None) -> list[Section]:
-        sections: list[Section] = []
-        name, lines = "", list[str]()
-        for line, in_code in _with_code(text.split("\n")):
-            found = None if in_code else self._name(line, names)
-            if found is None:
-                lines.append(line if in_code else self._unescape(line))
-                continue
-            sections.append(Section(name, _before_header(lines, named=bool(name))))
-            name, lines = found, []
-        return [*sections, Section(name, "\n".join(lines))]
+    def _write(self, sections: Sequence[Section], outline: Outline, depth: int) -> str:
+        return "\n\n".join(self._section_text(section, outline, depth) for section in sections)
 
-    def _name(self, line: str, names: frozenset[str] | None) -> str | None:
-        match = self._header.fullmatch(line)
-        name = match["name"].strip() if match else ""
-        return name if name and (names is None or name in names) else None
+    def _section_text(self, section: Section, outline: Outline, depth: int) -> str:
+        spec = outline.find(section.name)
+        inside = outline.inside(spec) if spec else NOTHING
+        header = "#" * (self.level + depth) + f" {section.name}"
+        content = _escape(section.content, self.level, self.level + depth + bool(inside.specs))
+        if not section.sections:
+            return f"{header}\n{content}"
+        before = f"{header}\n{content}" if content else header
+        return f"{before}\n\n{self._write(section.sections, inside, depth + 1)}"
 
-    def _escape(self, content: str) -> str:
-        return "\n".join(
-            line if in_code or not self._needs_slash(line) else self._special.sub(_add_slash, line, count=1)
-            for line, in_code in _with_code(content.split("\n"))
+    @override
+    def read(self, source: TextSource, builder: SectionBuilder) -> Reading:
+        return MarkdownReader(self.level, source, builder).read()
+
+    @override
+    def rules(self) -> str:
+        mark = "#" * self.level
+        rules = (
+            f"Write your answer in sections. Start each section with a header line, `{mark} name`. If a line of "
+            f"content outside a fenced code block starts with `{mark} `, escape it: `\\{mark} `."
         )
-
-    def _needs_slash(self, line: str) -> bool:
-        match = self._special.match(line)
-        if match is None:
-            return False
-        return bool(match["slashes"]) or self._header.match(line) is not None or _opener(line) is not None
-
-    def _unescape(self, line: str) -> str:
-        match = self._special.match(line)
-        return line[: match.end("indent")] + line[match.end("indent") + 1 :] if match and match["slashes"] else line
-
-    def _rules(self) -> str:
-        return (
-            f"Write your answer in sections. Start each section with a header line, `{self._mark} name`. If a line of "
-            f"content outside a fenced code block starts with `{self._mark} `, escape it: `\\{self._mark} `."
-        )
+        if any(spec.sections for spec in self.registered):
+            rules += f" A section inside another one has one more `#`: `{mark}# name`."
+        return rules
 
 
-def _add_slash(match: "re.Match[str]") -> str:
-    at = match.end("indent") - match.start()
-    return f"{match[0][:at]}\\{match[0][at:]}"
+def _height(spec: SectionSpec) -> int:
+    """Return how many levels of sections are inside a section."""
+    return max((1 + _height(inside) for inside in spec.sections), default=0)
 
 
-def _before_header(lines: list[str], *, named: bool) -> str:
-    """Join content lines, without the blank line before the next header."""
-    if named and len(lines) > 1 and not lines[-1]:
-        lines = lines[:-1]
-    return "\n".join(lines)
+def _escape(content: str, level: int, deepest: int) -> str:
+    special = special_lines(level, deepest)
+    lines = with_code(content.split("\n"))
+    return "\n".join(line if in_code else _escaped_line(line, special.match(line)) for line, in_code in lines)
 
 
-def _with_code(lines: list[str]) -> Iterator[tuple[str, bool]]:
-    """Yield each line and whether it is part of a fenced code block. Fences that are never closed are ignored."""
-    closable = _longest_closers(lines)
-    fence: str | None = None
-    for index, line in enumerate(lines):
-        if fence is not None:
-            yield line, True
-            if _closes(line, fence):
-                fence = None
-            continue
-        opener = _opener(line)
-        if opener is not None and closable[index].get(opener[0], 0) >= len(opener):
-            fence = opener
-        yield line, fence is not None
-
-
-def _opener(line: str) -> str | None:
-    """Return the backticks or tildes that open a code block at this line, or None."""
-    match = FENCE.fullmatch(line)
-    if match is None or (match["run"][0] == "`" and "`" in match["info"]):
-        return None
-    return match["run"]
-
-
-def _closes(line: str, fence: str) -> bool:
-    run = _closer(line)
-    return run is not None and run[0] == fence[0] and len(run) >= len(fence)
-
-
-def _closer(line: str) -> str | None:
-    match = FENCE.fullmatch(line)
-    return match["run"] if match and not match["info"].strip(" \t") else None
-
-
-def _longest_closers(lines: list[str]) -> list[dict[str, int]]:
-    """Return, for each line, the lengths of the longest closing fences after it, by fence character."""
-    after: list[dict[str, int]] = []
-    longest: dict[str, int] = {}
-    for line in reversed(lines):
-        after.append(longest)
-        run = _closer(line)
-        if run is not None and len(run) > longest.get(run[0], 0):
-            longest = {**longest, run[0]: len(run)}
-    return after[::-1]
+def _escaped_line(line: str, match: "re.Match[str] | None") -> str:
+    if match is None or not (match["slashes"] or match["header"] or opener_of(line)):
+        return line
+    return f"{line[: match.end('indent')]}\\{line[match.end('indent') :]}"

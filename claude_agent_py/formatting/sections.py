@@ -1,8 +1,13 @@
 """Named sections of text and their descriptions, independent of the format."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
+
+from claude_agent_py.formatting.problems import Place
+
+MAX_NAME_LENGTH = 200
+"""The longest name of a section, in characters. It bounds how much text a parser has to hold back."""
 
 
 @dataclass(frozen=True)
@@ -11,17 +16,25 @@ class Section:
 
     name: str
     content: str
+    """The text. If the section contains sections: the text before the first of them."""
+    sections: "tuple[Section, ...]" = ()
+    """The sections inside it, and the text between them."""
+    is_closed: bool = True
+    """False if its end is missing, for example because the text was truncated."""
+    place: Place | None = field(default=None, compare=False, repr=False)
+    """Where it starts in the parsed text; None for a section that was not parsed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SectionSpec:
-    """Describes a section to a model.
+    """Describes a section to a model and to the parser.
 
     Raises:
-        ValueError: The name is invalid.
+        ValueError: The name is invalid, or two of `sections` have the same name.
     """
 
     name: str
+    """Matched without case."""
     description: str = ""
     """What the section contains, in a sentence or two."""
     example: Any = None
@@ -29,9 +42,16 @@ class SectionSpec:
     required: bool = True
     repeatable: bool = False
     """Whether the section may occur more than once."""
+    anywhere: bool = False
+    """Whether the section may occur before those that are registered earlier, or after those registered later."""
+    sections: "Sequence[SectionSpec]" = ()
+    """The sections that may occur inside this one, in order."""
 
     def __post_init__(self) -> None:
         check_name(self.name)
+        object.__setattr__(self, "sections", tuple(self.sections))
+        if len({spec.name.casefold() for spec in self.sections}) < len(self.sections):
+            raise ValueError(f"two sections inside {self.name!r} have the same name")
 
 
 LooseSections: TypeAlias = "Mapping[str, Sequence[Any]] | Iterable[Section | tuple[str, Any]]"
@@ -42,25 +62,24 @@ def check_name(name: str) -> str:
     """Return `name` if it is a valid section name: a line of printable text without surrounding white space.
 
     Raises:
-        ValueError: The name is invalid.
+        ValueError: The name is invalid, or longer than 200 characters.
     """
-    if not name or name != name.strip() or not name.isprintable():
-        raise ValueError(f"invalid section name {name!r}; use a line of printable text without surrounding spaces")
+    if not is_name(name):
+        raise ValueError(
+            f"invalid section name {name[:MAX_NAME_LENGTH]!r}; use a line of printable text without surrounding "
+            f"spaces, of at most {MAX_NAME_LENGTH} characters"
+        )
     return name
 
 
-def in_order(sections: LooseSections) -> list[tuple[str, Any]]:
-    """Convert sections to `(name, content)` pairs."""
+def is_name(text: str) -> bool:
+    """Return whether `text` is a valid section name."""
+    return 0 < len(text) <= MAX_NAME_LENGTH and text == text.strip() and text.isprintable()
+
+
+def in_order(sections: LooseSections) -> "list[Section | tuple[str, Any]]":
+    """Return sections one by one, also from a mapping of names to contents."""
     if isinstance(sections, Mapping):
         mapping: Any = sections
         return [(name, content) for name, contents in mapping.items() for content in contents]
-    return [(item.name, item.content) if isinstance(item, Section) else item for item in sections]
-
-
-def grouped(sections: Iterable[Section]) -> dict[str, list[str]]:
-    """Group contents by section name, in order, without text outside sections."""
-    contents: dict[str, list[str]] = {}
-    for section in sections:
-        if section.name:
-            contents.setdefault(section.name, []).append(section.content)
-    return contents
+    return list(sections)

@@ -1,18 +1,36 @@
-"""Base class of the formats for text in named sections."""
+"""Base class of the formats for text in named sections, and the parsing of such text while it arrives.
+
+A subclass says how sections are written and read. Registered sections, problems, events and instructions are the same
+for all formats and are done here, with the help of `outline` and `builder`.
+"""
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection
-from typing import Any
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any, Literal
 
+from claude_agent_py.errors import TextFormatError
+from claude_agent_py.formatting.builder import SectionBuilder, SectionEvent
 from claude_agent_py.formatting.encoders import Encoder, JSONEncoder
-from claude_agent_py.formatting.sections import LooseSections, Section, SectionSpec, check_name, grouped, in_order
+from claude_agent_py.formatting.outline import Outline
+from claude_agent_py.formatting.parsed import ParsedText
+from claude_agent_py.formatting.problems import Problem
+from claude_agent_py.formatting.sections import LooseSections, Section, SectionSpec, check_name, in_order
+from claude_agent_py.formatting.source import Reading, TextSource
+
+MOST_PROBLEMS = 20
+"""How many problems a repair prompt lists."""
 
 
 class TextFormat(ABC):
     """Formats named sections as text and parses them.
 
     For any text, `parse(format_sections(x)) == x`. Text that looks like structure is escaped; contents that are not
-    text are encoded with `encoder`, JSON by default. Instances are thread-safe while no sections are registered.
+    text are encoded with `encoder`, JSON by default.
+
+    Without registered sections, every name is a section. Registered sections limit the names, and `parse` reports what
+    is missing, repeated, unknown or out of order. Register sections before you share an instance between threads.
+
+    A subclass implements `write`, `read` and `rules`. `claude_agent_py.testing.check_text_format` tests it.
     """
 
     def __init__(self, *, encoder: Encoder | None = None) -> None:
@@ -22,65 +40,128 @@ class TextFormat(ABC):
     # Writing
 
     def format_section(self, name: str, content: Any) -> str:
-        """Format a section.
+        """Format a section. Same as `format_sections` without an outer wrapper.
 
         Raises:
-            ValueError: The name is empty, has several lines, or has surrounding white space.
+            ValueError: The name is empty, too long, has several lines, or has surrounding white space.
             EncodingError: The content cannot be encoded.
         """
-        return self._write(check_name(name), self.encode(content))
+        return self.write([self._section((name, content), self._outline())])
 
     def format_sections(self, sections: LooseSections) -> str:
         """Format sections, including the outer wrapper. Returns `""` if there are none.
+
+        The content of a section that contains sections may be a list or mapping of them.
 
         Args:
             sections: `Section`s, `(name, content)` pairs, or a mapping as returned by `parse`.
 
         Raises:
-            ValueError: A name is invalid.
+            ValueError: A name is invalid, or a section contains sections that are not registered for it.
             EncodingError: A content cannot be encoded.
         """
-        written = [self.format_section(name, content) for name, content in in_order(sections)]
-        return self._join(written) if written else ""
+        written = [self._section(item, self._outline()) for item in in_order(sections)]
+        return self.wrap(self.write(written)) if written else ""
 
     def encode(self, content: Any, encoder: Encoder | None = None) -> str:
         """Return text unchanged and other values encoded."""
         return content if isinstance(content, str) else (encoder or self.encoder).encode(content)
 
+    def _section(self, item: Section | tuple[str, Any], outline: Outline) -> Section:
+        """Return a section with text as content, and with valid sections inside."""
+        content: Any
+        inside: Iterable[Section | tuple[str, Any]]
+        if isinstance(item, Section):
+            name, content, inside = item.name, item.content, item.sections
+        else:
+            (name, content), inside = item, ()
+        spec = outline.find(check_name(name))
+        within = Outline(()) if spec is None else outline.inside(spec)
+        if within.specs and not isinstance(content, str):
+            content, inside = "", in_order(content)
+        sections = tuple(self._section(each, within) for each in inside)
+        for section in sections:
+            if within.find(section.name) is None:
+                raise ValueError(f"section {section.name!r} is not registered inside {name!r}")
+        return Section(name, self.encode(content), sections)
+
     # Reading
 
-    def parse(self, text: str, *, names: Collection[str] | None = None, strip: bool = False) -> dict[str, list[str]]:
-        """Parse text and return the contents of each section in order, without text outside sections.
+    def parse(
+        self,
+        text: str,
+        *,
+        names: Collection[str] | None = None,
+        strip: bool = False,
+        strict: bool = False,
+        unknown: Literal["text", "section"] = "text",
+        is_truncated: bool = False,
+    ) -> ParsedText:
+        """Parse a text, for example a model's answer.
 
-        Never raises: anything that is not a section is treated as text.
+        Without `strict`, any text can be parsed: what is not a section is text. A section whose end is missing is
+        kept, with `is_closed=False`.
 
         Args:
-            text: The text, for example a model's answer.
-            names: If given, only these sections are recognized.
+            text: The text.
+            names: If given, only these sections are recognized, and none of them is required.
             strip: Whether to strip white space around contents, which is useful for text written by a model.
+            strict: Whether to raise an error if there are problems.
+            unknown: What becomes of a section that is not registered where a section can stand. `"text"` leaves it
+                part of the text around it, `"section"` makes it a section. Both report it.
+            is_truncated: Whether the text is cut off, for example because the model reached its limit of tokens. In
+                Markdown and YAML, nothing else shows that the last section has no end.
+
+        Raises:
+            TextFormatError: `strict` is set, and the text has problems.
         """
-        return grouped(self.parse_sections(text, names=names, strip=strip))
+        stream = self.stream(names=names, strip=strip, unknown=unknown)
+        stream.finish(text, is_truncated=is_truncated)
+        if strict and stream.parsed.problems:
+            raise TextFormatError(stream.parsed.problems)
+        return stream.parsed
 
     def parse_sections(self, text: str, *, names: Collection[str] | None = None, strip: bool = False) -> list[Section]:
-        """Parse text like `parse` and return a list, with text outside sections as sections without a name."""
-        sections = self._read(text, frozenset(names) if names is not None else None)
-        if strip:
-            sections = [Section(section.name, section.content.strip()) for section in sections]
-        return [section for section in sections if section.name or section.content.strip()]
+        """Parse a text and return its sections, with text outside them as sections without a name."""
+        return list(self.parse(text, names=names, strip=strip).pieces)
 
-    # Instructions for a model
+    def stream(
+        self,
+        *,
+        names: Collection[str] | None = None,
+        strip: bool = False,
+        unknown: Literal["text", "section"] = "text",
+    ) -> "TextStream":
+        """Parse a text while it arrives. The arguments are those of `parse`."""
+        return TextStream(self, SectionBuilder(self._outline(names, unknown == "section"), strip=strip))
+
+    def _outline(self, names: Collection[str] | None = None, keeps_unknown: bool = False) -> Outline:
+        if names is None:
+            return Outline(self.registered or None, keeps_unknown=keeps_unknown)
+        listed = [SectionSpec(name=name, required=False, repeatable=True, anywhere=True) for name in names]
+        known = {spec.name: spec for spec in listed}
+        inner = {name: self._specs[name.casefold()].sections for name in known if name.casefold() in self._specs}
+        specs = [SectionSpec(**{**vars(spec), "sections": inner.get(spec.name, ())}) for spec in listed]
+        return Outline(specs, keeps_unknown=keeps_unknown)
+
+    # Sections and instructions for a model
 
     def register_section(self, section: "SectionSpec | str", description: str = "", **details: Any) -> SectionSpec:
-        """Describe a section for the model, replacing an earlier description of the same name.
+        """Register a section, replacing an earlier one of the same name.
 
-        Takes a `SectionSpec`, or a name, a description and other fields of `SectionSpec`.
+        Takes a `SectionSpec`, or a name, a description and other fields of `SectionSpec`. The sections are expected
+        in the order of registration.
+
+        Raises:
+            ValueError: The name is invalid, or the format cannot nest sections that deep.
         """
         spec = (
             section
             if isinstance(section, SectionSpec)
             else SectionSpec(name=section, description=description, **details)
         )
-        self._specs[spec.name] = spec
+        self.check(spec)
+        self._specs[spec.name.casefold()] = spec
         return spec
 
     @property
@@ -88,38 +169,141 @@ class TextFormat(ABC):
         """The registered sections in order."""
         return tuple(self._specs.values())
 
-    def describe_structure(self) -> str:
-        """Return instructions that tell a model to write in this format, with the registered sections."""
-        lines = [self._rules()]
+    def describe(self) -> str:
+        """Return instructions for a model to write in this format, with the registered sections and an example."""
+        lines = [self.rules()]
         if self._specs:
-            lines += ["", "Sections:", *(_bullet(spec) for spec in self.registered)]
-            lines += ["", "For example:", "", self._join([self._example(spec) for spec in self.registered])]
+            fixed = [spec for spec in self.registered if not spec.anywhere]
+            lines += ["", "Sections, in this order:" if len(fixed) > 1 else "Sections:"]
+            lines += [line for spec in self.registered for line in _bullets(spec, "")]
+            lines += ["", "For example:", "", self.format_sections([_example(spec) for spec in self.registered])]
         return "\n".join(lines)
 
-    def _example(self, spec: SectionSpec) -> str:
-        shown = spec.example if spec.example is not None else "..."
-        return self.format_section(spec.name, shown)
+    describe_structure = describe
+
+    def repair_prompt(self, problems: "ParsedText | Iterable[Problem]") -> str:
+        """Return a prompt that asks a model to correct its answer.
+
+        Lists at most 20 problems, and repeats the instructions.
+
+        Args:
+            problems: The parsed answer, or its problems.
+        """
+        found = list(problems.problems if isinstance(problems, ParsedText) else problems)
+        lines = ["Your answer does not have the required form:", "", *(f"- {found}" for found in found[:MOST_PROBLEMS])]
+        if len(found) > MOST_PROBLEMS:
+            lines.append(f"- and {len(found) - MOST_PROBLEMS} more")
+        return "\n".join([*lines, "", "Write the whole answer again, in the required form.", "", self.describe()])
 
     # To be implemented by subclasses
 
     @abstractmethod
-    def _write(self, name: str, content: str) -> str:
-        """Format a section with a valid name."""
+    def write(self, sections: Sequence[Section]) -> str:
+        """Format sections, at least one. Names are valid, contents are text, and inner sections are registered."""
 
     @abstractmethod
-    def _join(self, written: list[str]) -> str:
-        """Join formatted sections, at least one, and add the outer wrapper."""
+    def read(self, source: TextSource, builder: SectionBuilder) -> Reading:
+        """Read a text: a generator that tells `builder` what it finds in `source`, and yields to get more text.
+
+        Must accept any text, in any chunks, with the same result. Sections that are open at the end are closed, or
+        unclosed if the caller says that the text is cut off.
+        """
 
     @abstractmethod
-    def _read(self, text: str, names: frozenset[str] | None) -> list[Section]:
-        """Parse all sections and the text between them."""
-
-    @abstractmethod
-    def _rules(self) -> str:
+    def rules(self) -> str:
         """Describe the format to a model in a few sentences."""
 
+    def wrap(self, text: str) -> str:
+        """Return formatted sections with what stands around them all; by default nothing."""
+        return text
 
-def _bullet(spec: SectionSpec) -> str:
-    marks = [mark for mark, holds in (("optional", not spec.required), ("may repeat", spec.repeatable)) if holds]
+    def check(self, spec: SectionSpec) -> None:
+        """Check a section that is registered; by default, any is allowed.
+
+        Raises:
+            ValueError: The format cannot have this section.
+        """
+        return
+
+
+class TextStream:
+    """Parses a text while it arrives, and returns what happens as events.
+
+    The chunks do not matter: the events of a section add up to the same text, and `parsed` is what `parse` returns.
+    """
+
+    def __init__(self, text_format: TextFormat, builder: SectionBuilder) -> None:
+        self._source = TextSource()
+        self._builder = builder
+        self._reading = text_format.read(self._source, builder)
+        self._parsed: ParsedText | None = None
+
+    def feed(self, text: str) -> list[SectionEvent]:
+        """Read some more of the text, and return what it brought.
+
+        Raises:
+            RuntimeError: The stream is finished.
+        """
+        if self._parsed is not None:
+            raise RuntimeError("the stream is finished; parse another text with another stream")
+        if text:
+            self._add(text)
+            next(self._reading, None)
+        return self._taken()
+
+    def finish(self, text: str = "", *, is_truncated: bool = False) -> list[SectionEvent]:
+        """Read the end of the text, and return the last events. Does nothing if the stream is finished.
+
+        Args:
+            text: The last chunk.
+            is_truncated: Whether the text is cut off.
+        """
+        if self._parsed is None:
+            self._add(text)
+            self._source.is_complete = True
+            for _ in self._reading:
+                raise RuntimeError("the format's read() asks for text after the end")
+            self._parsed = self._builder.finish(is_truncated=is_truncated)
+        return self._taken()
+
+    @property
+    def parsed(self) -> ParsedText:
+        """The whole text.
+
+        Raises:
+            RuntimeError: The stream is not finished.
+        """
+        if self._parsed is None:
+            raise RuntimeError("the stream is not finished; call finish() after the last chunk")
+        return self._parsed
+
+    def _add(self, text: str) -> None:
+        self._source.feed(text)
+        self._builder.feed(text)
+
+    def _taken(self) -> list[SectionEvent]:
+        events = self._builder.events.copy()
+        self._builder.events.clear()
+        return events
+
+
+def _example(spec: SectionSpec) -> tuple[str, Any]:
+    if spec.example is None and spec.sections:
+        return spec.name, [_example(inside) for inside in spec.sections]
+    return spec.name, "..." if spec.example is None else spec.example
+
+
+def _bullets(spec: SectionSpec, indent: str) -> Iterator[str]:
+    marks = [
+        mark
+        for mark, holds in (
+            ("optional", not spec.required),
+            ("may repeat", spec.repeatable),
+            ("anywhere", spec.anywhere),
+        )
+        if holds
+    ]
     told = f" ({', '.join(marks)})" if marks else ""
-    return f"- {spec.name}{told}: {spec.description}" if spec.description else f"- {spec.name}{told}"
+    yield f"{indent}- {spec.name}{told}" + (f": {spec.description}" if spec.description else "")
+    for inside in spec.sections:
+        yield from _bullets(inside, f"{indent}  ")

@@ -6,30 +6,26 @@ These rules make sure that parsing returns the formatted sections exactly:
 - Content with several lines starts and ends with a line break, which is not part of it.
 - A name that is not an XML name, or equals the wrapper's, becomes an attribute: `<section name="my notes">`.
 
-Parsing is lenient, because models do not escape: an element ends at the next closing tag of its name, regardless of
-what is between, and only the predefined entities and some numeric references are resolved.
+`xml_reading` reads them.
 """
 
 import re
-from bisect import bisect_left
+from collections.abc import Sequence
 
+from typing_extensions import override
+
+from claude_agent_py.formatting.builder import SectionBuilder
 from claude_agent_py.formatting.encoders import Encoder
 from claude_agent_py.formatting.sections import Section
+from claude_agent_py.formatting.source import Reading, TextSource
 from claude_agent_py.formatting.text_format import TextFormat
-
-NAME = r"[A-Za-z_][A-Za-z0-9_.-]*"
-OPENING = re.compile(
-    rf"<(?P<tag>{NAME})(?:[ \t\r\n]+name=(?:\"(?P<double>[^\"<]*)\"|'(?P<single>[^'<]*)'))?[ \t\r\n]*>"
-)
-CLOSING = re.compile(rf"</(?P<tag>{NAME})>")
+from claude_agent_py.formatting.xml_reading import NAME, XMLReader
 
 ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "\r": "&#13;"}
 """Includes the carriage return, which an XML parser would change to a line feed."""
 QUOTE = "&quot;"
-REFERENCES = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'", "#13": "\r", "#39": "'", "#34": '"'}
 
 _TO_ESCAPE = re.compile(r"[&<>\r]")
-_REFERENCE = re.compile(rf"&({'|'.join(REFERENCES)});")
 
 
 class XMLFormat(TextFormat):
@@ -48,48 +44,39 @@ class XMLFormat(TextFormat):
             raise ValueError(f"wrapper must be an XML name, not {wrapper!r}")
         super().__init__(encoder=encoder)
         self.wrapper = wrapper
-        self._generic = "section" if wrapper != "section" else "part"
+        self._generic = "section" if wrapper is None or wrapper.lower() != "section" else "part"
 
     def __repr__(self) -> str:
         return f"XMLFormat(wrapper={self.wrapper!r})"
 
-    def _write(self, name: str, content: str) -> str:
-        opening, closing = self._tags(name)
-        escaped = escape(content)
-        return f"{opening}\n{escaped}\n{closing}" if "\n" in content else f"{opening}{escaped}{closing}"
+    @override
+    def write(self, sections: Sequence[Section]) -> str:
+        return "\n".join(self._element(section) for section in sections)
+
+    @override
+    def wrap(self, text: str) -> str:
+        return f"<{self.wrapper}>\n{text}\n</{self.wrapper}>" if self.wrapper else text
+
+    def _element(self, section: Section) -> str:
+        opening, closing = self._tags(section.name)
+        content = escape(section.content)
+        if section.sections:
+            inner = self.write(section.sections)
+            return "\n".join([opening, *([content] if content else []), inner, closing])
+        return f"{opening}\n{content}\n{closing}" if "\n" in content else f"{opening}{content}{closing}"
 
     def _tags(self, name: str) -> tuple[str, str]:
-        if re.fullmatch(NAME, name) and name not in (self.wrapper, self._generic):
+        if re.fullmatch(NAME, name) and name.lower() not in ((self.wrapper or "").lower(), self._generic):
             return f"<{name}>", f"</{name}>"
         quoted = escape(name).replace('"', QUOTE)
         return f'<{self._generic} name="{quoted}">', f"</{self._generic}>"
 
-    def _join(self, written: list[str]) -> str:
-        lines = [f"<{self.wrapper}>", *written, f"</{self.wrapper}>"] if self.wrapper else written
-        return "\n".join(lines)
+    @override
+    def read(self, source: TextSource, builder: SectionBuilder) -> Reading:
+        return XMLReader(self.wrapper, self._generic, source, builder).read()
 
-    def _read(self, text: str, names: frozenset[str] | None) -> list[Section]:
-        sections: list[Section] = []
-        closings = _closings(text)
-        at = begin = 0
-        while (found := OPENING.search(text, at)) is not None:
-            at = found.end()
-            tag, name = found["tag"], self._name(found)
-            end = _next(closings.get(tag, []), at)
-            is_wrapper = tag == self.wrapper
-            if end is None or not (is_wrapper or names is None or name in names):
-                continue
-            sections.append(Section("", unescape(text[begin : found.start()])))
-            inner = text[at:end]
-            sections += self._read(inner, names) if is_wrapper else [Section(name, unescape(_unpadded(inner)))]
-            at = begin = end + len(f"</{tag}>")
-        return [*sections, Section("", unescape(text[begin:]))]
-
-    def _name(self, opening: "re.Match[str]") -> str:
-        given = opening["double"] if opening["double"] is not None else opening["single"]
-        return opening["tag"] if given is None or opening["tag"] != self._generic else unescape(given)
-
-    def _rules(self) -> str:
+    @override
+    def rules(self) -> str:
         rules = (
             "Write your answer in sections. Each section is an XML element, `<name>content</name>`. "
             "Escape `<`, `>` and `&` in its content as `&lt;`, `&gt;` and `&amp;`."
@@ -100,25 +87,3 @@ class XMLFormat(TextFormat):
 def escape(text: str) -> str:
     """Escape text for use in an element."""
     return _TO_ESCAPE.sub(lambda match: ESCAPES[match[0]], text)
-
-
-def unescape(text: str) -> str:
-    """Resolve the references that `escape` creates and other common ones; leave the rest unchanged."""
-    return _REFERENCE.sub(lambda match: REFERENCES[match[1]], text)
-
-
-def _closings(text: str) -> dict[str, list[int]]:
-    """Return the positions of the closing tags by name."""
-    places: dict[str, list[int]] = {}
-    for match in CLOSING.finditer(text):
-        places.setdefault(match["tag"], []).append(match.start())
-    return places
-
-
-def _next(places: list[int], at: int) -> int | None:
-    index = bisect_left(places, at)
-    return places[index] if index < len(places) else None
-
-
-def _unpadded(content: str) -> str:
-    return content[1:-1] if len(content) > 1 and content[0] == content[-1] == "\n" else content

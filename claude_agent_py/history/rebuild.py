@@ -1,7 +1,7 @@
 """Rebuild the task tree of a session from the records of a history. `tasks.tree` is its twin for live tasks."""
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from claude_agent_py.history.records import RecordKind, TaskRecord
@@ -12,7 +12,7 @@ from claude_agent_py.wire.messages.tasks import TaskStatus, TaskUsage
 
 @dataclass(frozen=True, slots=True)
 class RecordedTask:
-    """A task as described by its records, with the tasks that it launched."""
+    """A task as described by its records, with the tasks that it launched. The fields are those of `Task`."""
 
     id: str
     parent_id: str | None = None
@@ -27,6 +27,14 @@ class RecordedTask:
     """Seconds since the epoch."""
     ended_at: float | None = None
     """Seconds since the epoch; None while it runs."""
+    run_id: str | None = None
+    prompt: str | None = None
+    activity: str = ""
+    output_file: str | None = None
+    is_backgrounded: bool = False
+    author: str = ""
+    """The name of the agent that launched it; empty for the main agent and the program around it."""
+    brief: Mapping[str, Any] = field(default_factory=dict)
     children: tuple["RecordedTask", ...] = ()
 
     @property
@@ -65,19 +73,36 @@ class RecordedTree:
 _STATUS: Final = {
     RecordKind.STARTED: TaskStatus.RUNNING,
     RecordKind.RESUMED: TaskStatus.RUNNING,
+    RecordKind.PAUSED: TaskStatus.PAUSED,
     RecordKind.AWAITING_USER: TaskStatus.AWAITING_USER,
     RecordKind.COMPLETED: TaskStatus.COMPLETED,
     RecordKind.FAILED: TaskStatus.FAILED,
     RecordKind.CANCELLED: TaskStatus.STOPPED,
 }
-_OF_DETAILS: Final = {"type": "type", "agent": "subagent_type", "description": "description"}
+"""The status after a record that does not say it."""
+
+_ENDS: Final = frozenset({RecordKind.COMPLETED, RecordKind.FAILED, RecordKind.CANCELLED})
+
+TEXTS: Final[Mapping[str, str]] = {
+    "type": "type",
+    "agent": "subagent_type",
+    "description": "description",
+    "prompt": "prompt",
+    "activity": "activity",
+    "output_file": "output_file",
+    "summary": "summary",
+    "failure_reason": "failure_reason",
+    "run_id": "run_id",
+}
+"""What the details of a record say about its task, and the field that it becomes."""
+_MAY_BE_NONE: Final = frozenset({"type", "agent", "prompt", "output_file", "failure_reason", "run_id"})
 
 
 def rebuild(records: Iterable[TaskRecord]) -> RecordedTree:
     """Build the tree of a session from its records, in their order. A task with an unknown parent is a root."""
     tasks: dict[str, RecordedTask] = {}
     for record in records:
-        tasks[record.task_id] = _after(tasks.get(record.task_id) or RecordedTask(record.task_id), record)
+        tasks[record.task_id] = fold(tasks.get(record.task_id), record)
     children: dict[str | None, list[str]] = {}
     for task in tasks.values():
         children.setdefault(task.parent_id if task.parent_id in tasks else None, []).append(task.id)
@@ -88,26 +113,41 @@ def rebuild(records: Iterable[TaskRecord]) -> RecordedTree:
     return RecordedTree(tuple(map(with_children, children.get(None, ()))))
 
 
-def _after(task: RecordedTask, record: TaskRecord) -> RecordedTask:
+def fold(known: RecordedTask | None, record: TaskRecord) -> RecordedTask:
     """Return the task with one more record applied."""
-    status = _STATUS.get(record.kind, task.status)
-    found = ((name, record.details.get(key)) for key, name in _OF_DETAILS.items())
-    named: dict[str, Any] = {name: value for name, value in found if value and isinstance(value, str)}
-    return replace(
-        task,
-        parent_id=task.parent_id or record.parent_task_id,
-        status=status,
-        summary=record.summary or task.summary,
-        failure_reason=record.failure_reason if status.is_terminal else None,
-        usage=_usage(record) or task.usage,
-        created_at=record.at if task.created_at is None else task.created_at,
-        ended_at=record.at if status.is_terminal else None,
-        **named,
-    )
+    task = RecordedTask(record.task_id, created_at=record.at, run_id=record.run_id) if known is None else known
+    details = record.details
+    is_earlier = record.kind in _ENDS and None not in (record.run_id, task.run_id) and record.run_id != task.run_id
+    status = record.status or (task.status if is_earlier else _STATUS.get(record.kind, task.status))
+    changes: dict[str, Any] = {
+        "parent_id": task.parent_id or record.parent_task_id,
+        "status": status,
+        "summary": record.summary or task.summary,
+        "failure_reason": (record if record.kind in _ENDS else task).failure_reason if status.is_terminal else None,
+        "ended_at": _ended_at(task, record, status),
+    }
+    if record.kind in (RecordKind.STARTED, RecordKind.RESUMED):
+        changes["run_id"] = record.run_id or task.run_id
+    if record.kind is RecordKind.CREATED:
+        changes["author"] = record.author
+    for name, its_field in TEXTS.items():
+        if name in details and (isinstance(details[name], str) or (details[name] is None and name in _MAY_BE_NONE)):
+            changes[its_field] = details[name]
+    for name, kind in (("is_backgrounded", bool), ("brief", dict)):
+        if isinstance(details.get(name), kind):
+            changes[name] = details[name]
+    if "usage" in details:
+        changes["usage"] = _usage(details["usage"])
+    return replace(task, **changes)
 
 
-def _usage(record: TaskRecord) -> TaskUsage | None:
-    usage = record.details.get("usage")
+def _ended_at(task: RecordedTask, record: TaskRecord, status: TaskStatus) -> float | None:
+    if not status.is_terminal:
+        return None
+    return record.at if record.kind in _ENDS or task.ended_at is None else task.ended_at
+
+
+def _usage(usage: Any) -> TaskUsage | None:
     try:
         return fit(TaskUsage, usage)[0] if usage else None
     except ValueError:  # written by another version

@@ -3,33 +3,38 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any
 
-from claude_agent_py.tasks.events import (
-    TaskBackgrounded,
-    TaskEvent,
-    TaskFinished,
-    TaskReopened,
-    TaskRevised,
-    TaskStarted,
-    TaskStatusChanged,
-)
-from claude_agent_py.tasks.outcome import TaskOutcome, differ
+from claude_agent_py.tasks.outcome import TaskOutcome
 from claude_agent_py.tasks.task import Task
-from claude_agent_py.wire.messages.tasks import CHILD_AGENT, TaskStatus
+from claude_agent_py.wire.messages.tasks import TaskStatus
 
 
 class RecordKind(StrEnum):
     """A step in the life of a task."""
 
     CREATED = "created"
+    """It became known. Details: `type`, `agent`, `description`, `prompt`, and for a child agent its `brief`."""
     STARTED = "started"
     AWAITING_USER = "awaiting_user"
+    """It asks a person. Details: `question`, `asks` (the kind of question), `interaction` (the id in the inbox)."""
+    ANSWERED = "answered"
+    """A person or a handler answered. Details: `answer`, `by`, `origin`, `interaction`. A question that times out or is
+    withdrawn has no answer."""
+    PROGRESSED = "progressed"
+    """It called a tool. Details: `activity`, `tool`, `usage`."""
+    PAUSED = "paused"
     RESUMED = "resumed"
+    """It runs again: after a pause or a wait, or as a new run. Details of a new run: `run_id`, `prompt`."""
     BACKGROUNDED = "backgrounded"
+    CHANGED = "changed"
+    """More became known of it, which the details and the status say."""
     COMPLETED = "completed"
+    """A run ended. Details of all ends: `evidence`, `usage`, `exit_code`, `output_file`."""
     FAILED = "failed"
+    """A run failed. Details: as above, and `by` (a value of `EndedBy`) if it did not fail by itself."""
     CANCELLED = "cancelled"
+    """A run was stopped. Details: as above; `by` is left out if it is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +56,17 @@ class TaskRecord:
     step: int = 0
     """The number of the step among those of its kind in one run, such as several waits for the user."""
     details: Mapping[str, Any] = field(default_factory=dict)
-    """Further values, as JSON: `type`, `agent` and `description` of a created task, `usage` of one that ended."""
+    """Further values, as JSON. `RecordKind` says which; each record also has the facts that changed since the last."""
+    status: TaskStatus | None = None
+    """The status of the task after the step; None in records of older versions."""
+    number: int = field(default=0, compare=False)
+    """Its number in the session: 1, 2, 3, ... without gaps. 0 until it is stored."""
 
     @property
     def key(self) -> str:
-        """The identity of the step: session, task, run, kind, number."""
-        return "\x1f".join((self.session_id, self.task_id, self.run_id or "", self.kind, str(self.step)))
+        """The identity of the step: session, task, run, kind, number. A task is created once, whatever its runs."""
+        run = "" if self.kind is RecordKind.CREATED else self.run_id or ""
+        return "\x1f".join((self.session_id, self.task_id, run, self.kind, str(self.step)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +106,7 @@ class FinishedTask:
             run_id=outcome.run_id,
             type=task.type,
             agent=task.subagent_type,
-            parent_task_id=task.parent.id if task.parent else None,
+            parent_task_id=task.parent_id,
             description=task.description,
             prompt=task.prompt,
             summary=outcome.summary,
@@ -109,75 +119,3 @@ class FinishedTask:
             started_at=outcome.started_at,
             ended_at=outcome.ended_at,
         )
-
-
-_ENDS: Final = {
-    TaskStatus.COMPLETED: RecordKind.COMPLETED,
-    TaskStatus.FAILED: RecordKind.FAILED,
-    TaskStatus.STOPPED: RecordKind.CANCELLED,
-}
-
-
-_BY_ITSELF: Final = frozenset({RecordKind.STARTED, RecordKind.AWAITING_USER, RecordKind.COMPLETED, RecordKind.FAILED})
-"""The steps that a subagent takes itself."""
-
-
-def records_of(event: TaskEvent, task: Task, session_id: str) -> list[TaskRecord]:
-    """Return the records of an event. Progress, for example, has none."""
-    outcome = event.outcome if isinstance(event, TaskFinished | TaskRevised) else None
-    return [
-        TaskRecord(
-            session_id=session_id,
-            task_id=event.task_id,
-            kind=kind,
-            at=outcome.ended_at if outcome and outcome.ended_at is not None else event.at,
-            run_id=event.run_id,
-            author=_author(event, kind, task),
-            parent_task_id=task.parent.id if task.parent else None,
-            summary=outcome.summary if outcome else "",
-            failure_reason=outcome.failure_reason if outcome else None,
-            details=_details(kind, task, outcome),
-        )
-        for kind in _kinds_of(event, task)
-    ]
-
-
-def _kinds_of(event: TaskEvent, task: Task) -> list[RecordKind]:
-    match event:
-        case TaskStarted() if task.type == CHILD_AGENT:
-            return [RecordKind.CREATED]  # its process has not started yet
-        case TaskStarted():
-            return [RecordKind.CREATED, RecordKind.STARTED]
-        case TaskReopened():
-            return [RecordKind.RESUMED]
-        case TaskBackgrounded():
-            return [RecordKind.BACKGROUNDED]
-        case TaskRevised() if not differ(event.old, event.outcome):
-            return []  # only the counts changed: the run is stored again
-        case TaskFinished() | TaskRevised():
-            return [_ENDS[event.outcome.status]]
-        case TaskStatusChanged():
-            return [kind for old, new, kind in _CHANGES if event.new is new and old in (None, event.old)]
-        case _:
-            return []
-
-
-_CHANGES: Final = (
-    (TaskStatus.PENDING, TaskStatus.RUNNING, RecordKind.STARTED),
-    (None, TaskStatus.AWAITING_USER, RecordKind.AWAITING_USER),
-    (TaskStatus.AWAITING_USER, TaskStatus.RUNNING, RecordKind.RESUMED),
-)
-"""The status changes that are steps: old (None means any), new, step."""
-
-
-def _author(event: TaskEvent, kind: RecordKind, task: Task) -> str:
-    goes_on = kind is RecordKind.RESUMED and isinstance(event, TaskStatusChanged)
-    author = task if task.is_agent and (kind in _BY_ITSELF or goes_on) else task.parent
-    return "" if author is None else author.subagent_type or author.id
-
-
-def _details(kind: RecordKind, task: Task, outcome: TaskOutcome | None) -> dict[str, Any]:
-    if kind is RecordKind.CREATED:
-        return {"type": task.type, "agent": task.subagent_type, "description": task.description}
-    usage = outcome.usage if outcome else None
-    return {} if usage is None else {"usage": usage.raw}

@@ -2,67 +2,57 @@
 
 File access runs in worker threads, and several processes may share a file. Writes are idempotent, so a session can be
 replayed.
+
+`recorder` turns what happens to tasks into records, `storage` knows the tables, and `writers` ends what a process that
+died left running.
 """
 
-import json
 import logging
 import os
 import sqlite3
 import threading
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import astuple, fields, replace
+from dataclasses import replace
 from typing import Any, Final, Self, TypeVar
 
 import anyio
-from msgspec import convert
+from anyio.lowlevel import checkpoint
 
 from claude_agent_py._event_loop import run_file_work
 from claude_agent_py._shared_sqlite import open_shared, transact
-from claude_agent_py._untrusted import read_json, without_surrogates
 from claude_agent_py.errors import OptionsError, SessionError
 from claude_agent_py.history.rebuild import RecordedTree, rebuild
-from claude_agent_py.history.records import FinishedTask, TaskRecord, records_of
-from claude_agent_py.tasks.events import TaskEvent, TaskFinished, TaskRevised
+from claude_agent_py.history.recorder import Recorder
+from claude_agent_py.history.records import FinishedTask, TaskRecord
+from claude_agent_py.history.storage import (
+    FINISHED,
+    PUT_FINISHED,
+    RECORD,
+    SCHEMA,
+    VERSION,
+    finished_row,
+    migrate,
+    put_records,
+    read_finished,
+    read_record,
+    read_session_id,
+    record_row,
+)
+from claude_agent_py.history.writers import Writers
+from claude_agent_py.tasks.events import TaskEvent
 from claude_agent_py.tasks.manager import TaskManager
 from claude_agent_py.wire.messages.tasks import TaskStatus
+
+IN_MEMORY: Final = ":memory:"
 
 T = TypeVar("T")
 
 logger: logging.Logger = logging.getLogger(__name__)
 
-_SCHEMA: Final = (
-    """
-CREATE TABLE IF NOT EXISTS finished (
-    session_id TEXT NOT NULL, task_id TEXT NOT NULL, status TEXT NOT NULL, run_id TEXT NOT NULL, type TEXT, agent TEXT,
-    parent_task_id TEXT, description TEXT NOT NULL, prompt TEXT, summary TEXT NOT NULL, failure_reason TEXT,
-    output_file TEXT, exit_code INTEGER, evidence TEXT NOT NULL, total_tokens REAL NOT NULL, tool_uses REAL NOT NULL,
-    started_at REAL, ended_at REAL,
-    PRIMARY KEY (session_id, task_id, run_id)
-) WITHOUT ROWID
-""",
-    "CREATE INDEX IF NOT EXISTS finished_by_end ON finished (ended_at)",
-    """
-CREATE TABLE IF NOT EXISTS records (
-    number INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, session_id TEXT NOT NULL, task_id TEXT NOT NULL,
-    kind TEXT NOT NULL, at REAL NOT NULL, run_id TEXT, author TEXT NOT NULL, parent_task_id TEXT, summary TEXT NOT NULL,
-    failure_reason TEXT, step INTEGER NOT NULL, details TEXT NOT NULL
-)
-""",
-    "CREATE INDEX IF NOT EXISTS records_by_session ON records (session_id, number)",
-)
-_FINISHED: Final = tuple(field.name for field in fields(FinishedTask))
-_RECORD: Final = tuple(field.name for field in fields(TaskRecord))
-
-
-def _insert(verb: str, table: str, columns: Sequence[str]) -> str:
-    names, marks = ", ".join(columns), ", ".join("?" * len(columns))
-    return f"INSERT OR {verb} INTO {table} ({names}) VALUES ({marks})"  # noqa: S608 - names of ours, values are bound
-
-
-_PUT_FINISHED: Final = _insert("REPLACE", "finished", _FINISHED)
-_PUT_RECORD: Final = _insert("IGNORE", "records", ("key", *_RECORD))
+POLL: Final = 0.2
+"""How often `follow` looks for new records, in seconds."""
 
 
 class TaskHistory:
@@ -84,6 +74,8 @@ class TaskHistory:
         self.skipped_rows: int = 0
         """How many rows were skipped so far."""
         self._lock = threading.Lock()
+        self._writers = Writers(None if self._path == IN_MEMORY else self._path)
+        self._attached: list[_Attached] = []
 
     async def open(self) -> Self:
         """Open the file. Idempotent; other methods do it on first use."""
@@ -91,9 +83,18 @@ class TaskHistory:
         return self
 
     async def close(self) -> None:
-        """Close the file. Idempotent; further use opens it again."""
+        """Store what has happened so far and close the file. Idempotent; further use opens it again.
+
+        Raises:
+            SessionError: It could not be stored; the file is closed.
+        """
         with anyio.CancelScope(shield=True):
-            await run_file_work(self._close)
+            try:
+                self._settle()
+                await self._flush(is_last=True)
+            finally:
+                self._attached = [each for each in self._attached if each.is_in_use]
+                await run_file_work(self._close)
 
     async def __aenter__(self) -> Self:
         return await self.open()
@@ -106,39 +107,73 @@ class TaskHistory:
     async def add(self, *tasks: FinishedTask) -> None:
         """Store finished runs. A run that is already stored is replaced."""
         with _typed_errors(self._path):
-            rows = [_as_row(task) for task in tasks]
-        await self._run(lambda cursor: cursor.executemany(_PUT_FINISHED, rows))
+            rows = [finished_row(task) for task in tasks]
+        await self._run(lambda cursor: cursor.executemany(PUT_FINISHED, rows))
 
     async def record(self, *records: TaskRecord) -> None:
-        """Store steps. A step that is already stored is kept unchanged."""
+        """Store steps, with the next numbers of their sessions. A step that is already stored is kept unchanged."""
         with _typed_errors(self._path):
-            rows = [_as_record_row(record) for record in records]
-        await self._run(lambda cursor: cursor.executemany(_PUT_RECORD, rows))
+            rows = [record_row(record) for record in records]
+        await self._run(lambda cursor: put_records(cursor, rows, None))
 
     def attach(self, manager: TaskManager, session_id: Callable[[], str | None] | str) -> Callable[[TaskEvent], Any]:
-        """Store all further task events of a session, and the start and end of each earlier run.
+        """Record a session from now on: all that happens to its tasks, and the start and end of each earlier run.
 
-        Returns the listener, for `TaskManager.off`. Call it while the session is open.
+        What happened is stored soon after it; `flush` stores it now. Returns the listener, for `TaskManager.off`. Call
+        it while the session is open.
 
         Args:
             manager: The tasks of the session, `client.tasks`.
-            session_id: The session's id, or a function that returns it once it is known.
+            session_id: The session's id, or a function that returns it once it is known. A task keeps the id that it
+                was first recorded with.
         """
-        seen: Counter[str] = Counter()
+        for attached in self._attached:
+            if attached.is_of(manager, session_id):
+                break
+        else:
+            self._attached = [each for each in self._attached if each.is_in_use]
+            attached = _Attached(Recorder(manager), session_id, self._flush)
+            self._attached.append(attached)
+        attached.listen(manager)
+        return attached.keep
 
-        async def keep(event: TaskEvent) -> None:
-            session = (session_id() if callable(session_id) else session_id) or ""
-            task = manager[event.task_id]
-            for record in records_of(event, task, session):
-                # Counted here, so that replaying a session yields the same keys.
-                await self.record(replace(record, step=seen[record.key]))
-                seen[record.key] += 1
-            if isinstance(event, TaskFinished | TaskRevised):
-                await self.add(FinishedTask.of(task, event.outcome, session))
+    async def flush(self) -> None:
+        """Store what has happened so far. Records of a session whose id is not known yet have to wait.
 
-        manager.on(keep)
-        manager.catch_up(keep)
-        return keep
+        Usage and other details that change all the time are stored with the next step of any task; this stores them
+        now.
+        """
+        self._settle()
+        await self._flush()
+
+    def _settle(self) -> None:
+        for attached in self._attached:
+            if attached.is_at_home:
+                attached.recorder.settle()
+
+    async def _flush(self, *, is_last: bool = False) -> None:
+        """Store what waits. `is_last`: also that of sessions whose id is not known."""
+        waiting = [(each, each.session_id) for each in self._attached if each.recorder.has_waiting]
+        ready = [(each, session_id or "") for each, session_id in waiting if session_id is not None or is_last]
+        if ready:
+            await run_file_work(self._store_all, ready)
+
+    def _store_all(self, ready: "list[tuple[_Attached, str]]") -> None:
+        self._locked(self._writers.end_dead)
+        self._locked(self._writers.join)
+        for attached, session_id in ready:
+            self._locked(lambda cursor: self._store(cursor, attached, session_id))  # noqa: B023 - it is called now
+
+    def _store(self, cursor: sqlite3.Cursor, attached: "_Attached", session_id: str) -> None:
+        rows = attached.recorder.take()  # here, so that the order is kept whoever stores
+        try:
+            placed = [attached.placed(row, session_id) for row in rows]
+            records = [record_row(row) for row in placed if isinstance(row, TaskRecord)]
+            put_records(cursor, records, self._writers.own)
+            cursor.executemany(PUT_FINISHED, [finished_row(row) for row in placed if isinstance(row, FinishedTask)])
+        except BaseException:
+            attached.recorder.give_back(rows)
+            raise
 
     # Reading
 
@@ -178,15 +213,42 @@ class TaskHistory:
             where += f" AND status IN ({', '.join('?' * len(statuses))})"
             values += [_status(one).value for one in statuses]
         rows = await self._select(
-            _FINISHED, f"finished WHERE {where} ORDER BY ended_at DESC, task_id LIMIT ?", *values, limit
+            FINISHED, f"finished WHERE {where} ORDER BY ended_at DESC, task_id LIMIT ?", *values, limit
         )
-        return self._understood("finished", _as_finished, rows)
+        return self._understood("finished", read_finished, rows)
 
-    async def records(self, session_id: str, task_id: str | None = None) -> list[TaskRecord]:
-        """Return the steps in the lives of a session's tasks (or of one), in the order in which they were stored."""
-        where, values = _conditions([("session_id = ?", session_id), ("task_id = ?", task_id)])
-        rows = await self._select(_RECORD, f"records WHERE {where} ORDER BY number", *values)
-        return self._understood("records", _as_record, rows)
+    async def records(self, session_id: str, task_id: str | None = None, *, after: int = 0) -> list[TaskRecord]:
+        """Return the steps in the lives of a session's tasks (or of one), in the order of their numbers.
+
+        Args:
+            session_id: The session.
+            task_id: Only of this task.
+            after: Only those with a greater number.
+        """
+        where, values = _conditions([("session_id = ?", session_id), ("task_id = ?", task_id), ("number > ?", after)])
+        rows = await self._select(RECORD, f"records WHERE {where} ORDER BY number", *values)
+        return self._understood("records", read_record, rows)
+
+    def follow(
+        self, session_id: str, task_id: str | None = None, *, after: int = 0, poll: float = POLL
+    ) -> AsyncIterator[TaskRecord]:
+        """Iterate over the records of a session (or of one task): those so far and those to come, without end.
+
+        Another process may be recording. Cancelling loses nothing: pass the number of the last record as `after` to go
+        on. Iterating raises SessionError if the file cannot be read.
+
+        Args:
+            session_id: The session, which need not have begun.
+            task_id: Only of this task.
+            after: Only those with a greater number.
+            poll: Seconds between two looks at the file.
+
+        Raises:
+            OptionsError: `poll` is not positive.
+        """
+        if not poll > 0:
+            raise OptionsError(f"must be positive, not {poll}", option="poll")
+        return _Follow(self, session_id, task_id, after, poll)
 
     async def tree(self, session_id: str) -> dict[str | None, list[str]]:
         """Return the tree of a session: the ids of the children by the id of the parent, the roots under None."""
@@ -197,23 +259,40 @@ class TaskHistory:
             children.setdefault(task.parent_id if task.parent_id in known else None, []).append(task.id)
         return children
 
-    async def rebuild(self, session_id: str) -> RecordedTree:
-        """Return the tasks of a session as a tree, each as it was at its last step. `print()` draws it."""
+    async def rebuild(self, session_id: str, *, at: int | None = None) -> RecordedTree:
+        """Return the tasks of a session as a tree. `print()` draws it.
+
+        Args:
+            session_id: The session.
+            at: The number of a record: return the tree as it was when that one was made. None means as it is now; of a
+                session that another process records, as it was at the last record.
+        """
+        if at is None:
+            self._settle()
         records = await self.records(session_id)
+        if at is not None:
+            records = [record for record in records if record.number <= at]
         with _typed_errors(self._path):
             return rebuild(records)
 
     async def sessions(self) -> list[str]:
         """Return the ids of the stored sessions."""
         both = "(SELECT session_id FROM finished UNION SELECT session_id FROM records) ORDER BY session_id"
-        return self._understood("sessions", _as_session_id, await self._select(("session_id",), both))
+        return self._understood("sessions", read_session_id, await self._select(("session_id",), both))
 
     async def forget(self, *, before: float) -> int:
-        """Delete everything that ended before a time (seconds since the epoch). Returns the number of deleted runs."""
+        """Delete the runs that ended before a time (seconds since the epoch), and return how many.
+
+        The records of a session are deleted up to the first one of that time or later, so that the rest has no gaps.
+        """
 
         def drop(cursor: sqlite3.Cursor) -> int:
             dropped = cursor.execute("DELETE FROM finished WHERE ended_at < ?", (before,)).rowcount
-            cursor.execute("DELETE FROM records WHERE at < ?", (before,))
+            cursor.execute(
+                "DELETE FROM records WHERE NOT EXISTS (SELECT 1 FROM records kept WHERE kept.at >= ?"
+                " AND kept.session_id = records.session_id AND kept.number <= records.number)",
+                (before,),
+            )
             return dropped
 
         return await self._run(drop)
@@ -233,7 +312,13 @@ class TaskHistory:
 
     async def _select(self, columns: Sequence[str], rest: str, *values: Any) -> list[tuple[Any, ...]]:
         query = f"SELECT {', '.join(columns)} FROM {rest}"  # noqa: S608 - text of ours, values are bound
-        return await self._run(lambda cursor: cursor.execute(query, values).fetchall())
+
+        def read(cursor: sqlite3.Cursor) -> list[tuple[Any, ...]]:
+            self._writers.end_dead(cursor)
+            return cursor.execute(query, values).fetchall()
+
+        await self._flush()
+        return await self._run(read)
 
     async def _run(self, work: Callable[[sqlite3.Cursor], T]) -> T:
         return await run_file_work(self._locked, work)
@@ -241,15 +326,112 @@ class TaskHistory:
     def _locked(self, work: Callable[[sqlite3.Cursor], T]) -> T:
         with self._lock, _typed_errors(self._path):
             if self._connection is None:
-                self._connection = open_shared(self._path, _SCHEMA)
+                self._connection = open_shared(self._path, SCHEMA, version=VERSION, migrate=migrate)
                 self._connection.text_factory = _as_text
             return transact(self._connection, work)
 
     def _close(self) -> None:
+        """Close the file. The sign of life stays as long as something that was recorded goes on."""
         with self._lock:
-            if self._connection is not None:
-                self._connection.close()
-            self._connection = None
+            connection, self._connection = self._connection, None
+            try:
+                if connection is None or self._attached:
+                    return
+                transact(connection, self._writers.leave)
+            except sqlite3.Error:
+                logger.warning("the history %s was not closed cleanly", self._path, exc_info=True)
+            finally:
+                if connection is not None:
+                    connection.close()
+
+
+class _Attached:
+    """A session that is recorded."""
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        session_id: Callable[[], str | None] | str,
+        flush: Callable[[], Awaitable[None]],
+    ) -> None:
+        self.recorder = recorder
+        self._session_id = session_id
+        self._flush = flush
+        self._sessions: dict[str, str] = {}
+        """The session of each task."""
+        self._stop: Callable[[], None] | None = None
+        self._home = threading.get_ident()
+
+    @property
+    def is_at_home(self) -> bool:
+        """Whether this is the thread of the session, in which alone its tasks may be looked at."""
+        return threading.get_ident() == self._home
+
+    @property
+    def is_in_use(self) -> bool:
+        """Whether something of it goes on, or is still to be stored."""
+        return self.recorder.has_live or self.recorder.has_waiting
+
+    def is_of(self, manager: TaskManager, session_id: Callable[[], str | None] | str) -> bool:
+        """Return whether it records these tasks for this session."""
+        return self.recorder.manager is manager and self._session_id == session_id
+
+    @property
+    def session_id(self) -> str | None:
+        """The id of the session; None while it is unknown."""
+        return self._session_id() if callable(self._session_id) else self._session_id
+
+    def listen(self, manager: TaskManager) -> None:
+        """Hear of what happens, and first of what has happened."""
+        if self._stop is None or not manager.listens(self.keep):
+            self._unwatch()
+            self._stop = manager.watch(self._hear)
+            manager.on(self.keep)
+            self.recorder.catch_up()
+            manager.catch_up(self.keep)  # so that it is called
+
+    async def keep(self, event: TaskEvent) -> None:
+        """Store what the recorder has: that of many events at once, so that most calls find nothing."""
+        if self.recorder.has_waiting:
+            await self._flush()
+
+    def placed(self, row: TaskRecord | FinishedTask, session_id: str) -> TaskRecord | FinishedTask:
+        """Return a row with the id of its session."""
+        return replace(row, session_id=self._sessions.setdefault(row.task_id, session_id))
+
+    def _hear(self, touched: set[str], events: list[TaskEvent]) -> None:
+        manager = self.recorder.manager
+        if manager is None or not manager.listens(self.keep):  # `off` was called
+            self._unwatch()
+        else:
+            self.recorder.hear(touched, events)
+
+    def _unwatch(self) -> None:
+        stop, self._stop = self._stop, None
+        if stop is not None:
+            stop()
+
+
+class _Follow(AsyncIterator[TaskRecord]):
+    """The records of a session, as they come. Not a generator, so it needs no closing."""
+
+    def __init__(self, history: TaskHistory, session_id: str, task_id: str | None, after: int, poll: float) -> None:
+        self._history = history
+        self._session_id = session_id
+        self._task_id = task_id
+        self._after = after
+        self._poll = poll
+        self._read: deque[TaskRecord] = deque()
+
+    async def __anext__(self) -> TaskRecord:
+        await checkpoint()
+        while not self._read:
+            self._read.extend(await self._history.records(self._session_id, self._task_id, after=self._after))
+            if not self._read:
+                await anyio.sleep(self._poll)
+        record = self._read.popleft()
+        self._after = record.number
+        return record
 
 
 @contextmanager
@@ -274,32 +456,3 @@ def _conditions(parts: Sequence[tuple[str, Any]]) -> tuple[str, list[Any]]:
 
 def _as_text(data: bytes) -> str:
     return data.decode("utf-8", "replace")
-
-
-def _as_row(task: FinishedTask) -> tuple[Any, ...]:
-    values = dict(zip(_FINISHED, astuple(task), strict=True))
-    return _storable((values | {"status": task.status.value, "run_id": task.run_id or ""}).values())
-
-
-def _as_finished(row: Sequence[Any]) -> FinishedTask:
-    values = dict(zip(_FINISHED, row, strict=True))
-    return convert(values | {"run_id": values["run_id"] or None}, FinishedTask)  # SQLite does not check types
-
-
-def _as_record_row(record: TaskRecord) -> tuple[Any, ...]:
-    values = {name: getattr(record, name) for name in _RECORD}
-    details = json.dumps(dict(record.details), ensure_ascii=False)
-    return _storable((record.key, *(values | {"kind": record.kind.value, "details": details}).values()))
-
-
-def _as_record(row: Sequence[Any]) -> TaskRecord:
-    values = dict(zip(_RECORD, row, strict=True))
-    return convert(values | {"details": read_json(values["details"])}, TaskRecord)
-
-
-def _as_session_id(row: Sequence[Any]) -> str:
-    return convert(row[0], str)
-
-
-def _storable(values: Iterable[Any]) -> tuple[Any, ...]:
-    return tuple(without_surrogates(value) if isinstance(value, str) else value for value in values)

@@ -477,11 +477,17 @@ _NEVER_ASKS: Final = {
 }
 
 
+IDLE_LIMIT: Final = "CLAUDE_CODE_SDK_MCP_TOOL_IDLE_TIMEOUT"
+"""The only limit of the CLI for calls of our servers that a server's own settings cannot raise."""
+
+
 def doubts(options: Any) -> Iterator[str]:
     """Yield warnings about options that will not do what they seem to."""
     yield from _unknown_tools(options)
     if options.delegation_guide and not guide_text(options):
         yield f"delegation_guide is left out: {why_no_agent_tool(options)}"
+    if options.env.get(IDLE_LIMIT):
+        yield f"env: {IDLE_LIMIT} ends calls of tools in this process that report no progress, child agents among them"
     if options.can_use_tool is None:
         return
     if options.permission_mode in _NEVER_ASKS:

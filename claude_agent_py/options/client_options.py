@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, TypeAlias
 from uuid import UUID
@@ -127,9 +128,9 @@ class ClientOptions(ConfigModel, Generic[Output]):
     extra_args: Annotated[Mapping[str, str | None], BeforeValidator(read.extra_args)] = Field(default_factory=dict)
     """Extra flags for the CLI, by name without dashes; None for a flag without a value. Every user of the machine can
     read the command line, so do not put secrets here."""
-    timeouts: Timeouts = Field(default_factory=Timeouts)
+    timeouts: Timeouts = Field(default_factory=cache(Timeouts))
     """Time limits."""
-    limits: Limits = Field(default_factory=Limits)
+    limits: Limits = Field(default_factory=cache(Limits))
     """Limits on memory and on child processes."""
 
     # The model

@@ -1,14 +1,11 @@
 """What options say about delegation: whether the model can start agents, and what it is told of them."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from claude_agent_py.agents.definition import AgentDefinition
 from claude_agent_py.agents.guide import DelegationGuide
 from claude_agent_py.wire.settings.rule_lists import tool_of
-
-if TYPE_CHECKING:
-    from claude_agent_py.options.client_options import ClientOptions
 
 AGENT_TOOL: Final = frozenset({"Agent", "Task"})
 """The tool that starts subagents; the second is its old name, which rules and hooks may still use."""
@@ -19,7 +16,7 @@ CUSTOM_TOOLS_SERVER: Final = "tools"
 NO_BACKGROUND: Final = "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS"
 
 
-def why_no_agent_tool(options: "ClientOptions") -> str | None:
+def why_no_agent_tool(options: Any) -> str | None:
     """Return which option takes the tool `Agent` from the model, or None if none does. Settings files are not read."""
     if isinstance(options.tools, list) and not AGENT_TOOL & set(options.tools):
         return "tools does not contain Agent"
@@ -36,18 +33,18 @@ def why_no_agent_tool(options: "ClientOptions") -> str | None:
     return None
 
 
-def definitions(options: "ClientOptions") -> dict[str, AgentDefinition]:
+def definitions(options: Any) -> dict[str, AgentDefinition]:
     """Return the option `agents`, in which validation left only definitions."""
     return {name: agent for name, agent in (options.agents or {}).items() if isinstance(agent, AgentDefinition)}
 
 
-def delegation_guide(options: "ClientOptions") -> DelegationGuide | None:
+def delegation_guide(options: Any) -> DelegationGuide | None:
     """Return the guide in use, or None."""
     guide = options.delegation_guide
     return guide if isinstance(guide, DelegationGuide) else DelegationGuide() if guide else None
 
 
-def guide_text(options: "ClientOptions") -> str:
+def guide_text(options: Any) -> str:
     """Return what the guide adds to the system prompt; empty without a guide, or if the model can start no agents."""
     guide = delegation_guide(options)
     if guide is None:
@@ -65,18 +62,18 @@ def guide_text(options: "ClientOptions") -> str:
     )
 
 
-def is_offered(agent: str, options: "ClientOptions") -> bool:
+def is_offered(agent: str, options: Any) -> bool:
     """Return whether the rules leave an agent to the model."""
     return not {f"{tool}({agent})" for tool in AGENT_TOOL} & set(options.disallowed_tools)
 
 
-def report_limit(options: "ClientOptions") -> int | None:
+def report_limit(options: Any) -> int | None:
     """Return the maximum length of the reports of subagents, or None."""
     guide = delegation_guide(options)
     return None if guide is None or why_no_agent_tool(options) is not None else guide.max_report_chars
 
 
-def reminders(options: "ClientOptions") -> dict[str, str]:
+def reminders(options: Any) -> dict[str, str]:
     """Return the `critical_system_reminder` of each agent that has one."""
     return {
         name: agent.critical_system_reminder
@@ -85,12 +82,12 @@ def reminders(options: "ClientOptions") -> dict[str, str]:
     }
 
 
-def depends_on_hooks(options: "ClientOptions") -> bool:
+def depends_on_hooks(options: Any) -> bool:
     """Return whether an option does not work without hooks."""
     return options.hooks is not None or report_limit(options) is not None or bool(reminders(options))
 
 
-def _subtask_tools(options: "ClientOptions") -> Iterator[tuple[str, AgentDefinition]]:
+def _subtask_tools(options: Any) -> Iterator[tuple[str, AgentDefinition]]:
     servers = {name: getattr(server, "tools", ()) for name, server in options.hosted_mcp_servers.items()}
     if options.custom_tools:
         servers[CUSTOM_TOOLS_SERVER] = options.custom_tools
@@ -108,7 +105,7 @@ def _subtask_tools(options: "ClientOptions") -> Iterator[tuple[str, AgentDefinit
                 yield name, tool.agent
 
 
-def _with_offered_tools(agent: AgentDefinition, options: "ClientOptions") -> AgentDefinition:
+def _with_offered_tools(agent: AgentDefinition, options: Any) -> AgentDefinition:
     """Return the definition with only those tools that exist in the session."""
     if agent.tools is None:
         return agent

@@ -17,9 +17,16 @@ from claude_agent_py._callbacks import Callback, callback_name, failure_of, take
 from claude_agent_py._handler_context import HandlerContext
 from claude_agent_py._protocol.handlers import Cancellation
 from claude_agent_py.errors import HandlerError, OptionsError
-from claude_agent_py.permissions.interactions import Inbox, PendingInteractions
-from claude_agent_py.permissions.prompts import KINDS, Kind, kind_of
+from claude_agent_py.permissions.interactions import (
+    AnswerSource,
+    Inbox,
+    InteractionSettled,
+    PendingInteractions,
+    summary_of,
+)
+from claude_agent_py.permissions.prompts import KINDS, Kind, essence_of, kind_of
 from claude_agent_py.permissions.requests import PermissionContext
+from claude_agent_py.tasks.events import Answered, Asked
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.control.asks import CanUseToolRequest, ElicitationRequest, UserDialogRequest
 
@@ -52,8 +59,10 @@ class PermissionDispatcher:
         timeout: Seconds until a handler's prompt is refused; None means no limit.
         cwd: The session's directory; None means that of this process.
         report: Called with the error of each handler that fails. Must not raise.
-        on_waiting: Called with the request id, the subagent's id, and whether a wait for a person begins (True) or ends
-            (False). Runs in the event loop. Must not raise.
+        on_waiting: Called with the request id, the subagent's id, and what is asked when a wait for a person begins, or
+            None when it ends. Runs in the event loop. Must not raise.
+        on_answered: Called with the subagent's id and the answer, if one came after a wait. Runs in the event loop.
+            Must not raise.
         on_interaction: Called when an inbox entry is opened and settled. Runs in the event loop. Must not raise.
 
     Raises:
@@ -72,7 +81,8 @@ class PermissionDispatcher:
         interactions: Inbox | bool | None = None,
         timeout: float | None = None,
         cwd: str | None = None,
-        on_waiting: Callable[[str, str | None, bool], object] | None = None,
+        on_waiting: Callable[[str, str | None, Asked | None], object] = lambda *told: None,
+        on_answered: Callable[[str | None, Answered], object] = lambda *told: None,
         on_interaction: Callable[[Any], object] = lambda event: None,
     ) -> None:
         handlers: dict[Kind, Handler | None] = {
@@ -89,8 +99,9 @@ class PermissionDispatcher:
         self._timeout = timeout
         self._cwd = os.path.abspath(cwd or os.curdir)
         self._report = report
-        self._on_waiting = on_waiting
-        self._on_interaction = on_interaction
+        self.on_waiting = on_waiting
+        self.on_answered = on_answered
+        self.on_interaction = on_interaction
 
         self._owns_inbox = interactions is True
 
@@ -114,8 +125,9 @@ class PermissionDispatcher:
         return await self._answer("dialog", request, context, request.tool_use_id)
 
     async def _answer(self, kind: Kind, request: Any, context: HandlerContext, tool_use_id: str | None) -> JSONObject:
-        own = self._context(context, tool_use_id)
-        reply = await self._ask_handler(kind, request, own)
+        wait = _Wait(self, kind, request, context)
+        own = self._context(context, wait, tool_use_id)
+        reply = await self._ask_handler(kind, request, own, wait)
         if reply is not None:
             return reply
         return await self._ask_inbox(kind, request, own)
@@ -129,7 +141,9 @@ class PermissionDispatcher:
             self._report(failure_of("interactions", error))
             return KINDS[kind].refuse("Denied: the inbox failed.")
 
-    async def _ask_handler(self, kind: Kind, request: Any, context: PermissionContext) -> JSONObject | None:
+    async def _ask_handler(
+        self, kind: Kind, request: Any, context: PermissionContext, wait: "_Wait"
+    ) -> JSONObject | None:
         """Return the reply of the kind's handler, or None if there is no handler or it has no opinion."""
         if kind not in self._handlers and kind in _FALLS_BACK and self.interactions is None:
             kind = "permission"
@@ -140,13 +154,16 @@ class PermissionDispatcher:
         asks_a_person = kind in _ASKS_A_PERSON
         try:
             with context.awaiting_user() if asks_a_person else contextlib.nullcontext():
-                return await handler.answer(
+                reply = await handler.answer(
                     subject,
                     context,
                     read=lambda value: self._read(kind, request, value),
                     timeout=self._timeout,
                     cancellation=context.cancellation,
                 )
+                if reply is not None:
+                    wait.tell_answer(reply, AnswerSource(handler.name.rpartition(".")[2], _OPTIONS[kind]))
+                return reply
         except HandlerError as error:
             self._report(error)
             return KINDS[kind].refuse(f"Denied: {_OPTIONS[kind]} failed: {error.reason}.")
@@ -156,8 +173,8 @@ class PermissionDispatcher:
             return None  # no opinion: a person decides
         return KINDS[kind].read(request, value)
 
-    def _context(self, context: HandlerContext, tool_use_id: str | None) -> PermissionContext:
-        cancellation, home = Cancellation(), threading.get_ident()
+    def _context(self, context: HandlerContext, wait: "_Wait", tool_use_id: str | None) -> PermissionContext:
+        cancellation = Cancellation()
         context.cancellation.on_set(cancellation.set)
         return PermissionContext(
             request_id=context.request_id,
@@ -166,18 +183,54 @@ class PermissionDispatcher:
             cancellation=cancellation,
             tool_use_id=tool_use_id,
             cwd=_own_cwd(context) or self._cwd,
-            on_waiting=lambda waiting: self._waiting(context, waiting, home),
-            on_interaction=self._on_interaction,
+            on_waiting=wait.tell,
+            on_interaction=wait.tell_interaction,
+            on_asking=wait.note_interaction,
         )
 
-    def _waiting(self, context: HandlerContext, waiting: bool, home: int) -> None:
-        if self._on_waiting is None:
-            return
-        tell = functools.partial(self._on_waiting, context.request_id, context.agent_id, waiting)
-        if threading.get_ident() == home:
+
+class _Wait:
+    """The waits of one prompt for a person: tells when they begin and end, and how they were answered."""
+
+    def __init__(self, dispatcher: PermissionDispatcher, kind: Kind, request: Any, context: HandlerContext) -> None:
+        self._dispatcher = dispatcher
+        self._kind: Kind = kind
+        self._request = request
+        self._context = context
+        self._home = threading.get_ident()
+        self._interaction_id: str | None = None
+        self._is_unanswered = False
+
+    def note_interaction(self, interaction_id: str | None) -> None:
+        """Note which interaction is about to wait."""
+        self._interaction_id = interaction_id
+
+    def tell(self, waiting: bool) -> None:
+        """Tell that a wait begins or ends."""
+        asked = None
+        if waiting:
+            self._is_unanswered = True
+            subject = KINDS[self._kind].subject(self._request, self._context)
+            asked = Asked(summary_of(self._kind, subject), self._kind, self._interaction_id)
+        tell = functools.partial(self._dispatcher.on_waiting, self._context.request_id, self._context.agent_id, asked)
+        if threading.get_ident() == self._home:
             tell()
         else:  # a plain handler in a worker thread
             from_thread.run_sync(tell)
+
+    def tell_interaction(self, event: Any) -> None:
+        """Tell that an interaction was opened or settled, and the answer if there is one."""
+        if isinstance(event, InteractionSettled) and event.answer is not None:
+            source = event.source or AnswerSource("", "")
+            self.tell_answer(event.answer, source, event.interaction.id)
+        self._dispatcher.on_interaction(event)
+
+    def tell_answer(self, reply: JSONObject, source: AnswerSource, interaction_id: str | None = None) -> None:
+        """Tell the answer to a prompt that has waited, once."""
+        if self._is_unanswered:
+            self._is_unanswered = False
+            answered = Answered(essence_of(self._kind, reply), source.by, source.origin, interaction_id)
+            self._dispatcher.on_answered(self._context.agent_id, answered)
 
 
 def _own_cwd(context: HandlerContext) -> str | None:

@@ -23,6 +23,7 @@ from claude_agent_py._shared_sqlite import open_shared, transact
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.permissions.interactions import (
     TIMED_OUT,
+    AnswerSource,
     Inbox,
     Interaction,
     InteractionOpened,
@@ -50,9 +51,13 @@ CREATE TABLE IF NOT EXISTS interactions (
     deadline REAL,
     seen_at REAL NOT NULL,
     state TEXT NOT NULL DEFAULT 'pending',
-    reply TEXT
+    reply TEXT,
+    answered_by TEXT,
+    answered_from TEXT
 )
 """
+_VERSION: Final = 1
+"""Files of version 0 lack `answered_by` and `answered_from`."""
 _IS_PENDING: Final = "state = 'pending' AND seen_at > ?"
 
 Result = TypeVar("Result")
@@ -76,7 +81,7 @@ class SQLiteInbox(Inbox):
         self._poll = poll
         _make_private(self.path)
         try:
-            with contextlib.closing(open_shared(self.path, [_SCHEMA])) as database:
+            with contextlib.closing(open_shared(self.path, [_SCHEMA], version=_VERSION, migrate=_migrate)) as database:
                 transact(database, _forget_old)
         except sqlite3.DatabaseError as error:
             raise OptionsError(f"{self.path} cannot be used as an inbox: {error}", option="interactions") from error
@@ -97,12 +102,14 @@ class SQLiteInbox(Inbox):
 
     async def ask(self, kind: Kind, wire: Any, context: PermissionContext) -> JSONObject:
         """Wait for an answer and return the reply to the CLI. Cancelling withdraws the question."""
-        with context.awaiting_user():  # before the question becomes visible
-            return _checked(kind, wire, await self._ask(kind, wire, context))
-
-    async def _ask(self, kind: Kind, wire: Any, context: PermissionContext) -> str | None:
         interaction_id = secrets.token_hex(4)
-        reply: str | None = None
+        with context.awaiting_user(interaction_id):  # before the question becomes visible
+            return await self._ask(interaction_id, kind, wire, context)
+
+    async def _ask(self, interaction_id: str, kind: Kind, wire: Any, context: PermissionContext) -> JSONObject:
+        reply: JSONObject | None = None
+        stored: str | None = None
+        source: AnswerSource | None = None
         row = self._row(interaction_id, kind, wire, context)
         interaction = StoredInteraction(self, row)
         with anyio.CancelScope(shield=True):  # a written row must also be closed
@@ -113,9 +120,10 @@ class SQLiteInbox(Inbox):
                 await self._answered(interaction_id)
         finally:
             with anyio.CancelScope(shield=True):
-                reply = await run_file_work(self._close, interaction_id)
-            context.on_interaction(InteractionSettled(interaction, reply is not None))
-        return reply
+                stored, source = await run_file_work(self._close, interaction_id)
+            reply = None if stored is None else _checked(kind, wire, stored)
+            context.on_interaction(InteractionSettled(interaction, reply is not None, reply, source))
+        return KINDS[kind].refuse(TIMED_OUT) if reply is None else reply
 
     # The side that asks ------------------------------------------------------------------------------------------
 
@@ -163,31 +171,28 @@ class SQLiteInbox(Inbox):
             )
         )
 
-    def _close(self, interaction_id: str) -> str | None:
-        """Close the question and return its answer, or None if there is none."""
+    def _close(self, interaction_id: str) -> tuple[str | None, AnswerSource | None]:
+        """Close the question and return its answer with its source, or None if there is none."""
 
-        def close(cursor: sqlite3.Cursor) -> str | None:
+        def close(cursor: sqlite3.Cursor) -> tuple[str | None, AnswerSource | None]:
             cursor.execute(
                 "UPDATE interactions SET state = 'withdrawn' WHERE id = ? AND state = 'pending'", (interaction_id,)
             )
-            row = cursor.execute("SELECT reply FROM interactions WHERE id = ?", (interaction_id,)).fetchone()
-            return None if row is None else row["reply"]
+            row = cursor.execute("SELECT * FROM interactions WHERE id = ?", (interaction_id,)).fetchone()
+            if row is None or row["reply"] is None:
+                return None, None
+            return row["reply"], AnswerSource(str(row["answered_by"] or ""), str(row["answered_from"] or ""))
 
         return self._run(close)
 
     # The side that answers ---------------------------------------------------------------------------------------
 
-    def _settle(self, interaction_id: str, reply: JSONObject) -> bool:
+    def _settle(self, interaction_id: str, reply: JSONObject, source: AnswerSource) -> bool:
         """Record an answer and return whether the question was still pending."""
-        return self._run(
-            lambda cursor: (
-                cursor.execute(
-                    f"UPDATE interactions SET state = 'answered', reply = ? WHERE id = ? AND {_IS_PENDING}",  # noqa: S608
-                    (json.dumps(reply), interaction_id, time.time() - ALIVE_FOR),
-                ).rowcount
-                == 1
-            )
-        )
+        answer = "state = 'answered', reply = ?, answered_by = ?, answered_from = ?"
+        values = (json.dumps(reply), source.by, source.origin, interaction_id, time.time() - ALIVE_FOR)
+        update = f"UPDATE interactions SET {answer} WHERE id = ? AND {_IS_PENDING}"  # noqa: S608 - constants
+        return self._run(lambda cursor: cursor.execute(update, values).rowcount == 1)
 
     def _run(self, work: Callable[[sqlite3.Cursor], Result]) -> Result:
         """Run a transaction on the file."""
@@ -236,18 +241,24 @@ class StoredInteraction(Interaction):
         """Whether it was answered, refused or withdrawn. Reads the file."""
         return self._inbox._state(self.id) != "pending"
 
-    def _settle(self, reply: JSONObject) -> bool:
-        return self._inbox._settle(self.id, reply)
+    def _settle(self, reply: JSONObject, source: AnswerSource) -> bool:
+        return self._inbox._settle(self.id, reply, source)
 
 
-def _checked(kind: Kind, wire: Any, reply: str | None) -> JSONObject:
+def _checked(kind: Kind, wire: Any, reply: str) -> JSONObject:
     """Validate the stored answer as if it had been given in this process."""
-    if reply is None:
-        return KINDS[kind].refuse(TIMED_OUT)
     try:
         return KINDS[kind].read(wire, KINDS[kind].answer(json.loads(reply)))
     except (ValueError, KeyError, AttributeError, TypeError, ValidationError, RecursionError):
         return KINDS[kind].refuse("The answer in the inbox could not be read.")
+
+
+def _migrate(cursor: sqlite3.Cursor, version: int) -> None:
+    """Add the columns that a file of an older version lacks."""
+    columns = {row[1] for row in cursor.execute("PRAGMA table_info(interactions)")}
+    for column in ("answered_by", "answered_from"):
+        if columns and column not in columns:
+            cursor.execute(f"ALTER TABLE interactions ADD COLUMN {column} TEXT")
 
 
 def _forget_old(cursor: sqlite3.Cursor) -> None:

@@ -3,6 +3,9 @@
 A question is answered once; later answers return False.
 """
 
+import getpass
+import os
+import platform
 import secrets
 import threading
 import time
@@ -10,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet
 
@@ -26,6 +30,28 @@ if TYPE_CHECKING:
     from claude_agent_py.tasks.task import Task
 
 TIMED_OUT: Final = "The request timed out without an answer."
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerSource:
+    """Where an answer comes from."""
+
+    by: str
+    """Who answered."""
+    origin: str
+    """The process and its machine."""
+
+    @classmethod
+    def here(cls, by: str = "") -> "AnswerSource":
+        """Return the source of an answer that this process gives."""
+        return cls(by or _user(), f"process {os.getpid()} on {platform.node()}")
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (ImportError, KeyError, OSError):  # a user without a name, in a container for example
+        return ""
 
 
 class Interaction(ABC):
@@ -66,7 +92,7 @@ class Interaction(ABC):
     @property
     def summary(self) -> str:
         """The question in one line that is safe to print in a terminal."""
-        return displayable(_SUMMARIES[self.kind](self.subject), 200).replace("\n", " ")
+        return summary_of(self.kind, self.subject)
 
     @property
     @abstractmethod
@@ -74,14 +100,15 @@ class Interaction(ABC):
         """Whether it was answered, refused or withdrawn."""
 
     @abstractmethod
-    def _settle(self, reply: JSONObject) -> bool:
+    def _settle(self, reply: JSONObject, source: AnswerSource) -> bool:
         """Record the reply and return whether it is the first."""
 
-    def resolve(self, value: Any) -> bool:
+    def resolve(self, value: Any, *, by: str = "") -> bool:
         """Answer the question. May be called from any thread.
 
         Args:
             value: What a handler of this kind returns: `Allow` or `Deny`, answers, `Accept`, ...
+            by: Who answers, for records. Empty means the user that this process runs as.
 
         Returns:
             False if the question was already answered or withdrawn.
@@ -89,19 +116,19 @@ class Interaction(ABC):
         Raises:
             ValueError: The value does not answer this question, which stays pending.
         """
-        return self._settle(KINDS[self.kind].read(self.wire, value))
+        return self._settle(KINDS[self.kind].read(self.wire, value), AnswerSource.here(by))
 
-    def refuse(self, message: str = "") -> bool:
-        """Refuse it: deny, leave unanswered, cancel or dismiss. Returns as `resolve` does."""
-        return self._settle(KINDS[self.kind].refuse(message))
+    def refuse(self, message: str = "", *, by: str = "") -> bool:
+        """Refuse it: deny, leave unanswered, cancel or dismiss. Takes `by` and returns as `resolve` does."""
+        return self._settle(KINDS[self.kind].refuse(message), AnswerSource.here(by))
 
-    async def answer(self, value: Any) -> bool:
+    async def answer(self, value: Any, *, by: str = "") -> bool:
         """Answer without blocking the event loop. See `resolve`."""
-        return await run_file_work(self.resolve, value)
+        return await run_file_work(partial(self.resolve, value, by=by))
 
-    async def deny(self, message: str = "") -> bool:
+    async def deny(self, message: str = "", *, by: str = "") -> bool:
         """Refuse without blocking the event loop. See `refuse`."""
-        return await run_file_work(self.refuse, message)
+        return await run_file_work(partial(self.refuse, message, by=by))
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +145,10 @@ class InteractionSettled:
     interaction: Interaction
     was_answered: bool
     """False if it timed out, the CLI withdrew it, or the session ended."""
+    answer: JSONObject | None = None
+    """The reply to the CLI; None if it was not answered."""
+    source: AnswerSource | None = None
+    """Who answered, and from where; None if this is unknown."""
 
 
 class Inbox(ABC):
@@ -201,7 +232,7 @@ class PendingInteractions(Inbox):
     async def ask(self, kind: Kind, wire: Any, context: PermissionContext) -> JSONObject:
         """Wait for an answer and return the reply to the CLI. Cancelling withdraws the question."""
         interaction = _Waiting(kind, wire, timeout=self.timeout, context=context)
-        with context.awaiting_user():  # before the question becomes visible
+        with context.awaiting_user(interaction.id):  # before the question becomes visible
             self._publish(interaction)
             context.on_interaction(InteractionOpened(interaction))
             try:
@@ -211,7 +242,8 @@ class PendingInteractions(Inbox):
                 was_answered = not interaction.refuse(TIMED_OUT)  # does nothing if it was answered
                 with self._lock:
                     del self._waiting[interaction.id]
-                context.on_interaction(InteractionSettled(interaction, was_answered))
+                reply, source = (interaction.reply, interaction.source) if was_answered else (None, None)
+                context.on_interaction(InteractionSettled(interaction, was_answered, reply, source))
         return interaction.reply
 
     def _publish(self, interaction: "_Waiting") -> None:
@@ -238,6 +270,7 @@ class _Waiting(Interaction):
         )
         self.settled = Wakeup()
         self.reply: JSONObject = {}
+        self.source: AnswerSource | None = None
         self._lock = threading.Lock()
 
     @property
@@ -245,11 +278,11 @@ class _Waiting(Interaction):
         """Whether it was answered, refused or withdrawn."""
         return bool(self.reply)
 
-    def _settle(self, reply: JSONObject) -> bool:
+    def _settle(self, reply: JSONObject, source: AnswerSource) -> bool:
         with self._lock:
             if self.reply:
                 return False
-            self.reply = reply
+            self.reply, self.source = reply, source
         self.settled.set()
         return True
 
@@ -281,6 +314,11 @@ class _Arrivals(AsyncIterator[Interaction]):
             if self._has_ended:
                 raise StopAsyncIteration
             await self._wakeup.wait()
+
+
+def summary_of(kind: Kind, subject: Any) -> str:
+    """Return what is asked in one line that is safe to print in a terminal."""
+    return displayable(_SUMMARIES[kind](subject), 200).replace("\n", " ")
 
 
 def _permission_summary(request: PermissionRequest) -> str:

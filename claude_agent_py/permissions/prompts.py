@@ -140,3 +140,10 @@ KINDS: Final[Mapping[Kind, PromptKind]] = {
         answer=_dialog_of,
     ),
 }
+
+
+def essence_of(kind: Kind, reply: JSONObject) -> JSONObject:
+    """Return what a reply says, for a record: without the input of the tool, but with the answers to questions."""
+    told = {name: value for name, value in reply.items() if name != "updatedInput"}
+    answers = (reply.get("updatedInput") or {}).get("answers") if kind == "question" else None
+    return told if answers is None else told | {"answers": answers}

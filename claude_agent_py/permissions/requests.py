@@ -35,10 +35,12 @@ class PermissionContext(HandlerContext):
     on_waiting: Callable[[bool], object] = field(default=_ignore, repr=False, compare=False)
     on_interaction: Callable[[Any], object] = field(default=_ignore, repr=False, compare=False)
     """For inboxes: call it with `InteractionOpened` and `InteractionSettled` in the event loop. Does not raise."""
+    on_asking: Callable[[str | None], object] = field(default=_ignore, repr=False, compare=False)
 
     @contextlib.contextmanager
-    def awaiting_user(self) -> Iterator[None]:
-        """Set the task's status to `awaiting_user` during the block."""
+    def awaiting_user(self, interaction_id: str | None = None) -> Iterator[None]:
+        """Set the task's status to `awaiting_user` during the block. Inboxes pass the id of the interaction."""
+        self.on_asking(interaction_id)
         self.on_waiting(True)
         try:
             yield

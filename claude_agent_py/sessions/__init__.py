@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from claude_agent_py.sessions.search import SearchHit as SearchHit, search_sessions as search_sessions
     from claude_agent_py.sessions.session import (
         Session as Session,
-        StoredSubagent as StoredSubagent,
         get_session as get_session,
         get_session_messages as get_session_messages,
         get_subagent_messages as get_subagent_messages,
@@ -68,6 +67,7 @@ if TYPE_CHECKING:
     from claude_agent_py.sessions.stores.s3 import S3Store as S3Store
     from claude_agent_py.sessions.stores.sqlite import SQLiteStore as SQLiteStore
     from claude_agent_py.sessions.stores.summary import fold_session_summary as fold_session_summary
+    from claude_agent_py.sessions.subagent import StoredSubagent as StoredSubagent
     from claude_agent_py.sessions.transcript import Transcript as Transcript
     from claude_agent_py.tasks.files.transcript import TranscriptMessage as TranscriptMessage
 else:

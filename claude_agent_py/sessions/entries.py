@@ -158,9 +158,9 @@ def read_message(line: bytes, parent_tool_use_id: str | None = None) -> tuple[Tr
     problem = None
     try:
         found = _decode_message(line)
-    except (msgspec.DecodeError, RecursionError):
+    except (ValueError, RecursionError):
         line = line.lstrip(b"\0")
-        found, problem = _fit(read_json(line))
+        found, problem = _read_misfit(line)
     message = _message(found, parent_tool_use_id)
     keep_source(message, "_source", line)
     return message, problem
@@ -191,6 +191,22 @@ def _message(found: _Readable, call: str | None) -> TranscriptMessage:
         is_synthetic=found.is_meta,
         origin=found.origin,
     )
+
+
+def _read_misfit(line: bytes) -> tuple[_Readable, str | None]:
+    """Read a message that its decoder refuses, as far as it can be read."""
+    text = line.decode("utf-8", "replace")
+    problem = None if "\ufffd" not in text else "not UTF-8"
+    try:
+        found, misfit = _fit(read_json(text))
+    except ValueError as error:
+        entry = read_entry(line)
+        if entry is None or not entry.is_message:
+            raise
+        model: Any = _User if entry.type == "user" else _Assistant
+        content, _ = _fit_content(UserContent if model is _User else AssistantContent, None)
+        return model(message=content, uuid=entry.uuid or ""), str(error)
+    return found, misfit or problem
 
 
 def _fit(value: Any) -> tuple[_Readable, str | None]:

@@ -8,7 +8,7 @@ import json
 import os
 import uuid
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -26,7 +26,7 @@ _REPLACED: Final = b'{"type":"content-replacement"'
 
 
 class _Place(msgspec.Struct, rename="camel", gc=False):
-    session_id: str | None = None
+    session_id: Any = None
 
 
 _place: Final = msgspec.json.Decoder(_Place).decode
@@ -71,6 +71,8 @@ def _copied(source: Snapshot, session_id: str, copy_id: str, last: str | None, t
     for _, line in source.forwards():
         if not line:
             continue
+        if not line.isascii():
+            line = line.decode("utf-8", "replace").encode()  # as the CLI reads it
         if line.startswith(_REPLACED):
             yield _moved(line, session_id, copy_id) + b"\n"
             continue

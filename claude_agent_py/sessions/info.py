@@ -109,7 +109,7 @@ _decode: Final = msgspec.json.Decoder(_Line).decode
 def _line(data: bytes) -> _Line | None:
     try:
         return _decode(data)
-    except (msgspec.DecodeError, RecursionError):
+    except (ValueError, RecursionError):
         return None
 
 
@@ -282,7 +282,7 @@ class _Last:
         end = tail.find(b'"', start + len(_BRANCH))
         try:
             return msgspec.json.decode(tail[start + len(_BRANCH) - 1 : end + 1], type=str) if start >= 0 else None
-        except msgspec.DecodeError:
+        except ValueError:
             return None
 
     def _anywhere(self, kind: bytes) -> _Line | None:

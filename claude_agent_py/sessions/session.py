@@ -5,71 +5,23 @@ was made. All calls block.
 """
 
 import os
-import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import cached_property
-from typing import Final
 
-import msgspec
-
-from claude_agent_py._untrusted import read_bytes, read_json
 from claude_agent_py.errors import SessionError
-from claude_agent_py.sessions.folders import AnyPath, config_folder, find_session, regular_file
+from claude_agent_py.formatting.api_messages import to_api_messages
+from claude_agent_py.sessions.folders import AnyPath, config_folder, find_session
 from claude_agent_py.sessions.info import SessionInfo
 from claude_agent_py.sessions.lines import Snapshot
 from claude_agent_py.sessions.listing import info_of
 from claude_agent_py.sessions.running import RunningProcess, process_on
 from claude_agent_py.sessions.spent import SessionUsage, usage_of
 from claude_agent_py.sessions.stored_tasks import StoredTask, tasks_in
+from claude_agent_py.sessions.subagent import StoredSubagent, agent_files, read_subagent
 from claude_agent_py.sessions.transcript import Transcript
 from claude_agent_py.tasks.files.transcript import TranscriptMessage
 from claude_agent_py.tools.traffic import ToolCallRecord, ToolTraffic
-
-_AGENT: Final = re.compile(r"agent-(?P<id>[\w.-]+)\.jsonl", re.ASCII)
-_MOST_NOTES: Final = 1024 * 1024
-
-
-class _Notes(msgspec.Struct, rename="camel", gc=False):
-    """The CLI's file beside the transcript of a subagent."""
-
-    agent_type: str | None = None
-    description: str = ""
-    tool_use_id: str | None = None
-    model: str | None = None
-    spawn_depth: int | None = None
-    finished: bool = False
-    stopped_by_user: bool = False
-
-
-@dataclass(frozen=True)
-class StoredSubagent:
-    """A subagent of a session on disk."""
-
-    agent_id: str
-    """Its id, which is its task's."""
-    path: str
-    """Its transcript."""
-    agent_type: str | None = None
-    description: str = ""
-    tool_use_id: str | None = None
-    """The call that launched it."""
-    model: str | None = None
-    spawn_depth: int | None = None
-    """1 for a subagent of the main agent."""
-    is_finished: bool = False
-    was_stopped: bool = False
-    session_id: str = ""
-
-    @cached_property
-    def messages(self) -> Transcript:
-        """Its messages."""
-        return Transcript(
-            _snapshot(self.path, self.session_id),
-            self.session_id,
-            agent_id=self.agent_id,
-            parent_tool_use_id=self.tool_use_id,
-        )
+from claude_agent_py.wire.base import JSONObject
 
 
 class Session:
@@ -99,10 +51,18 @@ class Session:
         """The conversation from the first message, with what was compacted away."""
         return Transcript(self._snapshot, self.id, whole=True)
 
+    def to_api_messages(self) -> list[JSONObject]:
+        """Return `messages` as the Messages API takes them, without those that the CLI adds for the model only.
+
+        The list can be continued: append a user message. See `to_api_messages` in `claude_agent_py.messages` for what
+        is left out.
+        """
+        return to_api_messages(self.messages)
+
     @cached_property
     def subagents(self) -> Sequence[StoredSubagent]:
         """The subagents, those of subagents and workflows included, in the order in which they were started."""
-        found = [_subagent(path, self.id) for path in _agent_files(self.info.path.removesuffix(".jsonl"))]
+        found = [read_subagent(path, self.id) for path in agent_files(self.info.path.removesuffix(".jsonl"))]
         return [agent for _, agent in sorted(found, key=lambda one: (one[0], one[1].agent_id))]
 
     @cached_property
@@ -190,55 +150,3 @@ def get_subagent_messages(
 def _page(messages: Transcript, limit: int | None, offset: int) -> list[TranscriptMessage]:
     start = max(0, offset)
     return messages[start : None if limit is None else start + max(0, limit)]
-
-
-def _snapshot(path: str, session_id: str) -> Snapshot:
-    status = regular_file(path)
-    if status is None:
-        raise SessionError(f"the transcript {path} cannot be read: no such file", session_id=session_id)
-    return Snapshot(path, status.st_size)
-
-
-def _agent_files(folder: str) -> Iterator[str]:
-    """Yield the transcripts of subagents in a session's folder. Links are not followed."""
-    root = os.path.join(folder, "subagents")
-    if os.path.islink(folder) or os.path.islink(root):
-        return
-    for where, _, names in os.walk(root):
-        yield from (os.path.join(where, name) for name in names if _AGENT.fullmatch(name))
-
-
-def _subagent(path: str, session_id: str) -> tuple[str, StoredSubagent]:
-    """Return a subagent and when it was started."""
-    named = _AGENT.fullmatch(os.path.basename(path))
-    notes = _notes(path.removesuffix(".jsonl") + ".meta.json")
-    return _begun(path), StoredSubagent(
-        agent_id=named["id"] if named else "",
-        path=path,
-        agent_type=notes.agent_type,
-        description=notes.description,
-        tool_use_id=notes.tool_use_id,
-        model=notes.model,
-        spawn_depth=notes.spawn_depth,
-        is_finished=notes.finished,
-        was_stopped=notes.stopped_by_user,
-        session_id=session_id,
-    )
-
-
-def _notes(path: str) -> _Notes:
-    try:
-        return msgspec.convert(read_json(read_bytes(path, most_bytes=_MOST_NOTES)[0]), _Notes)
-    except (OSError, ValueError):
-        return _Notes()
-
-
-def _begun(path: str) -> str:
-    """Return the time of the first entry in a transcript; empty if it has none or cannot be read."""
-    try:
-        status = regular_file(path)
-        lines = Snapshot(path, status.st_size if status else 0).forwards()
-        first = next(lines, (0, None))[1]
-        return str(read_json(first or b"{}").get("timestamp") or "")
-    except (OSError, ValueError, AttributeError):
-        return ""

@@ -3,17 +3,15 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
 from claude_agent_py.sessions.lines import Snapshot
+from claude_agent_py.sessions.subagent import StoredSubagent
 from claude_agent_py.tasks.files.transcript import TranscriptMessage
 from claude_agent_py.wire.messages.conversation import AssistantMessage
 from claude_agent_py.wire.messages.usage import ModelUsage, Usage
-
-if TYPE_CHECKING:
-    from claude_agent_py.sessions.session import StoredSubagent
 
 _COST: Final = b'{"type":"cost-state"'
 _COUNTED: Final = (
@@ -52,7 +50,7 @@ _decode: Final = msgspec.json.Decoder(_Cost).decode
 
 
 def usage_of(
-    snapshot: Snapshot, history: Iterable[TranscriptMessage], subagents: Sequence["StoredSubagent"]
+    snapshot: Snapshot, history: Iterable[TranscriptMessage], subagents: Sequence[StoredSubagent]
 ) -> SessionUsage:
     """Return what a session used."""
     cost = _last_cost(snapshot)
@@ -89,6 +87,6 @@ def _last_cost(snapshot: Snapshot) -> _Cost:
         if line is not None and line.startswith(_COST):
             try:
                 return _decode(line)
-            except msgspec.DecodeError:
+            except ValueError:
                 continue
     return _Cost()

@@ -7,21 +7,19 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from claude_agent_py._untrusted import read_json
 from claude_agent_py.sessions.lines import Snapshot
+from claude_agent_py.sessions.subagent import StoredSubagent
 from claude_agent_py.sessions.transcript import Transcript
 from claude_agent_py.tasks.files.transcript import look_at_transcript
-from claude_agent_py.tasks.ledger.announcements import Announcement, OpenCalls, announcements
+from claude_agent_py.tasks.ledger.announcements import TASK_TOOLS, Announcement, OpenCalls, announcements
 from claude_agent_py.tasks.ledger.state import Evidence
 from claude_agent_py.tasks.outcome import Finding, TaskOutcome, exit_code_in
 from claude_agent_py.tasks.waiting.reconcile import look_at_shell
 from claude_agent_py.wire.messages.conversation import AssistantMessage
 from claude_agent_py.wire.messages.tasks import TaskStatus, TaskUsage
-
-if TYPE_CHECKING:
-    from claude_agent_py.sessions.session import StoredSubagent
 
 LEFT_BEHIND: Final = "its process ended before it did"
 _SENDER: Final = "task-notification"
@@ -50,7 +48,7 @@ class StoredTask:
     output_file: str | None = None
     outcome: TaskOutcome | None = None
     """How it ended; None while it runs."""
-    subagent: "StoredSubagent | None" = None
+    subagent: StoredSubagent | None = None
     """Its conversation, if it is a subagent."""
 
     @property
@@ -60,26 +58,31 @@ class StoredTask:
 
 
 def tasks_in(
-    snapshot: Snapshot, session_id: str, subagents: Sequence["StoredSubagent"], *, is_running: bool
+    snapshot: Snapshot, session_id: str, subagents: Sequence[StoredSubagent], *, is_running: bool
 ) -> list[StoredTask]:
     """Return the tasks of a session, in the order in which they were launched."""
     tasks: dict[str, StoredTask] = {}
     ends = {end.task_id: end for end in _notified(snapshot)}
     calls = OpenCalls()
     writes: dict[str, str] = {}
+    inputs: dict[str, dict[str, Any]] = {}
     for message in Transcript(snapshot, session_id, whole=True):
         if isinstance(message, AssistantMessage):
             calls.note(message)
+            inputs |= {block.id: block.input for block in message.tool_uses if block.name in TASK_TOOLS}
             continue
         for said in announcements(message, calls):
             if said.word == "writes":
                 writes[said.task_id] = said.output_file
             elif said.word in ("launched", "completed"):
-                tasks.setdefault(said.task_id, _launched(said, _seconds(message.timestamp)))
+                given = inputs.get(said.tool_use_id or "", {})
+                tasks.setdefault(said.task_id, _launched(said, given, _seconds(message.timestamp)))
                 if said.word == "completed":
                     ends.setdefault(said.task_id, _completed(said, _seconds(message.timestamp)))
             elif said.word == "stopped" and said.task_id in tasks:
                 ends.setdefault(said.task_id, TaskOutcome(said.task_id, TaskStatus.STOPPED, Evidence.TOOL_RESULT))
+        for block in message.tool_results:
+            inputs.pop(block.tool_use_id, None)
     for agent in subagents:
         task = tasks.get(agent.agent_id) or StoredTask(id=agent.agent_id, type="local_agent")
         description, call = agent.description or task.description, agent.tool_use_id or task.tool_use_id
@@ -87,11 +90,13 @@ def tasks_in(
     return [_ended(_written_to(task, writes), ends.get(task.id), is_running) for task in tasks.values()]
 
 
-def _launched(said: Announcement, at: float | None) -> StoredTask:
+def _launched(said: Announcement, given: dict[str, Any], at: float | None) -> StoredTask:
+    """Return a task, described by the result of the call that launched it, otherwise by what that call was given."""
+    described = (said.description, given.get("description"), given.get("command"))
     return StoredTask(
         id=said.task_id,
         type=said.type,
-        description=said.description,
+        description=next((text for text in described if isinstance(text, str) and text), ""),
         prompt=said.prompt,
         tool_use_id=said.tool_use_id,
         started_at=at,

@@ -18,7 +18,12 @@ if TYPE_CHECKING:
         TaskRecord as TaskRecord,
     )
     from claude_agent_py.tasks.events import (
+        Answered as Answered,
+        Asked as Asked,
+        TaskAnswered as TaskAnswered,
+        TaskAsked as TaskAsked,
         TaskBackgrounded as TaskBackgrounded,
+        TaskChanged as TaskChanged,
         TaskEvent as TaskEvent,
         TaskFinished as TaskFinished,
         TaskOutputAvailable as TaskOutputAvailable,
@@ -36,9 +41,8 @@ if TYPE_CHECKING:
     from claude_agent_py.tasks.listeners import TaskListener as TaskListener
     from claude_agent_py.tasks.manager import TaskManager as TaskManager
     from claude_agent_py.tasks.messages import MessageGap as MessageGap
-    from claude_agent_py.tasks.outcome import TaskOutcome as TaskOutcome
-    from claude_agent_py.tasks.task import Task as Task
-    from claude_agent_py.tasks.tree import TaskNode as TaskNode, TaskTree as TaskTree
+    from claude_agent_py.tasks.outcome import EndedBy as EndedBy, TaskOutcome as TaskOutcome
+    from claude_agent_py.tasks.task import Task as Task, TaskNode as TaskNode, TaskTree as TaskTree
     from claude_agent_py.todo import (
         TaskList as TaskList,
         TaskListChange as TaskListChange,

@@ -1,15 +1,42 @@
 """What happens to tasks, as values that listeners and `TaskManager.events()` receive.
 
 The events of one run, in this order: `TaskStarted` (or `TaskReopened`, for a later run); any number of
-`TaskProgressed`, `TaskStatusChanged`, `TaskBackgrounded` and `TaskOutputAvailable`; **exactly one** `TaskFinished`.
-`TaskRevised` follows if more becomes known of the same end.
+`TaskProgressed`, `TaskStatusChanged`, `TaskAsked`, `TaskAnswered`, `TaskChanged`, `TaskBackgrounded` and
+`TaskOutputAvailable`; **exactly one** `TaskFinished`. `TaskRevised` follows if more becomes known of the same end.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from claude_agent_py.tasks.outcome import TaskOutcome
 from claude_agent_py.wire.messages.tasks import TaskNotificationMessage, TaskStatus, TaskUsage
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a task asks a person."""
+
+    question: str = ""
+    """In one line."""
+    kind: str = ""
+    """`permission`, `question`, `plan`, `elicitation` or `dialog`."""
+    interaction_id: str | None = None
+    """The id in the inbox; None if a handler asks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The answer to what a task asked."""
+
+    answer: Mapping[str, Any]
+    """The essence of the reply to the CLI: a decision with its message, answers by question, or a form."""
+    by: str = ""
+    """Who answered: a name passed to `Interaction.resolve`, the user of the answering process, or a handler."""
+    origin: str = ""
+    """From where: the answering process and its machine, or the option of the handler."""
+    interaction_id: str | None = None
+    """The id in the inbox; None if a handler asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +106,36 @@ class TaskStatusChanged(TaskEvent):
 
 
 @dataclass(frozen=True, slots=True)
+class TaskAsked(TaskEvent):
+    """The task asks a person. Its status is `awaiting_user` until all its questions are settled."""
+
+    kind: ClassVar[str] = "asked"
+
+    asked: Asked = field(default_factory=Asked)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskAnswered(TaskEvent):
+    """A question of the task was answered. A question that times out or is withdrawn is not."""
+
+    kind: ClassVar[str] = "answered"
+
+    answered: Answered = field(default_factory=lambda: Answered({}))
+
+
+@dataclass(frozen=True, slots=True)
+class TaskChanged(TaskEvent):
+    """The description, the type, the agent or the parent of a task became known, or another one."""
+
+    kind: ClassVar[str] = "changed"
+
+    description: str = ""
+    type: str | None = None
+    subagent_type: str | None = None
+    parent_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class TaskOutputAvailable(TaskEvent):
     """The path of the task's output became known."""
 
@@ -126,6 +183,9 @@ EVENT_TYPES: tuple[type[TaskEvent], ...] = (
     TaskProgressed,
     TaskBackgrounded,
     TaskStatusChanged,
+    TaskAsked,
+    TaskAnswered,
+    TaskChanged,
     TaskOutputAvailable,
     TaskFinished,
     TaskRevised,

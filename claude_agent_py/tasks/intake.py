@@ -11,12 +11,14 @@ import time
 import weakref
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from claude_agent_py._callbacks import Report
 from claude_agent_py._streams import RepeatingEvent
 from claude_agent_py.errors import TaskError
 from claude_agent_py.tasks.events import (
+    Answered,
+    Asked,
     TaskEvent,
     TaskFinished,
     TaskOutputAvailable,
@@ -26,11 +28,12 @@ from claude_agent_py.tasks.events import (
     TaskStarted,
 )
 from claude_agent_py.tasks.files.paths import Paths
-from claude_agent_py.tasks.ledger.ledger import Ledger
+from claude_agent_py.tasks.ledger.ledger import HOOKS_ABOUT_TASKS, Ledger
 from claude_agent_py.tasks.ledger.record import Record
 from claude_agent_py.tasks.ledger.registry import Grace, Registry
 from claude_agent_py.tasks.listeners import EventStream, Listeners, What, event_kind
 from claude_agent_py.tasks.messages import MESSAGE_LIMIT, MessageLog
+from claude_agent_py.tasks.outcome import EndedBy
 from claude_agent_py.tasks.waiting.reconcile import Reconciler
 from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
 from claude_agent_py.wire.messages.system import InitMessage, PermissionDeniedMessage
@@ -41,8 +44,9 @@ logger: logging.Logger = logging.getLogger(__name__)
 _TURNING_POINTS: Final = frozenset({TaskStarted, TaskReopened, TaskFinished, TaskRevised})
 _EPOCH: Final = time.time() - time.monotonic()
 
-Fold = Callable[[Any, float], None]
 Observer = Callable[[list[TaskEvent]], object]
+Watcher = Callable[[set[str], list[TaskEvent]], object]
+"""Receives the ids of the tasks that may have changed, and the events. It must not keep or change them."""
 
 
 def steady_time() -> float:
@@ -92,20 +96,11 @@ class TaskIntake:
         """Starts the worker that decides about tasks; None once it was started."""
         self._events: dict[str, RepeatingEvent] = {}
         self._observers: list[tuple[Observer, Callable[[], bool]]] = []
-        self._streams: weakref.WeakSet[EventStream[Any]] = weakref.WeakSet()
+        self._watchers: list[Watcher] = []
+        self._streams: weakref.WeakSet[EventStream[Any]] | tuple[()] = ()
         self._is_over = False
         self._is_orphaned = False
         """The CLI is gone, and tasks that are not its own go on."""
-        folds = self._ledger.folds
-        self._takers: Final[Mapping[type, Callable[[Any, bytes], None]]] = {
-            **{kind: partial(self._take, fold) for kind, fold in folds.items()},
-            **{kind: partial(self._take_conversation, folds[kind]) for kind in (AssistantMessage, UserMessage)},
-            PermissionDeniedMessage: partial(self._take_conversation, None),
-            TaskProgressMessage: partial(self._take_progress, folds[TaskProgressMessage]),
-            InitMessage: self._take_init,
-        }
-        self.kinds: Final = frozenset(self._takers)
-        """The types of messages that say something about tasks; `track` ignores all others."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle what is known, without the session."""
@@ -115,11 +110,11 @@ class TaskIntake:
 
     def track(self, message: Any, line: bytes = b"", /) -> None:
         """Take in a message, of any type; `line` is its line, if decoding that yields it. Never raises."""
-        take = self._takers.get(type(message))
+        take = self._TAKERS.get(type(message))
         if take is not None:
             if self._is_over:
                 self._reopen()
-            self._safely(take, message, line)
+            self._safely(take, self, message, line)
 
     def track_hook(self, event: str, data: Mapping[str, Any], /) -> None:
         """Track the input of a hook, in wire form. Never raises."""
@@ -127,9 +122,13 @@ class TaskIntake:
             self._reopen()
         self._safely(self._take_hook, event, data)
 
-    def track_prompt(self, request_id: str, agent_id: str | None) -> None:
+    def track_prompt(self, request_id: str, agent_id: str | None, asked: Asked | None = None) -> None:
         """Note that a subagent asks the user (a permission, a question): it is `awaiting_user`. Never raises."""
-        self._safely(self._apply, self._ledger.asked, request_id, agent_id or "")
+        self._safely(self._apply, self._ledger.asked, request_id, agent_id or "", asked or Asked())
+
+    def track_answer(self, agent_id: str | None, answered: Answered) -> None:
+        """Note the answer to what a subagent asked. Never raises."""
+        self._safely(self._apply, self._ledger.told_answer, agent_id or "", answered)
 
     def track_prompt_end(self, request_id: str) -> None:
         """Note that a prompt was answered or withdrawn. Never raises."""
@@ -143,14 +142,32 @@ class TaskIntake:
         self._is_orphaned = True
         self._safely(self._apply, self._ledger.process_exited, reason)
 
-    def adopt(self, message: TaskStartedMessage, stop: Callable[[], Awaitable[object]]) -> None:
+    def adopt(
+        self,
+        message: TaskStartedMessage,
+        stop: Callable[[], Awaitable[object]],
+        *,
+        brief: Mapping[str, Any] | None = None,
+        author: str | None = None,
+    ) -> None:
         """Add a task that the SDK runs, not the CLI. Report its progress and its end with `track`.
 
-        Stopping the task calls `stop` in place of a request to the CLI.
+        Args:
+            message: Its start.
+            stop: Called to stop the task, in place of a request to the CLI.
+            brief: What it was given besides its prompt, for `Task.brief`.
+            author: Who launched it; None means the agent of its parent.
         """
         self.stoppers[message.task_id] = stop
-        self.registry.record(message.task_id, self.clock()).is_external = True
+        record = self.registry.record(message.task_id, self.clock())
+        record.is_external, record.brief, record.launched_by = True, brief or {}, author
         self.track(message)
+
+    def ends_by(self, task_id: str, by: EndedBy) -> None:
+        """Note who or what ends the current run of a task, before its end. The first note counts."""
+        record = self.registry.records.get(task_id)
+        if record is not None and record.runs:
+            record.run.ended_by = record.run.ended_by or by
 
     def writes_to(self, task_id: str, path: str) -> None:
         """Note where an adopted task writes its text, or the transcript of an agent."""
@@ -174,19 +191,20 @@ class TaskIntake:
         change(*args, self.clock())
         self.publish()
 
-    def _take(self, fold: Fold, message: Any, line: bytes) -> None:
-        fold(message, self.clock())
+    def _take(self, message: Any, line: bytes) -> None:
+        Ledger.FOLDS[type(message)](self._ledger, message, self.clock())
         self.publish()
 
-    def _take_progress(self, fold: Fold, message: TaskProgressMessage, line: bytes) -> None:
-        fold(message, self.clock())
-        self.publish()
+    def _take_progress(self, message: TaskProgressMessage, line: bytes) -> None:
+        self._take(message, line)
         self._wake(message.task_id)  # also if no event was made of it
 
-    def _take_conversation(self, fold: Fold | None, message: Any, line: bytes) -> None:
-        if fold is not None:
-            fold(message, self.clock())
-        self.publish()
+    def _take_conversation(self, message: Any, line: bytes) -> None:
+        self._take(message, line)
+        self._keep(message, line)
+
+    def _keep(self, message: Any, line: bytes) -> None:
+        """Keep a message of a subagent."""
         agent_id = message.agent_id
         if agent_id is not None and agent_id in self.registry.records:
             self.messages.add(agent_id, message, line)
@@ -196,9 +214,19 @@ class TaskIntake:
         self._is_orphaned = False
         self.paths.note_init(message.cwd, message.session_id)
 
+    _TAKERS: ClassVar[Mapping[type, Callable[[Any, Any, bytes], None]]] = {
+        **dict.fromkeys(Ledger.FOLDS, _take),
+        **dict.fromkeys((AssistantMessage, UserMessage), _take_conversation),
+        PermissionDeniedMessage: _keep,
+        TaskProgressMessage: _take_progress,
+        InitMessage: _take_init,
+    }
+    """What takes the messages that say something about tasks; all others are ignored."""
+
     def _take_hook(self, event: str, data: Mapping[str, Any]) -> None:
         self.paths.note_hook(data)
-        self._apply(self._ledger.fold_hook, event, data)
+        if event in HOOKS_ABOUT_TASKS or "background_tasks" in data:
+            self._apply(self._ledger.fold_hook, event, data)
 
     # Events
 
@@ -218,20 +246,36 @@ class TaskIntake:
         stream: EventStream[Any] = EventStream(event_kind(what))
         if self._is_over:
             stream.close()
+        self._streams = self._streams or weakref.WeakSet()
         self._streams.add(stream)
         return stream
+
+    def watch(self, watcher: Watcher) -> Callable[[], None]:
+        """Call a function synchronously on each change, also on one without an event. Returns what removes it."""
+        self._watchers.append(watcher)
+        return partial(self._watchers.remove, watcher)
 
     def publish(self) -> None:
         """Publish the events of the registry."""
         registry = self.registry
         if registry.agenda:
             self._wake_agenda()
+        if registry.touched:
+            registry.say_changes(self.clock)
+        for watcher in list(self._watchers):
+            try:
+                watcher(registry.touched, registry.events)
+            except Exception:
+                logger.exception("A watcher of tasks failed")
+        registry.touched.clear()
         if registry.events:
             self._tell(registry.take_events())
         if self._is_orphaned and not registry.has_external:
             self._end_streams()
 
     def _wants_progress(self) -> bool:
+        if self._watchers:
+            return True
         for _, wants_progress in self._observers:
             if wants_progress():
                 return True
@@ -263,7 +307,7 @@ class TaskIntake:
         self.listeners.close()
         for stream in self._streams:
             stream.close()
-        self._streams.clear()
+        self._streams = ()
         self._wake_all()
 
     def _reopen(self) -> None:

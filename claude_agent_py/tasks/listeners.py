@@ -102,6 +102,9 @@ class Listeners:
             for registered in self._of(listener):
                 registered.put(event)
 
+    def __contains__(self, listener: object) -> bool:
+        return any(registered.listener == listener for registered in self._registered)
+
     def put(self, event: TaskEvent) -> None:
         """Queue an event for all who want it."""
         for registered in self._registered:

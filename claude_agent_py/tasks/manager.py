@@ -13,7 +13,10 @@ import anyio
 from claude_agent_py._protocol.ports import ControlPort
 from claude_agent_py.errors import OptionsError, TaskError, TaskNotFoundError, TaskTimeoutError
 from claude_agent_py.tasks.events import (
+    TaskAnswered,
+    TaskAsked,
     TaskBackgrounded,
+    TaskChanged,
     TaskEvent,
     TaskFinished,
     TaskOutputAvailable,
@@ -24,15 +27,14 @@ from claude_agent_py.tasks.events import (
     TaskStatusChanged,
 )
 from claude_agent_py.tasks.files.reading import OutputReader, TaskOutput
-from claude_agent_py.tasks.intake import TaskIntake, steady_time
+from claude_agent_py.tasks.intake import TaskIntake, Watcher, steady_time
 from claude_agent_py.tasks.ledger.record import Record
 from claude_agent_py.tasks.ledger.registry import Grace
 from claude_agent_py.tasks.ledger.spending import ModelPrice
 from claude_agent_py.tasks.listeners import EventStream, EventT, Listener, TaskListener, What
 from claude_agent_py.tasks.messages import MESSAGE_LIMIT
 from claude_agent_py.tasks.outcome import TaskOutcome
-from claude_agent_py.tasks.task import Task, check_timeout
-from claude_agent_py.tasks.tree import TaskTree, build_tree
+from claude_agent_py.tasks.task import Task, TaskTree, build_tree, check_timeout
 from claude_agent_py.tasks.waiting.completions import Completions
 from claude_agent_py.wire.messages.tasks import TaskNotificationMessage
 
@@ -181,6 +183,15 @@ class TaskManager:
     def events(self, what: Literal["status_changed"]) -> EventStream[TaskStatusChanged]: ...
 
     @overload
+    def events(self, what: Literal["asked"]) -> EventStream[TaskAsked]: ...
+
+    @overload
+    def events(self, what: Literal["answered"]) -> EventStream[TaskAnswered]: ...
+
+    @overload
+    def events(self, what: Literal["changed"]) -> EventStream[TaskChanged]: ...
+
+    @overload
     def events(self, what: Literal["output_available"]) -> EventStream[TaskOutputAvailable]: ...
 
     @overload
@@ -266,6 +277,30 @@ class TaskManager:
 
     @overload
     def on(
+        self, what: Literal["asked"], listener: None = None
+    ) -> Callable[[TaskListener[TaskAsked]], TaskListener[TaskAsked]]: ...
+
+    @overload
+    def on(self, what: Literal["asked"], listener: TaskListener[TaskAsked]) -> TaskListener[TaskAsked]: ...
+
+    @overload
+    def on(
+        self, what: Literal["answered"], listener: None = None
+    ) -> Callable[[TaskListener[TaskAnswered]], TaskListener[TaskAnswered]]: ...
+
+    @overload
+    def on(self, what: Literal["answered"], listener: TaskListener[TaskAnswered]) -> TaskListener[TaskAnswered]: ...
+
+    @overload
+    def on(
+        self, what: Literal["changed"], listener: None = None
+    ) -> Callable[[TaskListener[TaskChanged]], TaskListener[TaskChanged]]: ...
+
+    @overload
+    def on(self, what: Literal["changed"], listener: TaskListener[TaskChanged]) -> TaskListener[TaskChanged]: ...
+
+    @overload
+    def on(
         self, what: Literal["output_available"], listener: None = None
     ) -> Callable[[TaskListener[TaskOutputAvailable]], TaskListener[TaskOutputAvailable]]: ...
 
@@ -321,11 +356,22 @@ class TaskManager:
         self._intake.listeners.add(listener, what)
         return listener
 
-    def catch_up(self, listener: Listener) -> None:
-        """Tell a listener that `on` added what it missed: the start and the end of each run so far."""
+    def watch(self, watcher: Watcher) -> Callable[[], None]:
+        """Call a function synchronously on each change, also on one without an event. Returns what removes it."""
+        return self._intake.watch(watcher)
+
+    def so_far(self) -> list[TaskEvent]:
+        """Return the start and the end of each run so far."""
         records = self._records
-        missed = [event for record in records.values() for event in record.retold(records.get(record.parent_id or ""))]
-        self._intake.listeners.tell(listener, missed)
+        return [event for record in records.values() for event in record.retold(records.get(record.parent_id or ""))]
+
+    def catch_up(self, listener: Listener) -> None:
+        """Tell a listener that `on` added the start and the end of each run so far."""
+        self._intake.listeners.tell(listener, self.so_far())
+
+    def listens(self, listener: Listener) -> bool:
+        """Return whether `on` added a function, and `off` has not removed it."""
+        return listener in self._intake.listeners
 
     def off(self, listener: Listener) -> None:
         """Remove a function that `on` added, if it is there."""
@@ -387,7 +433,7 @@ class TaskManager:
         TaskTimeoutError if it takes longer than `timeout` seconds, counted from the first step.
         """
         check_timeout(timeout)
-        return Completions(self, self._chosen(task_ids), timeout)
+        return Completions(self, self.events(TaskFinished), self._chosen(task_ids), timeout)
 
     def _chosen(self, tasks: Iterable[TaskOrId] | None) -> list[Task] | None:
         if tasks is None:

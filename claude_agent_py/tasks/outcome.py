@@ -2,11 +2,27 @@
 
 import re
 from dataclasses import dataclass
+from enum import StrEnum
 
 from claude_agent_py.tasks.ledger.state import Evidence
 from claude_agent_py.wire.messages.tasks import TaskStatus, TaskUsage
 
 _EXIT_CODE = re.compile(r"\bexit(?:ed with)? code (-?\d{1,10})\b")
+
+
+class EndedBy(StrEnum):
+    """Who or what ended a run of a task that did not end by itself."""
+
+    PROGRAM = "program"
+    """This program: `Task.stop`, `stop_all`, or closing the client, which stops what runs."""
+    MODEL = "model"
+    """The model, with its tool `TaskStop`."""
+    PARENT = "parent"
+    """The end of what it belonged to: the turn or the agent that waited for it, or the agent that launched it."""
+    TIMEOUT = "timeout"
+    """Its time limit."""
+    PROCESS = "process"
+    """The end of the process that ran it: the CLI's, or (in a history) that of the program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +51,8 @@ class TaskOutcome:
     ended_at: float | None = None
     """Seconds since the epoch, by the CLI's clock if it said."""
     description: str = ""
+    ended_by: EndedBy | None = None
+    """Who or what ended it; None if it ended by itself, or this is unknown. `PARENT` may be inferred."""
 
     @property
     def is_success(self) -> bool:

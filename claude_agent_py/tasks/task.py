@@ -4,8 +4,9 @@ A handle is a view of the task's record. It stays valid when the task is resumed
 """
 
 import operator
-from collections.abc import AsyncIterator, Generator
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
 
 import anyio
 
@@ -18,12 +19,9 @@ from claude_agent_py.tasks.intake import TaskIntake
 from claude_agent_py.tasks.ledger.record import Record
 from claude_agent_py.tasks.ledger.state import Evidence
 from claude_agent_py.tasks.messages import Conversation, MessageGap, SubagentMessage
-from claude_agent_py.tasks.outcome import TaskOutcome
-from claude_agent_py.tasks.tree import TaskNode, add_usage, build_tree
+from claude_agent_py.tasks.outcome import EndedBy, TaskOutcome
+from claude_agent_py.tasks.tree import add_usage, draw, label_of
 from claude_agent_py.wire.messages.tasks import TaskStatus, TaskUsage
-
-if TYPE_CHECKING:
-    from claude_agent_py.tasks.manager import TaskManager
 
 STOPPED_HERE: Final = "stopped by this program"
 """The reason of a task that was stopped with `stop` or `stop_all`, which closing a client does too."""
@@ -35,6 +33,16 @@ def check_timeout(timeout: object) -> None:
         raise OptionsError(f"expected a number of seconds, 0 or more, or None, not {timeout!r}", option="timeout")
 
 
+class Tasks(Protocol):
+    """Finds other tasks of the session by their ids. A `TaskManager` does."""
+
+    def get(self, task_id: str) -> "Task | None":
+        """Return a task, or None if the id is unknown."""
+        ...
+
+    def __getitem__(self, task_id: str) -> "Task": ...
+
+
 class Task:
     """A background task of the CLI: a subagent, a shell, a workflow, a monitor. `await task` gives its outcome."""
 
@@ -43,7 +51,7 @@ class Task:
     def __init__(
         self,
         record: Record,
-        manager: "TaskManager",
+        manager: "Tasks",
         intake: TaskIntake,
         reader: OutputReader,
         control: ControlPort | None,
@@ -105,6 +113,17 @@ class Task:
     def prompt(self) -> str | None:
         """What a subagent was asked in the current run; the script of a workflow; None for a shell."""
         return self._record.run.prompt
+
+    @property
+    def brief(self) -> Mapping[str, Any]:
+        """What a child agent was given: `title`, `intent`, `artifacts` and `priority`. Empty for other tasks."""
+        return self._record.brief
+
+    @property
+    def author(self) -> str:
+        """The name of the agent that launched it; empty for the main agent and the program around it."""
+        parent = self.parent
+        return self._record.author(parent._record if parent else None, acts=False)
 
     @property
     def subagent_type(self) -> str | None:
@@ -215,6 +234,11 @@ class Task:
     # Its place in the tree
 
     @property
+    def parent_id(self) -> str | None:
+        """The id of the subagent that launched it, even if nothing else is known of that."""
+        return self._record.parent_id
+
+    @property
     def parent(self) -> "Task | None":
         """The subagent that launched it; None for the main agent, or if unknown."""
         return self._manager.get(self._record.parent_id) if self._record.parent_id else None
@@ -232,7 +256,7 @@ class Task:
         parent = self.parent
         return 1 if parent is None else parent.depth + 1
 
-    def tree(self) -> TaskNode:
+    def tree(self) -> "TaskNode":
         """Return it with everything below it."""
         return build_tree([self], lambda task: task.children).roots[0]
 
@@ -270,11 +294,13 @@ class Task:
         check_timeout(timeout)
         if not self.done:
             run = self._record.run
+            earlier = run.ended_by
             run.stop_reason = STOPPED_HERE  # noted first: the end may come before the confirmation
+            run.ended_by = earlier or EndedBy.PROGRAM
             try:
                 await self._request_stop()
             except Exception:
-                run.stop_reason = None
+                run.stop_reason, run.ended_by = None, earlier
                 raise
         return await self.wait(timeout)
 
@@ -374,3 +400,64 @@ class Task:
         intake, record = self._intake, self._record
         event = intake.event(record.id)
         return Conversation(record.id, intake.messages, lambda: not record.is_live, lambda: intake.wait(event))
+
+
+@dataclass(frozen=True, slots=True)
+class TaskNode:
+    """A task with everything that it launched."""
+
+    task: Task
+    children: tuple["TaskNode", ...] = ()
+
+    @property
+    def label(self) -> str:
+        """The task's line in a drawing."""
+        task = self.task
+        return label_of(task.description or task.id, task.subagent_type or task.type, task.status, task.usage)
+
+    def walk(self) -> Iterator["TaskNode"]:
+        """Yield this node and all below it, parents before their children."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+    @property
+    def usage(self) -> TaskUsage:
+        """What the task and all below it used. Durations are added up, also of tasks that ran in parallel."""
+        return add_usage([node.task.usage for node in self.walk()])
+
+
+@dataclass(frozen=True, slots=True)
+class TaskTree:
+    """All tasks, as a forest. `str()` draws it."""
+
+    roots: tuple[TaskNode, ...]
+
+    def __iter__(self) -> Iterator[TaskNode]:
+        return iter(self.roots)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self.walk())
+
+    def walk(self) -> Iterator[TaskNode]:
+        """Yield all nodes, parents before their children."""
+        for root in self.roots:
+            yield from root.walk()
+
+    @property
+    def usage(self) -> TaskUsage:
+        """What all tasks used."""
+        return add_usage([node.task.usage for node in self.walk()])
+
+    def __str__(self) -> str:
+        return draw(self.roots)
+
+
+def build_tree(roots: Sequence[Task], children: Callable[[Task], Sequence[Task]]) -> TaskTree:
+    """Build the tree below these roots. A task that would be its own ancestor is left out."""
+
+    def node(task: Task, above: frozenset[str]) -> TaskNode:
+        path = above | {task.id}
+        return TaskNode(task, tuple(node(child, path) for child in children(task) if child.id not in path))
+
+    return TaskTree(tuple(node(root, frozenset()) for root in roots))

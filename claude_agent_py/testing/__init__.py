@@ -29,6 +29,7 @@ from claude_agent_py.testing.script import (
 )
 from claude_agent_py.testing.scripted_model import Match, ScriptedModel
 from claude_agent_py.testing.store_contract import check_session_store
+from claude_agent_py.testing.text_formats import check_text_format
 
 __all__ = [
     "Answer",
@@ -52,6 +53,7 @@ __all__ = [
     "ToolCall",
     "Usage",
     "check_session_store",
+    "check_text_format",
     "frames",
     "steps",
     "text",

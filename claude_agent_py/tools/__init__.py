@@ -5,11 +5,13 @@ from typing import TYPE_CHECKING
 from claude_agent_py._lazy_names import attach
 
 if TYPE_CHECKING:
+    from claude_agent_py.tools.call_results import (
+        ToolCallResult as ToolCallResult,
+        ToolChainResult as ToolChainResult,
+    )
     from claude_agent_py.tools.calls import ToolCall as ToolCall
     from claude_agent_py.tools.chain import (
-        ToolCallResult as ToolCallResult,
         ToolChain as ToolChain,
-        ToolChainResult as ToolChainResult,
     )
     from claude_agent_py.tools.context import ToolContext as ToolContext
     from claude_agent_py.tools.definition import Tool as Tool, ToolAnnotations as ToolAnnotations, tool as tool

@@ -170,7 +170,8 @@ def _in_text(
 def _in_sections(text: str, text_format: TextFormat, encoder: Encoder, names: Collection[str]) -> Iterator[ToolCall]:
     others = {spec.name.casefold() for spec in text_format.registered}
     folded = {name.casefold(): name for name in reversed(list(names))}
-    for section in text_format.parse_sections(text, strip=True):
+    expected = {*names, *(spec.name for spec in text_format.registered)}
+    for section in text_format.parse(text, names=expected, strip=True, unknown="section").pieces:
         name = section.name if section.name in names else folded.get(section.name.casefold(), section.name)
         is_other = not name or name.casefold() in others
         if name in names or (not is_other and _looks_like_a_call(section, encoder, names)):

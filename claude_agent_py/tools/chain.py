@@ -1,7 +1,7 @@
 """`ToolChain`: run tool calls without the CLI and format the results for the model."""
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final, TypeAlias
 
@@ -12,94 +12,22 @@ from claude_agent_py._event_loop import run_anywhere
 from claude_agent_py.errors import OptionsError, ToolError, ToolInputError, UnknownToolError
 from claude_agent_py.formatting.encoders import Encoder, JSONEncoder
 from claude_agent_py.formatting.markdown import MarkdownFormat
-from claude_agent_py.formatting.media import Media, api_blocks
+from claude_agent_py.formatting.media import Media
 from claude_agent_py.formatting.sections import check_name
 from claude_agent_py.formatting.text_format import TextFormat
+from claude_agent_py.tools.call_results import ToolCallResult, ToolChainResult
 from claude_agent_py.tools.calls import LooseCalls, ToolCall, near, read_calls
 from claude_agent_py.tools.context import ToolContext
 from claude_agent_py.tools.definition import Tool, as_tool
-from claude_agent_py.tools.failures import marked_failure
 from claude_agent_py.tools.loop import CallModel, LoopResult, LoopStep, StopWhen, run_loop
-from claude_agent_py.tools.results import ToolResult, WrittenResult
+from claude_agent_py.tools.results import ToolResult
 from claude_agent_py.tools.running import ToolOutcome, failed, outcome_of
-from claude_agent_py.wire.base import JSONObject, dump
-from claude_agent_py.wire.messages.content import ContentBlock, TextBlock, ToolResultBlock
-from claude_agent_py.wire.messages.conversation import UserContent, UserMessage
 
 MediaTransform: TypeAlias = Callable[[Media], Media | Awaitable[Media | None] | None]
 """Changes media before the model sees it, for example to shrink a large image. Returning None drops it."""
 
 MAX_CONCURRENCY: Final = 10
 """How many read-only calls run at once by default; the CLI's own limit."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ToolCallResult:
-    """A call and what came of it, for programs."""
-
-    name: str
-    tool_use_id: str | None
-    """The id of the `tool_use` block; None for a call in text."""
-    input: Any
-    """The arguments, as the model wrote them."""
-    output: Any = None
-    """What the tool returned: the typed value itself, also where the tool wrapped it in a `ToolResult`."""
-    error: Exception | None = None
-    """Why the call failed; None if it succeeded. A `ToolResult(..., is_error=True)` has an output as well."""
-    duration: float = 0.0
-    """Seconds from the start of the call to its end, including a wait for the tool's `max_concurrency`."""
-    told: WrittenResult = field(repr=False)
-    """The result as the model sees it."""
-
-    def as_text(self) -> str:
-        """Return the content of the call's section; of a failed call it begins with `Error: ` and the error's kind."""
-        return self.told.text if self.error is None else marked_failure(self.error)
-
-    def as_content_block(self) -> ToolResultBlock:
-        """Return the `tool_result` block. The API takes only text in that of a failed call."""
-        text: list[ContentBlock] = [TextBlock(text=self.told.text)] if self.told.text else []
-        if self.error is None:
-            text += [block for medium in self.told.media for block in api_blocks(medium)]
-        return ToolResultBlock(tool_use_id=self.tool_use_id or "", content=text, is_error=self.error is not None)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ToolChainResult:
-    """The results of some calls, formatted for a model.
-
-    `raw` is for programs. The model turns the results into an answer for the user.
-    """
-
-    text: str
-    """All results and errors as sections, in the order of the calls, including the wrapper. Empty if nothing was
-    called."""
-    media: tuple[Media, ...]
-    """Images, audio, files and links, in the order of the calls."""
-    raw: tuple[ToolCallResult, ...]
-    """The calls with their outputs and errors, in the same order."""
-
-    def as_content_blocks(self) -> list[ContentBlock]:
-        """Return text and media as the content of a user message, for a model that calls tools in text."""
-        text: list[ContentBlock] = [TextBlock(text=self.text)] if self.text else []
-        return text + [block for medium in self.media for block in api_blocks(medium)]
-
-    def tool_result_blocks(self) -> list[ToolResultBlock]:
-        """Return one `tool_result` block per call, in order, each with its `tool_use_id`."""
-        return [call.as_content_block() for call in self.raw]
-
-    def tool_result_message(self) -> UserMessage:
-        """Return the user message that answers all calls of an assistant message."""
-        return UserMessage(message=UserContent(role="user", content=list(self.tool_result_blocks())))
-
-    def to_api_message(self) -> JSONObject:
-        """Return the user message for the Messages API.
-
-        It has one `tool_result` block for each call, in the order of the calls. Where the calls have no ids, because
-        the model wrote them in text, it has the text and the media instead.
-        """
-        has_ids = all(call.tool_use_id for call in self.raw)
-        blocks: Sequence[ContentBlock] = self.tool_result_blocks() if has_ids else self.as_content_blocks()
-        return {"role": "user", "content": [dump(block) for block in blocks]}
 
 
 class ToolChain:

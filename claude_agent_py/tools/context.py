@@ -1,8 +1,10 @@
 """`ToolContext`: what a tool can learn about its call, and how it reports progress and logs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from claude_agent_py._handler_context import HandlerContext
 from claude_agent_py.wire.base import JSONObject
@@ -56,3 +58,21 @@ class ToolContext(HandlerContext):
         """Send a log message to the CLI without blocking. Safe to call from the tool's thread."""
         params = {"level": level, "logger": logger or self.tool_name, "data": data}
         self.notify("notifications/message", params)
+
+
+_CURRENT: Final[ContextVar[ToolContext | None]] = ContextVar("claude_agent_py_tool", default=None)
+
+
+def current_tool() -> ToolContext | None:
+    """Return the context of the tool call that is running, or None outside of one."""
+    return _CURRENT.get()
+
+
+@contextmanager
+def running_tool(context: ToolContext) -> Iterator[None]:
+    """Make `context` that of the running call, in the block and in the workers and threads that it starts."""
+    token = _CURRENT.set(context)
+    try:
+        yield
+    finally:
+        _CURRENT.reset(token)

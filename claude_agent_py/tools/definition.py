@@ -5,21 +5,24 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Generic, ParamSpec, Protocol, TypeVar, overload
+from weakref import WeakKeyDictionary
 
+from anyio import CapacityLimiter
+from anyio.lowlevel import RunVar
 from typing_extensions import TypedDict, Unpack
 
-from claude_agent_py._callbacks import Callback, callback_name
+from claude_agent_py._callbacks import Callback, DeadlineExpiredError, callback_name
 from claude_agent_py._configuration import suggest
-from claude_agent_py.errors import OptionsError
+from claude_agent_py.errors import OptionsError, ToolTimeoutError
 from claude_agent_py.formatting.encoders import Encoder, JSONEncoder
 from claude_agent_py.formatting.truncation import INLINE_CHARS, MAX_INLINE_CHARS
-from claude_agent_py.tools.context import ToolContext
+from claude_agent_py.tools.context import ToolContext, running_tool
 from claude_agent_py.tools.docstrings import read_docstring
 from claude_agent_py.tools.results import OverflowPolicy, SizeLimit
-from claude_agent_py.tools.running import run
 from claude_agent_py.tools.schema import AnyParameters, Bound, Parameters
 from claude_agent_py.wire.base import JSONObject
 
@@ -28,6 +31,9 @@ R = TypeVar("R")
 
 NAME = re.compile(r"[a-zA-Z0-9_.-]{1,128}")
 """Tool names that MCP allows."""
+
+_limiters: "RunVar[WeakKeyDictionary[Tool[..., Any], CapacityLimiter]]" = RunVar("tool_limiters")
+"""One limiter per tool and event loop; a limiter belongs to the loop that created it."""
 
 ALWAYS_LOAD = "anthropic/alwaysLoad"
 SEARCH_HINT = "anthropic/searchHint"
@@ -140,18 +146,42 @@ class Tool(Generic[P, R]):
         """Call the function directly."""
         return self.function(*args, **kwargs)
 
-    async def call(self, arguments: Mapping[str, Any], context: ToolContext | None = None) -> Any:
+    async def call(
+        self,
+        arguments: Mapping[str, Any],
+        context: ToolContext | None = None,
+        *,
+        default_timeout: float | None = None,
+    ) -> Any:
         """Validate the arguments, run the function and return its result.
 
         A plain function runs in a thread, which is abandoned on cancellation. The timeout starts once the call runs,
-        after any wait for `max_concurrency`.
+        after any wait for `max_concurrency`. `default_timeout`, in seconds, applies if the tool has none.
 
         Raises:
             ToolInputError: The arguments are invalid.
             ToolTimeoutError: The call timed out.
             Exception: Any exception of the function.
         """
-        return await run(self, arguments, context or ToolContext(tool_name=self.name), self.timeout)
+        context = context or ToolContext(tool_name=self.name)
+        timeout = default_timeout if self.timeout is None else self.timeout
+        positional, keywords = self.parameters.bind(arguments, context)
+        async with self._limiter():
+            try:
+                with running_tool(context):
+                    return await self.callback.call_within(timeout, context.cancellation, positional, keywords)
+            except DeadlineExpiredError as late:
+                raise ToolTimeoutError(self.name, timeout or 0.0) from late.__cause__
+
+    def _limiter(self) -> AbstractAsyncContextManager[Any]:
+        """Return what limits the concurrent calls."""
+        if self.max_concurrency is None:
+            return nullcontext()
+        limiters = _limiters.get(None)
+        if limiters is None:
+            limiters = WeakKeyDictionary()
+            _limiters.set(limiters)
+        return limiters.setdefault(self, CapacityLimiter(self.max_concurrency))
 
     @property
     def input_schema(self) -> JSONObject:

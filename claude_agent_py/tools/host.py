@@ -18,7 +18,7 @@ from claude_agent_py.tools import jsonrpc
 from claude_agent_py.tools.failures import failure_text
 from claude_agent_py.tools.mcp_package import PackageSession, check_server, low_level
 from claude_agent_py.tools.server import ToolServer
-from claude_agent_py.tools.session import TOOL_USE_ID
+from claude_agent_py.tools.session import TOOL_USE_ID, ServerSession
 from claude_agent_py.wire.base import JSONObject
 
 logger: logging.Logger = logging.getLogger("claude_agent_py.tools")
@@ -141,7 +141,7 @@ class MCPHost:
             self._send(name, message)
 
         if isinstance(server, ToolServer):
-            return server.session(send, self._report, cwd=self._cwd)
+            return ServerSession(server, send, self._report, cwd=self._cwd)
         if self._workers is None:
             raise OptionsError("requires a running session", option=f"server {name!r}")
         return PackageSession(server, send, self._workers)
@@ -193,8 +193,8 @@ class MCPHost:
             return {}
         own = {name: server for name, server in self._servers.items() if isinstance(server, ToolServer)}
         fields: JSONObject = {"sdkMcpServers": list(self._servers)}
-        if configs := {name: config for name, server in own.items() if (config := server.config())}:
-            fields["sdkMcpServerConfigs"] = configs
+        if own:
+            fields["sdkMcpServerConfigs"] = {name: server.config() for name, server in own.items()}
         if self._manifests and own:
             fields["sdkMcpServerManifests"] = {name: server.manifest() for name, server in own.items()}
         return fields

@@ -4,6 +4,9 @@ from typing import Any, TypeAlias
 
 from claude_agent_py.wire.base import JSONObject
 
+PROTOCOL_VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
+"""Supported versions, newest first."""
+
 RequestID: TypeAlias = str | int
 
 INVALID_REQUEST = -32600

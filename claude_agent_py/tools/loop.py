@@ -2,15 +2,13 @@
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from claude_agent_py._callbacks import Callback
 from claude_agent_py.errors import OptionsError
+from claude_agent_py.tools.call_results import ToolChainResult
 from claude_agent_py.tools.calls import ToolCall, plain_content, text_in
 from claude_agent_py.wire.base import JSONObject
-
-if TYPE_CHECKING:
-    from claude_agent_py.tools.chain import ToolChainResult
 
 CallModel: TypeAlias = Callable[[list[Any]], Any]
 """Calls a model with messages in the form of the Messages API and returns its answer, or an awaitable of it."""
@@ -26,7 +24,7 @@ class LoopStep:
     """What the model's function returned."""
     text: str
     """The text of the answer."""
-    result: "ToolChainResult | None" = None
+    result: ToolChainResult | None = None
     """The results of the calls; None if the answer has none."""
     messages: Sequence[JSONObject] = field(default=(), repr=False)
     """The messages that the step adds: the model's, and the results."""
@@ -59,7 +57,7 @@ class LoopResult:
 
 
 async def run_loop(
-    execute: "Callable[[Any], Awaitable[ToolChainResult]]",
+    execute: Callable[[Any], Awaitable[ToolChainResult]],
     call_model: CallModel,
     messages: str | Iterable[Mapping[str, Any]],
     *,
@@ -94,7 +92,7 @@ async def run_loop(
 
 
 async def _step(
-    execute: "Callable[[Any], Awaitable[ToolChainResult]]", model: Callback, messages: list[JSONObject], number: int
+    execute: Callable[[Any], Awaitable[ToolChainResult]], model: Callback, messages: list[JSONObject], number: int
 ) -> LoopStep:
     response = await model.call(list(messages))
     content = plain_content(response)

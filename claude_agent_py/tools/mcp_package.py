@@ -12,6 +12,7 @@ from anyio.abc import TaskGroup, TaskStatus
 from pydantic import TypeAdapter, ValidationError
 
 from claude_agent_py._callbacks import failure_of, log_failure
+from claude_agent_py._event_loop import worker
 from claude_agent_py._handler_context import HandlerContext
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.tools import jsonrpc
@@ -136,6 +137,7 @@ class PackageSession:
         finally:
             started.set()
 
+    @worker
     async def _serve(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
         """Run the server until it ends or is closed. Logs exceptions instead of raising them."""
         from mcp.shared.memory import create_client_server_memory_streams
@@ -154,6 +156,7 @@ class PackageSession:
             pending.answer = jsonrpc.error(request_id, jsonrpc.INTERNAL_ERROR, "the server has ended")
             pending.done.set()
 
+    @worker
     async def _forward(self, outbox: Any) -> None:
         """Route the server's messages: answers to their pending requests, everything else to the CLI."""
         try:

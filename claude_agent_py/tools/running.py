@@ -1,26 +1,18 @@
 """Run one tool call within its timeout and concurrency limit, and turn any failure into a result for the model."""
 
 from collections.abc import Mapping
-from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
+from typing import Any
 
-from anyio import CapacityLimiter, get_cancelled_exc_class
-from anyio.lowlevel import RunVar
+from anyio import get_cancelled_exc_class
 
-from claude_agent_py._callbacks import DeadlineExpiredError, Report, failure_of, log_failure
-from claude_agent_py.errors import ToolError, ToolTimeoutError
+from claude_agent_py._callbacks import Report, failure_of, log_failure
+from claude_agent_py.errors import ToolError
 from claude_agent_py.formatting.encoders import Encoder
+from claude_agent_py.tools.context import ToolContext
+from claude_agent_py.tools.definition import Tool
 from claude_agent_py.tools.failures import failure_text
 from claude_agent_py.tools.results import ToolResult, WrittenResult, as_result, written
-
-if TYPE_CHECKING:
-    from claude_agent_py.tools.context import ToolContext
-    from claude_agent_py.tools.definition import Tool
-
-_limiters: "RunVar[WeakKeyDictionary[Tool[..., Any], CapacityLimiter]]" = RunVar("tool_limiters")
-"""One limiter per tool and event loop; a limiter belongs to the loop that created it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,36 +26,10 @@ class ToolOutcome:
     """The exception of the function, or the error in the call."""
 
 
-async def run(
-    tool: "Tool[..., Any]", arguments: Mapping[str, Any], context: "ToolContext", timeout: float | None
-) -> Any:
-    """Validate the arguments and call the function within its limits. The timeout starts with the call.
-
-    Raises ToolInputError, ToolTimeoutError, or any exception of the function.
-    """
-    positional, keywords = tool.parameters.bind(arguments, context)
-    async with _turn(tool):
-        try:
-            return await tool.callback.call_within(timeout, context.cancellation, positional, keywords)
-        except DeadlineExpiredError as late:
-            raise ToolTimeoutError(tool.name, timeout or 0.0) from late.__cause__
-
-
-def _turn(tool: "Tool[..., Any]") -> AbstractAsyncContextManager[Any]:
-    """Return a context manager that limits concurrent calls."""
-    if tool.max_concurrency is None:
-        return nullcontext()
-    limiters = _limiters.get(None)
-    if limiters is None:
-        limiters = WeakKeyDictionary()
-        _limiters.set(limiters)
-    return limiters.setdefault(tool, CapacityLimiter(tool.max_concurrency))
-
-
 async def outcome_of(
-    tool: "Tool[..., Any]",
+    tool: Tool[..., Any],
     arguments: Mapping[str, Any],
-    context: "ToolContext",
+    context: ToolContext,
     *,
     encoder: Encoder | None = None,
     timeout: float | None = None,
@@ -75,7 +41,7 @@ async def outcome_of(
     must not raise; without one they are logged with their traceback.
     """
     try:
-        value = await run(tool, arguments, context, timeout if tool.timeout is None else tool.timeout)
+        value = await tool.call(arguments, context, default_timeout=timeout)
         result = as_result(value)
         if tool.structured and not isinstance(value, ToolResult):
             result = replace(result, structured=result.text)

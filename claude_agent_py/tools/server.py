@@ -5,21 +5,29 @@ A server keeps no connection state, so it may serve several clients at once; eac
 
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, Protocol, TypeAlias
 
-from claude_agent_py._callbacks import Report
 from claude_agent_py.errors import OptionsError
+from claude_agent_py.tools import jsonrpc
 from claude_agent_py.tools.definition import ALWAYS_LOAD, Tool, as_tool
 from claude_agent_py.tools.names import mcp_tool_name, sanitised
 from claude_agent_py.tools.resources import Prompt, Resource, by_key
-from claude_agent_py.tools.session import PROTOCOL_VERSIONS, Send, ServerSession
 from claude_agent_py.wire.base import JSONObject
 
 ToolPolicy: TypeAlias = Literal["always_ask", "always_deny"]
 """Override the permission mode for a tool: always ask, or hide the tool from the model."""
 
-GRACE = 5.0
-"""Seconds that the CLI's timeout exceeds ours by, because our error is more useful to the model."""
+NO_TIMEOUT: Final = 2**31 - 1
+"""The longest call timeout that the CLI knows, in milliseconds: 25 days. The limits of `Tool` and `ToolServer` apply
+instead; `MCP_TOOL_TIMEOUT` would cut child agents that wait for a person."""
+
+
+class Session(Protocol):
+    """A conversation with one client, a `ServerSession`."""
+
+    def notify(self, method: str, params: JSONObject) -> None:
+        """Send the client a notification."""
+        ...
 
 
 class ToolServer:
@@ -30,7 +38,7 @@ class ToolServer:
         tools: Tools, or functions that become tools.
         version: The server's version, shown to people.
         instructions: Text about the server for the model.
-        timeout: Time limit in seconds for tools without their own; None means no limit.
+        timeout: Time limit in seconds for tools without their own; None means no limit, not even `MCP_TOOL_TIMEOUT`.
         resources: Resources to read.
         prompts: Prompt templates. CLI 2.1.328 does not request prompts from in-process servers.
         always_load: Always show all tools to the model, see `Tool.always_load`.
@@ -70,7 +78,7 @@ class ToolServer:
         self.always_load = always_load
         self.page_size = page_size
         self._tools: dict[str, Tool[..., Any]] = {}
-        self._sessions: weakref.WeakSet[ServerSession] = weakref.WeakSet()
+        self._sessions: weakref.WeakSet[Session] = weakref.WeakSet()
         for function in tools:
             self._put(as_tool(function))
         self.policies: dict[str, str] = dict(policies or {})
@@ -127,17 +135,11 @@ class ToolServer:
 
     # For the CLI
 
-    def session(self, send: Send, report: Report | None = None, *, cwd: str | None = None) -> ServerSession:
-        """Open a conversation with one client.
-
-        `send` sends messages other than answers and must not block. `report` is called with tool failures; None logs
-        them. `cwd` becomes `ToolContext.cwd`.
-        """
-        session = ServerSession(self, send, report, cwd=cwd)
+    def connect(self, session: "Session") -> None:
+        """Notify a session of changes from now on, as long as it lives."""
         self._sessions.add(session)
-        return session
 
-    def initialize_result(self, protocol_version: str = PROTOCOL_VERSIONS[0]) -> JSONObject:
+    def initialize_result(self, protocol_version: str = jsonrpc.PROTOCOL_VERSIONS[0]) -> JSONObject:
         """Return the result of the handshake."""
         capabilities: JSONObject = {"tools": {"listChanged": True}, "logging": {}}
         if self.resources:
@@ -166,19 +168,11 @@ class ToolServer:
         return {"initializeResult": self.initialize_result(), "toolsListResult": {"tools": self.tool_definitions()}}
 
     def config(self) -> JSONObject:
-        """Return the CLI's settings for this server; may be empty."""
-        config: JSONObject = {}
-        if (limit := self._cli_timeout()) is not None:
-            config["timeout"] = limit
+        """Return the CLI's settings for this server."""
+        config: JSONObject = {"timeout": NO_TIMEOUT}
         if self.policies:
             config["tools"] = [{"name": name, "permission_policy": policy} for name, policy in self.policies.items()]
         return config
-
-    def _cli_timeout(self) -> int | None:
-        """Return the CLI's call timeout in milliseconds, longer than all of ours, or None if a tool has no limit."""
-        limits = [tool.timeout if tool.timeout is not None else self.timeout for tool in self._tools.values()]
-        known = [limit for limit in limits if limit is not None]
-        return round((max(known) + GRACE) * 1000) if known and len(known) == len(limits) else None
 
     def _check_policies(self) -> None:
         for name, policy in self.policies.items():

@@ -7,7 +7,7 @@ import itertools
 import logging
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from anyio import CancelScope, Event, from_thread, get_cancelled_exc_class
 
@@ -20,15 +20,10 @@ from claude_agent_py.tools.failures import failure_text
 from claude_agent_py.tools.jsonrpc import RequestID, RPCError
 from claude_agent_py.tools.results import call_tool_result
 from claude_agent_py.tools.running import ToolOutcome, failed, outcome_of
+from claude_agent_py.tools.server import ToolServer
 from claude_agent_py.wire.base import JSONObject
 
-if TYPE_CHECKING:
-    from claude_agent_py.tools.server import ToolServer
-
 logger: logging.Logger = logging.getLogger("claude_agent_py.tools")
-
-PROTOCOL_VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
-"""Supported versions, newest first."""
 
 TOOL_USE_ID = "claudecode/toolUseId"
 LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
@@ -40,9 +35,7 @@ Send: TypeAlias = Callable[[JSONObject], None]
 class ServerSession:
     """Serves one client. Usable at once: with a manifest, the CLI skips the handshake."""
 
-    def __init__(
-        self, server: "ToolServer", send: Send, report: Report | None = None, *, cwd: str | None = None
-    ) -> None:
+    def __init__(self, server: ToolServer, send: Send, report: Report | None = None, *, cwd: str | None = None) -> None:
         self._server = server
         self._send = send
         self._report = report
@@ -64,6 +57,7 @@ class ServerSession:
             "prompts/list": self._list_prompts,
             "prompts/get": self._get_prompt,
         }
+        server.connect(self)
 
     # In
 
@@ -180,7 +174,9 @@ class ServerSession:
 
     async def _initialize(self, params: JSONObject, context: HandlerContext) -> JSONObject:
         wanted = params.get("protocolVersion")
-        return self._server.initialize_result(wanted if wanted in PROTOCOL_VERSIONS else PROTOCOL_VERSIONS[0])
+        return self._server.initialize_result(
+            wanted if wanted in jsonrpc.PROTOCOL_VERSIONS else jsonrpc.PROTOCOL_VERSIONS[0]
+        )
 
     async def _ping(self, params: JSONObject, context: HandlerContext) -> JSONObject:
         return {}

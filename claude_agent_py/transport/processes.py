@@ -22,16 +22,16 @@ from claude_agent_py._event_loop import in_trio, run_file_work
 
 LOOK_FIRST: Final = 0.1
 LOOK_EVERY: Final = 1.0
-"""How often to look whether a process is gone, in seconds, where its end may not be told; soon at first, then less."""
+"""Seconds between checks for the end of a process where the system does not report it: short at first, then longer."""
 
 GATHER: Final = 0.01
-"""How long a scan waits for other closes to share it, in seconds; about what a killed process takes to be gone."""
+"""Seconds that a scan waits for other sessions to share it: about as long as a killed process takes to exit."""
 
 MARK: Final = "CLAUDE_AGENT_PY_PROCESS"
-"""The variable that all that a CLI starts inherits; its value is another one for each CLI."""
+"""An environment variable that all descendants of a CLI inherit. Its value is unique to the CLI."""
 
 PS_TIMEOUT: Final = 2.0
-"""How long `ps` may take, in seconds; it takes some milliseconds."""
+"""Time limit of `ps` in seconds; it takes a few milliseconds."""
 
 READ_BYTES: Final = 64 * 1024
 
@@ -54,48 +54,48 @@ async def wait_for_exit(process: Process) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ProcessID:
-    """A process that cannot be mistaken for a later one with the same number."""
+    """A process id with the start time, which tells it apart from a later process with the same id."""
 
     pid: int
     started: str
-    """When it started: in the kernel's ticks on Linux, else a date with seconds."""
+    """When it started: in kernel ticks on Linux, otherwise a date with seconds."""
 
 
 Table: TypeAlias = dict[int, tuple[int, str]]
 """Every process by its id: its parent, and when it started."""
 
 
-def told_by_proc(pids: Collection[int] | None = None) -> Table:
-    """Return what /proc tells of these processes, or of all; nothing where it is not mounted."""
+def in_proc(pids: Collection[int] | None = None) -> Table:
+    """Look up these processes, or all, in /proc. Empty if it is not mounted."""
     return {pid: stat for pid in (_all_pids() if pids is None else pids) if (stat := _stat(pid))}
 
 
-def told_by_ps(pids: Collection[int] | None = None) -> Table:
-    """Return what `ps` tells of these processes, or of all; nothing where it is missing."""
+def in_ps(pids: Collection[int] | None = None) -> Table:
+    """Look up these processes, or all, with `ps`. Empty if it is missing."""
     env = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "TZ": "UTC"}
     which = ["-A"] if pids is None else ["-p", ",".join(map(str, pids))]
     argv = ["ps", *which, "-o", "pid=", "-o", "ppid=", "-o", "lstart="]
     try:
         told = subprocess.run(argv, env=env, capture_output=True, timeout=PS_TIMEOUT, check=True).stdout
-    except (OSError, subprocess.SubprocessError):  # it also fails where none of the processes is there
+    except (OSError, subprocess.SubprocessError):  # it also fails if none of the processes exists
         return {}
     rows = [line.split(maxsplit=2) for line in told.decode(errors="replace").splitlines()]
     return {int(row[0]): (int(row[1]), row[2].strip()) for row in rows if len(row) == 3}
 
 
-def _told_by_nobody(pids: Collection[int] | None = None) -> Table:
+def _unknown(pids: Collection[int] | None = None) -> Table:
     return {}
 
 
-process_table: Callable[[Collection[int] | None], Table] = {"linux": told_by_proc, "win32": _told_by_nobody}.get(
-    sys.platform, told_by_ps
+process_table: Callable[[Collection[int] | None], Table] = {"linux": in_proc, "win32": _unknown}.get(
+    sys.platform, in_ps
 )
-"""Looks processes up, in this system's way: those with these ids, or all."""
+"""Looks up the processes with these ids, or all, as this system allows."""
 
 
 def tells_children() -> bool:
     """Return whether the kernel lists the children of each process (CONFIG_PROC_CHILDREN)."""
-    return process_table is told_by_proc and os.path.exists("/proc/thread-self/children")
+    return process_table is in_proc and os.path.exists("/proc/thread-self/children")
 
 
 def descendants(pid: int) -> list[ProcessID]:
@@ -118,33 +118,37 @@ def _children_in(table: Table) -> Callable[[int], list[ProcessID]]:
 
 
 def _children(parent: int) -> list[ProcessID]:
-    """Return the children of a process, all its threads' together, as the kernel lists them."""
+    """Return the children of all threads of a process, as the kernel lists them."""
     born: list[ProcessID] = []
-    with contextlib.suppress(OSError):  # it is gone
+    with contextlib.suppress(OSError):  # it has exited
         for thread in os.listdir(f"/proc/{parent}/task"):
             for child in map(int, _contents(f"/proc/{parent}/task/{thread}/children").split()):
                 stat = _stat(child)
-                if stat and stat[0] == parent:  # else the number may be another one's by now
+                if stat and stat[0] == parent:  # otherwise the id has been reused
                     born.append(ProcessID(child, stat[1]))
     return born
 
 
 def kill_each(processes: Collection[ProcessID]) -> None:
-    """Kill those of the processes that still run."""
+    """Kill these processes, as far as they are running."""
     running = process_table([process.pid for process in processes]) if processes else {}
     for process in processes:
         if process.pid in running and running[process.pid][1] == process.started:
             _kill(process.pid)
 
 
-async def find_descendants(pid: int) -> list[ProcessID]:
-    """Return what `descendants` does, in a thread where it takes long."""
-    return descendants(pid) if tells_children() else await run_file_work(descendants, pid, abandon_on_cancel=True)
+async def find_descendants(pid: int, within: float) -> list[ProcessID]:
+    """Call `descendants`, in a thread if it is slow. Empty if it takes longer than this many seconds."""
+    if tells_children():
+        return descendants(pid)
+    with anyio.move_on_after(within):
+        return await run_file_work(descendants, pid, abandon_on_cancel=True)
+    return []
 
 
 async def kill_found(processes: Collection[ProcessID]) -> None:
-    """Do what `kill_each` does, in a thread where it takes long."""
-    if process_table is told_by_proc:
+    """Call `kill_each`, in a thread if it is slow."""
+    if process_table is in_proc:
         kill_each(processes)
     else:
         await run_file_work(kill_each, processes, abandon_on_cancel=True)
@@ -156,7 +160,7 @@ def kill_bearing(marks: Collection[str]) -> set[str]:
     Those that the killed ones started meanwhile take another call. Does nothing but on Linux.
     """
     found: set[str] = set()
-    for pid in _all_pids() if process_table is told_by_proc else ():
+    for pid in _all_pids() if process_table is in_proc else ():
         mark = _mark_of(pid)
         if mark in marks:
             found.add(mark)
@@ -168,22 +172,22 @@ _MARK_ENTRY: Final = f"{MARK}=".encode()
 
 
 def _mark_of(pid: int) -> str:
-    """Return the value of `MARK` in the environment that a process started with; "" where it has none."""
+    """Return the value of `MARK` in the initial environment of a process; empty if it has none."""
     environ = _contents(f"/proc/{pid}/environ")
     at = environ.find(_MARK_ENTRY)
-    while at > 0 and environ[at - 1]:  # the end of another name, or a part of a value
+    while at > 0 and environ[at - 1]:  # part of another name or of a value
         at = environ.find(_MARK_ENTRY, at + 1)
     return os.fsdecode(environ[at + len(_MARK_ENTRY) :].partition(b"\0")[0]) if at >= 0 else ""
 
 
 class _Scan:
-    """One scan of all processes, for all closes that came while it gathered them."""
+    """One scan of all processes for every session that asked while it was being prepared."""
 
     def __init__(self) -> None:
         self.marks: set[str] = set()
         self.gathers = True
         self.found: set[str] | None = None
-        """The marks that were found; None until it is over, and where it was given up."""
+        """The marks that were found; None until the scan is over, or if it was abandoned."""
         self.over = anyio.Event()
 
 
@@ -191,11 +195,11 @@ _last_scan: "RunVar[_Scan]" = RunVar("claude_agent_py_last_scan")
 
 
 async def kill_all_bearing(mark: str) -> None:
-    """Kill every process that inherited `MARK` with this value, until there are none. Does nothing but on Linux.
+    """Kill every process that inherited `MARK` with this value, until there are none. Only on Linux.
 
     Whoever comes while another close is about to scan shares that scan.
     """
-    if process_table is not told_by_proc:
+    if process_table is not in_proc:
         return
     is_left = True
     while is_left:
@@ -209,7 +213,7 @@ async def kill_all_bearing(mark: str) -> None:
 
 
 async def _scan_after(last: _Scan | None, mark: str) -> set[str]:
-    """Gather marks for a moment, and while the last scan runs; then scan for them all in a thread."""
+    """Collect marks for a moment and while the previous scan runs, then scan for all of them in a thread."""
     scan = _Scan()
     scan.marks.add(mark)
     _last_scan.set(scan)
@@ -228,18 +232,18 @@ async def _scan_after(last: _Scan | None, mark: str) -> set[str]:
 def _all_pids() -> list[int]:
     try:
         return [int(name) for name in os.listdir("/proc") if name.isdigit()]
-    except OSError:  # a container may do without
+    except OSError:  # some containers lack it
         return []
 
 
 def _stat(pid: int) -> tuple[int, str] | None:
-    """Return the parent of a process and when it started; None where it is gone."""
-    fields = _contents(f"/proc/{pid}/stat").rpartition(b")")[2].split()  # the name before it may hold anything
+    """Return the parent and the start time of a process, or None if it has exited."""
+    fields = _contents(f"/proc/{pid}/stat").rpartition(b")")[2].split()  # the name before it may contain anything
     return (int(fields[1]), fields[19].decode()) if fields else None
 
 
 def _contents(path: str) -> bytes:
-    """Return what a file of /proc holds; nothing where its process is gone, or another user's."""
+    """Return the contents of a file in /proc; empty if the process has exited or belongs to another user."""
     try:
         file = os.open(path, os.O_RDONLY)
     except OSError:
@@ -261,9 +265,9 @@ def _kill(pid: int) -> None:
 
 
 def signal_group(pid: int, *, force: bool) -> None:
-    """Ask the process group that `pid` leads to end, or end it by force. On Windows: the process alone."""
+    """Terminate or kill the process group that `pid` leads. On Windows, only the process."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         if sys.platform == "win32":
-            os.kill(pid, signal.SIGTERM)  # TerminateProcess: Windows knows no gentle way here
+            os.kill(pid, signal.SIGTERM)  # TerminateProcess: Windows has no graceful way here
         else:
             os.killpg(pid, signal.SIGKILL if force else signal.SIGTERM)

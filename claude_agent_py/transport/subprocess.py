@@ -15,9 +15,11 @@ import anyio
 from anyio.abc import Process
 
 from claude_agent_py._event_loop import PipeWriter, pipe_writer
+from claude_agent_py._streams import LazyEvent
 from claude_agent_py.errors import CLIStartError
 from claude_agent_py.transport.at_exit import end_at_exit, forget
 from claude_agent_py.transport.base import Transport
+from claude_agent_py.transport.lifeline import Lifeline
 from claude_agent_py.transport.processes import (
     MARK,
     ProcessID,
@@ -134,13 +136,14 @@ class SubprocessTransport(Transport):
         self.on_stderr = on_stderr
         self._stderr = StderrTail(stderr_bytes, self._tell)
         self._process: Process | None = None
+        self._lifeline: Lifeline | None = None
         self._writer: PipeWriter | None = None
         """Writes to stdin at once, where the event loop can."""
         self._input_ended = False
         self._is_closed = False
-        self._closing: anyio.Event | None = None
+        self._closing: LazyEvent | None = None
         """Set when the worker that closes is done, well or not."""
-        self._stdout_over: anyio.Event | None = None
+        self._stdout_over: LazyEvent | None = None
         """Created by the first reader; set at the end of the output."""
 
     def __repr__(self) -> str:
@@ -158,6 +161,7 @@ class SubprocessTransport(Transport):
         """
         _keep_read_buffers()
         try:
+            self._lifeline = Lifeline()
             with anyio.CancelScope(shield=True):  # asyncio leaks pipes if it is cancelled here
                 self._process = await anyio.open_process(
                     self._argv,
@@ -169,11 +173,15 @@ class SubprocessTransport(Transport):
                     user=self._user,
                     start_new_session=sys.platform != "win32",
                     creationflags=CREATION_FLAGS,
+                    pass_fds=self._lifeline.pass_fds,
                 )
         except (OSError, ValueError) as error:  # ValueError: a NUL byte in an argument or a variable
+            if self._lifeline is not None:
+                self._lifeline.close()
             error.with_traceback(None)  # its frames hold the whole environment
             raise CLIStartError(f"the CLI cannot be started: {error}", cli_path=self._argv[0]) from error
         self._env = None
+        self._lifeline.tie(self._running().pid)
         self._writer = pipe_writer(self._running().stdin)
         self._owner = os.getpid()
         end_at_exit(self._running().pid, self._mark)
@@ -183,7 +191,7 @@ class SubprocessTransport(Transport):
         process = self._running()
         assert process.stdout is not None  # noqa: S101 - it was asked for
         if self._stdout_over is None:
-            self._stdout_over = anyio.Event()
+            self._stdout_over = LazyEvent()
         try:
             return await process.stdout.receive(READ_BYTES)
         except (anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError):
@@ -255,7 +263,7 @@ class SubprocessTransport(Transport):
             await self._closing.wait()
         if self._process is None or self._is_closed:
             return
-        self._closing = closing = anyio.Event()
+        self._closing = closing = LazyEvent()
         try:
             with anyio.CancelScope(shield=True):  # asyncio's own cancellation gets through: then the next one goes on
                 await self._end(self._process, grace)
@@ -284,11 +292,15 @@ class SubprocessTransport(Transport):
         if not was_left or process.returncode == -SIGKILL:
             with self._at_most(SCAN_SHARE, deadline):  # orphans, which a CLI that died left, or that left it themselves
                 await kill_all_bearing(self._mark)
-        if self._stdout_over is not None:  # let the reader have what was written before the end
+        if self._stdout_over is not None and not self._stdout_over.is_set():
             with self._at_most(DRAIN_SHARE, deadline):
-                await self._stdout_over.wait()
+                await self._stdout_over.wait()  # let the reader have what was written before the end
+        if self._lifeline is not None:
+            self._lifeline.close()
         if process.returncode is not None:
             forget(process.pid)
+            await process.aclose()
+            return
         with anyio.CancelScope(deadline=deadline):
             await process.aclose()
 
@@ -303,10 +315,7 @@ class SubprocessTransport(Transport):
 
     async def _below(self, process: Process) -> list[ProcessID]:
         """Return what the process has started. Nothing once it is gone: its number may be another one's by then."""
-        if process.returncode is None:
-            with anyio.move_on_after(self._force * LOOK_SHARE):
-                return await find_descendants(process.pid)
-        return []
+        return [] if process.returncode is not None else await find_descendants(process.pid, self._force * LOOK_SHARE)
 
     async def _is_gone(self, process: Process, within: float) -> bool:
         with anyio.move_on_after(within):

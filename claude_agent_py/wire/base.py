@@ -12,6 +12,7 @@ agents, tool parameters, structured output.
 `Number` is used where the wire sends integers or floats: `float` would turn `3` into `3.0`.
 """
 
+import json
 import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Self, TypeAlias, TypeVar, get_origin
@@ -136,8 +137,7 @@ class FrameModel(DiscreetModel):
         source = self._source
         if source is None:
             return dump(self)
-        raw: JSONObject = msgspec.json.decode(source) if type(source) is bytes else source
-        return raw
+        return _decode_leniently(source) if type(source) is bytes else source
 
     def replace(self, **changes: Any) -> Self:
         """Return a copy with the given fields changed; undeclared fields in `raw` are kept."""
@@ -159,6 +159,16 @@ class FrameModel(DiscreetModel):
 
     def __repr__(self) -> str:
         return DiscreetModel.__repr__(self._alone())
+
+
+def _decode_leniently(source: bytes) -> JSONObject:
+    """Decode the source of a model. What its decoder skipped may be what JSON in UTF-8 cannot hold."""
+    value: JSONObject
+    try:
+        value = msgspec.json.decode(source)
+    except ValueError:
+        value = json.loads(source.decode("utf-8", "replace"))
+    return value
 
 
 def dump(model: WireModel) -> JSONObject:

@@ -104,6 +104,7 @@ def encode(frame: Frame | WireModel) -> bytes:
 
 
 _strict_json: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
+_fast_json: Final = msgspec.json.Encoder().encode
 _lenient_json: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
@@ -117,10 +118,30 @@ def encode_json(value: Any) -> bytes:
     return _as_line(_strict_json(value))
 
 
-def prepare(*models: type) -> None:
-    """Build the decoders of the given models ahead of time, for example while the CLI starts."""
-    for model in models:
-        _reader(model)
+def encode_answer(value: Any) -> bytes:
+    """Encode the answer to a request as `encode_json` does, but faster.
+
+    What JSON has no word for, but msgspec has (sets, dates, ...), is encoded as msgspec does.
+
+    Raises:
+        TypeError: The value contains something that JSON cannot represent.
+        ValueError: The value contains NaN or an infinity.
+    """
+    try:
+        line = _fast_json(value)
+    except (TypeError, ValueError, RecursionError):  # a lone surrogate, say
+        return encode_json(value)
+    return encode_json(value) if b"null" in line else _as_one_line(line)  # null may stand for NaN
+
+
+def prepare(model: type) -> None:
+    """Build the decoder of a model ahead of time, for example while the CLI starts."""
+    _reader(model)
+
+
+def is_prepared(model: type) -> bool:
+    """Return whether the decoder of a model has been built."""
+    return model in _readers
 
 
 def _reader(model: type) -> Callable[[bytes], Any]:

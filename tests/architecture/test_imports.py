@@ -60,7 +60,20 @@ def test_the_client_loads_the_dependencies_and_nothing_else() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["testing", "children", "cli", "wire", "hooks", "permissions", "tools", "tasks", "todo", "history", "sessions"],
+    [
+        "testing",
+        "children",
+        "cli",
+        "wire",
+        "hooks",
+        "permissions",
+        "tools",
+        "tasks",
+        "todo",
+        "history",
+        "formatting",
+        "sessions",
+    ],
 )
 def test_no_namespace_needs_an_extra(name: str) -> None:
     """Extras are imported on use, so that a missing one raises a clear error there."""
@@ -80,6 +93,7 @@ def test_what_a_name_loads_is_its_own() -> None:
 # Public names ----------------------------------------------------------------------------------------------------
 
 NAMESPACES = ["messages", "control", "tools", "hooks", "permissions", "tasks", "agents", "options", "sessions", "wire"]
+NAMESPACES += ["formatting"]
 MODULES = [importlib.import_module(f"claude_agent_py{name}") for name in ("", *(f".{name}" for name in NAMESPACES))]
 
 

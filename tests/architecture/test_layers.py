@@ -4,6 +4,7 @@ import ast
 import os
 import subprocess
 import sys
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -72,3 +73,24 @@ def test_only_one_module_tells_the_event_loops_apart() -> None:
     """asyncio and trio are named where something cannot be done with anyio, and nowhere else."""
     named = {module.name for module in modules() if {"asyncio", "trio"} & imported(module)}
     assert named == {"claude_agent_py._event_loop"}
+
+
+def test_no_imports_go_in_a_circle() -> None:
+    """Those for type checkers and those inside functions included.
+
+    The errors of runs name the type of their result, which is the only exception. The `__init__` of a package only
+    collects names; what is imported from it counts as imported from the package.
+    """
+    names = {module.name for module in modules()}
+    graph = {module.name: _targets(module, names) - {"claude_agent_py", module.name} for module in modules()}
+    graph["claude_agent_py.errors"].remove("claude_agent_py._runtime.runs.result")
+    with pytest.raises(CycleError):
+        TopologicalSorter({**graph, "claude_agent_py.wire.base": {"claude_agent_py.client"}}).prepare()
+    TopologicalSorter(graph).prepare()
+
+
+def _targets(module: Module, names: set[str]) -> set[str]:
+    """Return the modules of the package that a module imports anywhere, also as `from package import module`."""
+    lines = [node for node in ast.walk(module.tree) if isinstance(node, ast.ImportFrom) and node.module]
+    pairs = {(node.module or "", alias.name) for node in lines for alias in node.names}
+    return {f"{where}.{name}" if f"{where}.{name}" in names else where for where, name in pairs} & names

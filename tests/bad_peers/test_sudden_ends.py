@@ -1,6 +1,7 @@
 """The CLI ends under a session: whoever waits for anything is told so, soon, with the evidence."""
 
 import contextlib
+import os
 import signal
 import sys
 import uuid
@@ -291,6 +292,24 @@ async def test_an_end_is_noticed_although_a_child_holds_the_pipes(tmp_path: Path
         await until_gone(*pids)
     assert caught.value.exit_code in (3, -signal.SIGKILL)
     assert "the reason" in caught.value.stderr_tail
+
+
+@linux_only
+async def test_a_session_that_was_left_ends_although_a_child_holds_the_pipes(tmp_path: Path) -> None:
+    program = FakeCLI(steps.turn()).install(tmp_path)
+    program.write_text(program.read_text().replace("exec ", f"sleep 60 &\necho $! >> {tmp_path}/pids\nexec "))
+    client = Client(ClientOptions(cli_path=program))
+    try:
+        with anyio.fail_after(10):
+            await client.connect()
+            events = client.events()
+            await client.query("hi")
+            await client.close(tasks="leave")
+            async for _ in events:
+                pass
+    finally:
+        for pid in (tmp_path / "pids").read_text().split():
+            os.kill(int(pid), signal.SIGKILL)
 
 
 async def test_a_long_stderr_is_cut_to_its_end(start_process: MakeClient) -> None:

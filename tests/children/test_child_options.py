@@ -20,7 +20,7 @@ from claude_agent_py import (
 from claude_agent_py.agents import AgentModel
 from claude_agent_py.children import ChildAgent, child_tool
 from claude_agent_py.children.process_options import process_options
-from claude_agent_py.children.tool import prompt_of
+from claude_agent_py.children.run import Brief
 from claude_agent_py.options import OptionsWarning, SystemPromptPreset
 
 WORKER = AgentDefinition(description="Works", prompt="You work.")
@@ -196,7 +196,8 @@ def test_the_tool_says_what_it_is_for() -> None:
     assert tool.name == "create_subtask_worker"
     assert "Works" in tool.description
     assert tool.input_schema["required"] == ["title"]
-    assert set(tool.input_schema["properties"]) == {"title", "intent", "artifact_refs", "priority"}
+    assert set(tool.input_schema["properties"]) == {"title", "intent", "artifactRefs", "priority"}
+    assert all(parameter["description"] for parameter in tool.input_schema["properties"].values())
 
 
 @pytest.mark.anyio
@@ -216,7 +217,7 @@ async def test_a_model_may_put_the_priority_in_other_words() -> None:
 
 
 def test_the_prompt_of_a_child() -> None:
-    assert prompt_of("Title", "", (), "normal") == "Title"
-    assert prompt_of("Title", "Why", ["a.txt", "b.txt"], "high") == (
+    assert Brief(title="Title").prompt() == "Title"
+    assert Brief(title="Title", intent="Why", artifacts=("a.txt", "b.txt"), priority="high").prompt() == (
         "Title\n\nWhy\n\nArtifacts:\n- a.txt\n- b.txt\n\nPriority: high"
     )

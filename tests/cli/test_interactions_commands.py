@@ -9,7 +9,7 @@ from anyio import to_thread
 
 from claude_agent_py import PermissionContext
 from claude_agent_py.cli.main import main
-from claude_agent_py.permissions import SQLiteInbox
+from claude_agent_py.permissions import InteractionSettled, SQLiteInbox
 from claude_agent_py.wire.control.asks import CanUseToolRequest, ElicitationRequest, UserDialogRequest
 
 BASH = CanUseToolRequest(
@@ -139,3 +139,36 @@ async def test_long_values_and_further_lines(
     assert ("--full shows all of it" in shown) != bool(more)
     lines = shown.splitlines()
     assert [line.lstrip()[0] for line in lines if "because" in line or "file_path" in line] == ["|", "|"]
+
+
+@pytest.mark.anyio
+async def test_the_id_of_the_task_that_asks_is_enough(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    inbox = SQLiteInbox(tmp_path / "i.db", poll=0.01)
+    settled: list[InteractionSettled] = []
+
+    def note(event: Any) -> None:
+        if isinstance(event, InteractionSettled):
+            settled.append(event)
+
+    async def ask() -> None:
+        await inbox.ask("permission", BASH, PermissionContext(request_id="r", agent_id="a1", on_interaction=note))
+
+    def answer(*words: str) -> int:
+        return main(["answer", "--inbox", str(inbox.path), *words])
+
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as group:
+            group.start_soon(ask)
+            group.start_soon(ask)
+            while len(waiting := await to_thread.run_sync(lambda: list(inbox))) < 2:
+                await anyio.sleep(0.01)
+            assert await to_thread.run_sync(answer, "a1", "allow") == 1
+            said = capsys.readouterr().err
+            assert all(one.id in said for one in waiting)
+            assert await to_thread.run_sync(answer, waiting[0].id, "deny") == 0
+            while len(settled) < 1:
+                await anyio.sleep(0.01)
+            assert await to_thread.run_sync(answer, "--by", "Ann", "a1", "allow") == 0
+            assert await to_thread.run_sync(answer, "a2", "allow") == 1
+    assert [event.source.by for event in settled if event.source][-1] == "Ann"
+    assert all(event.source and event.source.origin.startswith("process ") for event in settled)

@@ -1,11 +1,14 @@
 """`os.fork` in a program with an open session: the copy ends by itself and leaves the session to the original."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import anyio
 import pytest
+from leftovers import is_alive, until_gone
 
 from claude_agent_py.testing import FakeCLI, steps
 
@@ -72,3 +75,41 @@ def test_a_forked_copy_leaves_the_session_alone(how: str, backend: str, tmp_path
     done = subprocess.run(argv, capture_output=True, text=True, timeout=40, check=False)
     assert done.stdout.splitlines()[-1:] == ["parent 0"], done.stderr
     assert done.returncode == 0
+
+
+KILLED = """
+import os, sys, time
+import anyio
+from claude_agent_py import Client, ClientOptions
+
+
+async def main():
+    client = Client(ClientOptions(cli_path=sys.argv[2]))
+    await client.connect()
+    copy = os.fork()
+    if copy == 0:
+        time.sleep(60)
+        os._exit(0)
+    print(client.pid, copy, flush=True)
+    await anyio.sleep_forever()
+
+
+anyio.run(main, backend=sys.argv[1])
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a killed program leaves it to the CLI to end")
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_a_copy_does_not_keep_the_cli_of_a_killed_program_alive(backend: str, tmp_path: Path) -> None:
+    """The copy holds the CLI's pipes, so that the CLI sees no end of its input."""
+    cli = FakeCLI(ignore_eof=True).install(tmp_path)
+    with subprocess.Popen([sys.executable, "-c", KILLED, backend, str(cli)], stdout=subprocess.PIPE) as program:
+        assert program.stdout is not None
+        pid, copy = map(int, program.stdout.readline().split())
+        try:
+            assert is_alive(pid)
+            program.kill()
+            anyio.run(until_gone, pid)
+            assert is_alive(copy)
+        finally:
+            os.kill(copy, signal.SIGKILL)

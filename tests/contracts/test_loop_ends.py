@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import json
 import os
 import signal
 import subprocess
@@ -339,6 +340,63 @@ def test_a_program_that_forgets_to_close_leaves_nothing_and_hears_of_it_once(
     others = [line for line in told if line not in warned]
     assert others == [] or how == "interrupt"
     assert not [line for line in others if "Warning" in line or "never" in line or "unclosed" in line]
+
+
+INTERRUPTED = """
+    import signal
+    import sys
+    import anyio
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    from claude_agent_py import Client, ClientOptions
+
+    async def interrupt(*args):
+        if not begun:
+            begun.append(True)
+            signal.raise_signal(signal.SIGINT)
+
+    async def interrupt_below(*args):
+        async with anyio.create_task_group() as group:
+            group.start_soon(interrupt)
+
+    async def main():
+        handlers = {sys.argv[3]: interrupt_below if sys.argv[4] == "below" else interrupt}
+        async with Client(ClientOptions(cli_path=sys.argv[1], **handlers)) as client:
+            client.query("hi")
+            try:
+                await anyio.sleep(60)
+            finally:
+                print("interrupted with the session", "open" if client.is_open else "closed", flush=True)
+
+    begun = []
+    anyio.run(main, backend=sys.argv[2])
+"""
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@pytest.mark.parametrize(
+    ("option", "asks", "where"),
+    [
+        pytest.param("can_use_tool", [frames.can_use_tool("r1")], "here", id="a handler"),
+        pytest.param("can_use_tool", [frames.can_use_tool("r1"), frames.can_use_tool("r2")], "here", id="two handlers"),
+        pytest.param(
+            "on_task_notification", [frames.task_started("t"), frames.task_notification("t")], "here", id="a listener"
+        ),
+        pytest.param("can_use_tool", [frames.can_use_tool("r1")], "below", id="below a handler"),
+    ],
+)
+def test_an_interrupt_while_a_worker_runs_reaches_the_program(
+    option: str, asks: list[Any], where: str, backend: str, tmp_path: Path
+) -> None:
+    """The session is unharmed, unless the interrupt is raised in a worker that trio runs for user code."""
+    at_once = b"".join(json.dumps(ask).encode() + b"\n" for ask in asks)
+    fake = FakeCLI(steps.wait_for_prompt(), steps.emit_raw(at_once))
+    argv = [sys.executable, "-c", textwrap.dedent(INTERRUPTED), str(fake.install(tmp_path)), backend, option, where]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=30, check=False)
+    state = "closed" if where == "below" and backend == "trio" else "open"
+    assert done.stdout == f"interrupted with the session {state}\n", done.stderr
+    assert done.returncode in (130, -signal.SIGINT), done.stderr
+    assert done.stderr.splitlines()[-1] == "KeyboardInterrupt"
+    assert all(not is_alive(start.pid) for start in fake.starts)
 
 
 LOST = """

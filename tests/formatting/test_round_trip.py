@@ -1,11 +1,28 @@
-"""`parse(format_sections(x)) == x`, for any text."""
+"""`parse(format_sections(x)) == x`, for any text, and the same result for any chunks of a text."""
 
+import json
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
 
 import pytest
-from hypothesis import example, given, strategies as st
+import yaml
+from hypothesis import example, given, settings, strategies as st
 
-from claude_agent_py.formatting import MarkdownFormat, Section, TextFormat, XMLFormat
+from claude_agent_py.formatting import (
+    JSONFormat,
+    MarkdownFormat,
+    Section,
+    SectionEnded,
+    SectionEvent,
+    SectionGrew,
+    SectionSpec,
+    SectionStarted,
+    TextFormat,
+    XMLFormat,
+    YAMLFormat,
+)
 
 FORMATS = [
     MarkdownFormat(),
@@ -13,13 +30,49 @@ FORMATS = [
     XMLFormat(),
     XMLFormat(wrapper="observation"),
     XMLFormat(wrapper="section"),
+    JSONFormat(),
+    YAMLFormat(),
 ]
 
+
+def registered(text_format: TextFormat) -> TextFormat:
+    """Register sections, two levels of them inside one."""
+    inner = SectionSpec(name="a b", required=False, repeatable=True, anywhere=True)
+    outer = SectionSpec(
+        name="b",
+        repeatable=True,
+        anywhere=True,
+        sections=[inner, SectionSpec(name="part", repeatable=True, sections=[inner])],
+    )
+    for spec in (SectionSpec(name="a"), outer, inner, SectionSpec(name="observation", required=False)):
+        text_format.register_section(spec)
+    return text_format
+
+
+NESTED = [registered(eval(repr(text_format))) for text_format in FORMATS]
+
 STRUCTURE = [
-    *["# a", "## a", "#", "# ", "#\t", "\\# a", "\\\\# a", "   # a", "    # a"],
-    *["```", "````", "```py", "``` a`b", "~~~", "\\```", "  ```", "    ```", "~~~ x", "`", "``` "],
+    *["# a", "## a", "### a b", "#", "# ", "#\t", "\\# a", "\\\\# a", "\\## a b", "   # a", "    # a", "# A"],
+    *["```", "````", "```py", "``` a`b", "~~~", "\\```", "  ```", "    ```", "~~~ x", "`", "``` ", "```json"],
     *["<a>", "</a>", "<observation>", "</observation>", "</section>", '<section name="a">', "<a", "&lt;", "&amp;lt;"],
-    *["&", "<", ">", "\\", "\n", "\n\n", "\r\n", "\r", "\u2028", "\x00", " ", "", "text", "\ufeff", "👩‍👩‍👧", "'", '"'],
+    *[
+        "<b>",
+        "</b>",
+        '<section name="a b">',
+        "<part>",
+        "</part>",
+        "<x>",
+        "</x>",
+        "</A >",
+        "<a/>",
+        "<part />",
+        "# *A:*",
+        "<Observation>",
+    ],
+    *['{"a": "', '{"b": {"a b": ["', '{"x": 1', '"a": [[', '"', '"}', "}", "]", "{", "[{", "\\u0041", "\\ud83d\\ude00"],
+    *["a: ", "b:\n  a b: |-\n    ", "a:", "- a", "  - ", '"a": ', "a: |2", "a: >", "a: [", "---", "x: y", "'", "*a"],
+    *["&", "<", ">", "\\", "\n", "\n\n", "\r\n", "\r", "\u2028", "\x85", "\x00", " ", "", "text", "\ufeff", "\ud83d"],
+    *["👩‍👩‍👧", "!!t", "#"],
 ]
 
 contents = st.one_of(
@@ -29,9 +82,15 @@ contents = st.one_of(
 )
 names = st.one_of(
     st.sampled_from(
-        ["a", "b", "section", "part", "observation", "a b", "# a", "<a>", 'q"q', "a.b", "ä", "```", "\\# x"]
+        ["a", "b", "section", "part", "observation", "a b", "# a", "<a>", 'q"q', "a.b", "ä", "```", "\\# x", "null"]
     ),
-    st.text(min_size=1).filter(lambda name: name == name.strip() and name.isprintable()),
+    st.text(min_size=1, max_size=200).filter(lambda name: name == name.strip() and name.isprintable()),
+)
+inner = st.builds(Section, st.just("a b"), contents)
+parts = st.builds(Section, st.just("part"), contents, st.lists(inner, max_size=2).map(tuple))
+trees = st.one_of(
+    st.builds(Section, st.sampled_from(["a", "a b", "observation", "not registered"]), contents),
+    st.builds(Section, st.just("b"), contents, st.lists(st.one_of(inner, parts), max_size=3).map(tuple)),
 )
 
 
@@ -41,7 +100,10 @@ names = st.one_of(
 @example({"a": ["```\n\\# b\n", "~~~\n```\n# a\n~~~"]})
 @example({"a": ["</a><a>", "&lt;b&gt;"], "observation": ["</observation>"]})
 def test_what_is_written_reads_back(text_format: TextFormat, sections: dict[str, list[str]]) -> None:
-    assert text_format.parse(text_format.format_sections(sections)) == sections
+    parsed = text_format.parse(text_format.format_sections(sections))
+
+    assert parsed == sections
+    assert parsed.problems == ()
 
 
 @pytest.mark.parametrize("text_format", FORMATS, ids=repr)
@@ -50,6 +112,16 @@ def test_order_reads_back_too(text_format: TextFormat, pairs: list[tuple[str, st
     sections = [Section(*pair) for pair in pairs]
 
     assert text_format.parse_sections(text_format.format_sections(sections)) == sections
+
+
+@pytest.mark.parametrize("text_format", NESTED, ids=repr)
+@given(sections=st.lists(trees, max_size=5))
+def test_sections_inside_sections_read_back(text_format: TextFormat, sections: list[Section]) -> None:
+    sections = [section for section in sections if section.name != "not registered"]
+    parsed = text_format.parse(text_format.format_sections(sections))
+
+    assert list(parsed.pieces) == sections
+    assert {problem.kind for problem in parsed.problems} <= {"missing", "repeated", "out_of_order"}
 
 
 @pytest.mark.parametrize("text_format", FORMATS, ids=repr)
@@ -73,6 +145,70 @@ def test_only_the_names_asked_for_are_sections(text_format: TextFormat, name: st
     assert text_format.parse(written, names=[]) == {}
 
 
+# Chunks -----------------------------------------------------------------------------------------------------------
+
+
+def chunks_of(text: str, cuts: Sequence[int]) -> list[str]:
+    places = [0, *sorted(cut % (len(text) + 1) for cut in cuts), len(text)]
+    return [text[start:end] for start, end in pairwise(places)]
+
+
+def add_up(events: Sequence[SectionEvent]) -> list[Section]:
+    """Return the top-level sections that events tell, without a look at those that the last event brings along."""
+    top: list[Section] = []
+    stack: list[tuple[str, list[str], list[Section]]] = []
+    for event in events:
+        if isinstance(event, SectionStarted):
+            stack.append((event.name, [], []))
+        assert event.path == tuple(name for name, _, _ in stack)
+        if isinstance(event, SectionGrew):
+            assert event.text
+            stack[-1][1].append(event.text)
+        if isinstance(event, SectionEnded):
+            name, texts, inside = stack.pop()
+            made = Section(name, "".join(texts), tuple(inside), event.section.is_closed)
+            assert made == event.section
+            (stack[-1][2] if stack else top).append(made)
+    assert stack == []
+    return top
+
+
+@pytest.mark.parametrize("text_format", [*FORMATS, *NESTED], ids=repr)
+@settings(max_examples=150)
+@given(data=st.data(), cuts=st.lists(st.integers(0, 10_000), max_size=6), strip=st.booleans(), keep=st.booleans())
+def test_chunks_make_no_difference(
+    text_format: TextFormat, data: st.DataObject, cuts: list[int], strip: bool, keep: bool
+) -> None:
+    unknown: Any = "section" if keep else "text"
+    sections = data.draw(st.lists(trees, max_size=3)) if text_format in NESTED else []
+    written = text_format.format_sections(sections)
+    text = written[: data.draw(st.integers(0, len(written)))] + data.draw(contents)
+    whole = text_format.parse(text, strip=strip, unknown=unknown)
+
+    for chunks in (chunks_of(text, cuts), list(text)):
+        stream = text_format.stream(strip=strip, unknown=unknown)
+        events = [event for chunk in chunks for event in stream.feed(chunk)] + stream.finish()
+
+        assert stream.parsed.pieces == whole.pieces
+        assert stream.parsed.problems == whole.problems
+        assert [piece.place for piece in stream.parsed.pieces] == [piece.place for piece in whole.pieces]
+        assert add_up(events) == list(whole.pieces)
+
+
+@pytest.mark.parametrize("text_format", FORMATS, ids=repr)
+@given(text=contents)
+def test_stripped_is_stripped_afterwards(text_format: TextFormat, text: str) -> None:
+    stripped = [
+        Section(piece.name, piece.content.strip(), is_closed=piece.is_closed)
+        for piece in text_format.parse(text).pieces
+    ]
+
+    assert text_format.parse_sections(text, strip=True) == stripped
+
+
+# Other parsers ----------------------------------------------------------------------------------------------------
+
+
 @given(
     content=st.text(
         st.characters(exclude_categories=("Cc", "Cs"), include_characters="\n\t\r", exclude_characters="\ufffe\uffff")
@@ -85,3 +221,11 @@ def test_an_xml_parser_reads_the_same(content: str) -> None:
     read = ElementTree.fromstring(written).findtext("a") or ""
 
     assert (read[1:-1] if "\n" in content else read) == content
+
+
+@given(sections=st.dictionaries(names, contents, min_size=1, max_size=4))
+def test_json_and_yaml_parsers_read_the_same(sections: dict[str, str]) -> None:
+    for text_format, load in ((JSONFormat(), json.loads), (YAMLFormat(), yaml.safe_load)):
+        written = text_format.format_sections(list(sections.items()))
+
+        assert load(written) == sections

@@ -1,10 +1,20 @@
 """How sections look, and how leniently they are read."""
 
 from dataclasses import dataclass
+from datetime import date
 
 import pytest
 
-from claude_agent_py.formatting import MarkdownFormat, Section, SectionSpec, TextFormat, XMLFormat, YAMLEncoder
+from claude_agent_py.formatting import (
+    JSONFormat,
+    MarkdownFormat,
+    Section,
+    SectionSpec,
+    TextFormat,
+    XMLFormat,
+    YAMLEncoder,
+    YAMLFormat,
+)
 
 
 @dataclass
@@ -108,3 +118,132 @@ def test_registering_twice_replaces() -> None:
 
 def test_values_are_written_in_the_notation_of_the_encoder() -> None:
     assert MarkdownFormat(encoder=YAMLEncoder()).format_section("point", Point(1, 2)) == "# point\nx: 1\ny: 2"
+
+
+VALUES = {
+    "map": {"x": [1, {"y": None}]},
+    "list": [1, [2], "- x"],
+    "number": 5,
+    "nothing": None,
+    "flag": True,
+    "none": {},
+}
+
+
+@pytest.mark.parametrize("text_format", [MarkdownFormat(), XMLFormat(), JSONFormat(), YAMLFormat()], ids=repr)
+def test_values_read_back_in_the_notation_of_the_encoder(text_format: TextFormat) -> None:
+    for name in VALUES:
+        text_format.register_section(name, anywhere=True, required=False, repeatable=name != "map")
+    text = text_format.format_sections([*VALUES.items(), ("list", [3])])
+
+    parsed = text_format.parse(text, strict=True)
+
+    decoded = {name: text_format.encoder.decode(contents[0]) for name, contents in parsed.items()}
+    assert decoded == VALUES
+    assert text_format.encoder.decode(parsed["list"][1]) == [3]
+
+
+def test_values_are_values_in_json_and_yaml() -> None:
+    for text_format in (JSONFormat(), YAMLFormat()):
+        text_format.register_section("list")
+        text_format.register_section("item", repeatable=True)
+        text = text_format.format_sections(
+            [("list", [1, 2]), ("item", {"x": 1}), ("item", "1"), ("day", date(2024, 5, 1))]
+        )
+
+        assert text_format.encoder.decode(text) == {"list": [1, 2], "item": [{"x": 1}, "1"], "day": "2024-05-01"}
+        assert text_format.parse(text)["list"] in (["[1, 2]"], ["- 1\n- 2"])
+
+
+def test_json_and_yaml_look_like_it() -> None:
+    sections = [("a", "1"), ("a", "two\nlines"), ("b", ""), ("a", "last")]
+
+    assert JSONFormat().format_sections(sections) == (
+        '[\n{\n  "a": ["1", "two\\nlines"],\n  "b": ""\n},\n{\n  "a": "last"\n}\n]'
+    )
+    assert YAMLFormat().format_sections(sections) == ('a:\n  - "1"\n  - |-\n    two\n    lines\nb: ""\n---\na: last\n')
+
+
+LENIENT: list[tuple[TextFormat, str, dict[str, list[str]], list[str]]] = [
+    (
+        JSONFormat(),
+        'Sure!\n```json\n{"thought": "a\nb", "tags": ["x", "y"], "step": "only",}\n```\nDone.',
+        {"thought": ["a\nb"], "tags": ['["x", "y"]'], "step": ["only"]},
+        [],
+    ),
+    (
+        JSONFormat(),
+        '{"thought": "\\ud83d\\ude00\\n\\u00e4", "tags": 1.50, "step": [1, "x", {"a": ["]", "\\""]}]}\n{"step": null}',
+        {"thought": ["😀\nä"], "tags": ["1.50"], "step": ["1", "x", '{"a": ["]", "\\""]}', "null"]},
+        [],
+    ),
+    (
+        JSONFormat(),
+        '{"thought": "reg \\d+", "tags": "", "step": []}',
+        {"thought": ["reg \\d+"], "tags": [""]},
+        ["malformed", "missing"],
+    ),
+    (
+        JSONFormat(),
+        'Use {x}: {"thought": "say "hi" now", "tags": ""}',
+        {"thought": ["say "]},
+        ["malformed", "missing", "missing"],
+    ),
+    (
+        YAMLFormat(),
+        "Here it is:\n```yaml\nthought: Note: this # is\ntags: [x,\n  y]\nstep:\n- one\n- two: 2\n  x: 3\n"
+        "- |\n  a\n\n  b\n```\nBye.",
+        {"thought": ["Note: this"], "tags": ["[x,\ny]"], "step": ["one", "two: 2\nx: 3", "a\n\nb\n"]},
+        [],
+    ),
+    (
+        YAMLFormat(),
+        "thought: \"quoted \\u0041\"\r\ntags: >-\r\n  folded\r\n  text\r\nstep: [one, 'two', {x: 1}]\r\n",
+        {"thought": ["quoted A"], "tags": ["folded text"], "step": ["one", "two", "{x: 1}"]},
+        [],
+    ),
+    (
+        YAMLFormat(),
+        "thought:\n  over\n  lines\n\n  more\ntags: 1.10\nstep: yes\n---\nstep: !!python/object:os.system x",
+        {"thought": ["over lines\nmore"], "tags": ["1.10"], "step": ["yes", "!!python/object:os.system x"]},
+        [],
+    ),
+    (
+        YAMLFormat(),
+        "thought: 'abc\ntags: x\nstep: [a, *b]\n",
+        {"thought": ["'abc"], "tags": ["x"], "step": ["[a, *b]"]},
+        ["malformed", "unclosed"],
+    ),
+    (
+        YAMLFormat(),
+        "thought: |+\n  a\n\ntags: {a: [1,\n  2",
+        {"thought": ["a\n\n"], "tags": ["{a: [1,\n2"]},
+        ["unclosed", "missing"],
+    ),
+    (
+        YAMLFormat(),
+        "tags: [[[\nstep: " + "[" * 100 + "\nthought:\n",
+        {"tags": ["[[["], "step": ["[" * 100], "thought": [""]},
+        ["malformed", "out_of_order"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("text_format", "text", "contents", "problems"), LENIENT)
+def test_json_and_yaml_of_a_model_are_read_leniently(
+    text_format: TextFormat, text: str, contents: dict[str, list[str]], problems: list[str]
+) -> None:
+    for name in ("thought", "tags"):
+        text_format.register_section(name)
+    text_format.register_section("step", repeatable=True)
+
+    parsed = text_format.parse(text)
+
+    assert parsed == contents
+    assert [problem.kind for problem in parsed.problems] == problems
+
+
+def test_aliases_are_not_followed() -> None:
+    bomb = "a: [&x " + "y" * 1000 + ", " + ", ".join(["*x"] * 1000) + "]"
+
+    assert len(YAMLFormat().parse(bomb)["a"][0]) == len(bomb) - len("a: ")

@@ -180,9 +180,9 @@ async def test_a_session_is_kept_by_itself(history: TaskHistory) -> None:
     assert kept["a2", "0-a2"].total_tokens == 900
     assert kept["a1", "0-a1"].agent == "planner"
     steps = [(record.task_id, record.kind.value) for record in await history.records("s1", "a2")]
-    kinds = ["created", "started", "awaiting_user", "resumed", "completed"]
+    kinds = ["created", "started", "progressed", "awaiting_user", "resumed", "completed"]
     assert steps == [("a2", kind) for kind in kinds]
-    assert [record.author for record in await history.records("s1", "a2")] == ["planner", *["general-purpose"] * 4]
+    assert [record.author for record in await history.records("s1", "a2")] == ["planner", *["general-purpose"] * 5]
     assert len(manager) == 3
 
 

@@ -360,6 +360,12 @@ def test_a_handler_that_is_not_called_is_warned_about(given: dict[str, Any], say
     assert caught[0].filename == __file__
 
 
+def test_a_limit_that_cuts_child_agents_is_warned_about() -> None:
+    with pytest.warns(OptionsWarning, match="CLAUDE_CODE_SDK_MCP_TOOL_IDLE_TIMEOUT ends calls") as caught:
+        ClientOptions(env={"CLAUDE_CODE_SDK_MCP_TOOL_IDLE_TIMEOUT": "60000"})
+    assert caught[0].filename == __file__
+
+
 @pytest.mark.parametrize(
     ("given", "says"),
     [

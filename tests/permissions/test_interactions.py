@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -366,7 +367,7 @@ class Shown(Interaction):
     def done(self) -> bool:
         return True
 
-    def _settle(self, reply: Any) -> bool:
+    def _settle(self, reply: Any, source: Any) -> bool:
         return True
 
 
@@ -478,3 +479,30 @@ def test_an_inbox_that_is_a_link_is_refused(tmp_path: Path) -> None:
     (tmp_path / "link.db").symlink_to(tmp_path / "inbox.db")
     with pytest.raises(OptionsError, match="cannot be opened"):
         SQLiteInbox(tmp_path / "link.db")
+
+
+OLD_INBOX = """
+CREATE TABLE interactions (
+    id TEXT PRIMARY KEY, kind TEXT NOT NULL, request TEXT NOT NULL, agent_id TEXT, task_description TEXT,
+    created_at REAL NOT NULL, deadline REAL, seen_at REAL NOT NULL, state TEXT NOT NULL DEFAULT 'pending', reply TEXT
+)
+"""
+
+
+@pytest.mark.anyio
+async def test_an_inbox_of_an_older_version_takes_answers_with_their_source(tmp_path: Path) -> None:
+    path = tmp_path / "old.db"
+    with closing(sqlite3.connect(path)) as old, old:
+        old.execute(OLD_INBOX)
+    path.chmod(0o600)
+    inbox = SQLiteInbox(path, poll=0.01)
+    settled: list[Any] = []
+    context = PermissionContext(request_id="r", on_interaction=settled.append)
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as group:
+            group.start_soon(inbox.ask, "permission", BASH, context)
+            waiting = await anext(inbox.arrivals())
+            assert await waiting.answer(Allow(), by="Ann")
+    source = settled[-1].source
+    assert (source.by, source.origin.split()[:2]) == ("Ann", ["process", str(os.getpid())])
+    assert settled[-1].answer == {"behavior": "allow"}

@@ -1,5 +1,7 @@
 """Answering what the CLI asks a person, above all when a handler fails."""
 
+import os
+import platform
 import threading
 from collections.abc import Callable
 from typing import Any, cast
@@ -12,6 +14,7 @@ from claude_agent_py._handler_context import HandlerContext
 from claude_agent_py.errors import HandlerError, OptionsError
 from claude_agent_py.permissions import Accept, Completed, ElicitationRequest, Inbox, PendingInteractions, Plan, ask
 from claude_agent_py.permissions.dispatcher import PermissionDispatcher
+from claude_agent_py.tasks import Answered, Asked
 from claude_agent_py.tools import BashInput
 from claude_agent_py.wire.control.asks import (
     CanUseToolRequest,
@@ -40,9 +43,13 @@ class Session:
 
     def __init__(self, **how: Any) -> None:
         self.errors: list[HandlerError] = []
-        self.waits: list[tuple[str, str | None, bool]] = []
+        self.waits: list[tuple[str, str | None, Asked | None]] = []
+        self.answers: list[tuple[str | None, Answered]] = []
         self.dispatcher = PermissionDispatcher(
-            report=self.errors.append, on_waiting=lambda *told: self.waits.append(told), **how
+            report=self.errors.append,
+            on_waiting=lambda *told: self.waits.append(told),
+            on_answered=lambda *told: self.answers.append(told),
+            **how,
         )
 
     async def ask(self, request: Any) -> dict[str, Any]:
@@ -114,7 +121,15 @@ async def test_questions_to_a_person_show_that_a_person_is_waited_for() -> None:
     session = Session(on_question=lambda questions, context: ["A"], can_use_tool=ask(lambda request, context: Allow()))
     await session.ask(QUESTION)
     await session.ask(BASH)
-    assert session.waits == [("r1", "a1", True), ("r1", "a1", False)] * 2
+    assert session.waits == [
+        ("r1", "a1", Asked("Which?", "question")),
+        ("r1", "a1", None),
+        ("r1", "a1", Asked("Bash: rm -rf /", "permission")),
+        ("r1", "a1", None),
+    ]
+    (_, question), (_, permission) = session.answers
+    assert (question.answer["answers"], question.origin) == ({"Which?": "A"}, "on_question")
+    assert (permission.answer, permission.by, permission.origin) == ({"behavior": "allow"}, "policy", "can_use_tool")
 
 
 async def test_a_plain_handler_can_say_so_itself_and_it_is_told_in_the_event_loop() -> None:
@@ -267,11 +282,15 @@ async def test_what_no_policy_decides_waits_in_the_inbox() -> None:
         async with anyio.create_task_group() as group:
             group.start_soon(ask_session)
             async for interaction in inbox.arrivals():
-                assert session.waits == [("r1", "a1", True)]
-                assert await interaction.answer(Allow())
+                assert session.waits == [("r1", "a1", Asked("Bash: rm -rf /", "permission", interaction.id))]
+                assert await interaction.answer(Allow(), by="Ann")
                 break
     assert reply == [{"behavior": "allow"}]
-    assert session.waits == [("r1", "a1", True), ("r1", "a1", False)]
+    assert [asked is None for _, _, asked in session.waits] == [False, True]
+    ((agent_id, answered),) = session.answers
+    assert (agent_id, answered.answer, answered.by) == ("a1", {"behavior": "allow"}, "Ann")
+    assert answered.origin == f"process {os.getpid()} on {platform.node()}"
+    assert answered.interaction_id == interaction.id
 
 
 async def test_an_inbox_that_fails_refuses() -> None:

@@ -9,7 +9,8 @@ from typing import Any
 
 import anyio
 import pytest
-from leftovers import until_gone
+from anyio.streams.buffered import BufferedByteReceiveStream
+from leftovers import processes_with, until_gone
 
 from claude_agent_py import (
     AgentDefinition,
@@ -21,11 +22,14 @@ from claude_agent_py import (
     PermissionRequest,
     TaskStatus,
 )
+from claude_agent_py._launch.locate import find_cli
 from claude_agent_py.children import ChildAgent, child_tool
+from claude_agent_py.client import current_client
 from claude_agent_py.messages import StatusMessage
 from claude_agent_py.permissions import PendingInteractions
-from claude_agent_py.tasks import TaskHistory
+from claude_agent_py.tasks import Task, TaskHistory
 from claude_agent_py.testing import Failure, Gate, Reply, ScriptedModel, ToolCall, text, tool_use
+from claude_agent_py.tools import tool
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
 
@@ -42,16 +46,7 @@ def shell(command: str, **given: Any) -> ToolCall:
 
 def processes_of(model: ScriptedModel, argument: str = "") -> list[int]:
     """The processes that were started in the home of a model, whoever started them; with this argument, if given."""
-    home = f"HOME={model.sandbox.home}".encode()
-    found = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            words, variables = (entry / "cmdline").read_bytes(), (entry / "environ").read_bytes()
-        except OSError:
-            continue
-        if home in variables.split(b"\0") and argument.encode() in words and int(entry.name) != os.getpid():
-            found.append(int(entry.name))
-    return found
+    return processes_with(f"HOME={model.sandbox.home}", argument)
 
 
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
@@ -83,6 +78,52 @@ async def test_two_children_at_once_report_to_the_parent_s_model() -> None:
     assert set(tasks) == {"one", "two"}
     assert all(task.status is TaskStatus.COMPLETED and task.type == "child_agent" for task in tasks.values())
     assert {task.id for task in result.tasks} == {task.id for task in tasks.values()}
+
+
+@pytest.mark.each_backend
+async def test_a_child_is_not_cut_by_the_time_limit_for_tools_of_servers() -> None:
+    gate = Gate()
+    with ScriptedModel(
+        [subtask("adder", "one"), text("it is done")], sessions={"Do it: one": [Reply("one is 1", after=gate)]}
+    ) as model:
+        tools = [child_tool(ChildAgent(ADDER, id="adder"))]
+        async with Client(model.options(custom_tools=tools, env={"MCP_TOOL_TIMEOUT": "1000"})) as client:
+            with anyio.fail_after(60):
+                run = client.query("add")
+                await gate.wait_reached()
+                await anyio.sleep(1.5)  # longer than the limit
+                gate.open()
+                result = await run
+            (task,) = client.tasks
+        (report,) = reports_in(model)
+    assert result.text == "it is done"
+    assert (report["subTaskStatus"], report["finalAssistantMessage"]) == ("Success", "one is 1")
+    assert task.status is TaskStatus.COMPLETED
+
+
+@pytest.mark.each_backend
+async def test_a_child_whose_call_the_cli_moves_to_the_background_reports_in_a_later_turn() -> None:
+    gate = Gate()
+    with ScriptedModel(
+        [subtask("adder", "one"), text("I go on."), text("it is done")],
+        sessions={"Do it: one": [Reply("one is 1", after=gate)]},
+    ) as model:
+        tools = [child_tool(ChildAgent(ADDER, id="adder"))]
+        env = {"CLAUDE_AUTO_BACKGROUND_TASKS": "1", "CLAUDE_CODE_MCP_AUTO_BACKGROUND_MS": "1000"}
+        async with Client(model.options(custom_tools=tools, env=env)) as client:
+            with anyio.fail_after(60):
+                run = client.query("add", until="idle")
+                *_, second = await model.wait_for_requests(2, agent="main", timeout=30)
+                (child,) = [task for task in client.tasks if task.type == "child_agent"]
+                assert not child.done
+                gate.open()
+                result = await run
+        assert child.status is TaskStatus.COMPLETED
+        last = model.requests_of("main")[-1]
+    assert "moved to the background" in str(second.tool_results)
+    assert "<task-notification>" in str(last.messages[-1])
+    assert "one is 1" in str(last.messages[-1])
+    assert result.text == "it is done"
 
 
 async def test_a_child_s_permission_prompt_reaches_the_parent_s_handler(tmp_path: Path) -> None:
@@ -267,7 +308,7 @@ async def test_two_children_at_once_one_asks_a_person_and_one_fails() -> None:
         "taskId": "",
         "agentId": "asker",
         "subTaskStatus": "Success",
-        "summary": "The file is there.",
+        "summary": None,
         "failureReason": None,
         "finalAssistantMessage": "The file is there.",
     }
@@ -276,14 +317,25 @@ async def test_two_children_at_once_one_asks_a_person_and_one_fails() -> None:
     assert len(parallel) == 2  # both in one message
     assert [one for one in asked if "LAPWING" in one or "touch made" in one] == []
     assert str(rebuilt) == live
-    assert [record.kind.value for record in steps["write"]] == [
+    assert [record.kind.value for record in steps["write"] if record.kind.value != "changed"] == [
         "created",
         "started",
+        "progressed",
         "awaiting_user",
+        "answered",
         "resumed",
         "completed",
     ]
-    assert [record.kind.value for record in steps["break"]] == ["created", "started", "failed"]
+    kinds = [record.kind.value for record in steps["break"] if record.kind.value != "changed"]
+    assert kinds == ["created", "started", "failed"]
+    by_kind = {record.kind.value: record for record in steps["write"]}
+    brief = {"title": "write", "intent": "Do it: write", "artifacts": [], "priority": "normal"}
+    assert by_kind["created"].details["brief"] == brief
+    assert by_kind["awaiting_user"].details["question"].startswith("Bash: touch made")
+    assert by_kind["answered"].details["interaction"] == by_kind["awaiting_user"].details["interaction"]
+    assert by_kind["completed"].details["usage"]["total_tokens"] > 0
+    numbers = [record.number for records in steps.values() for record in records]
+    assert sorted(numbers) == list(range(1, len(numbers) + 1))
     assert {record.author for record in steps["write"][1:]} == {"asker"}
 
 
@@ -488,3 +540,105 @@ async def test_a_child_is_in_the_permission_mode_that_its_parent_is_in() -> None
                         break
                 modes.append(agent.options_under(client).permission_mode)
     assert modes == ["bypassPermissions", "plan", "acceptEdits"]
+
+
+@pytest.mark.each_backend
+async def test_a_tool_that_a_subagent_calls_spawns_below_it() -> None:
+    agent = ChildAgent(ADDER, id="adder")
+    spawned: list[Task] = []
+
+    @tool
+    async def delegate(what: str) -> str:
+        """Start a child."""
+        client = current_client()
+        assert client is not None
+        spawned.append(await client.spawn(agent, what, title="sum"))
+        return (await spawned[0]).summary
+
+    call = tool_use("Agent", {"description": "plan", "prompt": "PLAN", "subagent_type": "general-purpose"})
+    async with TaskHistory(":memory:") as history:
+        with ScriptedModel(
+            [Reply(call), text("all done"), text("noted")],
+            agents={"PLAN": [Reply(tool_use("mcp__tools__delegate", {"what": "Add 1 and 1."})), text("it is 2")]},
+            sessions={"Add 1 and 1.": [text("two")]},
+        ) as model:
+            async with Client(model.options(custom_tools=[delegate], allowed_tools=["mcp__tools__delegate"])) as client:
+                history.attach(client.tasks, lambda: client.session_id)
+                with anyio.fail_after(60):
+                    await client.query("go", until="idle")
+                    assert client.session_id is not None
+                    (plan,) = client.tasks.roots
+                    counted = 220  # its two requests, once its transcript is read; the messages alone come to less
+                    await client.tasks.until(
+                        lambda: plan.usage is not None and plan.usage.total_tokens == counted, plan.id
+                    )
+                    rebuilt, live = await history.rebuild(client.session_id), client.tasks.tree()
+                    created = (await history.records(client.session_id, spawned[0].id))[0]
+    assert (spawned[0].parent, spawned[0].author, spawned[0].summary) == (plan, "general-purpose", "two")
+    assert (created.author, created.parent_task_id) == ("general-purpose", plan.id)
+    assert str(rebuilt) == str(live)
+
+
+PROGRAM = """
+import sys, anyio
+from claude_agent_py import Client, ClientOptions
+from claude_agent_py.tasks import TaskHistory
+
+async def main(path, cwd, cli_path):
+    options = ClientOptions(cwd=cwd, cli_path=cli_path, permission_mode="bypassPermissions")
+    async with TaskHistory(path) as history, Client(options) as client:
+        history.attach(client.tasks, "session")
+        await client.query("go")
+        print("under way", flush=True)
+        await anyio.sleep_forever()
+
+anyio.run(main, *sys.argv[1:])
+"""
+
+
+@on_linux
+async def test_the_tasks_of_a_program_that_is_killed_are_closed_by_the_next_reader(tmp_path: Path) -> None:
+    gate, path = Gate(), tmp_path / "history.db"
+    with ScriptedModel([Reply(shell("sleep 300", run_in_background=True)), text("It runs.")]) as model:
+        given = model.options()
+        env = {**os.environ, **{name: value or "" for name, value in (given.env or {}).items()}}
+        env["HOME"] = str(model.sandbox.home)
+        program = [sys.executable, "-c", PROGRAM, str(path), str(model.sandbox.cwd), str(find_cli())]
+        with anyio.fail_after(60):
+            async with await anyio.open_process(program, env=env, stderr=None) as process, TaskHistory(path) as history:
+                assert process.stdout is not None
+                assert await BufferedByteReceiveStream(process.stdout).receive_until(b"\n", 100) == b"under way"
+                records = history.follow("session", poll=0.01)
+                before = [await anext(records), await anext(records)]
+                process.send_signal(signal.SIGKILL)
+                after = await anext(records)
+                while after.status is TaskStatus.RUNNING:  # more that it had recorded
+                    after = await anext(records)
+                (task,) = await history.rebuild("session")
+        for pid in processes_of(model):
+            os.kill(pid, signal.SIGKILL)
+        gate.open()
+    assert [record.kind.value for record in before] == ["created", "started"]
+    assert (after.kind.value, after.details["by"], task.status) == ("cancelled", "process", TaskStatus.STOPPED)
+    assert after.failure_reason == "the process that recorded it has ended"
+
+
+async def test_an_interrupt_ends_the_child_that_the_turn_waits_for() -> None:
+    gate = Gate()
+    agent = ChildAgent(ADDER, id="slow")
+    async with TaskHistory(":memory:") as history:
+        with ScriptedModel(
+            [Reply([subtask("slow", "wait")]), text("next")], sessions={"Do it: wait": [Reply("late", after=gate)]}
+        ) as model:
+            async with Client(model.options(custom_tools=[child_tool(agent)])) as client:
+                history.attach(client.tasks, "session")
+                with anyio.fail_after(60):
+                    run = client.query("go")
+                    await gate.wait_reached()
+                    await run.interrupt()
+                    (task,) = client.tasks
+                    await task
+                    await history.flush()
+                    *_, last = await history.records("session")
+            gate.open()
+    assert (last.kind.value, last.details["by"], last.status) == ("cancelled", "parent", TaskStatus.STOPPED)

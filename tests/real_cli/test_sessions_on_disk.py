@@ -2,10 +2,11 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event, Thread
+from typing import Any
 
 import anyio
 import pytest
@@ -25,9 +26,21 @@ from claude_agent_py.sessions import (
     tag_session,
     unarchive_session,
 )
+from claude_agent_py.tasks import Evidence
 from claude_agent_py.testing import Answer, RecordedRequest, Reply, ScriptedModel, tool_use
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
+
+
+def texts_of(messages: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """The texts of messages for the API, without those that the CLI adds."""
+    return [
+        (str(message["role"]), str(block["text"]))
+        for message in messages
+        for block in ([{"text": message["content"]}] if isinstance(message["content"], str) else message["content"])
+        if message["role"] != "system" and not block["text"].startswith("<system-reminder>")
+    ]
+
 
 TURNS = 50
 LAUNCHES = range(10, TURNS + 1, 10)
@@ -163,9 +176,10 @@ async def test_changed_and_copied_sessions_are_resumed() -> None:
             await client.query("after the whole copy")
         assert model.requests[-1].contains("third prompt")
 
+        sent = get_session(original, config_dir=config).to_api_messages()
         async with Client(model.options(resume=original)) as client:
             await client.query("goes on")
-        assert model.requests[-1].contains("third prompt")
+        assert texts_of([*sent, {"role": "user", "content": "goes on"}]) == texts_of(model.requests[-1].messages)
         info = next(info for info in list_sessions(config_dir=config) if info.session_id == original)
         assert info.custom_title == "The original"
         async with Client(model.options(resume=original, fork_session=True)) as client:
@@ -215,3 +229,28 @@ async def test_a_prompt_unarchives_a_session() -> None:
         archive_session(session, config_dir=config)
         unarchive_session(session, config_dir=config)
         assert list_sessions(archived=True, config_dir=config) == []
+
+
+async def test_background_shells_are_told_from_the_transcript() -> None:
+    script = [
+        tool_use("Bash", {"command": "exit 3", "run_in_background": True, "description": "Fail"}),
+        tool_use("Bash", {"command": "sleep 1"}),  # the notification comes within the turn
+        "the first failed",
+        tool_use("Bash", {"command": "sleep 100", "run_in_background": True}),
+        "it runs",
+    ]
+    async with ScriptedModel(script) as model:
+        config = config_of(model)
+        async with Client(model.options()) as client:
+            await client.query("go")
+            await client.query("again")
+            session = str(client.session_id)
+            live = get_session(session, config_dir=config).tasks
+            assert [task.status for task in live] == [TaskStatus.FAILED, TaskStatus.RUNNING]
+            known = {task.id: task.description for task in client.tasks}
+            await client.tasks.stop(live[1].id)
+        failed, stopped = get_session(session, config_dir=config).tasks
+        assert {task.id: task.description for task in (failed, stopped)} == known
+        assert failed.outcome is not None
+        assert (failed.outcome.exit_code, failed.outcome.evidence) == (3, Evidence.NOTIFICATION)
+        assert stopped.status is TaskStatus.STOPPED

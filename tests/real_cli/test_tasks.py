@@ -417,3 +417,64 @@ async def test_a_session_in_the_history(tmp_path: Any) -> None:
             failed = await history.finished(status="failed")
     assert {(parent, child) for parent, children in kept.items() for child in children} == tree
     assert failed == []
+
+
+@pytest.mark.each_backend
+async def test_the_records_of_a_session_say_who_ended_its_tasks() -> None:
+    def main(request: RecordedRequest) -> Any:
+        seen.append("asked")
+        if len(seen) == 1:
+            return Reply([agent("by program", "LONG"), shell("by model", FOREVER)])
+        if len(seen) == 2:
+            (shell_id,) = re.findall(r"running in background with ID: (\w+)", str(request.tool_results))
+            return tool_use("TaskStop", {"task_id": shell_id})
+        return text("Noted.")
+
+    seen: list[str] = []
+    scripts: Scripts = {"LONG": [shell("below", FOREVER), shell("in", FOREVER, background=False)]}
+    async with TaskHistory(":memory:") as history:
+        with ScriptedModel(main, agents=scripts) as model:
+            async with Client(model.options()) as client:
+                history.attach(client.tasks, "session")
+                with anyio.fail_after(60):
+                    run = client.query("go", until="idle")
+                    by_program = await known(client, "by program")
+                    await known(client, "below")
+                    await client.tasks.until(lambda: by_program.activity == "Running in", by_program.id)
+                    await by_program.stop()
+                    await client.tasks.wait_all()
+                    await run
+                await history.flush()
+                live, rebuilt = str(client.tasks.tree()), str(await history.rebuild("session"))
+                records = await history.records("session")
+                names = {task.id: task.description for task in client.tasks}
+    ends = {names[record.task_id]: record for record in records if record.kind.value == "cancelled"}
+    assert {name: end.details.get("by") for name, end in ends.items()} == {
+        "by program": "program",
+        "by model": "model",
+        "below": "parent",
+    }
+    assert rebuilt == live
+    assert [record.number for record in records] == list(range(1, len(records) + 1))
+    created = {names[record.task_id]: record for record in records if record.kind.value == "created"}
+    assert created["by program"].details["prompt"] == "LONG"
+    assert created["below"].author == "general-purpose"
+
+
+async def test_a_subagent_that_its_turn_waits_for_ends_with_the_turn() -> None:
+    scripts: Scripts = {"LONG": [shell("below", FOREVER, background=False)]}
+    async with TaskHistory(":memory:") as history:
+        call = agent("waited for", "LONG", run_in_background=False)
+        with ScriptedModel(turn(call, text("never said")), agents=scripts) as model:
+            async with Client(model.options()) as client:
+                history.attach(client.tasks, "session")
+                with anyio.fail_after(60):
+                    run = client.query("go")
+                    task = await known(client, "waited for")
+                    await client.tasks.until(lambda: task.activity == "Running below", task.id)
+                    await run.interrupt()
+                    outcome = await task
+                await history.flush()
+                *_, last = await history.records("session", task.id)
+    assert (outcome.status, outcome.ended_by) == (TaskStatus.STOPPED, "parent")
+    assert (last.kind.value, last.details["by"]) == ("cancelled", "parent")

@@ -579,8 +579,8 @@ async def test_a_server_in_this_process_is_hosted_before_the_cli_is_told() -> No
     session = Hosting({"added": ["new"], "removed": ["old"]}, old=old, kept=kept)
     await session.mcp.set_servers({"new": new, "kept": kept, "out": SERVER})
     assert session.sent[0]["servers"] == {
-        "new": {"type": "sdk", "name": "new"},
-        "kept": {"type": "sdk", "name": "kept"},
+        "new": {"type": "sdk", "name": "new", **new.config()},
+        "kept": {"type": "sdk", "name": "kept", **kept.config()},
         "out": {"type": "stdio", "command": "/bin/srv", "args": []},
     }
     assert session.hosted_when_asked == ["kept", "new", "old"]
@@ -602,7 +602,7 @@ async def test_another_server_under_the_same_name_is_told_as_one_gone_and_one_co
     one, other, new = ToolServer("one"), ToolServer("one"), ToolServer("new")
     session = Hosting(answer, one=one, tools=ToolServer("tools"))
     reply = await session.mcp.set_servers({"one": other, "new": new})
-    both = {name: {"type": "sdk", "name": name} for name in ("one", "new")}
+    both = {name: {"type": "sdk", "name": name, **new.config()} for name in ("one", "new")}
     assert [body["servers"] for body in session.sent] == [{}, both]
     assert (reply.added, reply.removed) == (["one"], ["one", "tools"])
     assert session.host.servers == {"one": other, "new": new}

@@ -40,7 +40,7 @@ def test_a_failure_without_a_cause_is_logged_too(caplog: pytest.LogCaptureFixtur
 def test_failures_are_kept_and_told() -> None:
     told: list[HandlerError] = []
     above: list[HandlerError] = []
-    log = FailureLog(told.append, kept=2, above=above.append)
+    log = FailureLog(told.append, kept=2, parent=above.append)
     errors = [failure() for _ in range(3)]
     for error in errors:
         log.report(error)

@@ -53,6 +53,20 @@ def test_tool_calls_have_their_results(stored: Stored) -> None:
     assert (second.name, second.done) == ("Read", False)
 
 
+def test_a_conversation_can_be_sent_to_the_api(stored: Stored) -> None:
+    last = stored.assistant("forgotten")
+    stored.entry("system", after=None, subtype="compact_boundary", logicalParentUuid=last, compactMetadata={})
+    stored.user("summary", isCompactSummary=True)
+    calls = {number: stored.assistant(call(f"t{number}"), id="msg") for number in (1, 2)}
+    for number in (2, 1):
+        stored.result(f"t{number}", f"result {number}", after=calls[number])
+    stored.assistant("done")
+    sent = session(stored).to_api_messages()
+    assert [message["role"] for message in sent] == ["user", "assistant", "user", "assistant"]
+    assert sent[0]["content"] == [{"type": "text", "text": "summary"}]
+    assert [block["content"] for block in sent[2]["content"]] == ["result 1", "result 2"]
+
+
 def test_a_notification_ends_a_task(stored: Stored) -> None:
     stored.assistant(call("t1", "Agent", prompt="Look"))
     launched = {"status": "async_launched", "agentId": "a1", "description": "look", "prompt": "Look"}

@@ -49,7 +49,7 @@ async def test_the_end_of_the_process_is_not_the_end_of_an_adopted_task() -> Non
             workers.start_soon(intake_of(manager).deliver_forever)
             await checkpoint()
             intake_of(manager).process_exited("it crashed")
-            assert (manager["a1"].status, task.status) == (TaskStatus.FAILED, TaskStatus.RUNNING)
+            assert (manager["a1"].status, task.status) == (TaskStatus.FAILED, TaskStatus.PENDING)
             manager.track(message(frames.task_notification("c1", summary="done")))
         assert (await task).summary == "done"
     assert [event.task_id for event in events if isinstance(event, TaskFinished)] == ["a1", "c1"]

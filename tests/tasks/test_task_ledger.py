@@ -191,8 +191,8 @@ def test_paused_and_resumed(desk: Desk) -> None:
 
 def test_a_permission_prompt_makes_a_task_wait_for_the_user(desk: Desk) -> None:
     desk.fold(frames.task_started("a1"))
-    assert kinds(desk.caused_by(desk.intake.track_prompt, "r1", "a1")) == ["status_changed"]
-    desk.intake.track_prompt("r2", "a1")
+    assert kinds(desk.caused_by(desk.intake.track_prompt, "r1", "a1")) == ["status_changed", "asked"]
+    assert kinds(desk.caused_by(desk.intake.track_prompt, "r2", "a1")) == ["asked"]
     desk.intake.track_prompt_end("r1")
     assert desk.status("a1") == "awaiting_user"
     desk.intake.track_prompt_end("r2")

@@ -211,7 +211,7 @@ async def test_an_adopted_task_is_stopped_by_its_own_function_and_survives_the_p
     task = manager["child"]
     tracking(manager, level(), frames.task_started("a1"))
     intake_of(manager).process_exited("gone")
-    assert (task.status, manager["a1"].status) == (TaskStatus.RUNNING, TaskStatus.FAILED)
+    assert (task.status, manager["a1"].status) == (TaskStatus.PENDING, TaskStatus.FAILED)
     tracking(manager, frames.task_updated("child", "awaiting_user"))
     assert task.status is TaskStatus.AWAITING_USER
     outcome = await task.stop()

@@ -146,15 +146,15 @@ async def test_servers_come_and_go() -> None:
 
 
 async def test_what_initialize_says() -> None:
-    plain, limited = ToolServer("plain", [who]), ToolServer("limited", [who], timeout=1)
+    plain, limited = ToolServer("plain", [who]), ToolServer("limited", [who], policies={"who": "always_ask"})
 
     assert MCPHost().initialize_fields() == {}
     assert MCPHost([plain, limited]).initialize_fields() == {
         "sdkMcpServers": ["plain", "limited"],
-        "sdkMcpServerConfigs": {"limited": {"timeout": 6000}},
+        "sdkMcpServerConfigs": {"plain": plain.config(), "limited": limited.config()},
         "sdkMcpServerManifests": {"plain": plain.manifest(), "limited": limited.manifest()},
     }
-    assert MCPHost([plain], manifests=False).initialize_fields() == {"sdkMcpServers": ["plain"]}
+    assert "sdkMcpServerManifests" not in MCPHost([plain], manifests=False).initialize_fields()
 
 
 async def test_what_cannot_be_hosted() -> None:

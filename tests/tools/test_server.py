@@ -38,24 +38,16 @@ def test_a_manifest_is_what_the_handshake_would_tell() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("tools", "timeout", "config"),
-    [
-        ([quick, slow], None, {"timeout": 65_500}),
-        ([quick, bare], None, {}),
-        ([quick, bare], 2.0, {"timeout": 15_000}),
-        ([bare], 0.5, {"timeout": 5_500}),
-        ([], 2.0, {}),
-    ],
-)
-def test_the_cli_gives_up_later_than_we_do(tools: list[Any], timeout: float | None, config: dict[str, Any]) -> None:
-    assert ToolServer("calc", tools, timeout=timeout).config() == config
+def test_the_cli_never_gives_up_before_we_do() -> None:
+    server = ToolServer("calc", [quick], timeout=2.0)
+
+    assert server.config() == {"timeout": 2**31 - 1}
 
 
 def test_policies_go_to_the_cli() -> None:
     server = ToolServer("calc", [quick, bare], policies={"bare": "always_ask"})
 
-    assert server.config() == {"tools": [{"name": "bare", "permission_policy": "always_ask"}]}
+    assert server.config()["tools"] == [{"name": "bare", "permission_policy": "always_ask"}]
 
 
 @pytest.mark.parametrize(

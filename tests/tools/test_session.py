@@ -14,7 +14,8 @@ from claude_agent_py._handler_context import HandlerContext
 from claude_agent_py.errors import ControlRejectedError, ToolError
 from claude_agent_py.formatting import File, Image
 from claude_agent_py.tools import Prompt, Resource
-from claude_agent_py.tools.session import PROTOCOL_VERSIONS, ServerSession
+from claude_agent_py.tools.jsonrpc import PROTOCOL_VERSIONS
+from claude_agent_py.tools.session import ServerSession
 
 pytestmark = pytest.mark.anyio
 
@@ -37,7 +38,7 @@ class Client:
 
     def __init__(self, server: ToolServer) -> None:
         self.heard: list[dict[str, Any]] = []
-        self.session: ServerSession = server.session(self.heard.append)
+        self.session: ServerSession = ServerSession(server, self.heard.append)
         self._ids = itertools.count()
 
     async def ask(self, method: str, params: Any = None, context: HandlerContext | None = None) -> dict[str, Any]:

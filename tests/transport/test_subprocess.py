@@ -17,7 +17,7 @@ import pytest
 from claude_agent_py._event_loop import in_event_loop
 from claude_agent_py.errors import CLIStartError
 from claude_agent_py.transport import SubprocessTransport, processes
-from claude_agent_py.transport.processes import ProcessID, descendants, kill_each, told_by_ps
+from claude_agent_py.transport.processes import ProcessID, descendants, in_ps, kill_each
 from claude_agent_py.transport.subprocess import FORCE
 
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform == "win32", reason="signals and groups of POSIX")]
@@ -368,7 +368,7 @@ async def test_a_program_that_ignores_that_too_is_killed_within_the_bound() -> N
 def _looked_up(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Look processes up as it is done here, as on a Linux that does not list children, and as on macOS."""
     if request.param == "ps":
-        monkeypatch.setattr(processes, "process_table", told_by_ps)
+        monkeypatch.setattr(processes, "process_table", in_ps)
     elif request.param == "no lists of children":
         monkeypatch.setattr(processes, "tells_children", lambda: False)
 
@@ -388,12 +388,12 @@ async def test_what_the_program_started_ends_with_it(ending: str) -> None:
 
 
 async def test_without_ps_the_group_has_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(processes, "process_table", told_by_ps)
+    monkeypatch.setattr(processes, "process_table", in_ps)
     code = textwrap.dedent(PARENT) + "__import__('time').sleep(600)"
     async with running(program(code)) as transport:
         in_group, alone = [int(pid) for pid in (await read_line(transport)).split()]
         monkeypatch.setenv("PATH", str(tmp_path))
-        assert told_by_ps() == {}
+        assert in_ps() == {}
         await transport.close(grace=0.0)
     await wait_until_gone(in_group)
     assert is_alive(alone)

@@ -7,7 +7,7 @@ import logging
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, TypeAlias
 from uuid import UUID
 
 from anyio.abc import TaskGroup
@@ -32,27 +32,27 @@ from claude_agent_py.wire.messages.system import APIRetryMessage, InitMessage, S
 
 if TYPE_CHECKING:
     from claude_agent_py._runtime.answering.failures import FailureLog
-    from claude_agent_py._runtime.answering.parent import Above, PermissionAnswers
+    from claude_agent_py._runtime.answering.parent import ParentSession, PermissionAnswers
     from claude_agent_py._runtime.runs.readers import Readers
     from claude_agent_py.hooks import HookRun
     from claude_agent_py.hooks.dispatcher import HookDispatcher
     from claude_agent_py.permissions.dispatcher import PermissionDispatcher
     from claude_agent_py.tasks import TaskIntake, TaskManager
+    from claude_agent_py.tasks.events import Answered, Asked
     from claude_agent_py.todo import TaskList
     from claude_agent_py.tools.host import Caller, MCPHost
     from claude_agent_py.wire.control.initialize import InitializeReply
 
 Payload: TypeAlias = dict[str, Any]
-Answer: TypeAlias = Callable[[Any, HandlerContext], Awaitable[Payload]]
 
 logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 CALLS_KEPT: Final = 10_000
-"""How many tool calls of subagents are remembered."""
+"""How many tool calls of subagents to remember."""
 
 UNAUTHORIZED: Final = 401
 PATIENCE: Final = 3
-"""How often the API may refuse the key before a run fails: the CLI renews a login after the first time."""
+"""How often the API may reject the key before a run fails. After the first time the CLI renews a login."""
 
 
 class SessionPort(Protocol):
@@ -94,45 +94,30 @@ class Answers:
 
     Args:
         session: The session.
-        above: What a child agent's session has above it; None if it is not a child.
+        parent: The parent's session, for a child agent; otherwise None.
 
     Raises:
         OptionsError: A handler, hook or server is wrong.
     """
 
-    def __init__(self, session: SessionPort, above: "Above | None") -> None:
+    def __init__(self, session: SessionPort, parent: "ParentSession | None") -> None:
         options = session.options
         self._session = session
         self._options = options
-        self._above = above
+        self._parent = parent
         self._report = session.failures.report
-        self.table: Mapping[type, Answer] = {
-            HookCallbackRequest: self._answer_hook,
-            MCPMessageRequest: lambda request, context: self.mcp.answer(request.server_name, request.message, context),
-            CanUseToolRequest: lambda request, context: self.person.answer_can_use_tool(request, context),
-            ElicitationRequest: lambda request, context: self.person.answer_elicitation(request, context),
-            UserDialogRequest: lambda request, context: self.person.answer_user_dialog(request, context),
-        }
-        """What answers which question of the CLI."""
         self.session_id = _given_session_id(options)
         """The id of the conversation; None before the first turn unless the options set it."""
         self.permission_mode: str | None = None
-        """The permission mode as the CLI said last; None before the first turn."""
+        """The permission mode that the CLI reported last; None before the first turn."""
         self.has_ended: bool = False
-        """Whether nothing more comes from the CLI."""
+        """Whether the output of the CLI has ended."""
         self._callers: dict[str, str] = {}
-        """Which subagent made which tool call: a tool call over MCP names only its id."""
+        """The subagent of each tool call, by the call's id, which is all that a call over MCP has."""
         self._tracked: Any = None
-        """The message that the tasks are taking in."""
+        """The message that the tasks are processing."""
         self._workers: TaskGroup | None = None
         self._stderr = None if options.on_stderr is None else ListenerQueue(options.on_stderr, self._report)
-        self._notes: Mapping[type, Callable[[Any], None]] = {
-            AssistantMessage: self._note_assistant,
-            UserMessage: self._note_conversation,
-            InitMessage: self._note_init,
-            StatusMessage: self._note_status,
-            APIRetryMessage: self._note_retry,
-        }
         self._load()
         tasks = session.tasks
         if options.on_task_notification is not None:
@@ -143,7 +128,7 @@ class Answers:
     # Questions ---------------------------------------------------------------------------------------------------
 
     def context(self, asked: RequestReceived, cancellation: Cancellation) -> HandlerContext:
-        """Return what the handler of a question is told beside it."""
+        """Return the context for the handler of a request."""
         request = asked.request
         if type(request) is HookCallbackRequest:
             event = request.input.get("hook_event_name")
@@ -153,7 +138,7 @@ class Answers:
         else:
             agent_id = getattr(request, "agent_id", None)
         if not isinstance(agent_id, str):
-            agent_id = self._above.agent_id if self._above is not None else None
+            agent_id = self._parent.agent_id if self._parent is not None else None
         return HandlerContext(
             request_id=asked.request_id,
             agent_id=agent_id,
@@ -161,17 +146,25 @@ class Answers:
             cancellation=cancellation,
         )
 
-    async def _answer_hook(self, request: HookCallbackRequest, context: HandlerContext) -> Payload:
-        return await self.hooks.answer(request.callback_id, request.input, request.tool_use_id, context)
+    TABLE: ClassVar[Mapping[type, Callable[[Any, Any, HandlerContext], Awaitable[Payload]]]] = {
+        HookCallbackRequest: lambda self, asked, context: self.hooks.answer(
+            asked.callback_id, asked.input, asked.tool_use_id, context
+        ),
+        MCPMessageRequest: lambda self, asked, context: self.mcp.answer(asked.server_name, asked.message, context),
+        CanUseToolRequest: lambda self, asked, context: self.person.answer_can_use_tool(asked, context),
+        ElicitationRequest: lambda self, asked, context: self.person.answer_elicitation(asked, context),
+        UserDialogRequest: lambda self, asked, context: self.person.answer_user_dialog(asked, context),
+    }
+    """The method that answers each type of request."""
 
     def _find_task(self, agent_id: str) -> Any:
-        """Return the task of an agent, as it is known above, if it is."""
-        known = self._above.find_task(agent_id) if self._above is not None else None
+        """Return the task of an agent: the parent's, if it knows it."""
+        known = self._parent.find_task(agent_id) if self._parent is not None else None
         return known or self._session.tasks.get(agent_id)
 
     @cached_property
     def hooks(self) -> "HookDispatcher":
-        """What answers hooks."""
+        """Answers hook callbacks."""
         from claude_agent_py._runtime.answering.delegating import DelegationHooks
         from claude_agent_py.hooks.dispatcher import HookDispatcher
 
@@ -189,7 +182,7 @@ class Answers:
 
     @cached_property
     def permissions(self) -> "PermissionDispatcher":
-        """What answers for a person in this session."""
+        """Answers permission prompts, questions, elicitations and dialogs with the handlers of this session."""
         from claude_agent_py.permissions.dispatcher import PermissionDispatcher
 
         options = self._options
@@ -203,17 +196,18 @@ class Answers:
             interactions=options.interactions,
             cwd=str(options.cwd) if options.cwd is not None else None,
             on_waiting=self._note_waiting,
+            on_answered=self._note_answer,
             on_interaction=self._session.readers.announce_interaction,
         )
 
     @property
     def person(self) -> "PermissionAnswers":
-        """What answers for a person: this session's handlers, or its parent's."""
-        return (self._above.permissions if self._above is not None else None) or self.permissions
+        """The parent's handlers if this is a child's session that shares them, otherwise `permissions`."""
+        return (self._parent.permissions if self._parent is not None else None) or self.permissions
 
     @cached_property
     def mcp(self) -> "MCPHost":
-        """What answers for the MCP servers in this process."""
+        """Answers for the MCP servers in this process."""
         from claude_agent_py.tools.host import MCPHost
 
         cwd = os.path.abspath(self._options.cwd or os.curdir)
@@ -248,12 +242,12 @@ class Answers:
             _ = self.mcp
 
     def _loaded(self, part: str) -> Any:
-        """Return a feature, or None where nothing has needed it yet."""
+        """Return a feature if it is loaded, otherwise None."""
         return vars(self).get(part)
 
     @property
     def has_hooks(self) -> bool:
-        """Whether the session has hooks of its own, from the options or added since."""
+        """Whether the session has hooks, from the options or added later."""
         hooks = self._loaded("hooks")
         return hooks is not None and bool(hooks)
 
@@ -264,12 +258,12 @@ class Answers:
         return {**({"hooks": hooks} if hooks else {}), **servers}
 
     def prepare(self) -> None:
-        """Build what the first hook would have to wait for."""
+        """Build the models of hooks, which the first hook would otherwise wait for."""
         if self._loaded("hooks") is not None:
             self.hooks.prepare()
 
     def attach(self, workers: TaskGroup) -> None:
-        """Begin: the session has workers now."""
+        """Start using the workers of the session."""
         self._workers = workers
         if self._loaded("mcp") is not None:
             self._attach_host(self.mcp, workers)
@@ -277,14 +271,14 @@ class Answers:
         self._session.intake.observe(self._note_task_events, wants_progress=lambda: readers.has_event_readers)
 
     def deliver_with(self, start: Callable[[], object]) -> None:
-        """Have `start`, which runs `deliveries`, called once there is a listener, which may be now."""
+        """Call `start`, which runs `deliveries`, as soon as there is a listener."""
         self._session.intake.listeners.deliver_with(start)
         if self._stderr is not None:
             start()
 
     @property
     def deliveries(self) -> Sequence[Callable[[], Awaitable[None]]]:
-        """Tell, each, some listeners what comes; they return soon after `end`, once everything is told."""
+        """Async functions that each serve some listeners. They return after `end`, once their queues are empty."""
         stderr = () if self._stderr is None else (self._stderr.deliver,)
         return (self._deliver_task_events, *stderr)
 
@@ -292,7 +286,7 @@ class Answers:
         await self._session.intake.deliver_forever(self._report)
 
     def end(self) -> None:
-        """End: nothing more comes from the CLI. Listeners hear what is left, tools are cancelled."""
+        """Cancel tools and close the queues; listeners still receive what is queued."""
         self.has_ended = True
         self._workers = None
         for part in (self._loaded("mcp"), self._loaded("permissions")):
@@ -305,16 +299,17 @@ class Answers:
     # What the CLI says -------------------------------------------------------------------------------------------
 
     def track(self, message: Any, line: bytes = b"", /) -> None:
-        """Take a message before anybody else does. See `TaskSink`."""
-        note = self._notes.get(type(message))
-        if note is not self._notes[AssistantMessage] or _is_telling(message):  # mere text is most of what comes
+        """Process a message before its readers. See `TaskSink`."""
+        kind = type(message)
+        if kind is not AssistantMessage or _is_telling(message):  # mere text is most of what comes
             self._tracked = message
             self._session.intake.track(message, line)
             self._tracked = None
+            note = self._NOTES.get(kind)
             if note is not None:
-                note(message)
-        if self._above is not None:
-            self._above.take(message)
+                note(self, message)
+        if self._parent is not None:
+            self._parent.take(message)
 
     def live_ids(self) -> frozenset[str]:
         """Return the ids of the live tasks. See `TaskSink`."""
@@ -344,7 +339,7 @@ class Answers:
         self._session.task_list.track(message)
 
     def _check_guide(self, message: InitMessage) -> None:
-        """Warn of a guide that speaks of a tool which settings files take away: the options do not show that."""
+        """Warn if settings files take away the tool that the delegation guide is about."""
         is_told = bool(self._options.delegation_guide) and why_no_agent_tool(self._options) is None
         if is_told and not AGENT_TOOL.intersection(message.tools):
             logger.warning("delegation_guide tells the model to use the tool Agent, which the settings take from it")
@@ -353,12 +348,20 @@ class Answers:
         self.permission_mode = message.permission_mode or self.permission_mode
 
     def _note_retry(self, message: APIRetryMessage) -> None:
-        """Give up on a key that the API refuses: the CLI asks ten times, for more than a minute."""
+        """Fail the turn if the API keeps rejecting the key. The CLI would retry ten times, for more than a minute."""
         if message.error_status == UNAUTHORIZED and message.attempt >= PATIENCE:
             self._give_up(f"the API refuses the key or login (HTTP {UNAUTHORIZED}), asked {message.attempt} times")
 
+    _NOTES: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = {
+        AssistantMessage: _note_assistant,
+        UserMessage: _note_conversation,
+        InitMessage: _note_init,
+        StatusMessage: _note_status,
+        APIRetryMessage: _note_retry,
+    }
+
     def _give_up(self, why: str) -> None:
-        """End the turn under way with an `AuthenticationError`, once this message was delivered."""
+        """End the current turn with an `AuthenticationError`, after this message is delivered."""
 
         async def fail() -> None:
             self._session.fail_turn(lambda: AuthenticationError(why))
@@ -372,37 +375,43 @@ class Answers:
             self._session.settle()
 
     def _note_hook_run(self, run: "HookRun") -> None:
-        """Show that a handler ran: the CLI's own hook events say so of settings' command hooks only."""
+        """Announce that a handler ran. The CLI reports only the command hooks of settings files."""
         self._session.readers.announce(run)
 
-    def _note_waiting(self, request_id: str, agent_id: str | None, waiting: bool) -> None:
-        """Let the tasks know that one of them waits for a person, or no longer."""
+    def _note_waiting(self, request_id: str, agent_id: str | None, asked: "Asked | None") -> None:
+        """Tell the tasks what one of them asks a person, or None when it no longer waits."""
         prompt = f"{request_id} {agent_id}"  # child agents have request ids of their own
-        if waiting:
-            self._session.intake.track_prompt(prompt, agent_id)
+        if asked is not None:
+            self._session.intake.track_prompt(prompt, agent_id, asked)
         else:
             self._session.intake.track_prompt_end(prompt)
-        if self._above is not None and agent_id is not None:
-            self._above.note_waiting(prompt, agent_id, waiting)
+        if self._parent is not None and agent_id is not None:
+            self._parent.note_waiting(prompt, agent_id, asked)
+
+    def _note_answer(self, agent_id: str | None, answered: "Answered") -> None:
+        """Tell the tasks what a person answered."""
+        self._session.intake.track_answer(agent_id, answered)
+        if self._parent is not None and agent_id is not None:
+            self._parent.note_answer(agent_id, answered)
 
     def on_stderr_line(self, line: str) -> None:
-        """Take a line of stderr."""
+        """Queue a line of stderr for `on_stderr`."""
         if self._stderr is not None:
             self._stderr.put(line)
 
     @property
     def stderr_lines_dropped(self) -> int:
-        """How many lines of stderr `on_stderr` was not told."""
+        """The number of stderr lines that were dropped."""
         return 0 if self._stderr is None else self._stderr.dropped
 
 
 def _is_telling(message: Any) -> bool:
-    """Return whether an assistant message may be about tasks: a subagent's, a tool call, a failure."""
+    """Return whether an assistant message may concern tasks: from a subagent, with a tool call, or a failure."""
     return message.agent_id is not None or bool(message.tool_uses) or message.error is not None
 
 
 def _given_session_id(options: ClientOptions) -> str | None:
-    """Return the id that the session is told to have, or None: that of a copy is new, and a title says nothing."""
+    """Return the session id that the options determine, or None: a fork gets a new one, and a title is no id."""
     if options.session_id is not None:
         return str(options.session_id)
     if options.resume is None or options.fork_session:
@@ -414,7 +423,7 @@ def _given_session_id(options: ClientOptions) -> str | None:
 
 
 def hosted_servers(options: ClientOptions) -> dict[str, Any]:
-    """Return the servers that run in this process, by name, `custom_tools` among them.
+    """Return the servers in this process by name, including the one for `custom_tools`.
 
     Raises:
         OptionsError: A server has the name that `custom_tools` need.

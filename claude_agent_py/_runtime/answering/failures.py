@@ -1,6 +1,5 @@
 """The log of failed handlers and listeners."""
 
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -19,7 +18,7 @@ class HandlerFailed:
 class FailureLog:
     """Logs the errors of handlers and listeners, keeps them for `Client.handler_errors`, and announces them.
 
-    Errors of a child agent's session are also kept by its parent (`above`).
+    Errors of a child agent's session are also kept by its parent (`parent`).
     """
 
     def __init__(
@@ -27,11 +26,12 @@ class FailureLog:
         tell: Callable[[HandlerError], None],
         *,
         kept: int = 1000,
-        above: Callable[[HandlerError], None] | None = None,
+        parent: Callable[[HandlerError], None] | None = None,
     ) -> None:
-        self.errors: deque[HandlerError] = deque(maxlen=kept)
+        self.errors: list[HandlerError] = []
+        self._kept = kept
         self._tell = tell
-        self._above = above
+        self._parent = parent
 
     def report(self, error: HandlerError) -> None:
         """Log and record an error. Never raises."""
@@ -41,6 +41,7 @@ class FailureLog:
     def take(self, error: HandlerError) -> None:
         """Record an error that has been logged. Never raises."""
         self.errors.append(error)
+        del self.errors[: -self._kept]
         self._tell(error)
-        if self._above is not None:
-            self._above(error)
+        if self._parent is not None:
+            self._parent(error)

@@ -4,6 +4,7 @@ from typing import Any, Protocol
 
 from claude_agent_py._handler_context import HandlerContext
 from claude_agent_py.errors import HandlerError
+from claude_agent_py.tasks.events import Answered, Asked
 from claude_agent_py.wire.control.asks import CanUseToolRequest, ElicitationRequest, UserDialogRequest
 
 
@@ -23,7 +24,7 @@ class PermissionAnswers(Protocol):
         ...
 
 
-class Above(Protocol):
+class ParentSession(Protocol):
     """The parent's session, as seen by the child's. Called in the thread of the event loop; must not block."""
 
     @property
@@ -48,6 +49,10 @@ class Above(Protocol):
         """Receive an error of a handler or listener of the child's session. It has been logged."""
         ...
 
-    def note_waiting(self, prompt_id: str, agent_id: str, waiting: bool) -> None:
-        """Note that an agent of the child starts or stops waiting for a person whom the child asks itself."""
+    def note_waiting(self, prompt_id: str, agent_id: str, asked: Asked | None) -> None:
+        """Note that an agent of the child waits for a person whom the child asks itself, or (None) no longer."""
+        ...
+
+    def note_answer(self, agent_id: str, answered: Answered) -> None:
+        """Note what that person answered."""
         ...

@@ -33,7 +33,9 @@ class Mailbox:
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
-        self._held: deque[tuple[Any, int]] = deque()
+        self._held: deque[Any] = deque()
+        self._sizes: deque[int] = deque()
+        """The sizes of what is held. Not in tuples with it, which would set off the garbage collector."""
         self._held_bytes = 0
         self._spill: Spill | None = None
         self._local: deque[tuple[int, Any]] = deque()
@@ -62,7 +64,8 @@ class Mailbox:
         size = len(line)
         if self._spill is None and self._held_bytes + size <= self._max_bytes:
             waits_long = not self._has_reader or self._held_bytes > DECODED_BYTES
-            self._held.append((line if line and waits_long else message, size))
+            self._held.append(line if line and waits_long else message)
+            self._sizes.append(size)
             self._held_bytes += size
         else:
             self._put_on_disk(message, line)
@@ -84,7 +87,8 @@ class Mailbox:
         if self._is_closed:
             return
         if self._spill is None:
-            self._held.append((thing, 0))
+            self._held.append(thing)
+            self._sizes.append(0)
         else:
             self._local.append((len(self._spill), thing))
         self._wake()
@@ -98,6 +102,7 @@ class Mailbox:
         """Drop all waiting and later messages."""
         Mailbox.close(self)
         self._held.clear()
+        self._sizes.clear()
         self._local.clear()
         self._drop_spill()
 
@@ -105,8 +110,8 @@ class Mailbox:
         """Return the next message, or None if the reader has to await `get`."""
         if not self._held or monotonic() >= self._turn_ends:
             return None
-        message, size = self._held.popleft()  # `_take` inlined, for speed
-        self._held_bytes -= size
+        message = self._held.popleft()  # `_take` inlined, for speed
+        self._held_bytes -= self._sizes.popleft()
         return decode(message, report=False) if type(message) is bytes else message
 
     async def get(self) -> Any:
@@ -146,8 +151,8 @@ class Mailbox:
 
     def _take(self) -> Any:
         if self._held:
-            message, size = self._held.popleft()
-            self._held_bytes -= size
+            message = self._held.popleft()
+            self._held_bytes -= self._sizes.popleft()
             return decode(message, report=False) if type(message) is bytes else message
         assert self._spill is not None  # noqa: S101 - `get` saw that there is one
         if self._local and self._local[0][0] <= self._taken:

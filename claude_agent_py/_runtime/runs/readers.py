@@ -1,7 +1,6 @@
 """`Readers`: the mailboxes of `Client.messages()` and `Client.events()`, and messages kept for the first of them."""
 
 import threading
-from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +27,7 @@ class Readers:
         self._mailboxes: tuple[Mailbox, ...] = ()
         """Replaced, never mutated: a reader may be dropped in any thread while they are iterated."""
         self._changing = threading.RLock()
-        self._unclaimed: deque[MessageReceived] = deque()
+        self._unclaimed: list[MessageReceived] = []
         self._unclaimed_bytes = 0
         self._ended = False
         self._of_events: tuple[Mailbox, ...] = ()
@@ -91,7 +90,7 @@ class Readers:
         self._unclaimed.append(event)
         self._unclaimed_bytes += len(event.line)
         while len(self._unclaimed) > self._most_unclaimed or self._unclaimed_bytes > self._mailbox_bytes:
-            self._unclaimed_bytes -= len(self._unclaimed.popleft().line)
+            self._unclaimed_bytes -= len(self._unclaimed.pop(0).line)
 
     def add(self, *, events: bool = False) -> Mailbox:
         """Return a mailbox that receives every message from now on. The first one also receives the kept messages.

@@ -8,6 +8,7 @@ import anyio
 from claude_agent_py._protocol.turns import EndReason, RunEnded
 from claude_agent_py._runtime.runs.mailbox import Mailbox
 from claude_agent_py._runtime.runs.record import Record
+from claude_agent_py._streams import LazyEvent
 from claude_agent_py.wire.messages.conversation import ResultMessage, UserMessage
 from claude_agent_py.wire.messages.stream import StreamEventMessage
 
@@ -36,7 +37,7 @@ class RunMailbox(Mailbox):
         """Makes the error of a run that did not complete, anew for each waiter."""
         self.task_ids: frozenset[str] = frozenset()
         """The tasks of the run; set when it ends."""
-        self._over = anyio.Event()
+        self._over = LazyEvent()
 
     def put(self, message: Any, line: bytes) -> None:
         """Add a message and its line. Never waits."""

@@ -1,32 +1,33 @@
-"""A session: one CLI process, and everything that goes on over its pipe.
+"""`Session`: one CLI process and the conversation over its pipe.
 
-It drives the sans-IO engine over a transport, with workers of its own:
+It drives the sans-IO engine over a transport, with these workers:
 
-* the **pump** reads, feeds the engine and acts on its events; when user code that it called has to wait, another worker
-  pumps in its place;
-* the **writer** writes what cannot be written at once, so that cancelling a caller never cuts a frame in two;
-* the **timer** ticks the engine when a deadline comes, until the session is to end;
-* the **watch** notices the end of a process whose pipe stays open.
+* The **pump** reads, feeds the engine and acts on its events. If user code that it calls has to wait, another worker
+  continues to pump.
+* The **writer** writes what the pipe does not accept at once, so that cancelling a caller never cuts a frame in two.
+* The **timer** ticks the engine at its deadlines until the session closes. It also notices when the process exits but
+  its pipe stays open.
 
-A question of the CLI that comes alone is answered by the pump, others by one more worker each. They live in a task
-group that belongs to the event loop and not to a caller (`event_loop.py`), so any method may be called from any task.
-How a session comes up is in `startup.py`, what answers the CLI in `answers.py`. Twin: `protocol/engine.py`, which
-decides everything that needs no I/O.
+The pump itself answers a request of the CLI that arrives alone; several at once get a worker each. The workers run in a
+task group that belongs to the event loop rather than to a caller (`_event_loop.py`), so any task may call any method.
+`startup.py` initializes a session and `answers.py` answers the CLI. Twin: `_protocol/engine.py`, which decides
+everything that needs no I/O.
 """
 
+import contextlib
 import functools
 import logging
 import math
 import os
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple, TypeAlias
 
 import anyio
 from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint
 
 from claude_agent_py._callbacks import callback_name
-from claude_agent_py._event_loop import Wakeup, run_until_wait, spawn_detached
+from claude_agent_py._event_loop import clock, from_any_thread, run_until_wait, spawn_detached, worker
 from claude_agent_py._launch.environment import config_directory, environment
 from claude_agent_py._protocol.engine import UNSUPPORTED, Engine
 from claude_agent_py._protocol.events import (
@@ -49,6 +50,7 @@ from claude_agent_py._runtime.runs.run_mailbox import RunMailbox
 from claude_agent_py._runtime.session.launching import Launched, force_of
 from claude_agent_py._runtime.session.waiter import Waiter
 from claude_agent_py._runtime.session.wire_log import WireLog, wire_log
+from claude_agent_py._streams import LazyEvent
 from claude_agent_py.agents.definition import AgentDefinition, validate_agents
 from claude_agent_py.errors import (
     ClaudeAgentError,
@@ -71,7 +73,7 @@ from claude_agent_py.wire.messages.conversation import UserMessage
 from claude_agent_py.wire.unknown import MalformedFrame
 
 if TYPE_CHECKING:
-    from claude_agent_py._runtime.answering.parent import Above
+    from claude_agent_py._runtime.answering.parent import ParentSession
     from claude_agent_py._runtime.session.storing import Storing
     from claude_agent_py.transport.base import Transport
     from claude_agent_py.wire.control.initialize import InitializeReply
@@ -81,43 +83,43 @@ logger: logging.Logger = logging.getLogger("claude_agent_py")
 TasksAtClose: TypeAlias = Literal["stop", "wait", "leave"]
 
 END_SESSION: Final = "end_session"
-"""The control request after which the CLI ends by itself."""
+"""The control request that makes the CLI exit."""
 
 NOT_CONNECTED: Final = "the client is not connected; use `async with`, or call connect() first"
 CLOSED: Final = "the client is closed; open a new one to go on"
 DROPPED: Final = "its client was dropped without being closed, and the session ended with it"
 
 DIRECTORY_VARIABLES: Final = ("HOME", "CLAUDE_CONFIG_DIR", "CLAUDE_CODE_TASK_LIST_ID")
-"""Say where the CLI keeps what this side reads; to copy the whole environment would cost more than all of them."""
+"""Determine where the CLI stores files that this package reads. Copying the whole environment would be slow."""
 
 LOOK_EVERY: Final = 0.1
-"""How often to look whether a CLI that was left alone has nothing more to do, in seconds."""
+"""Seconds between checks whether a CLI closed with `tasks="leave"` is idle."""
 
 LISTENER_GRACE: Final = 2.0
-"""How long listeners may take at the end to hear what came before it, in seconds."""
+"""Seconds that listeners get at the end to process what is queued."""
 
 DRAIN_GRACE: Final = 1.0
-"""How long stdout and stderr may take to end after the process did, in seconds: a grandchild may hold them open."""
+"""Seconds to wait for the end of stdout and stderr after the process exited: a grandchild may hold them open."""
 
 BUSY_GRACE: Final = 0.3
-"""How long a CLI at work may take to end by itself, in seconds; it would finish its turn and tasks first."""
+"""Seconds that a busy CLI gets to exit by itself. It would first finish its turn and its tasks."""
 
 BUSY_SHARE: Final = 0.1
-"""The most of `Timeouts.close` that is kept for it."""
+"""The largest share of `Timeouts.close` that `BUSY_GRACE` may use."""
 
 CANCEL_RESERVE: Final = 0.05
-"""How much of `Timeouts.close` is kept for cancelling the workers, in seconds."""
+"""Seconds of `Timeouts.close` reserved for cancelling the workers."""
 
 PIECE_BYTES: Final = 12 * 1024
-"""How much to take in before readers have their turn. Messages that live for a moment cost the least: a few dozen at a
-time do not even set off the garbage collector."""
+"""How much the engine decodes before readers get their turn. Short-lived messages are cheap: a few dozen at a time do
+not trigger the garbage collector."""
 
 SHOWN_GARBAGE_BYTES: Final = 200
-"""How much of what a CLI printed instead of frames an error shows."""
+"""How much of a program's output that is not JSON an error quotes."""
 
 
 class _Question(NamedTuple):
-    """A handler at work on a question of the CLI."""
+    """A request of the CLI that is being answered."""
 
     cancellation: Cancellation
     scope: anyio.CancelScope
@@ -128,92 +130,83 @@ class _Question(NamedTuple):
 
 
 class _Closing(NamedTuple):
-    """How the session is to end."""
+    """How the session closes."""
 
     grace: float = 0.0
-    """How long the CLI may take to end by itself, in seconds."""
+    """Seconds that the CLI gets to exit by itself."""
     deadline: float = math.inf
-    """When the end has to be over, by the clock of the event loop."""
+    """When closing must be complete, on the clock of the event loop."""
     why: str = CLOSED
-    """What those are told who still use the session."""
+    """The text of the error for later calls."""
     client: object = None
-    """Lives until the end."""
+    """Kept alive until the session is closed."""
 
 
 class Session:
-    """One CLI process and everything around it. Used once: `open`, then `close`.
+    """A session with one CLI process. Used once: `open`, then `close`.
 
     Args:
-        options: Checked already, as `ClientOptions` checks itself.
-        above: What a child agent's session has above it; None if it is not a child.
+        options: The options of the client.
+        parent: The parent's session, for a child agent; otherwise None.
     """
 
-    def __init__(self, options: ClientOptions, *, above: "Above | None" = None) -> None:
+    def __init__(self, options: ClientOptions, *, parent: "ParentSession | None" = None) -> None:
         self.options = options
         self.launched: Launched | None = None
         """The CLI; None before `open`."""
         self.storing: Storing | None = None
         """The session store; None without one."""
         self.info: InitializeReply | None = None
-        """What the CLI answered to `initialize`."""
+        """The CLI's reply to `initialize`; None before it arrived."""
         self.readers: Readers = Readers(options.limits.mailbox_bytes, options.limits.unclaimed_messages)
         self.failures: FailureLog = FailureLog(
-            self._announce_failure, above=above.note_failure if above is not None else None
+            self._announce_failure, parent=parent.note_failure if parent is not None else None
         )
         self.agents: dict[str, AgentDefinition] = validate_agents(options.agents or {})
-        """The definitions of agents that are known, by name; those of child agents come in as they start."""
+        """The known agent definitions by name. Those of child agents are added when they start."""
         self.children: set[Callable[[], None]] = set()
-        """Cancel, each, a child agent."""
+        """Functions that each cancel a child agent."""
         env = environment(options, {name: os.environ[name] for name in DIRECTORY_VARIABLES if name in os.environ})
         config_dir = config_directory(env)
         self.intake: TaskIntake = TaskIntake(config_dir)
-        """Where the tasks hear of what happens."""
+        """Feeds messages and hooks to the tasks."""
         self.tasks: TaskManager = TaskManager(self, intake=self.intake)
         self.task_list: TaskList = TaskList(config_dir, list_id=env.get("CLAUDE_CODE_TASK_LIST_ID"))
-        self.answers: Answers = Answers(self, above)
+        self.answers: Answers = Answers(self, parent)
         self._engine = Engine(self.answers, max_line_bytes=options.limits.max_line_bytes)
         self._owner = os.getpid()
         self._workers: TaskGroup | None = None
         self._replies: dict[str, Waiter] = {}
-        """Who waits for the reply to which request."""
+        """The pending control requests by id."""
         self._questions: dict[str, _Question] = {}
         self._garbage: str | None = None
-        """What the CLI printed instead of a frame before the session was open."""
+        """The start of output that is not JSON, if the program printed any before it was initialized."""
         self._told_late: frozenset[str] = frozenset()
-        """The tasks that a warning has reported as not awaited."""
+        """The tasks already reported as running after their run ended."""
         self._log: WireLog | None = None
         self._is_writing = False
-        """Whether there is a writer, which writes what could not be written at once."""
+        """Whether a writer is running."""
         self._timer: anyio.CancelScope | None = None
-        """What the timer sleeps in; its deadline may be moved."""
+        """The scope in which the timer sleeps; moving its deadline wakes it earlier."""
         self._closing = _Closing()
-        self._close_requested: Wakeup | None = None
-        self._told: anyio.Event | None = None
-        """Set when the listeners have heard everything; None where there was none."""
-        self._stream_over = anyio.Event()
-        self._over = anyio.Event()
+        self._end_soon: Callable[[], object] | None = None
+        """Makes the session close, from any thread; None before `open`."""
+        self._is_to_end = False
+        self._told: LazyEvent | None = None
+        """Set when the listeners have received everything; None without listeners."""
+        self._stream_over = LazyEvent()
+        self._over = LazyEvent()
         self._ended_as: State | None = None
-        """How the session ended for its users: DIED, EXITED, or else CLOSED."""
+        """DIED, EXITED or CLOSED: how the session ended for its users."""
         self._broken_by: Exception | None = None
-        """What a worker failed with: a mistake of this package, or of a transport."""
-        self._on_event: Mapping[type, Callable[[Any], None]] = {
-            MessageReceived: self._on_message,
-            RequestReceived: self._on_question,
-            RequestCancelled: self._on_withdrawn,
-            ReplyReceived: self._on_reply,
-            RequestTimedOut: self._on_late_reply,
-            RunEnded: self._on_run_ended,
-            RunWaits: self._on_run_waits,
-            StrayReply: lambda event: logger.debug("stray reply: %r", event),
-            StreamEnded: lambda event: self._end_everything(),
-        }
+        """The exception of a worker: a bug in this package or in a transport."""
 
     def __repr__(self) -> str:
         return f"<Session {self.state.value} over {self.transport!r}>"
 
     @property
     def state(self) -> State:
-        """Where the session stands."""
+        """The state of the connection."""
         return self._engine.state
 
     @property
@@ -223,22 +216,22 @@ class Session:
 
     @property
     def transport(self) -> "Transport | None":
-        """What moves the bytes; None before `open`."""
+        """The transport; None before `open`."""
         return self.launched.transport if self.launched is not None else None
 
     @property
     def is_forked(self) -> bool:
-        """Whether this is a copy, made by `os.fork`, of the process that the session belongs to."""
+        """Whether `os.fork` has copied the session into another process."""
         return self._owner != os.getpid()
 
     # Opening -----------------------------------------------------------------------------------------------------
 
     async def open(self, launched: Launched) -> None:
-        """Start the workers over a CLI that was started. After an error or a cancellation nothing is left behind."""
+        """Start the workers for a running CLI. An error or a cancellation leaves nothing behind."""
         self._engine.advance(Step.START)
         self.launched, self._owner, self._log = launched, os.getpid(), wire_log()
-        ready = anyio.Event()
-        self._close_requested = Wakeup()
+        ready = LazyEvent()
+        self._end_soon = from_any_thread(self._stop_timer)
         spawn_detached(lambda: self._live(launched.transport, ready), name="claude_agent_py session")
         try:
             await ready.wait()
@@ -246,24 +239,22 @@ class Session:
             self.abort()
             raise
 
-    async def _live(self, transport: "Transport", ready: anyio.Event) -> None:
-        """Run the workers until the session is to end; the process is gone when this returns."""
-        assert self._close_requested is not None  # noqa: S101 - `open` made it
-        stderr_over = anyio.Event()
+    async def _live(self, transport: "Transport", ready: LazyEvent) -> None:
+        """Run the workers until the session closes. When this returns, the process has exited."""
+        stderr_over = LazyEvent()
         try:
             async with anyio.create_task_group() as workers:
                 self._workers = workers
                 self.answers.attach(workers)
                 workers.start_soon(self._run_transport, transport, stderr_over)
                 workers.start_soon(self._pump, transport, stderr_over)
-                workers.start_soon(self._watch_process, transport)
                 if self.storing is not None:
                     workers.start_soon(self._run, self.storing.run)
                 self.intake.reconcile_with(self._reconcile)
                 self.answers.deliver_with(self._start_telling)
                 ready.set()
-                await self._keep_time(self._close_requested)
-                if not self.is_forked:  # else it goes on in the process that this is a copy of
+                await self._keep_time(transport, workers)
+                if not self.is_forked:  # else the CLI belongs to the parent process
                     await self._end_process(transport)
                 workers.cancel_scope.cancel()
         except Exception as error:
@@ -272,6 +263,7 @@ class Session:
         finally:
             self._workers = None
             self._engine.advance(Step.CLOSE)
+            self._engine.advance(Step.END_OF_STREAM)
             ready.set()
             self._end_everything()
             with anyio.CancelScope(shield=True):
@@ -281,11 +273,12 @@ class Session:
             self._over.set()
 
     def start_soon(self, function: Callable[..., Awaitable[None]], *args: Any) -> None:
-        """Run an async function as a worker of the session; a failure is logged."""
+        """Run an async function as a worker of the session. Failures are logged."""
         self.check_open()
         assert self._workers is not None  # noqa: S101 - it is open
         self._workers.start_soon(self._run, function, *args)
 
+    @worker
     async def _run(self, function: Callable[..., Awaitable[None]], *args: Any) -> None:
         try:
             await function(*args)
@@ -297,21 +290,20 @@ class Session:
     async def close(
         self, *, tasks: TasksAtClose = "stop", wait: bool = True, advice: str = "", client: object = None
     ) -> None:
-        """End the session. Idempotent, and bounded by `Timeouts.close`; after it no process and no worker is left.
+        """Close the session. Idempotent; takes at most `Timeouts.close` and leaves no process and no worker behind.
 
         Args:
-            tasks: What becomes of background tasks that run: `stop` ends them; `wait` waits for them, at most as long
-                as the bound; `leave` returns at once and lets them finish, as long as the event loop runs.
-            wait: Whether to return only when the end is over.
-            advice: How tasks that are stopped could have been waited for.
-            client: Lives until the end, since handlers may ask for it.
+            tasks: What to do with running background tasks: `stop` stops them; `wait` waits for them within the time
+                limit; `leave` returns at once and lets them finish while the event loop runs.
+            wait: Whether to wait until the session is closed.
+            advice: How to wait for tasks instead of stopping them, for the warning.
+            client: Kept alive until the session is closed, because handlers may use it.
 
-        Cancelling stops the waiting, not the end of the session. In a copy of this process that `os.fork` made it does
-        nothing.
+        Cancelling stops the waiting, not the closing. Does nothing in a process made by `os.fork`.
         """
         if self.state is State.NEW:
             self._engine.advance(Step.CLOSE)
-        if self._close_requested is None or self.state is State.LEFT or self.is_forked:
+        if self._end_soon is None or self.state is State.LEFT or self.is_forked:
             return
         budget = self.options.timeouts.close
         busy = min(BUSY_GRACE, budget * BUSY_SHARE)
@@ -319,7 +311,7 @@ class Session:
         started = anyio.current_time()
         with anyio.move_on_after(budget) as bound:
             try:
-                if tasks != "leave" and self.tasks.live_ids():  # child agents may be, also when the CLI is gone
+                if tasks != "leave" and self.tasks.live_ids():  # child agents may run even if the CLI has exited
                     await self._end_tasks(tasks, patience, advice)
             finally:
                 left = max(busy, patience - (anyio.current_time() - started))
@@ -337,23 +329,24 @@ class Session:
             )
 
     async def wait_closed(self) -> None:
-        """Wait until the session is over, and its process and workers are gone."""
-        if self._close_requested is not None:
+        """Wait until the session is closed: its process has exited and its workers have ended."""
+        if self._end_soon is not None:
             await self._over.wait()
 
     def abort(self, why: str = CLOSED) -> None:
-        """End the session soon, by force; returns at once. May be called from any thread, and by a finalizer."""
+        """Kill the session without waiting. May be called from any thread and from a finalizer."""
         self._request_close(Step.CLOSE, _Closing(why=why))
 
     def _request_close(self, step: Step, closing: _Closing) -> None:
-        if self.state not in (State.LEFT, State.CLOSING, State.CLOSED):  # else it is closing already
+        if self.state not in (State.LEFT, State.CLOSING, State.CLOSED):  # else it is already closing
             self._closing = closing
         self._engine.advance(step)
-        if self._close_requested is not None:
-            self._close_requested.set()
+        if self._end_soon is not None:
+            with contextlib.suppress(RuntimeError):  # the event loop is closed
+                self._end_soon()
 
     def _is_idle(self) -> bool:
-        """Return whether the CLI has nothing to do, as far as it says."""
+        """Return whether the CLI has reported that it is idle."""
         turns = self._engine.turns
         return not turns.open_runs and not self.tasks.live_ids() and turns.is_idle(anyio.current_time())
 
@@ -367,20 +360,22 @@ class Session:
                     logger.warning("closing ends background tasks that run: %s; %s", names, advice)
                 await self.tasks.stop_all()
             except ClaudeAgentError:
-                return  # what cannot be stopped politely is ended with the process
+                return  # the end of the process stops the rest
 
     async def _end_process(self, transport: "Transport") -> None:
-        """Bring the program to its end; one that was left alone, once it has nothing more to do."""
+        """End the program; after `close(tasks="leave")` only once it is idle."""
         if self.state is State.LEFT:
             self._dismiss()
-            while not self._stream_over.is_set() and not self._engine.turns.is_idle(anyio.current_time()):
-                with anyio.move_on_after(LOOK_EVERY):
-                    await self._stream_over.wait()
+            while not self._is_gone(transport) and not self._engine.turns.is_idle(anyio.current_time()):
+                await self._wait_for_stream(LOOK_EVERY)
             await transport.end_input()
-            await self._stream_over.wait()
+            while not self._is_gone(transport):
+                await self._wait_for_stream(LOOK_EVERY)
+            await self._wait_for_stream(DRAIN_GRACE)
         await transport.close(grace=self._closing.grace)
-        with self._at_most(DRAIN_GRACE):
-            await self._stream_over.wait()  # what it wrote on its way out is read to the end
+        if not self._stream_over.is_set():
+            with self._at_most(DRAIN_GRACE):
+                await self._stream_over.wait()  # read what it wrote before it exited
         if self.storing is not None:
             await self.storing.drain(self._closing.deadline)
         self._end_everything()
@@ -388,12 +383,21 @@ class Session:
             with self._at_most(LISTENER_GRACE):
                 await self._told.wait()
 
+    def _is_gone(self, transport: "Transport") -> bool:
+        """Return whether the output or the process has ended. A grandchild may keep the pipe open after the process."""
+        return self._stream_over.is_set() or transport.exit_code is not None
+
+    async def _wait_for_stream(self, seconds: float) -> None:
+        """Wait for the end of the output, at most this long."""
+        with anyio.move_on_after(seconds):
+            await self._stream_over.wait()
+
     def _at_most(self, seconds: float) -> anyio.CancelScope:
-        """Return a scope that ends after so many seconds, or when `close` has to be over."""
+        """Return a scope that ends after this time, or earlier at the deadline of `close`."""
         return anyio.CancelScope(deadline=min(anyio.current_time() + seconds, self._closing.deadline))
 
     def _end_everything(self) -> None:
-        """Tell everybody that nothing more comes from the CLI. Idempotent."""
+        """End everything that depends on the output of the CLI. Idempotent."""
         self._stream_over.set()
         if self.answers.has_ended:
             return
@@ -406,7 +410,7 @@ class Session:
         self.readers.end_events()
         if self.launched is not None:
             self.launched.plan.clean_up()
-        if isinstance(error, ConnectionClosedError):  # closed, and not just without its CLI
+        if isinstance(error, ConnectionClosedError):  # the session is closed, not just the CLI gone
             self.cancel_children()
 
     def _note_end(self) -> None:
@@ -414,7 +418,7 @@ class Session:
             self._ended_as = self.state if self.state in (State.DIED, State.EXITED) else State.CLOSED
 
     def _dismiss(self) -> None:
-        """Tell everybody who uses the session that it is over for them. Idempotent."""
+        """Fail the pending requests and runs and end the readers. Idempotent."""
         self._note_end()
         for waiter in self._replies.values():
             waiter.fail(self.end_error)
@@ -423,11 +427,11 @@ class Session:
         self.readers.end()
 
     def cancel_children(self) -> None:
-        """Cancel the child agents; returns at once."""
+        """Cancel the child agents without waiting."""
         for cancel in list(self.children):
             cancel()
 
-    # Why it is over ----------------------------------------------------------------------------------------------
+    # How it ended ------------------------------------------------------------------------------------------------
 
     def check_open(self) -> None:
         """Raise unless prompts and requests can be sent.
@@ -441,18 +445,18 @@ class Session:
 
     @property
     def ended_well(self) -> bool:
-        """Whether the session ended because that was asked for, and not because the CLI died, say."""
+        """Whether the session ended on request, not because the CLI died or a worker failed."""
         if self._ended_as is State.EXITED:
             return self.transport is not None and self.transport.exit_code == 0
         return self._ended_as is State.CLOSED and self._broken_by is None
 
     def end_error(self) -> ClaudeAgentError:
-        """Return the error for whoever still uses the session."""
+        """Return the error for uses of the session after its end."""
         is_gone = self._ended_as in (State.DIED, State.EXITED) and self._broken_by is None
         return self._exit_error() if is_gone else self._failure()
 
     def _failure(self) -> ClaudeAgentError:
-        """Return why nothing can be sent."""
+        """Return the error for sending in the current state."""
         if self._broken_by is not None:
             return _broken(self._broken_by)
         if self.state in (State.DIED, State.EXITED):
@@ -472,13 +476,14 @@ class Session:
 
     # Workers -----------------------------------------------------------------------------------------------------
 
-    async def _pump(self, transport: "Transport", stderr_over: anyio.Event) -> None:
-        engine, act, log = self._engine, self.act, self._log
+    @worker
+    async def _pump(self, transport: "Transport", stderr_over: LazyEvent) -> None:
+        engine, act, log, now = self._engine, self.act, self._log, clock()
         with anyio.CancelScope() as scope:
             while data := await transport.receive():
                 if log is not None:
                     log.received(data)
-                events = engine.receive_data(data[:PIECE_BYTES], anyio.current_time())
+                events = engine.receive_data(data[:PIECE_BYTES], now())
                 if len(events) == 1 and type(events[0]) is RequestReceived and len(data) <= PIECE_BYTES:
                     successor = functools.partial(self._pump, transport, stderr_over)
                     if await self._answer_here(events[0], scope, successor):
@@ -486,10 +491,10 @@ class Session:
                     continue
                 act(events)
                 for start in range(PIECE_BYTES, len(data), PIECE_BYTES):
-                    await checkpoint()  # readers take what is there, so that it need not wait
-                    act(engine.receive_data(data[start : start + PIECE_BYTES], anyio.current_time()))
+                    await checkpoint()  # let readers take what has arrived
+                    act(engine.receive_data(data[start : start + PIECE_BYTES], now()))
         if scope.cancelled_caught:
-            return  # its question was withdrawn; a successor reads
+            return  # the request it was answering was cancelled; a successor pumps
         engine.advance(Step.END_OF_STREAM)
         self._note_end()
         with anyio.move_on_after(DRAIN_GRACE):  # errors show the exit status and the last of stderr
@@ -497,8 +502,9 @@ class Session:
             await stderr_over.wait()
         act(engine.receive_eof(anyio.current_time()))
 
+    @worker
     async def _write(self, transport: "Transport") -> None:
-        """Write all that there is to write, and what comes meanwhile."""
+        """Write the pending data, including what is added meanwhile."""
         try:
             while data := self._engine.data_to_send():
                 if self._log is not None:
@@ -509,26 +515,36 @@ class Session:
         finally:
             self._is_writing = False
 
-    async def _keep_time(self, until: Wakeup) -> None:
-        """Tick the engine when a deadline comes."""
-        while not until.is_set():
+    async def _keep_time(self, transport: "Transport", workers: TaskGroup) -> None:
+        """Tick the engine at its deadlines and watch the process, until the session closes."""
+        wait: Callable[[], Awaitable[object]] = transport.wait
+        while not self._is_to_end:
             deadline = self._engine.next_deadline()
             with anyio.CancelScope(deadline=math.inf if deadline is None else deadline) as self._timer:
-                await until.wait()
-            self.act(self._engine.tick(anyio.current_time()))
+                await wait()
+                wait = anyio.sleep_forever
+                workers.start_soon(self._watch_process, transport)
+            if not self._is_to_end:
+                self.act(self._engine.tick(anyio.current_time()))
 
+    def _stop_timer(self) -> None:
+        self._is_to_end = True
+        if self._timer is not None:
+            self._timer.cancel()
+
+    @worker
     async def _watch_process(self, transport: "Transport") -> None:
-        """Notice an end that the pipe does not show: a grandchild may keep it open."""
+        """Notice that the process exited although a grandchild keeps its pipe open."""
         if await transport.wait() is None:
             return
         self._engine.advance(Step.END_OF_STREAM)
         self._note_end()
-        with anyio.move_on_after(DRAIN_GRACE):
-            await self._stream_over.wait()
+        await self._wait_for_stream(DRAIN_GRACE)
         if not self._stream_over.is_set():
             self.act(self._engine.receive_eof(anyio.current_time()))
 
-    async def _run_transport(self, transport: "Transport", stderr_over: anyio.Event) -> None:
+    @worker
+    async def _run_transport(self, transport: "Transport", stderr_over: LazyEvent) -> None:
         try:
             await transport.run()
         finally:
@@ -540,11 +556,12 @@ class Session:
 
     def _start_telling(self) -> None:
         if self._workers is not None and self._told is None:
-            self._told = anyio.Event()
+            self._told = LazyEvent()
             self._workers.start_soon(self._tell_listeners, self._told)
 
-    async def _tell_listeners(self, told: anyio.Event) -> None:
-        """Run the listeners until the session is over and they heard everything."""
+    @worker
+    async def _tell_listeners(self, told: LazyEvent) -> None:
+        """Call the listeners until the session is over and their queues are empty."""
         async with anyio.create_task_group() as listeners:
             for deliver in self.answers.deliveries:
                 listeners.start_soon(self._run, deliver)
@@ -553,14 +570,14 @@ class Session:
     # What the engine reports -------------------------------------------------------------------------------------
 
     def act(self, events: Iterable[Event]) -> None:
-        """Act on what the engine reports, and have written what it wants to send."""
-        handlers = self._on_event
+        """Act on the events of the engine, then write what it has to send."""
+        handlers = self._ON_EVENT
         for event in events:
-            handlers[type(event)](event)
+            handlers[type(event)](self, event)
         self._flush()
 
     def _flush(self) -> None:
-        """Write what there is to write, and wake the timer if a deadline has moved closer."""
+        """Write pending data, and wake the timer if a deadline has moved closer."""
         if self._engine.has_data_to_send and not self._is_writing and (transport := self.transport) is not None:
             if transport.can_send_nowait:
                 data = self._engine.data_to_send()
@@ -584,7 +601,7 @@ class Session:
         self.readers.put(event)
 
     def _refuse_garbage(self, frame: MalformedFrame) -> None:
-        """Fail the start at once: a program that prints something other than frames will not answer later."""
+        """Fail the start at once if the output is not JSON: such a program will never answer."""
         if not isinstance(frame.raw, dict):
             self._garbage = frame.line[:SHOWN_GARBAGE_BYTES].decode(errors="replace")
             for waiter in self._replies.values():
@@ -611,10 +628,10 @@ class Session:
     def _announce_failure(self, error: HandlerError) -> None:
         self.readers.announce(HandlerFailed(error.handler, error.reason))
 
-    # Questions of the CLI ----------------------------------------------------------------------------------------
+    # Requests of the CLI -----------------------------------------------------------------------------------------
 
     def _on_question(self, event: RequestReceived) -> None:
-        answer = self.answers.table.get(type(event.request))
+        answer = Answers.TABLE.get(type(event.request))
         if answer is None or self._workers is None:
             problem = f"Unsupported control request subtype: {event.request.subtype}"
             self._engine.answer_error(event.request_id, problem, UNSUPPORTED)
@@ -625,12 +642,12 @@ class Session:
     async def _answer_here(
         self, event: RequestReceived, scope: anyio.CancelScope, successor: Callable[[], Coroutine[Any, Any, None]]
     ) -> bool:
-        """Answer a question in the worker that read it, which is the pump.
+        """Answer a request in the pump, which has read it.
 
-        Many handlers are ready at once. As soon as one has to wait, a successor pumps in its place; return whether that
-        is so.
+        Many handlers finish without waiting. Once one has to wait, a successor continues to pump; return whether one
+        does.
         """
-        answer, workers = self.answers.table.get(type(event.request)), self._workers
+        answer, workers = Answers.TABLE.get(type(event.request)), self._workers
         if answer is None or workers is None:
             self.act([event])
             return False
@@ -650,6 +667,7 @@ class Session:
         if question is not None:
             question.cancel()
 
+    @worker
     async def _answer(self, event: RequestReceived, answer: Callable[..., Awaitable[Any]], question: _Question) -> None:
         with question.scope:
             await self._reply(event, answer, question)
@@ -657,7 +675,7 @@ class Session:
     async def _reply(self, event: RequestReceived, answer: Callable[..., Awaitable[Any]], question: _Question) -> None:
         request_id = event.request_id
         try:
-            payload = await answer(event.request, self.answers.context(event, question.cancellation))
+            payload = await answer(self.answers, event.request, self.answers.context(event, question.cancellation))
             self._engine.answer(request_id, payload)
         except Exception as error:
             logger.exception("answering %s failed", type(event.request).__name__)
@@ -672,7 +690,7 @@ class Session:
         """Send a control request and return the payload of its reply. See `ControlPort.control`.
 
         Raises:
-            OptionsError: It would switch off the hooks that the session has, or its fields are not JSON.
+            OptionsError: The request would disable the hooks of the session, or its fields are not JSON.
         """
         self.check_open()
         if subtype == "apply_flag_settings" and self.answers.has_hooks:
@@ -682,7 +700,7 @@ class Session:
         limit = self.options.timeouts.control if timeout is None else timeout
         if subtype != END_SESSION:
             return await self.ask(subtype, fields, limit)
-        self._engine.advance(Step.ASK_EXIT)  # the CLI may exit at any time, even if the caller stops waiting
+        self._engine.advance(Step.ASK_EXIT)  # from now on the CLI may exit at any time
         try:
             return await self.ask(subtype, fields, limit)
         except ControlRejectedError:
@@ -693,7 +711,7 @@ class Session:
     async def ask(self, subtype: str, fields: Mapping[str, Any], timeout: float | None) -> dict[str, Any]:
         """Send a request and return the payload of its reply."""
         self.check_open()
-        if self.info is None and self._garbage is not None:  # printed before this side asked
+        if self.info is None and self._garbage is not None:  # printed before the request was sent
             raise self._garbage_error()
         try:
             request = self._engine.request(subtype, fields, now=anyio.current_time(), timeout=timeout)
@@ -716,18 +734,18 @@ class Session:
             self._flush()
 
     def inject(self, message: Any) -> None:
-        """Take a message that this side made up (about a child agent) as if the CLI had sent it."""
+        """Process a message made by this package, about a child agent, as if the CLI had sent it."""
         if not self.answers.has_ended:
             self.act(self._engine.inject(message, anyio.current_time()))
 
     def settle(self) -> None:
-        """Look for runs that are over because tasks ended without a message."""
+        """End the runs that are over because tasks ended without a message."""
         self.act(self._engine.settle(anyio.current_time()))
 
     # Runs --------------------------------------------------------------------------------------------------------
 
     def open_run(self, until: Until, timeout: float | None) -> RunMailbox:
-        """Begin a run; `send_prompt` and `seal_run` follow.
+        """Open a run. `send_prompt` and `seal_run` follow.
 
         Raises:
             ConnectionClosedError: The session is not open.
@@ -746,11 +764,10 @@ class Session:
         return run
 
     def send_prompt(self, run: RunMailbox, prompt: UserMessage) -> None:
-        """Send a prompt of a run; returns before it is written.
+        """Send a prompt of a run. Returns before it is written.
 
         Raises:
-            OptionsError: Its uuid was used before (the CLI would drop it without a word), or it is not JSON, which ends
-                the run.
+            OptionsError: The prompt is not JSON, which ends the run.
         """
         self.check_open()
         try:
@@ -764,33 +781,33 @@ class Session:
             self._flush()
 
     def check_prompt(self, prompt: UserMessage) -> UserMessage:
-        """Return a prompt that may be sent.
+        """Return the prompt if it may be sent.
 
         Raises:
-            OptionsError: Its uuid was used before: the CLI would drop it without a word, and never answer.
+            OptionsError: An earlier prompt had the same uuid; the CLI would silently drop this one.
         """
         if self._engine.has_sent(prompt.uuid):
             raise OptionsError(f"an earlier prompt had the uuid {prompt.uuid}; give each its own", option="prompt")
         return prompt
 
     def seal_run(self, run: RunMailbox) -> None:
-        """Say that the run has all its prompts."""
+        """Note that the run has all its prompts."""
         self.act(self._engine.seal_run(run, anyio.current_time()))
 
     def fail_run(self, run: RunMailbox, failure: Callable[[], BaseException]) -> None:
-        """End a run from this side: its prompts could not be had, say."""
+        """End a run with an error, for example because its iterable of prompts failed."""
         tasks = self._engine.turns.tasks_of(run)
         self._engine.drop_run(run)
         run.finish(tasks, failure=failure)
 
     def fail_turn(self, failure: Callable[[], BaseException]) -> None:
-        """End the runs whose prompts the CLI is at work on, and stop the work: it leads nowhere."""
+        """End the runs of the current turn with an error, and stop the turn."""
         for run in self._engine.turns.turn_runs:
             self.fail_run(run, failure)
             self._stop_work(run, was_in_turn=True)
 
     def _on_run_ended(self, end: RunEnded) -> None:
-        """End a run, by what the CLI said or by the time it took."""
+        """End a run as the engine decided: answered, timed out, unreadable or closed."""
         run: RunMailbox = end.run_id
         failure: Callable[[], BaseException] | None = None
         if end.reason == "timeout":
@@ -808,7 +825,7 @@ class Session:
             self._end_late_tasks(end)
 
     def _on_run_waits(self, event: RunWaits) -> None:
-        """Say for whom a run has been waiting: one that never ends looks like a program that hangs."""
+        """Log which tasks a run waits for, because the program may look as if it hangs."""
         if names := self.names_of(self.tasks.live_ids()):
             logger.warning(
                 "a run has its answer and has been waiting %.0f s for background tasks: %s; Timeouts(idle=...) limits "
@@ -818,7 +835,7 @@ class Session:
             )
 
     def _end_late_tasks(self, end: RunEnded) -> None:
-        """Stop the tasks that a run did not wait for, or leave them, as the options say."""
+        """Stop or leave the tasks that were running when `Timeouts.idle` expired, as `late_tasks` says."""
         self._told_late |= end.late_tasks
         is_stop = self.options.late_tasks == "stop"
         logger.warning(
@@ -831,18 +848,18 @@ class Session:
             self.start_soon(self.stop_tasks, end.tasks)
 
     async def stop_tasks(self, task_ids: frozenset[str]) -> None:
-        """Stop those of some tasks that still run."""
+        """Stop these tasks, as far as they are running."""
         for task_id in task_ids & self.tasks.live_ids():
             try:
                 await self.tasks.stop(task_id)
             except (TaskError, ControlError):
-                continue  # it ended by itself meanwhile
+                continue  # it has ended by itself
 
     def _stop_work(self, run: RunMailbox, *, was_in_turn: bool) -> None:
-        """Stop the work on an abandoned run, but not on a turn that it shares with other runs.
+        """Stop the work on an abandoned run, but not a turn that it shares with other runs.
 
-        All of it is sent now, without waiting for replies: an interrupt names no prompt, so it must not come after the
-        one that is sent next.
+        Everything is sent now, without waiting for replies: an interrupt names no prompt, so it must precede the next
+        prompt.
         """
         for prompt in run.prompts:
             self.post("cancel_async_message", message_uuid=prompt)
@@ -854,16 +871,28 @@ class Session:
         return run.task_ids if run.is_over else self._engine.turns.tasks_of(run)
 
     def waits_for_idle(self, run: RunMailbox) -> bool:
-        """Return whether a run has all its answers and only waits for the session to be idle."""
+        """Return whether a run has its answers and only waits for the session to become idle."""
         return self._engine.turns.waits_for_idle(run)
 
     def queued_prompts(self, run: RunMailbox) -> tuple[str, ...]:
-        """Return the prompts of a run that the CLI has not started on, as far as it says."""
+        """Return the prompts of a run that the CLI has not reported as started."""
         return self._engine.turns.queued_prompts(run)
 
     def names_of(self, task_ids: Iterable[str]) -> str:
-        """Name tasks for a log."""
+        """Return the descriptions of tasks, for the log."""
         return ", ".join(repr(self.tasks[task_id].description) for task_id in sorted(task_ids))
+
+    _ON_EVENT: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = {
+        MessageReceived: _on_message,
+        RequestReceived: _on_question,
+        RequestCancelled: _on_withdrawn,
+        ReplyReceived: _on_reply,
+        RequestTimedOut: _on_late_reply,
+        RunEnded: _on_run_ended,
+        RunWaits: _on_run_waits,
+        StrayReply: lambda self, event: logger.debug("stray reply: %r", event),
+        StreamEnded: lambda self, event: self._end_everything(),
+    }
 
 
 def _broken(error: BaseException) -> ConnectionClosedError:

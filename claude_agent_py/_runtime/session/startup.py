@@ -2,6 +2,7 @@
 
 import logging
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -42,6 +43,9 @@ UNKNOWN_SESSION: Final = ("No conversation found with session ID", "does not mat
 
 NO_LOGIN: Final = "none"
 """The CLI's name for the source of a missing login."""
+
+FIRST: Final = (InitMessage, AssistantMessage, ResultMessage)
+"""The messages of every session."""
 
 VERSION_TIMEOUT: Final = 2.0
 """How many seconds a CLI that failed to start may take to print its version for the error."""
@@ -88,7 +92,9 @@ class _Startup:
         fields = Unshown({**self._plan.initialize, **self._session.answers.initialize_fields()})
         limit = self._options.timeouts.connect
         try:
-            self._session.start_soon(self._prepare)
+            unprepared = [model for model in FIRST if not codec.is_prepared(model)]
+            if unprepared or self._session.answers.has_hooks:
+                self._session.start_soon(self._prepare, unprepared)
             payload = await self._session.ask("initialize", fields, limit)
         except ControlTimeoutError as error:
             raise await self._error(f"the CLI did not initialize within {limit:g} s") from error
@@ -105,9 +111,9 @@ class _Startup:
         except RemoteProtocolError as error:
             raise await self._error(f"the CLI sent an invalid reply to initialize: {error}") from error
 
-    async def _prepare(self) -> None:
+    async def _prepare(self, models: Sequence[type]) -> None:
         """Build, while the CLI starts, what the first messages and hooks would have to wait for."""
-        for model in (InitMessage, AssistantMessage, ResultMessage):
+        for model in models:
             await checkpoint()  # the writer, and others, have their turn
             codec.prepare(model)
         await checkpoint()

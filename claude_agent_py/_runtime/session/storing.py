@@ -97,8 +97,7 @@ class Storing:
         try:
             await self._resume()
         except BaseException:
-            with anyio.CancelScope(shield=True):
-                await self.end()
+            await self.end()
             raise
 
     async def _resume(self) -> None:
@@ -214,12 +213,16 @@ class Storing:
     # After it ended ----------------------------------------------------------------------------------------------
 
     async def end(self) -> None:
-        """Give the leases back and remove the folder, unless it has entries that the store lacks. Idempotent."""
+        """Give the leases back, and remove the folder unless it has entries that the store lacks.
+
+        Idempotent, and shielded from cancellation.
+        """
         if self._has_ended:
             return
         self._has_ended = True
-        with anyio.move_on_after(RELEASE_SECONDS):
-            await self.mirror.release_leases()
-        if self._folder is not None:
-            keep = bool(self.mirror.undelivered)
-            await run_file_work(lambda folder: folder.remove(keep_transcripts=keep), self._folder)
+        with anyio.CancelScope(shield=True):
+            with anyio.move_on_after(RELEASE_SECONDS):
+                await self.mirror.release_leases()
+            if self._folder is not None:
+                keep = bool(self.mirror.undelivered)
+                await run_file_work(lambda folder: folder.remove(keep_transcripts=keep), self._folder)

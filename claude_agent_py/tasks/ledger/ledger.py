@@ -7,14 +7,14 @@ epoch. Twin: `_protocol/turns.py`, which knows the turns.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
-from claude_agent_py.tasks.events import TaskProgressed
+from claude_agent_py.tasks.events import Answered, Asked, TaskAnswered, TaskAsked, TaskProgressed
 from claude_agent_py.tasks.ledger.announcements import Announcement, OpenCalls, announcements
 from claude_agent_py.tasks.ledger.record import Record, Run
 from claude_agent_py.tasks.ledger.registry import Registry
 from claude_agent_py.tasks.ledger.state import Evidence, Signal, signal_of
-from claude_agent_py.tasks.outcome import exit_code_in
+from claude_agent_py.tasks.outcome import EndedBy, exit_code_in
 from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultMessage, ToolProgressMessage, UserMessage
 from claude_agent_py.wire.messages.tasks import (
     BackgroundTask,
@@ -27,6 +27,9 @@ from claude_agent_py.wire.messages.tasks import (
 )
 
 STOPPED_BY_MODEL: Final = "stopped by the model (TaskStop)"
+
+HOOKS_ABOUT_TASKS: Final = frozenset({"SubagentStart", "SubagentStop"})
+"""The hooks that are about a task. Others speak of some in `background_tasks`."""
 
 _TYPE_OF_LABEL: Final[Mapping[str, str]] = {
     "shell": "local_bash",
@@ -47,18 +50,6 @@ class Ledger:
         self._calls = OpenCalls()
         self._asked: dict[str, str] = {}
         """The task that asks, by prompt."""
-        self.folds: Final[Mapping[type, Callable[[Any, float], None]]] = {
-            TaskStartedMessage: self._on_started,
-            TaskProgressMessage: self._on_progress,
-            TaskUpdatedMessage: self._on_updated,
-            TaskNotificationMessage: self._on_notification,
-            BackgroundTasksChangedMessage: self._on_level,
-            AssistantMessage: self._on_assistant,
-            UserMessage: self._on_user,
-            ToolProgressMessage: self._on_tool_progress,
-            ResultMessage: self._on_result,
-        }
-        """What to call for a message, by its type; all other messages say nothing about tasks."""
 
     # Task messages
 
@@ -77,7 +68,8 @@ class Ledger:
         if message.is_backgrounded is not None:
             registry.set_backgrounded(record, message.is_backgrounded, now)
         registry.confirm(record, run)
-        registry.signal(record, run, Signal.STARTED, now)
+        if not record.is_child_agent:  # it is pending until there is a process for it
+            registry.signal(record, run, Signal.STARTED, now)
         registry.announce(record, run, now)
         registry.touch(record, now)
 
@@ -168,7 +160,7 @@ class Ledger:
     def _note_stop(self, record: Record, run: Run) -> None:
         """Note that the model stops a task: the end comes before the result of its call."""
         if run.stop_reason is None and self._calls.are_stopping(record.id):
-            run.stop_reason = STOPPED_BY_MODEL
+            run.stop_reason, run.ended_by = STOPPED_BY_MODEL, EndedBy.MODEL
 
     # The list of live tasks
 
@@ -254,6 +246,7 @@ class Ledger:
         if said.word == "stopped":
             if known is not None and known.is_live:
                 known.run.stop_reason = known.run.stop_reason or STOPPED_BY_MODEL
+                known.run.ended_by = known.run.ended_by or EndedBy.MODEL
                 self._registry.end(known, known.run, TaskStatus.STOPPED, Evidence.TOOL_RESULT, now)
         elif said.word == "writes":
             launched = known.find_run(said.tool_use_id) if known else None
@@ -339,7 +332,7 @@ class Ledger:
 
     # Prompts for the user, and the end
 
-    def asked(self, request_id: str, task_id: str, now: float) -> None:
+    def asked(self, request_id: str, task_id: str, asked: Asked, now: float) -> None:
         """Note that a task asks the user."""
         record = self._registry.records.get(task_id)
         if record is not None and record.runs and record.is_live:
@@ -347,6 +340,15 @@ class Ledger:
             record.prompts.add(request_id)
             self._registry.signal(record, record.run, Signal.ASKED, now)
             self._registry.touch(record, now)
+            author = self._registry.author_of(record)
+            self._registry.say(TaskAsked(task_id, now, record.run.run_id, asked, author=author))
+
+    def told_answer(self, task_id: str, answered: Answered, now: float) -> None:
+        """Note the answer to a prompt of a task."""
+        record = self._registry.records.get(task_id)
+        if record is not None and record.runs:
+            author = self._registry.author_of(record)
+            self._registry.say(TaskAnswered(record.id, now, record.run.run_id, answered, author=author))
 
     def answered(self, request_id: str, now: float) -> None:
         """Note that a prompt was answered or withdrawn."""
@@ -360,6 +362,19 @@ class Ledger:
         """End everything that the CLI ran: its process is gone."""
         self._registry.lose_all(reason, now)
         self._asked.clear()
+
+    FOLDS: ClassVar[Mapping[type, Callable[[Any, Any, float], None]]] = {
+        TaskStartedMessage: _on_started,
+        TaskProgressMessage: _on_progress,
+        TaskUpdatedMessage: _on_updated,
+        TaskNotificationMessage: _on_notification,
+        BackgroundTasksChangedMessage: _on_level,
+        AssistantMessage: _on_assistant,
+        UserMessage: _on_user,
+        ToolProgressMessage: _on_tool_progress,
+        ResultMessage: _on_result,
+    }
+    """What to call for a message, by its type; all other messages say nothing about tasks."""
 
 
 def _describe(record: Record, message: TaskStartedMessage | BackgroundTask) -> None:

@@ -4,14 +4,14 @@ Only `ledger` and `registry` change them; users see them through `Task`. Times a
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from claude_agent_py.tasks.events import TaskEvent, TaskFinished, TaskReopened, TaskStarted
 from claude_agent_py.tasks.ledger.spending import Prices, Spending
 from claude_agent_py.tasks.ledger.state import Evidence, Signal, move
-from claude_agent_py.tasks.outcome import TaskOutcome
+from claude_agent_py.tasks.outcome import EndedBy, TaskOutcome
 from claude_agent_py.wire.messages.tasks import CHILD_AGENT, TaskNotificationMessage, TaskStatus, TaskUsage
 
 AGENT_TYPES: Final = frozenset({"local_agent", "remote_agent", "in_process_teammate", CHILD_AGENT})
@@ -42,6 +42,8 @@ class Run:
     failure_reason: str | None = None
     stop_reason: str | None = None
     """Who stopped it, or tries to; counts only if the run ends as stopped."""
+    ended_by: EndedBy | None = None
+    """Who or what ends it; noted before the end."""
     output_file: str | None = None
     spent: Spending = field(default_factory=Spending)
     is_to_count: bool = False
@@ -120,6 +122,17 @@ class Record:
     prompts: set[str] = field(default_factory=set)
     """Its open permission prompts and questions."""
     children: list[str] = field(default_factory=list)
+    brief: Mapping[str, Any] = field(default_factory=dict)
+    """What a child agent was given, besides its prompt."""
+    launched_by: str | None = None
+    """Who launched it, if that is not its parent."""
+    told: tuple[object, ...] | None = None
+    """The essence when events last told of it; None before the first."""
+
+    @property
+    def essence(self) -> tuple[str, str | None, str | None, str | None]:
+        """What `TaskChanged` tells of."""
+        return self.description, self.type, self.subagent_type, self.parent_id
 
     @property
     def run(self) -> Run:
@@ -163,6 +176,8 @@ class Record:
         """Return who caused an event: the task's own agent if it `acts` itself, otherwise its launcher."""
         if acts and self.is_agent:
             return self.subagent_type or self.id
+        if self.launched_by is not None:
+            return self.launched_by
         return launcher.subagent_type or launcher.id if launcher else ""
 
     def retold(self, launcher: "Record | None" = None) -> Iterator[TaskEvent]:
@@ -187,7 +202,7 @@ class Record:
         """Return what a run used. A child agent's subagent has no cost: the child's own includes it."""
         return run.spent.usage(None if self.is_external else prices)
 
-    def outcome_of(self, run: Run, prices: Prices) -> TaskOutcome:
+    def outcome_of(self, run: Run, prices: Prices, parent: "Record | None" = None) -> TaskOutcome:
         """Return the outcome of a run that is over."""
         return TaskOutcome(
             task_id=self.id,
@@ -203,4 +218,17 @@ class Record:
             started_at=run.started_at,
             ended_at=run.ended_at,
             description=self.description,
+            ended_by=self._ended_by(run, parent),
         )
+
+    def _ended_by(self, run: Run, parent: "Record | None") -> EndedBy | None:
+        if run.status is TaskStatus.COMPLETED:
+            return None
+        if run.ended_by is not None:
+            return run.ended_by
+        if run.evidence is Evidence.PROCESS_EXIT:
+            return EndedBy.PROCESS
+        # The CLI does not say why it stops a task that nobody asked it to stop. One in the foreground is stopped with
+        # the turn that waits for it, and others with the subagent that launched them.
+        belongs = self.is_backgrounded is False or (parent is not None and parent.is_over)
+        return EndedBy.PARENT if run.status is TaskStatus.STOPPED and belongs else None

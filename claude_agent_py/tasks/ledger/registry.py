@@ -14,6 +14,7 @@ from typing import Final
 
 from claude_agent_py.tasks.events import (
     TaskBackgrounded,
+    TaskChanged,
     TaskEvent,
     TaskFinished,
     TaskOutputAvailable,
@@ -69,6 +70,8 @@ class Registry:
         """The tasks that need attention since `take_agenda`: they began, or there is a doubt about them."""
         self.wants_progress: Callable[[], bool] = lambda: True
         """Whether anyone receives `TaskProgressed`."""
+        self.touched: set[str] = set()
+        """The tasks that may have changed since the last publication."""
         self._agenda_due = math.inf
         self._live: dict[str, None] = {}
         self._live_ids: frozenset[str] | None = frozenset()
@@ -86,6 +89,15 @@ class Registry:
         """Return the events since the last call."""
         events, self.events = self.events, []
         return events
+
+    def say_changes(self, clock: Callable[[], float]) -> None:
+        """Report what became known of tasks that began, where no other event tells it."""
+        for task_id in self.touched:
+            record = self.records[task_id]
+            if record.told is not None and record.told != record.essence:
+                record.told = record.essence
+                author = self.author_of(record, acts=False)
+                self.say(TaskChanged(task_id, clock(), record.run.run_id, *record.essence, author=author))
 
     def take_agenda(self) -> tuple[list[str], float]:
         """Return the agenda since the last call, and the time of the first decision in it (infinity for none)."""
@@ -120,6 +132,7 @@ class Registry:
 
     def record(self, task_id: str, now: float) -> Record:
         """Return the record of a task, a new one if it is unknown."""
+        self.touched.add(task_id)
         record = self.records.get(task_id)
         if record is None:
             record = Record(id=task_id, last_activity=now, children=self._children_of_unknown.pop(task_id, []))
@@ -191,6 +204,7 @@ class Registry:
         if run.is_announced or not run.is_live or not record.is_confirmed:
             return
         run.is_announced = True
+        record.told = record.told or record.essence
         by = self.author_of(record, acts=False)
         if run is record.runs[0]:
             told = (record.description, record.type, record.parent_id)
@@ -213,6 +227,7 @@ class Registry:
         old = run.status
         if not run.move(signal, by):
             return
+        self.touched.add(record.id)
         if old.is_terminal and not run.status.is_terminal:
             self._revive(record, run, now)
         elif run is record.run and run.is_announced:
@@ -276,7 +291,9 @@ class Registry:
     def _settle(self, record: Record, run: Run, now: float, *, by_counting: bool = False) -> None:
         """Publish the outcome of a run, or a better one than before."""
         run.mend_start()
-        old, new = run.outcome, record.outcome_of(run, self.prices)
+        self.touched.add(record.id)
+        parent = self.records.get(record.parent_id or "")
+        old, new = run.outcome, record.outcome_of(run, self.prices, parent)
         run.outcome = new
         if run is record.run:
             run.settle_at = None
@@ -309,6 +326,7 @@ class Registry:
         if found is not None:
             others = (other.spent.by_model for other in record.runs if other is not run)
             run.spent.exact = without(found.by_model, others)
+            self.touched.add(record.id)
         lacks_end = (
             run.status is TaskStatus.COMPLETED
             and found is not None
@@ -328,7 +346,8 @@ class Registry:
         for record in self.records.values():
             for run in record.runs:
                 if run.outcome is not None and run.outcome.usage is not None and run.outcome.usage.cost_usd is None:
-                    run.outcome = record.outcome_of(run, self.prices)
+                    parent = self.records.get(record.parent_id or "")
+                    run.outcome = record.outcome_of(run, self.prices, parent)
 
     def _doubt_children(self, record: Record, now: float) -> None:
         """Doubt what runs in the foreground of a subagent that is over: it no longer waits for anything."""

@@ -1,36 +1,56 @@
 """Iterate tasks in the order in which they end."""
 
 from collections import deque
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Self
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol, Self
 
 import anyio
 from anyio.lowlevel import checkpoint
 
 from claude_agent_py.errors import TaskTimeoutError
 from claude_agent_py.tasks.events import TaskFinished
+from claude_agent_py.tasks.listeners import EventStream
+from claude_agent_py.tasks.task import Task
 
-if TYPE_CHECKING:
-    from claude_agent_py.tasks.manager import TaskManager
-    from claude_agent_py.tasks.task import Task
+
+class Tasks(Protocol):
+    """The tasks of a session. A `TaskManager` has them."""
+
+    def __iter__(self) -> Iterator[Task]: ...
+
+    def __getitem__(self, task: str, /) -> Task: ...
+
+    def live_ids(self) -> frozenset[str]:
+        """Return the ids of the tasks that are not over, without ambient ones."""
+        ...
+
+    async def until(self, is_true: Callable[[], bool]) -> None:
+        """Wait for a condition, which is checked whenever a task begins or ends."""
+        ...
 
 
 class Completions:
     """Tasks as they end: iterate it with `async for`."""
 
-    def __init__(self, manager: "TaskManager", chosen: "Sequence[Task] | None", timeout: float | None) -> None:
-        self._manager = manager
+    def __init__(
+        self,
+        tasks: Tasks,
+        ends: EventStream[TaskFinished],
+        chosen: Sequence[Task] | None,
+        timeout: float | None,
+    ) -> None:
+        self._all = tasks
         self._chosen = chosen
         self._timeout = timeout
         self._deadline: float | None = None
         over = [task for task in self._tasks() if task.outcome is not None]
         self._over = deque(sorted(over, key=lambda task: task.ended_at or 0.0))
-        self._ends = manager.events(TaskFinished)
+        self._ends = ends
 
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> "Task":
+    async def __anext__(self) -> Task:
         await checkpoint()
         if self._timeout is not None and self._deadline is None:
             self._deadline = anyio.current_time() + self._timeout
@@ -41,7 +61,7 @@ class Completions:
             if not self._live_ids():
                 raise StopAsyncIteration
             with anyio.move_on_after(self._time_left()) as wait:
-                await self._manager.until(lambda: bool(self._ends.waiting) or not self._live_ids())
+                await self._all.until(lambda: bool(self._ends.waiting) or not self._live_ids())
             if wait.cancelled_caught and not self._ends.waiting and self._live_ids():
                 late = [task.id for task in self._tasks() if task.outcome is None]
                 raise TaskTimeoutError(late[0], self._timeout or 0.0, late)
@@ -49,20 +69,20 @@ class Completions:
     def _time_left(self) -> float | None:
         return None if self._deadline is None else max(0.0, self._deadline - anyio.current_time())
 
-    def _next(self) -> "Task | None":
+    def _next(self) -> Task | None:
         if self._over:
             return self._over.popleft()
         while self._ends.waiting:
-            task = self._manager[self._ends.take().task_id]
+            task = self._all[self._ends.take().task_id]
             if task in self._chosen if self._chosen is not None else not task.is_ambient:
                 return task
         return None
 
     def _live_ids(self) -> list[str]:
-        live = self._manager.live_ids()
+        live = self._all.live_ids()
         return list(live) if self._chosen is None else [task.id for task in self._chosen if task.outcome is None]
 
-    def _tasks(self) -> "list[Task]":
+    def _tasks(self) -> list[Task]:
         if self._chosen is not None:
             return list(self._chosen)
-        return [task for task in self._manager if not task.is_ambient]
+        return [task for task in self._all if not task.is_ambient]

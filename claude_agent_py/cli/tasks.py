@@ -1,0 +1,128 @@
+"""The command `tasks`: draw the tree of a history.
+
+`rich` (extra `cli`) adds colours in a terminal; without it, or if the output is not a terminal, the tree is plain text.
+Control characters are stripped from everything shown.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, TextIO
+
+import anyio
+
+from claude_agent_py.cli.live_tree import MARKS, rich_console
+from claude_agent_py.errors import OptionsError
+from claude_agent_py.history import RecordedTask, RecordedTree, TaskHistory
+from claude_agent_py.permissions.requests import displayable
+from claude_agent_py.tasks.tree import draw
+from claude_agent_py.wire.messages.tasks import TaskStatus
+
+VARIABLE: Final = "CLAUDE_AGENT_HISTORY"
+"""The environment variable that names the default history."""
+
+SHOWN_CHARS: Final = 120
+"""A description is cut to so many characters."""
+
+
+def draw_tasks(target: str, session: str | None, *, at: int | None = None, out: TextIO | None = None) -> int:
+    """Print the tasks of a history, or of one session, and return the exit code.
+
+    Args:
+        target: The file of a `TaskHistory`, or the id of a session in the default history.
+        session: The id of a session in the file.
+        at: Draw the tree as it was at the record with this number.
+        out: Where to print; None means stdout.
+
+    Raises:
+        OptionsError: There is no such file or session, or more than one session begins like this.
+        SessionError: The file cannot be read.
+    """
+    path, session = _place(target, session)
+    trees = anyio.run(_read, path, session, at)
+    if not trees:
+        print("no tasks are recorded", file=out)
+    for name, last, tree in trees:
+        _draw(name, last, tree, out or sys.stdout)
+    return 0
+
+
+def _place(target: str, session: str | None) -> tuple[str, str | None]:
+    """Return the file, and the session in it."""
+    if os.path.isfile(target):
+        return target, session
+    default = os.environ.get(VARIABLE)
+    if session is not None or (default is None and os.path.basename(target) != target):
+        raise OptionsError(f"history not found: {target}")
+    if default is None:
+        raise OptionsError(f"{target!r} is not a file; to find a session by its id, set {VARIABLE} to a history")
+    if not os.path.isfile(default):
+        raise OptionsError(f"history not found: {default} ({VARIABLE})")
+    return default, target
+
+
+async def _read(path: str, session: str | None, at: int | None) -> list[tuple[str, float, RecordedTree]]:
+    async with TaskHistory(path) as history:
+        names = await history.sessions()
+        chosen = names if session is None else [_chosen(names, session, path)]
+        found = []
+        for name in chosen:
+            records = await history.records(name)
+            last = max((record.at for record in records if at is None or record.number <= at), default=0.0)
+            if records:
+                found.append((name, last, await history.rebuild(name, at=at)))
+        return found
+
+
+def _chosen(names: Sequence[str], wanted: str, path: str) -> str:
+    """Return the session with this id, or the only one whose id begins so."""
+    fitting = [wanted] if wanted in names else [name for name in names if wanted and name.startswith(wanted)]
+    if len(fitting) != 1:
+        problem = "more than one session begins with" if fitting else "no session is"
+        raise OptionsError(f"{problem} {wanted!r} in {path}")
+    return fitting[0]
+
+
+@dataclass(frozen=True)
+class _Line:
+    """A task in the drawing. Nothing in it can break out of its line."""
+
+    label: str
+    status: TaskStatus
+    children: Sequence["_Line"]
+
+    @classmethod
+    def of(cls, task: RecordedTask) -> "_Line":
+        reason = f": {_shown(task.failure_reason)}" if task.failure_reason else ""
+        return cls(_shown(task.label) + reason, task.status, [cls.of(child) for child in task.children])
+
+
+def _shown(text: str) -> str:
+    return " ".join(displayable(text, SHOWN_CHARS).split())
+
+
+def _draw(name: str, last: float, tree: RecordedTree, out: TextIO) -> None:
+    when = datetime.fromtimestamp(last).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    title = f"session {_shown(name)}, {len(tree)} tasks, last record {when}"
+    lines = [_Line.of(task) for task in tree]
+    console = rich_console(out)
+    if console is None:
+        print(title, draw(lines), sep="\n", file=out)
+        return
+    from rich.text import Text
+    from rich.tree import Tree
+
+    drawn = Tree(Text(title), guide_style="dim")
+    for line in lines:
+        _add(drawn, line)
+    console.print(drawn)
+
+
+def _add(above: Any, line: _Line) -> None:
+    from rich.text import Text
+
+    branch = above.add(Text.assemble(MARKS[line.status], " ", line.label))
+    for child in line.children:
+        _add(branch, child)

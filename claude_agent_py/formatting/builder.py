@@ -1,0 +1,243 @@
+"""Builds sections from what a parser finds, and tells their growth as events."""
+
+from bisect import bisect_left
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from claude_agent_py.formatting.outline import Outline
+from claude_agent_py.formatting.parsed import ParsedText
+from claude_agent_py.formatting.problems import Place, Problem, ProblemKind
+from claude_agent_py.formatting.sections import Section, SectionSpec
+
+
+@dataclass(frozen=True)
+class SectionStarted:
+    """A section began, or, with an empty name, text outside sections."""
+
+    path: tuple[str, ...]
+    """The names of the sections around it, then its own."""
+    place: Place
+
+    @property
+    def name(self) -> str:
+        """The section's name; empty for text outside sections."""
+        return self.path[-1]
+
+
+@dataclass(frozen=True)
+class SectionGrew:
+    """Text was added to a section. The texts of all these events together are its content."""
+
+    path: tuple[str, ...]
+    text: str
+
+    @property
+    def name(self) -> str:
+        """The section's name; empty for text outside sections."""
+        return self.path[-1]
+
+
+@dataclass(frozen=True)
+class SectionEnded:
+    """A section is complete."""
+
+    path: tuple[str, ...]
+    section: Section
+
+    @property
+    def name(self) -> str:
+        """The section's name; empty for text outside sections."""
+        return self.path[-1]
+
+
+SectionEvent: TypeAlias = SectionStarted | SectionGrew | SectionEnded
+
+
+class SectionBuilder:
+    """Takes what a parser finds: the starts and ends of sections, their text, and problems.
+
+    Args:
+        outline: The sections that may occur.
+        strip: Whether to strip white space around contents.
+    """
+
+    def __init__(self, outline: Outline, *, strip: bool = False) -> None:
+        self.events: list[SectionEvent] = []
+        """What happened since the list was last emptied."""
+        self._outline = outline
+        self._strip = strip
+        self._open: list[_Piece] = []
+        self._loose: _Piece | None = None
+        self._pieces: list[Section] = []
+        self._problems: list[Problem] = []
+        self._line_feeds: list[int] = []
+        self._length = 0
+
+    # What the parser asks
+
+    @property
+    def depth(self) -> int:
+        """The number of open sections."""
+        return len(self._open)
+
+    @property
+    def name(self) -> str:
+        """The name of the innermost open section; empty outside sections."""
+        return self._open[-1].path[-1] if self._open else ""
+
+    def outline(self, depth: int | None = None) -> Outline:
+        """Return the outline of the sections that may occur inside the first `depth` open sections, or inside all."""
+        inside = self.depth if depth is None else depth
+        return self._open[inside - 1].outline if inside else self._outline
+
+    def find(self, name: str, depth: int | None = None) -> SectionSpec | None:
+        """Return the section of that name that may occur inside the first `depth` open sections, or inside all."""
+        return self.outline(depth).find(name)
+
+    # What the parser tells
+
+    def open(self, spec: SectionSpec, offset: int) -> None:
+        """Begin a section inside the open ones."""
+        self.end_text()
+        if self.outline().is_unknown(spec.name):
+            self.unknown(spec.name, offset)
+        path = (*self._path, spec.name)
+        self._open.append(_Piece(path, self.place(offset), self._strip, self.outline().inside(spec)))
+        self.events.append(SectionStarted(path, self.place(offset)))
+
+    def text(self, text: str, offset: int) -> None:
+        """Add text to the open section, or to the text outside sections."""
+        if not text:
+            return
+        if self._open and not self._open[-1].sections:
+            self._grow(self._open[-1], text)
+            return
+        if self._loose is None:
+            self._loose = _Piece((*self._path, ""), self.place(offset), self._strip, self._outline)
+        loose = self._loose
+        if not loose.is_shown:
+            loose.waiting.append(text)
+            if text.isspace():
+                return
+            self.events.append(SectionStarted(loose.path, loose.place))
+            text, loose.is_shown = "".join(loose.waiting), True
+        self._grow(loose, text)
+
+    def close(self, *, is_closed: bool = True) -> None:
+        """End the innermost open section.
+
+        Args:
+            is_closed: Whether its end is there.
+        """
+        self.end_text()
+        piece = self._open.pop()
+        if not is_closed:
+            self.unclosed(piece.path[-1], piece.place.offset)
+        self._end(piece, piece.section(is_closed=is_closed and piece.is_closed))
+
+    def end_text(self) -> None:
+        """End the text outside sections, so that text that follows becomes another piece."""
+        loose, self._loose = self._loose, None
+        if loose is not None and loose.is_shown:
+            self._end(loose, loose.section(is_closed=True))
+
+    def leave_open(self) -> None:
+        """Mark the innermost open section as one whose end is missing."""
+        if self._open:
+            self._open[-1].is_closed = False
+
+    # Problems
+
+    def unclosed(self, name: str, offset: int, detail: str = "") -> None:
+        """Report that the end of something is missing."""
+        self.problem(ProblemKind.UNCLOSED, name, offset, detail or f"section {name!r} has no end")
+
+    def unknown(self, name: str, offset: int) -> None:
+        """Report a section that is not registered."""
+        nearest = self.outline().nearest(name) or self._outline.nearest(name)
+        hint = f"; did you mean {nearest!r}?" if nearest else ""
+        self.problem(ProblemKind.UNKNOWN, name, offset, f"{name!r} is not one of the sections{hint}")
+
+    def problem(self, kind: ProblemKind, name: str, offset: int, detail: str) -> None:
+        """Report any problem."""
+        self._problems.append(Problem(kind=kind, name=name, place=self.place(offset), detail=detail))
+
+    # What the stream asks
+
+    def feed(self, chunk: str) -> None:
+        """Note where the lines of a chunk begin, for the places of sections and problems."""
+        at = chunk.find("\n")
+        while at >= 0:
+            self._line_feeds.append(self._length + at)
+            at = chunk.find("\n", at + 1)
+        self._length += len(chunk)
+
+    def place(self, offset: int) -> Place:
+        """Return the place after the first `offset` characters."""
+        before = bisect_left(self._line_feeds, offset)
+        start = self._line_feeds[before - 1] + 1 if before else 0
+        return Place(offset, before + 1, offset - start + 1)
+
+    def finish(self, *, is_truncated: bool = False) -> ParsedText:
+        """End everything that is open, check the sections, and return the result.
+
+        Args:
+            is_truncated: Whether what is open has no end.
+        """
+        while self._open:
+            self.close(is_closed=not is_truncated)
+        self.end_text()
+        end = self.place(self._length)
+        problems = [*self._problems, *self._outline.problems(self._pieces, end)]
+        return ParsedText(tuple(self._pieces), tuple(sorted(problems, key=lambda problem: problem.place)))
+
+    @property
+    def _path(self) -> tuple[str, ...]:
+        return self._open[-1].path if self._open else ()
+
+    def _grow(self, piece: "_Piece", text: str) -> None:
+        added = piece.add(text)
+        if added:
+            self.events.append(SectionGrew(piece.path, added))
+
+    def _end(self, piece: "_Piece", section: Section) -> None:
+        (self._open[-1].sections if self._open else self._pieces).append(section)
+        self.events.append(SectionEnded(piece.path, section))
+
+
+class _Piece:
+    """A section, or a piece of text outside sections, that is being read."""
+
+    def __init__(self, path: tuple[str, ...], place: Place, strip: bool, outline: Outline) -> None:
+        self.path = path
+        self.place = place
+        self.outline = outline
+        self.sections: list[Section] = []
+        self.is_closed = True
+        self.is_shown = False
+        self.waiting: list[str] = []
+        self._strip = strip
+        self._parts: list[str] = []
+        self._white: list[str] = []
+
+    def add(self, text: str) -> str:
+        """Add text, and return what is certain to be part of the content by now."""
+        if self._strip:
+            text = self._stripped(text)
+        if text:
+            self._parts.append(text)
+        return text
+
+    def _stripped(self, text: str) -> str:
+        """Remove leading white space, and hold trailing white space back until more text follows."""
+        kept = text if self._parts else text.lstrip()
+        body = kept.rstrip()
+        if not body:
+            if self._parts:
+                self._white.append(kept)
+            return ""
+        before, self._white = "".join(self._white), [kept[len(body) :]]
+        return before + body
+
+    def section(self, *, is_closed: bool) -> Section:
+        return Section(self.path[-1], "".join(self._parts), tuple(self.sections), is_closed, self.place)

@@ -1,0 +1,324 @@
+"""Reads sections of YAML. `yaml_format` writes them.
+
+Parsing goes line by line and reads what models write: code fences around the YAML, colons in plain text, a list next to
+its name. Tags, anchors and aliases have no meaning. PyYAML decodes quoted and folded text only.
+"""
+
+import re
+from collections.abc import Callable, Generator
+from typing import Any, NamedTuple
+
+from claude_agent_py.formatting.builder import SectionBuilder
+from claude_agent_py.formatting.problems import ProblemKind
+from claude_agent_py.formatting.sections import SectionSpec
+from claude_agent_py.formatting.source import Reading, TextSource
+
+ENTRY = re.compile(
+    r"(?P<key>\"(?:[^\"\\]|\\.)*\"[ \t]*|'(?:[^']|'')*'[ \t]*|[^\s\"'#&*!|>%@`{}\[\],?:-](?:[^:]|:(?![ \t]|$))*)"
+    r":(?=[ \t]|$)(?P<rest>.*)",
+    re.DOTALL,
+)
+WORD = re.compile(r"[A-Za-z_][\w-]*")
+BLOCK = re.compile(r"[|>](?P<first>[+-]|[1-9])?(?P<second>[+-]|[1-9])?[ \t]*(?:#.*)?")
+ITEM = re.compile(r"-(?:[ \t]|$)")
+STRUCTURE = re.compile(r"(?:---|\.\.\.|```[A-Za-z]{0,20})[ \t]*")
+COMMENT = re.compile(r"(?:^|[ \t])#.*", re.DOTALL)
+
+DEEPEST_FLOW = 50
+"""How deep a sequence in brackets may be nested. PyYAML takes quadratic time for deep ones."""
+
+
+class _Line(NamedTuple):
+    text: str
+    """Without its line break."""
+    offset: int
+    is_whole: bool
+    """Whether it has a line break."""
+
+    @property
+    def indent(self) -> int:
+        """The number of spaces it starts with."""
+        return len(self.text) - len(self.text.lstrip(" "))
+
+    @property
+    def is_blank(self) -> bool:
+        return not self.text.strip()
+
+    @property
+    def body(self) -> str:
+        return self.text.strip(" \t")
+
+
+class YAMLReader:
+    """Reads line by line. Blocks are passed on as their lines arrive, other text when it is complete."""
+
+    def __init__(self, source: TextSource, builder: SectionBuilder) -> None:
+        from yaml import SafeLoader, ScalarNode, SequenceNode, YAMLError, compose
+
+        self._source = source
+        self._builder = builder
+        self._next: _Line | None = None
+        self._compose: Callable[[str], Any] = lambda text: compose(text, Loader=SafeLoader)
+        self._scalar_type, self._sequence_type, self._error = ScalarNode, SequenceNode, YAMLError
+
+    def read(self) -> Reading:
+        """Read the whole text."""
+        while (line := (yield from self._peek())) is not None:
+            if STRUCTURE.fullmatch(line.text):
+                self._builder.end_text()
+                self._next = None
+            elif line.text[:1] in (" ", "-", "#") or not (yield from self._entry(line)):
+                self._outside(line)
+
+    def _outside(self, line: _Line) -> None:
+        self._next = None
+        self._builder.text(line.text + "\n" * line.is_whole, line.offset)
+
+    def _peek(self) -> Generator[None, None, _Line | None]:
+        """Return the next line without reading it, or None at the end."""
+        if self._next is None:
+            offset = self._source.offset
+            raw = yield from self._source.line()
+            if raw is not None:
+                self._next = _Line(raw.removesuffix("\n").removesuffix("\r"), offset, raw.endswith("\n"))
+        return self._next
+
+    def _peek_inside(self, indent: int, *, lists: bool = False) -> Generator[None, None, _Line | None]:
+        """Return the next line if it is blank or belongs to the entry with that indentation, else None."""
+        line = yield from self._peek()
+        if line is None or line.is_blank:
+            return line
+        is_item = lists and line.indent == indent and ITEM.match(line.text, indent) is not None
+        return line if line.indent > indent or is_item else None
+
+    # Entries
+
+    def _entry(self, line: _Line) -> Generator[None, None, bool]:
+        """Read an entry of a mapping, if the line begins one that is a section."""
+        found = ENTRY.fullmatch(line.text, line.indent)
+        if found is None:
+            return False
+        name = self._decoded(found["key"].strip(" \t"))
+        offset = line.offset + line.indent
+        spec = self._builder.find(name)
+        if spec is None and (name or not self._builder.depth):
+            outline = self._builder.outline()
+            if outline.is_unknown(name) and (WORD.fullmatch(name) or outline.nearest(name)):
+                self._builder.unknown(name, offset)
+            return False
+        self._next = None
+        rest = found["rest"].strip(" \t")
+        if spec is None:  # the text before the sections inside
+            yield from self._content(rest or '""', line.indent, offset)
+        elif rest and not COMMENT.match(rest):
+            yield from self._beside(spec, rest, line.indent, offset)
+        else:
+            yield from self._below(spec, line.indent, offset)
+        return True
+
+    def _beside(self, spec: SectionSpec, rest: str, indent: int, offset: int) -> Reading:
+        """Read a section whose content begins next to its name."""
+        if rest[0] == "[" and spec.repeatable:
+            yield from self._flow(spec, rest, indent, offset)
+        else:
+            self._builder.open(spec, offset)
+            yield from self._content(rest, indent, offset)
+            yield from self._close()
+
+    def _below(self, spec: SectionSpec, indent: int, offset: int, *, is_item: bool = False) -> Reading:
+        """Read a section whose content is below its name."""
+        line = yield from self._peek_inside(indent, lists=not is_item)
+        while line is not None and (line.is_blank or line.body.startswith("#")):
+            self._next = None
+            line = yield from self._peek_inside(indent, lists=not is_item)
+        if line is not None and spec.repeatable and not is_item and ITEM.match(line.text, line.indent):
+            yield from self._items(spec, line.indent)
+            return
+        self._builder.open(spec, offset)
+        if line is not None:
+            if spec.sections and ENTRY.fullmatch(line.text, line.indent):
+                yield from self._inside(indent, line.indent)
+            elif ITEM.match(line.text, line.indent) or ENTRY.fullmatch(line.text, line.indent):
+                yield from self._raw(indent, line.indent)
+            else:
+                self._next = None
+                yield from self._content(line.body, indent, line.offset + line.indent)
+        yield from self._close()
+
+    def _close(self) -> Reading:
+        """End a section, unless the text ends: it may be cut off."""
+        if (yield from self._peek()) is not None:
+            self._builder.close()
+
+    def _inside(self, outer: int, indent: int) -> Reading:
+        """Read the sections inside one."""
+        while (line := (yield from self._peek_inside(outer))) is not None:
+            if line.is_blank or line.indent != indent or not (yield from self._entry(line)):
+                self._outside(line)
+
+    def _items(self, spec: SectionSpec, indent: int) -> Reading:
+        """Read the items of a sequence, each a section."""
+        while True:
+            line = yield from self._peek()
+            if line is None or not (line.is_blank or (line.indent == indent and ITEM.match(line.text, indent))):
+                return
+            self._next = None
+            if line.is_blank:
+                continue
+            offset = line.offset + indent
+            rest = line.text[indent + 1 :].strip(" \t")
+            if not rest or ITEM.match(rest) or ENTRY.fullmatch(rest):
+                if rest:
+                    self._next = line._replace(text=f"{' ' * (indent + 1)}{line.text[indent + 1 :]}")
+                yield from self._below(spec, indent, offset, is_item=True)
+            else:
+                self._builder.open(spec, offset)
+                yield from self._content(rest, indent, offset)
+                yield from self._close()
+
+    # Content
+
+    def _content(self, rest: str, indent: int, offset: int) -> Reading:
+        """Read text that begins with `rest`."""
+        block = BLOCK.fullmatch(rest)
+        if block is not None and rest[0] == "|":
+            yield from self._literal(block, indent)
+            return
+        if rest[0] in "[{":
+            yield from self._raw_flow(rest, indent, offset)
+            return
+        lines = [rest]
+        while (line := (yield from self._peek_inside(indent))) is not None:
+            self._next = None
+            lines.append(line.text)
+        if block is not None or rest[0] in "\"'":
+            yield from self._composed("\n".join(lines), offset)
+        else:
+            self._builder.text(_folded(lines), offset)
+
+    def _literal(self, block: "re.Match[str]", parent: int) -> Reading:
+        """Pass on the lines of a literal block, without their indentation."""
+        marks = {block["first"], block["second"]}
+        digits = [int(mark) for mark in marks if mark and mark.isdigit()]
+        indent = parent + digits[0] if digits else None
+        feeds, has_text = 0, False
+        while (line := (yield from self._peek_inside(parent))) is not None:
+            if not line.is_blank:
+                indent = line.indent if indent is None else indent
+                if line.indent < indent:
+                    break
+            self._next = None
+            text = "" if indent is None else line.text[indent:]
+            if text:
+                self._builder.text("\n" * feeds + text, line.offset)
+                feeds, has_text = 0, True
+            feeds += line.is_whole
+        kept = feeds if "+" in marks else 0 if "-" in marks else min(feeds, has_text)
+        self._builder.text("\n" * kept, self._source.offset)
+
+    def _raw(self, parent: int, indent: int) -> Reading:
+        """Pass on the lines of a block as they are written, without their indentation."""
+        feeds = 0
+        while (line := (yield from self._peek_inside(parent, lists=indent == parent))) is not None:
+            self._next = None
+            if line.is_blank:
+                feeds += 1
+                continue
+            self._builder.text("\n" * feeds + line.text[min(indent, line.indent) :], line.offset)
+            feeds = 1
+
+    def _raw_flow(self, rest: str, parent: int, offset: int) -> Reading:
+        """Pass on a mapping or a sequence in brackets as it is written."""
+        open_brackets = _brackets(rest)
+        self._builder.text(rest, offset)
+        while (line := (yield from self._peek_inside(parent))) is not None:
+            self._next = None
+            if not line.is_blank:
+                open_brackets += _brackets(line.text)
+                self._builder.text(f"\n{line.text.strip(' ')}", line.offset)
+        if open_brackets > 0 and (yield from self._peek()) is None:
+            self._builder.leave_open()
+            self._builder.unclosed(self._builder.name, offset, "a bracket is not closed")
+
+    def _flow(self, spec: SectionSpec, rest: str, parent: int, offset: int) -> Reading:
+        """Read a sequence in brackets whose items are sections."""
+        lines = [rest]
+        while (line := (yield from self._peek_inside(parent))) is not None:
+            self._next = None
+            lines.append(line.text)
+        text = "\n".join(lines)
+        nodes = self._items_of(text)
+        if nodes is None:
+            self._builder.open(spec, offset)
+            yield from self._bad(text, offset)
+            self._builder.close()
+            return
+        for node in nodes:
+            self._builder.open(spec, offset)
+            is_text = isinstance(node, self._scalar_type)
+            self._builder.text(node.value if is_text else text[node.start_mark.index : node.end_mark.index], offset)
+            self._builder.close()
+
+    def _items_of(self, text: str) -> list[Any] | None:
+        """Return the nodes of a sequence in brackets, or None if it cannot be read."""
+        depth = deepest = 0
+        for char in text:
+            depth += (char in "[{") - (char in "]}")
+            deepest = max(deepest, depth)
+        if deepest > DEEPEST_FLOW:
+            return None
+        try:
+            node = self._compose(text)
+        except (self._error, ValueError, OverflowError):
+            return None
+        nodes = node.value if isinstance(node, self._sequence_type) else None
+        return None if nodes is None or len({id(node) for node in nodes}) < len(nodes) else nodes
+
+    def _composed(self, text: str, offset: int) -> Reading:
+        """Pass on a quoted or folded text."""
+        try:
+            node = self._compose(text)
+        except (self._error, ValueError, OverflowError):
+            node = None
+        if isinstance(node, self._scalar_type):
+            self._builder.text(node.value, offset)
+        else:
+            yield from self._bad(text, offset)
+
+    def _bad(self, text: str, offset: int) -> Reading:
+        """Pass on a text that is not YAML as it is written, and report it."""
+        self._builder.text(text, offset)
+        self._builder.leave_open()
+        if (yield from self._peek()) is None:
+            self._builder.unclosed(self._builder.name, offset, f"the content of {self._builder.name!r} has no end")
+        else:
+            detail = f"the content of {self._builder.name!r} is not YAML"
+            self._builder.problem(ProblemKind.MALFORMED, self._builder.name, offset, detail)
+
+    def _decoded(self, text: str) -> str:
+        """Return a name without its quotation marks."""
+        if text[0] not in "\"'":
+            return text
+        try:
+            return str(self._compose(text).value)
+        except (self._error, ValueError, OverflowError):
+            return text
+
+
+def _brackets(text: str) -> int:
+    """Return how many brackets a text leaves open."""
+    return text.count("[") + text.count("{") - text.count("]") - text.count("}")
+
+
+def _folded(lines: list[str]) -> str:
+    """Return plain text of several lines as YAML reads it: line breaks are spaces, blank lines are line breaks."""
+    parts: list[str] = []
+    feeds = 0
+    for line in lines:
+        text = COMMENT.sub("", line).strip(" \t")
+        if not text:
+            feeds += 1
+            continue
+        parts += [("\n" * feeds or " ") if parts else "", text]
+        feeds = 0
+    return "".join(parts)

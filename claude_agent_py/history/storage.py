@@ -1,0 +1,142 @@
+"""The tables of a history, and how rows become values and values rows."""
+
+import json
+import sqlite3
+from collections.abc import Iterable, Sequence
+from dataclasses import astuple, fields
+from typing import Any, Final
+
+from msgspec import convert
+
+from claude_agent_py._untrusted import read_json, without_surrogates
+from claude_agent_py.history.records import FinishedTask, RecordKind, TaskRecord
+
+_FINISHED_TABLE: Final = """
+CREATE TABLE IF NOT EXISTS finished (
+    session_id TEXT NOT NULL, task_id TEXT NOT NULL, status TEXT NOT NULL, run_id TEXT NOT NULL, type TEXT, agent TEXT,
+    parent_task_id TEXT, description TEXT NOT NULL, prompt TEXT, summary TEXT NOT NULL, failure_reason TEXT,
+    output_file TEXT, exit_code INTEGER, evidence TEXT NOT NULL, total_tokens REAL NOT NULL, tool_uses REAL NOT NULL,
+    started_at REAL, ended_at REAL,
+    PRIMARY KEY (session_id, task_id, run_id)
+) WITHOUT ROWID
+"""
+_RECORDS_TABLE: Final = """
+CREATE TABLE IF NOT EXISTS records (
+    key TEXT NOT NULL UNIQUE, session_id TEXT NOT NULL, task_id TEXT NOT NULL, kind TEXT NOT NULL, at REAL NOT NULL,
+    run_id TEXT, author TEXT NOT NULL, parent_task_id TEXT, summary TEXT NOT NULL, failure_reason TEXT,
+    step INTEGER NOT NULL, details TEXT NOT NULL, status TEXT, number INTEGER NOT NULL, writer TEXT,
+    PRIMARY KEY (session_id, number)
+)
+"""
+_SESSIONS_TABLE: Final = "CREATE TABLE IF NOT EXISTS sessions (session_id TEXT PRIMARY KEY, last INTEGER NOT NULL)"
+_WRITERS_TABLE: Final = "CREATE TABLE IF NOT EXISTS writers (writer TEXT PRIMARY KEY)"
+SCHEMA: Final = (
+    _FINISHED_TABLE,
+    "CREATE INDEX IF NOT EXISTS finished_by_end ON finished (ended_at)",
+    _RECORDS_TABLE,
+    _SESSIONS_TABLE,
+    "CREATE INDEX IF NOT EXISTS records_by_writer ON records (writer)",
+    _WRITERS_TABLE,
+)
+"""`sessions.last` is the number of the last record; `writers` has the processes that are recording."""
+VERSION: Final = 1
+FINISHED: Final = tuple(field.name for field in fields(FinishedTask))
+RECORD: Final = tuple(field.name for field in fields(TaskRecord))
+
+
+def _insert(verb: str, table: str, columns: Sequence[str]) -> str:
+    names, marks = ", ".join(columns), ", ".join("?" * len(columns))
+    return f"INSERT OR {verb} INTO {table} ({names}) VALUES ({marks})"  # noqa: S608 - names of ours, values are bound
+
+
+PUT_FINISHED: Final = _insert("REPLACE", "finished", FINISHED)
+ADD_FINISHED: Final = _insert("IGNORE", "finished", FINISHED)
+_PUT_RECORD: Final = _insert("IGNORE", "records", ("key", *RECORD, "writer"))
+
+
+UNKNOWN_WRITER: Final = "0" * 16
+"""Stands for the processes that recorded before files of version 1; they are taken to have ended."""
+
+
+def migrate(cursor: sqlite3.Cursor, version: int) -> None:
+    """Number the records of a file of version 0 by session; they had one sequence for all sessions."""
+    columns = [row[1] for row in cursor.execute("PRAGMA table_info(records)")]
+    if not columns:
+        return
+    kept = ", ".join(name for name in columns if name in (*RECORD, "key") and name != "number")
+    added = f"ROW_NUMBER() OVER (PARTITION BY session_id ORDER BY number), '{UNKNOWN_WRITER}'"
+    for statement in (
+        "ALTER TABLE records RENAME TO records_0",
+        _RECORDS_TABLE,
+        f"INSERT INTO records ({kept}, number, writer) SELECT {kept}, {added} FROM records_0",  # noqa: S608 - ours
+        _SESSIONS_TABLE,
+        "INSERT INTO sessions SELECT session_id, max(number) FROM records GROUP BY session_id",
+        "DROP TABLE records_0",
+        _WRITERS_TABLE,
+        f"INSERT INTO writers VALUES ('{UNKNOWN_WRITER}')",  # noqa: S608 - ours
+    ):
+        cursor.execute(statement)
+
+
+def put_records(cursor: sqlite3.Cursor, rows: Sequence[dict[str, Any]], writer: str | None) -> None:
+    """Store records with the next numbers of their sessions. One that is stored already takes no number."""
+    if not cursor.connection.in_transaction:
+        cursor.execute("BEGIN IMMEDIATE")  # nobody else takes the numbers meanwhile
+    for row in rows:
+        if not _put(cursor, row, writer) and row["kind"] == RecordKind.CREATED:
+            _put_again(cursor, row, writer)
+
+
+def _put(cursor: sqlite3.Cursor, row: dict[str, Any], writer: str | None) -> bool:
+    session_id = row["session_id"]
+    cursor.execute("INSERT OR IGNORE INTO sessions VALUES (?, 0)", (session_id,))
+    (last,) = cursor.execute("SELECT last FROM sessions WHERE session_id = ?", (session_id,)).fetchone()
+    cursor.execute(_PUT_RECORD, [*(row | {"number": last + 1}).values(), writer])
+    if cursor.rowcount != 1:
+        return False
+    cursor.execute("UPDATE sessions SET last = ? WHERE session_id = ?", (last + 1, session_id))
+    return True
+
+
+def _put_again(cursor: sqlite3.Cursor, row: dict[str, Any], writer: str | None) -> None:
+    """Store what is new of a task that was created before: another process goes on with it."""
+    stored = cursor.execute("SELECT details FROM records WHERE key = ?", (row["key"],)).fetchone()
+    if stored is not None and stored[0] != row["details"]:
+        key = "\x1f".join((row["key"], row["run_id"] or ""))
+        _put(cursor, row | {"key": key, "kind": RecordKind.CHANGED.value}, writer)
+
+
+def finished_row(task: FinishedTask) -> tuple[Any, ...]:
+    """Return the row of a run that is over."""
+    values = dict(zip(FINISHED, astuple(task), strict=True))
+    return _storable((values | {"status": task.status.value, "run_id": task.run_id or ""}).values())
+
+
+def read_finished(row: Sequence[Any]) -> FinishedTask:
+    """Return a run that is over. Raises ValueError if the row is none of ours."""
+    values = dict(zip(FINISHED, row, strict=True))
+    return convert(values | {"run_id": values["run_id"] or None}, FinishedTask)  # SQLite does not check types
+
+
+def record_row(record: TaskRecord) -> dict[str, Any]:
+    """Return the row of a record, by column. It gets its number when it is put."""
+    values = {name: getattr(record, name) for name in RECORD}
+    words = {"kind": record.kind.value, "status": None if record.status is None else record.status.value}
+    values |= words | {"details": json.dumps(dict(record.details), ensure_ascii=False)}
+    row = {"key": record.key} | values
+    return dict(zip(row, _storable(row.values()), strict=True))
+
+
+def read_record(row: Sequence[Any]) -> TaskRecord:
+    """Return a record. Raises ValueError if the row is none of ours."""
+    values = dict(zip(RECORD, row, strict=True))
+    return convert(values | {"details": read_json(values["details"])}, TaskRecord)
+
+
+def read_session_id(row: Sequence[Any]) -> str:
+    """Return the id of a session. Raises ValueError if it is not text."""
+    return convert(row[0], str)
+
+
+def _storable(values: Iterable[Any]) -> tuple[Any, ...]:
+    return tuple(without_surrogates(value) if isinstance(value, str) else value for value in values)

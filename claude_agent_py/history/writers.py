@@ -1,0 +1,150 @@
+"""The processes that record in a history, and what becomes of the tasks of one that dies.
+
+Each keeps a file locked beside the database, and its name is in the table `writers`. Whoever uses the history and finds
+that a lock was released while the name is still there ends the tasks that the process left running.
+"""
+
+import os
+import re
+import secrets
+import sqlite3
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from claude_agent_py.history.liveness import SignOfLife, is_alive, remove
+from claude_agent_py.history.rebuild import RecordedTask, fold
+from claude_agent_py.history.records import FinishedTask, RecordKind, TaskRecord
+from claude_agent_py.history.storage import ADD_FINISHED, RECORD, finished_row, put_records, read_record, record_row
+from claude_agent_py.tasks.ledger.state import Evidence
+from claude_agent_py.tasks.outcome import EndedBy
+from claude_agent_py.wire.messages.tasks import TaskStatus
+
+PROCESS_ENDED: Final = "the process that recorded it has ended"
+"""The reason of a task that was running when its recording process ended."""
+
+_NAME: Final = re.compile("[0-9a-f]{16}")
+_OF_SESSION: Final = f"SELECT {', '.join(RECORD)}, writer FROM records WHERE session_id = ? ORDER BY number"  # noqa: S608
+
+
+class Writers:
+    """The processes that record in one file. The methods run in a transaction of the caller.
+
+    Args:
+        path: The file, or None for a history in memory, which has one process.
+    """
+
+    def __init__(self, path: str | None) -> None:
+        self._path = path
+        self._sign: SignOfLife | None = None
+
+    @property
+    def own(self) -> str | None:
+        """The name of this process; None if it does not record, or can give no sign of life."""
+        return None if self._sign is None else self._sign.path.name
+
+    def join(self, cursor: sqlite3.Cursor) -> None:
+        """Add this process. Does nothing if it is there."""
+        if self._sign is None and self._path is not None:
+            self._sign = SignOfLife.give(self._sign_of(secrets.token_hex(8)))
+            if self._sign is not None:
+                cursor.execute("INSERT INTO writers VALUES (?)", (self._sign.path.name,))
+
+    def leave(self, cursor: sqlite3.Cursor | None) -> None:
+        """Take this process away: all that it recorded is over. Without a cursor the next reader does the rest."""
+        sign, self._sign = self._sign, None
+        if sign is None:
+            return
+        try:
+            if cursor is not None:
+                cursor.execute("DELETE FROM writers WHERE writer = ?", (sign.path.name,))
+        finally:
+            sign.end()
+
+    def end_dead(self, cursor: sqlite3.Cursor) -> None:
+        """End what ran in processes that died. If the file cannot be written, another reader will."""
+        writers = [name for (name,) in cursor.execute("SELECT writer FROM writers")]
+        dead = [name for name in writers if name != self.own and self._is_dead(name)]
+        if not dead:
+            return
+        try:
+            cursor.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as error:
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF != sqlite3.SQLITE_READONLY:
+                raise
+            return
+        for writer in dead:
+            _end_tasks_of(cursor, writer)
+            remove(self._sign_of(writer))
+
+    def _is_dead(self, writer: object) -> bool:
+        """Return whether a process has ended. What is no name of ours is left alone: it might be any path."""
+        return isinstance(writer, str) and _NAME.fullmatch(writer) is not None and not is_alive(self._sign_of(writer))
+
+    def _sign_of(self, writer: str) -> Path:
+        return Path(f"{os.path.realpath(self._path or '')}-writers", writer)
+
+
+def _end_tasks_of(cursor: sqlite3.Cursor, writer: str) -> None:
+    sessions = cursor.execute("SELECT DISTINCT session_id FROM records WHERE writer = ?", (writer,)).fetchall()
+    for (session_id,) in sessions:
+        for record, finished in _ends(cursor.execute(_OF_SESSION, (session_id,)).fetchall(), writer):
+            put_records(cursor, [record_row(record)], None)
+            cursor.execute(ADD_FINISHED, finished_row(finished))
+    cursor.execute("DELETE FROM writers WHERE writer = ?", (writer,))
+
+
+def _ends(rows: list[tuple[object, ...]], writer: str) -> Iterator[tuple[TaskRecord, FinishedTask]]:
+    """Yield the ends of the tasks of a session that a process left running."""
+    tasks: dict[str, RecordedTask] = {}
+    writers: dict[str, object] = {}
+    cancelled: Counter[tuple[str, str | None]] = Counter()
+    session_id = ""
+    for *row, its_writer in rows:
+        with suppress(ValueError):  # a row that cannot be read is reported when it is asked for
+            record = read_record(row)
+            tasks[record.task_id] = fold(tasks.get(record.task_id), record)
+            writers[record.task_id], session_id = its_writer, record.session_id
+            cancelled[record.task_id, record.run_id] += record.kind is RecordKind.CANCELLED
+    for task in tasks.values():
+        if writers[task.id] == writer and not task.status.is_terminal:
+            yield _end_of(task, session_id, step=cancelled[task.id, task.run_id])
+
+
+def _end_of(task: RecordedTask, session_id: str, step: int) -> tuple[TaskRecord, FinishedTask]:
+    now = time.time()
+    record = TaskRecord(
+        session_id,
+        task.id,
+        RecordKind.CANCELLED,
+        now,
+        run_id=task.run_id,
+        parent_task_id=task.parent_id,
+        failure_reason=PROCESS_ENDED,
+        step=step,
+        details={"by": EndedBy.PROCESS.value, "evidence": Evidence.PROCESS_EXIT.value},
+        status=TaskStatus.STOPPED,
+    )
+    usage = task.usage
+    finished = FinishedTask(
+        session_id=session_id,
+        task_id=task.id,
+        status=TaskStatus.STOPPED,
+        run_id=task.run_id,
+        type=task.type,
+        agent=task.subagent_type,
+        parent_task_id=task.parent_id,
+        description=task.description,
+        prompt=task.prompt,
+        failure_reason=PROCESS_ENDED,
+        output_file=task.output_file,
+        evidence=Evidence.PROCESS_EXIT.value,
+        total_tokens=usage.total_tokens if usage else 0,
+        tool_uses=usage.tool_uses if usage else 0,
+        started_at=task.created_at,
+        ended_at=now,
+    )
+    return record, finished

@@ -1,0 +1,114 @@
+"""`StoredSubagent`: a subagent of a session on disk. All calls block."""
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import msgspec
+
+from claude_agent_py._untrusted import read_bytes, read_json
+from claude_agent_py.errors import SessionError
+from claude_agent_py.sessions.folders import regular_file
+from claude_agent_py.sessions.lines import Snapshot
+from claude_agent_py.sessions.transcript import Transcript
+
+_AGENT: Final = re.compile(r"agent-(?P<id>[\w.-]+)\.jsonl", re.ASCII)
+_MOST_NOTES: Final = 1024 * 1024
+
+
+class _Notes(msgspec.Struct, rename="camel", gc=False):
+    """The CLI's file beside the transcript of a subagent."""
+
+    agent_type: str | None = None
+    description: str = ""
+    tool_use_id: str | None = None
+    model: str | None = None
+    spawn_depth: int | None = None
+    finished: bool = False
+    stopped_by_user: bool = False
+
+
+@dataclass(frozen=True)
+class StoredSubagent:
+    """A subagent of a session on disk."""
+
+    agent_id: str
+    """Its id, which is its task's."""
+    path: str
+    """Its transcript."""
+    agent_type: str | None = None
+    description: str = ""
+    tool_use_id: str | None = None
+    """The call that launched it."""
+    model: str | None = None
+    spawn_depth: int | None = None
+    """1 for a subagent of the main agent."""
+    is_finished: bool = False
+    was_stopped: bool = False
+    session_id: str = ""
+
+    @cached_property
+    def messages(self) -> Transcript:
+        """Its messages."""
+        return Transcript(
+            snapshot_of(self.path, self.session_id),
+            self.session_id,
+            agent_id=self.agent_id,
+            parent_tool_use_id=self.tool_use_id,
+        )
+
+
+def snapshot_of(path: str, session_id: str) -> Snapshot:
+    """Return a transcript as it is now. Raises SessionError if it is gone."""
+    status = regular_file(path)
+    if status is None:
+        raise SessionError(f"the transcript {path} cannot be read: no such file", session_id=session_id)
+    return Snapshot(path, status.st_size)
+
+
+def agent_files(folder: str) -> Iterator[str]:
+    """Yield the transcripts of subagents in a session's folder. Links are not followed."""
+    root = os.path.join(folder, "subagents")
+    if os.path.islink(folder) or os.path.islink(root):
+        return
+    for where, _, names in os.walk(root):
+        yield from (os.path.join(where, name) for name in names if _AGENT.fullmatch(name))
+
+
+def read_subagent(path: str, session_id: str) -> tuple[str, StoredSubagent]:
+    """Return a subagent and when it was started."""
+    named = _AGENT.fullmatch(os.path.basename(path))
+    notes = _notes(path.removesuffix(".jsonl") + ".meta.json")
+    return _begun(path), StoredSubagent(
+        agent_id=named["id"] if named else "",
+        path=path,
+        agent_type=notes.agent_type,
+        description=notes.description,
+        tool_use_id=notes.tool_use_id,
+        model=notes.model,
+        spawn_depth=notes.spawn_depth,
+        is_finished=notes.finished,
+        was_stopped=notes.stopped_by_user,
+        session_id=session_id,
+    )
+
+
+def _notes(path: str) -> _Notes:
+    try:
+        return msgspec.convert(read_json(read_bytes(path, most_bytes=_MOST_NOTES)[0]), _Notes)
+    except (OSError, ValueError):
+        return _Notes()
+
+
+def _begun(path: str) -> str:
+    """Return the time of the first entry in a transcript; empty if it has none or cannot be read."""
+    try:
+        status = regular_file(path)
+        lines = Snapshot(path, status.st_size if status else 0).forwards()
+        first = next(lines, (0, None))[1]
+        return str(read_json(first or b"{}").get("timestamp") or "")
+    except (OSError, ValueError, AttributeError):
+        return ""

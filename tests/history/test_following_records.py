@@ -1,0 +1,190 @@
+"""Records that another process makes: following them live, and what becomes of them when it dies."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import anyio
+import pytest
+from folding import tracking
+
+from claude_agent_py import TaskManager, TaskStatus
+from claude_agent_py.errors import OptionsError
+from claude_agent_py.tasks import RecordKind, TaskHistory, TaskRecord
+from claude_agent_py.testing import frames
+
+pytestmark = pytest.mark.anyio
+
+PROGRAM = """
+import sys, anyio
+from claude_agent_py import TaskManager
+from claude_agent_py.tasks import TaskHistory
+from claude_agent_py.testing import frames
+from claude_agent_py.wire import decode
+import json
+
+async def main(path):
+    manager = TaskManager()
+    async with TaskHistory(path) as history:
+        history.attach(manager, "s1")
+        for line in sys.stdin:
+            for frame in json.loads(line):
+                manager.track(decode(json.dumps(frame).encode()))
+            await history.flush()
+            print("stored", flush=True)
+
+anyio.run(main, sys.argv[1])
+"""
+
+
+class Recording:
+    """A process that records the frames that it is sent."""
+
+    def __init__(self, path: Path) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def send(self, *sent: dict[str, Any]) -> None:
+        import json
+
+        stdin, stdout = pipes(self.process)
+        stdin.write(json.dumps(sent) + "\n")
+        stdin.flush()
+        assert stdout.readline() == "stored\n"
+
+
+def pipes(process: "subprocess.Popen[str]") -> tuple[IO[str], IO[str]]:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    return process.stdin, process.stdout
+
+
+@contextmanager
+def recording(path: Path) -> Iterator[Recording]:
+    other = Recording(path)
+    try:
+        yield other
+    finally:
+        other.process.kill()
+        other.process.wait()
+        for pipe in pipes(other.process):
+            pipe.close()
+
+
+def signs(path: Path) -> list[str]:
+    """The files by which processes show that they live."""
+    folder = Path(f"{path}-writers")
+    return os.listdir(folder) if folder.exists() else []
+
+
+async def test_what_another_process_records_is_followed_live(tmp_path: Path) -> None:
+    path = tmp_path / "history.db"
+    with recording(path) as other:
+        async with TaskHistory(path) as history:
+            seen: list[TaskRecord] = []
+            records = history.follow("s1", poll=0.01)
+            with anyio.fail_after(30):
+                other.send(frames.task_started("a1"))
+                seen += [await anext(records), await anext(records)]
+                other.send(frames.task_progress("a1"), frames.task_notification("a1"))
+                seen += [await anext(records), await anext(records)]
+            with anyio.move_on_after(0.05) as scope:
+                await anext(records)
+            assert scope.cancelled_caught  # there is nothing more, and waiting for it can be cancelled
+            assert [(record.number, record.kind.value) for record in seen] == [
+                (1, "created"),
+                (2, "started"),
+                (3, "progressed"),
+                (4, "completed"),
+            ]
+            later = history.follow("s1", after=3)
+            assert (await anext(later)).number == 4
+
+
+async def test_a_reader_that_was_cancelled_goes_on_where_it_was(tmp_path: Path) -> None:
+    async with TaskHistory(tmp_path / "history.db") as history:
+        records = history.follow("s1", "a1", poll=0.01)
+        with anyio.move_on_after(0.05):
+            await anext(records)
+        await history.record(TaskRecord("s1", "other", RecordKind.CREATED, 1.0))
+        await history.record(TaskRecord("s1", "a1", RecordKind.CREATED, 1.0))
+        with anyio.fail_after(10):
+            assert (await anext(records)).task_id == "a1"
+        with pytest.raises(OptionsError, match="poll: must be positive"):
+            history.follow("s1", poll=0.0)
+
+
+async def test_a_session_whose_process_died_is_closed_by_the_next_reader(tmp_path: Path) -> None:
+    path = tmp_path / "history.db"
+    with recording(path) as other:
+        other.send(frames.task_started("a1", "plan"), frames.task_started("a2", "look", parent_task_id="a1"))
+        other.send(frames.task_started("a3", "done"), frames.task_notification("a3"))
+        async with TaskHistory(path) as history:
+            assert str(await history.rebuild("s1")).count("running") == 2  # it lives
+            records = history.follow("s1", after=len(await history.records("s1")), poll=0.01)
+            other.process.kill()
+            other.process.wait()
+            with anyio.fail_after(30):
+                ends = [await anext(records), await anext(records)]
+            last = {task.id: task for task in (await history.rebuild("s1")).walk()}
+            finished = {task.task_id: task for task in await history.finished(status="stopped")}
+    assert signs(path) == []
+    for end in ends:
+        assert (end.kind, end.status, end.details["by"]) == (RecordKind.CANCELLED, TaskStatus.STOPPED, "process")
+        assert end.failure_reason == "the process that recorded it has ended"
+    assert {task_id: task.status.value for task_id, task in last.items()} == {
+        "a1": "stopped",
+        "a2": "stopped",
+        "a3": "completed",
+    }
+    assert {task_id: task.evidence for task_id, task in finished.items()} == dict.fromkeys(("a1", "a2"), "process_exit")
+    async with TaskHistory(path) as history:
+        assert len(await history.records("s1")) == 7 + 2  # once
+
+
+async def test_a_process_that_ends_well_leaves_nothing_behind(tmp_path: Path) -> None:
+    path = tmp_path / "history.db"
+    async with TaskHistory(path) as reader:
+        async with TaskHistory(path) as history:
+            manager = TaskManager()
+            history.attach(manager, "s1")
+            tracking(manager, frames.task_started("a1"))
+            await history.flush()
+            assert len(signs(path)) == 1
+            assert (await reader.records("s1"))[-1].status is TaskStatus.RUNNING
+            tracking(manager, frames.task_notification("a1"))
+        assert signs(path) == []
+        assert (await reader.records("s1"))[-1].kind is RecordKind.COMPLETED
+
+
+async def test_a_history_that_is_closed_first_does_not_end_what_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "history.db"
+    manager = TaskManager()
+    history = TaskHistory(path)
+    history.attach(manager, "s1")
+    tracking(manager, frames.task_started("a1"))
+    await history.close()
+    async with TaskHistory(path) as reader:
+        assert (await reader.records("s1"))[-1].status is TaskStatus.RUNNING
+        tracking(manager, frames.task_notification("a1"))
+        await history.close()  # which stores what came since
+        assert (await reader.records("s1"))[-1].kind is RecordKind.COMPLETED
+    assert signs(path) == []
+
+
+async def test_a_session_that_goes_on_in_another_process_is_that_one_s(tmp_path: Path) -> None:
+    path = tmp_path / "history.db"
+    with recording(path) as first:
+        first.send(frames.task_started("a1", prompt="Look."))
+    with recording(path) as second:
+        second.send(frames.task_started("a1", run_id="1-a1", prompt="Look again."))
+        async with TaskHistory(path) as history:
+            kinds = [record.kind.value for record in await history.records("s1")]
+            (task,) = await history.rebuild("s1")
+    assert kinds == ["created", "started", "cancelled", "changed", "started"]
+    assert (task.status, task.run_id, task.prompt) == (TaskStatus.RUNNING, "1-a1", "Look again.")

@@ -1,0 +1,367 @@
+"""Records: what they say of a task, their numbers, and the tree at any of them."""
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from folding import Clock, child, intake_of, level, shell_started, tracking
+from hypothesis import given, settings, strategies as st
+
+from claude_agent_py import TaskManager, TaskStatus
+from claude_agent_py.errors import SessionError
+from claude_agent_py.history import RecordedTask
+from claude_agent_py.tasks import Answered, Asked, Evidence, RecordKind, TaskEvent, TaskHistory, TaskRecord
+from claude_agent_py.testing import frames
+
+FACTS = (
+    "parent_id",
+    "type",
+    "subagent_type",
+    "description",
+    "status",
+    "prompt",
+    "run_id",
+    "summary",
+    "usage",
+    "activity",
+    "output_file",
+    "is_backgrounded",
+)
+"""What a rebuilt task and a live one have in common."""
+
+IDS = st.sampled_from(["a1", "a2", "a3", "b1"])
+Happening = Callable[[TaskManager], object]
+
+
+def tell(frame: dict[str, Any]) -> Happening:
+    return lambda manager: tracking(manager, frame)
+
+
+def hook(event: str, data: dict[str, Any]) -> Happening:
+    return lambda manager: intake_of(manager).track_hook(event, data)
+
+
+def usage(tokens: int) -> dict[str, Any]:
+    return {"total_tokens": tokens, "tool_uses": 1, "duration_ms": 5}
+
+
+@st.composite
+def happenings(draw: st.DrawFn) -> Happening:
+    """Anything that a session may hear of a task, in no particular order."""
+    task_id, run = draw(IDS), draw(st.integers(0, 2))
+    run_id = f"{run}-{task_id}"
+    other = draw(st.sampled_from(["a1", "a2", "unknown", None]))
+    word = draw(st.sampled_from(["running", "paused", "pending", "completed", "failed", "killed", "awaiting_user"]))
+    parent = {"parent_task_id": other} if other not in (None, task_id) else {}
+    started = {"run_id": run_id, "subagent_type": draw(st.sampled_from(["planner", "x"])), **parent}
+    happening: Happening = draw(
+        st.sampled_from(
+            [
+                tell(frames.task_started(task_id, draw(st.sampled_from(["", "look", "find"])), **started)),
+                tell(shell_started(task_id, **parent)),
+                tell(frames.task_progress(task_id, draw(st.sampled_from(["one", "two"])), run_id=run_id)),
+                tell(child(task_id, draw(st.sampled_from(["hm", "ah"])))),
+                tell(frames.task_updated(task_id, word)),
+                tell(frames.system("task_updated", task_id=task_id, patch={"description": word})),
+                tell(frames.system("task_updated", task_id=task_id, patch={"is_backgrounded": bool(run)})),
+                tell(frames.task_notification(task_id, "failed", "no", run_id=run_id)),
+                tell(frames.task_notification(task_id, "completed", word, run_id=run_id, usage=usage(run * 10))),
+                tell(level(*draw(st.lists(IDS, max_size=3, unique=True)))),
+                hook("SubagentStart", {"agent_id": task_id, "agent_type": "x"}),
+                lambda manager: intake_of(manager).track_prompt(f"r{run}", task_id, Asked("May I?", "permission")),
+                lambda manager: intake_of(manager).track_answer(task_id, Answered({"behavior": "allow"})),
+                lambda manager: intake_of(manager).track_prompt_end(f"r{run}"),
+                lambda manager: intake_of(manager).process_exited("gone"),
+            ]
+        )
+    )
+    return happening
+
+
+def live(manager: TaskManager) -> dict[str, dict[str, Any]]:
+    """What the session says of its tasks."""
+    return {
+        task.id: {
+            **{name: getattr(task, name) for name in FACTS},
+            "failure_reason": task.failure_reason if task.done else None,
+            "children": {child.id for child in task.children},
+        }
+        for task in manager
+    }
+
+
+def rebuilt(tasks: list[RecordedTask]) -> dict[str, dict[str, Any]]:
+    """What its records say of them."""
+    return {
+        task.id: {
+            **{name: getattr(task, name) for name in FACTS},
+            "failure_reason": task.failure_reason,
+            "children": {child.id for child in task.children},
+        }
+        for task in tasks
+    }
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@settings(max_examples=60, deadline=None)
+@given(happening=st.lists(st.tuples(happenings(), st.booleans()), max_size=30))
+def test_the_tree_at_any_number_is_the_live_one_of_that_moment(
+    backend: str, happening: list[tuple[Happening, bool]]
+) -> None:
+    async def compare() -> None:
+        manager = TaskManager(clock=Clock())
+        moments: dict[int, dict[str, dict[str, Any]]] = {}
+        async with TaskHistory(":memory:") as history:
+            keep = history.attach(manager, "s1")
+            for happen, is_flushed in happening:
+                happen(manager)
+                await (history.flush() if is_flushed else keep(TaskEvent("", 0.0)))
+                records = await history.records("s1")
+                if records and records[-1].number not in moments:
+                    moments[records[-1].number] = live(manager)
+            await history.flush()
+            records = await history.records("s1")
+            assert [record.number for record in records] == list(range(1, len(records) + 1))
+            for number, then in moments.items():
+                assert rebuilt(list((await history.rebuild("s1", at=number)).walk())) == then
+            assert rebuilt(list((await history.rebuild("s1")).walk())) == live(manager)
+
+    anyio.run(compare, backend=backend)
+
+
+# What records say
+
+
+def attached(history: TaskHistory) -> TaskManager:
+    manager = TaskManager(clock=Clock())
+    history.attach(manager, "s1")
+    return manager
+
+
+async def told(history: TaskHistory, task_id: str | None = None) -> list[TaskRecord]:
+    await history.flush()
+    return await history.records("s1", task_id)
+
+
+@pytest.mark.anyio
+async def test_a_task_is_recorded_from_its_prompt_to_its_evidence() -> None:
+    async with TaskHistory(":memory:") as history:
+        manager = attached(history)
+        started = frames.task_started("a1", "look", prompt="Look closely.", subagent_type="reviewer")
+        tracking(manager, started, frames.task_progress("a1", "Reading", last_tool_name="Read"))
+        asked = Asked("Bash: ls", "permission", "f00d")
+        intake_of(manager).track_prompt("r1", "a1", asked)
+        intake_of(manager).track_answer("a1", Answered({"behavior": "allow"}, "Ann", "process 7 on host", "f00d"))
+        intake_of(manager).track_prompt_end("r1")
+        tracking(manager, frames.task_notification("a1", summary="All is well.", usage=usage(900)))
+        records = await told(history)
+    assert [(record.number, record.kind.value) for record in records] == [
+        (1, "created"),
+        (2, "started"),
+        (3, "progressed"),
+        (4, "awaiting_user"),
+        (5, "answered"),
+        (6, "resumed"),
+        (7, "completed"),
+    ]
+    created, _, progressed, awaiting, answered, _, completed = records
+    assert (created.author, created.details["prompt"], created.details["agent"]) == ("", "Look closely.", "reviewer")
+    assert (progressed.details["activity"], progressed.details["tool"]) == ("Reading", "Read")
+    assert awaiting.details.items() >= {"question": "Bash: ls", "asks": "permission", "interaction": "f00d"}.items()
+    assert (answered.details["answer"], answered.details["by"]) == ({"behavior": "allow"}, "Ann")
+    assert (answered.details["origin"], answered.details["interaction"]) == ("process 7 on host", "f00d")
+    assert (completed.summary, completed.details["evidence"]) == ("All is well.", Evidence.NOTIFICATION.value)
+    assert completed.details["usage"]["total_tokens"] == 900
+    assert "by" not in completed.details
+
+
+@pytest.mark.anyio
+async def test_each_prompt_of_a_task_that_waits_is_recorded() -> None:
+    async with TaskHistory(":memory:") as history:
+        manager = attached(history)
+        tracking(manager, frames.task_started("a1"))
+        for number in (1, 2):
+            intake_of(manager).track_prompt(f"r{number}", "a1", Asked(f"Question {number}?"))
+        for number in (1, 2):
+            intake_of(manager).track_prompt_end(f"r{number}")
+        records = await told(history)
+    waits = [record for record in records if record.kind is RecordKind.AWAITING_USER]
+    assert [record.details["question"] for record in waits] == ["Question 1?", "Question 2?"]
+    assert [record.kind for record in records].count(RecordKind.RESUMED) == 1
+
+
+@pytest.mark.anyio
+async def test_who_or_what_ended_a_task() -> None:
+    async with TaskHistory(":memory:") as history:
+        manager = attached(history)
+        stop = {"type": "tool_use", "id": "t1", "name": "TaskStop", "input": {"task_id": "model"}}
+        tracking(
+            manager,
+            frames.task_started("model"),
+            frames.task_started("turn", is_backgrounded=False),
+            frames.task_started("owner"),
+            frames.task_started("owned", parent_task_id="owner", is_backgrounded=True),
+            frames.task_started("alone", is_backgrounded=True),
+            frames.task_started("lost"),
+            frames.assistant([stop]),
+            *(frames.task_notification(name, "stopped") for name in ("model", "turn", "owner", "owned", "alone")),
+        )
+        intake_of(manager).process_exited("the CLI ended")
+        records = await told(history)
+        outcomes = {task.id: task.outcome for task in manager}
+    ends = {record.task_id: record for record in records if record.status is not None and record.status.is_terminal}
+    assert {task_id: end.details.get("by") for task_id, end in ends.items()} == {
+        "model": "model",
+        "turn": "parent",
+        "owner": None,
+        "owned": "parent",
+        "alone": None,
+        "lost": "process",
+    }
+    assert ends["lost"].kind is RecordKind.FAILED
+    assert {task_id: outcome and outcome.ended_by for task_id, outcome in outcomes.items()} == {
+        task_id: end.details.get("by") for task_id, end in ends.items()
+    }
+
+
+@pytest.mark.anyio
+async def test_what_happened_while_nobody_recorded_is_recorded_later_once() -> None:
+    async with TaskHistory(":memory:") as history:
+        manager = TaskManager(clock=Clock())
+        keep = history.attach(manager, "s1")
+        tracking(manager, frames.task_started("a1"), frames.task_progress("a1"))
+        await history.flush()
+        manager.off(keep)
+        tracking(manager, frames.task_notification("a1"), frames.task_started("a1", run_id="1-a1"))
+        await history.flush()
+        before = await history.records("s1")
+        history.attach(manager, "s1")
+        tracking(manager, frames.task_progress("a1", run_id="1-a1"))
+        records = await told(history)
+    assert [record.kind.value for record in before] == ["created", "started", "progressed"]
+    assert [record.kind.value for record in records[3:]] == ["completed", "resumed", "progressed"]
+    assert [record.run_id for record in records[3:]] == ["0-a1", "1-a1", "1-a1"]
+
+
+@pytest.mark.anyio
+async def test_a_session_whose_id_comes_late_keeps_all_its_records() -> None:
+    names: list[str] = []
+    async with TaskHistory(":memory:") as history:
+        manager = TaskManager(clock=Clock())
+        history.attach(manager, lambda: names[-1] if names else None)
+        tracking(manager, frames.task_started("a1"))
+        await history.flush()
+        assert await history.sessions() == []
+        names.append("s1")
+        tracking(manager, frames.task_progress("a1"))
+        await history.flush()
+        names.append("s2")  # after /clear: what was begun is finished where it began
+        tracking(manager, frames.task_notification("a1"), frames.task_started("a2"))
+        await history.flush()
+        assert [record.kind.value for record in await history.records("s1")][-1] == "completed"
+        assert {record.task_id for record in await history.records("s2")} == {"a2"}
+        assert [task.session_id for task in await history.finished()] == ["s1"]
+
+
+# Numbers
+
+
+@pytest.mark.anyio
+async def test_each_session_counts_from_one_also_with_several_writers_and_after_forgetting(tmp_path: Path) -> None:
+    path = tmp_path / "history.db"
+
+    async def write(name: str) -> None:
+        async with TaskHistory(path) as history:
+            for number in range(20):
+                await history.record(TaskRecord("both", f"{name}{number}", RecordKind.CREATED, float(number)))
+                await history.record(TaskRecord(name, "a", RecordKind.PROGRESSED, float(number), step=number))
+
+    with anyio.fail_after(60):
+        async with anyio.create_task_group() as writers:
+            for name in ("one", "two"):
+                writers.start_soon(write, name)
+    async with TaskHistory(path) as history:
+        for session, count in (("both", 40), ("one", 20), ("two", 20)):
+            assert [record.number for record in await history.records(session)] == list(range(1, count + 1))
+        assert [record.number for record in await history.records("one", after=18)] == [19, 20]
+        await history.forget(before=100.0)
+        await history.record(TaskRecord("one", "b", RecordKind.CREATED, 200.0))
+        assert [record.number for record in await history.records("one")] == [21]
+
+
+@pytest.mark.anyio
+async def test_forgetting_leaves_no_gap() -> None:
+    async with TaskHistory(":memory:") as history:
+        times = [1.0, 30.0, 2.0, 40.0]
+        await history.record(*(TaskRecord("s1", f"a{at}", RecordKind.CREATED, at) for at in times))
+        await history.forget(before=10.0)
+        assert [record.number for record in await history.records("s1")] == [2, 3, 4]
+
+
+# Old files
+
+OLD = """
+CREATE TABLE records (
+    number INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, session_id TEXT NOT NULL, task_id TEXT NOT NULL,
+    kind TEXT NOT NULL, at REAL NOT NULL, run_id TEXT, author TEXT NOT NULL, parent_task_id TEXT, summary TEXT NOT NULL,
+    failure_reason TEXT, step INTEGER NOT NULL, details TEXT NOT NULL
+);
+CREATE INDEX records_by_session ON records (session_id, number);
+"""
+
+
+@pytest.mark.anyio
+async def test_a_file_of_an_older_version_is_migrated(tmp_path: Path) -> None:
+    path = tmp_path / "old.db"
+    rows = [
+        ("s1", "a1", "created", None, '{"type": "local_agent", "agent": "planner", "description": "plan"}'),
+        ("s2", "b1", "created", None, "{}"),
+        ("s1", "a1", "started", "0-a1", "{}"),
+        ("s1", "a2", "created", None, '{"description": "left"}'),
+        ("s1", "a2", "started", None, "{}"),
+        ("s1", "a1", "completed", "0-a1", '{"usage": {"total_tokens": 9}}'),
+    ]
+    with closing(sqlite3.connect(path)) as old, old:
+        old.executescript(OLD)
+        for number, (session, task, kind, run, details) in enumerate(rows):
+            parent = "a1" if task == "a2" else None
+            key = "\x1f".join((session, task, run or "", kind, "0"))
+            values = (key, session, task, kind, float(number), run, "", parent, "", None, 0, details)
+            names = "key, session_id, task_id, kind, at, run_id, author, parent_task_id, summary, failure_reason, step"
+            old.execute(f"INSERT INTO records ({names}, details) VALUES ({', '.join('?' * 12)})", values)
+    async with TaskHistory(path) as first, TaskHistory(path) as second:
+        for history in (first, second):
+            kept = await history.records("s1", "a1")
+            assert [(record.number, record.kind.value) for record in kept] == [
+                (1, "created"),
+                (2, "started"),
+                (5, "completed"),
+            ]
+            drawn = "plan [planner] completed, 9 tokens\n└── left [task] stopped"  # whoever recorded that is gone
+            assert str(await history.rebuild("s1")) == drawn
+            assert [record.number for record in await history.records("s2")] == [1, 2]
+
+
+@pytest.mark.anyio
+async def test_a_file_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "new.db"
+    with closing(sqlite3.connect(path)) as new, new:
+        new.execute("PRAGMA user_version = 1000")
+    with pytest.raises(SessionError, match="newer version"):
+        await TaskHistory(path).open()
+
+
+@pytest.mark.anyio
+async def test_a_late_end_of_an_earlier_run_does_not_end_the_task() -> None:
+    async with TaskHistory(":memory:") as history:
+        manager = attached(history)
+        tracking(manager, frames.task_started("a1"), frames.task_started("a1", run_id="1-a1"))
+        tracking(manager, frames.task_notification("a1", "failed", "late"))
+        records = await told(history)
+        (task,) = await history.rebuild("s1")
+    assert (records[-1].kind, records[-1].run_id, records[-1].failure_reason) == (RecordKind.FAILED, "0-a1", "late")
+    assert (task.status, task.run_id) == (TaskStatus.RUNNING, "1-a1")

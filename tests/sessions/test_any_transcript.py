@@ -1,0 +1,70 @@
+"""Whatever is in a transcript, reading it raises nothing and invents nothing."""
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from hypothesis import given, strategies as st
+from stored import Stored, call
+
+from claude_agent_py.sessions import fork_session, get_session, list_sessions, search_sessions
+
+
+def transcript() -> bytes:
+    with tempfile.TemporaryDirectory() as name:
+        stored = Stored(Path(name))
+        stored.user("one")
+        calls = [stored.assistant(call(f"t{number}", "Agent"), id="msg") for number in range(2)]
+        launched = {"status": "async_launched", "agentId": "a1", "description": "look"}
+        stored.result("t1", "launched", after=calls[1], toolUseResult=launched)
+        last = stored.result("t0", "done", after=calls[0])
+        kept = {"preservedMessages": {"anchorUuid": "x", "uuids": [last]}}
+        stored.entry("system", after=None, subtype="compact_boundary", logicalParentUuid=last, compactMetadata=kept)
+        stored.user("summary", isCompactSummary=True)
+        stored.user(
+            "<task-notification><task-id>a1</task-id></task-notification>", origin={"kind": "task-notification"}
+        )
+        stored.note("last-prompt", lastPrompt="one", leafUuid=last, explicit=True)
+        stored.note("cost-state", totalCostUSD=1, modelUsage={"m": {}})
+        return stored.path.read_bytes()
+
+
+WHOLE = transcript()
+SCALARS = st.none() | st.booleans() | st.integers() | st.text(max_size=5) | st.sampled_from(["user", "assistant", "x"])
+VALUES = st.recursive(
+    SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3)
+)
+KEYS = sorted({key for line in WHOLE.splitlines() for key in json.loads(line)} | {"message"})
+
+
+def read_all(content: bytes) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        stored = Stored(Path(name))
+        stored.path.write_bytes(content)
+        stored.agent("a1", ["Look"])
+        infos = list_sessions(config_dir=name)
+        assert {info.session_id for info in infos} <= {stored.id}
+        list(search_sessions("one", config_dir=name))
+        if not content:
+            return
+        session = get_session(stored.id, config_dir=name)
+        uuids = [message.uuid for message in session.messages]
+        assert len(uuids) == len(session.messages)
+        assert len(session.messages) <= len(session.history) + 1
+        assert [message.uuid for message in reversed(session.messages)] == uuids[::-1]
+        _ = session.tool_calls, session.tasks, session.usage, session.messages.damage
+        if any(message.raw.get("type") == "user" for message in session.history):
+            fork_session(stored.id, config_dir=name)
+
+
+@given(st.integers(0, len(WHOLE)), st.integers(0, 400), st.binary(max_size=40))
+def test_bytes_that_are_lost_or_overwritten(place: int, length: int, instead: bytes) -> None:
+    read_all(WHOLE[:place] + instead + WHOLE[place + length :])
+
+
+@given(st.integers(0, len(WHOLE.splitlines()) - 1), st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=4))
+def test_fields_of_any_type(number: int, changed: dict[str, Any]) -> None:
+    lines = WHOLE.splitlines(keepends=True)
+    lines[number] = json.dumps({**json.loads(lines[number]), **changed}).encode() + b"\n"
+    read_all(b"".join(lines))
