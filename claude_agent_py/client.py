@@ -163,6 +163,7 @@ class Client(SessionControls, Generic[Output]):
                 self._check_not_closed()
                 if storing is not None:
                     storing.attach(session)
+                    session.storing = storing
             except BaseException:
                 await launched.discard()
                 raise

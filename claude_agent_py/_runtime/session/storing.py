@@ -4,13 +4,14 @@ import logging
 import os
 import secrets
 import socket
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 import anyio
 
 from claude_agent_py._callbacks import Callback, failure_of
 from claude_agent_py._event_loop import run_file_work
 from claude_agent_py._launch.environment import environment
+from claude_agent_py._runtime.answering.failures import FailureLog
 from claude_agent_py.errors import OptionsError, StoreError
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.sessions.folders import check_id, find_session, project_key_for_directory
@@ -30,12 +31,11 @@ from claude_agent_py.sessions.stores.materialise import (
 )
 from claude_agent_py.sessions.stores.mirror import Mirror
 from claude_agent_py.sessions.stores.protocol import SessionKey, SessionStoreEntry, implements
+from claude_agent_py.tasks import TaskIntake
+from claude_agent_py.todo import TaskList
 from claude_agent_py.wire.messages.conversation import ResultMessage
 from claude_agent_py.wire.messages.notices import TranscriptMirrorMessage
 from claude_agent_py.wire.messages.occasional import MirrorErrorMessage, MirrorKey
-
-if TYPE_CHECKING:
-    from claude_agent_py._runtime.session.session import Session
 
 logger: logging.Logger = logging.getLogger("claude_agent_py")
 
@@ -45,6 +45,29 @@ RELEASE_SECONDS: Final = 2.0
 """How long giving leases back may take, in seconds."""
 LISTENER_SECONDS: Final = 10.0
 """How long `on_store_error` may take, in seconds."""
+
+
+class Mirrored(Protocol):
+    """What a store needs of its session."""
+
+    @property
+    def failures(self) -> FailureLog:
+        """Where errors of listeners go."""
+        ...
+
+    @property
+    def intake(self) -> TaskIntake:
+        """The tasks, whose transcripts are in the configuration folder."""
+        ...
+
+    @property
+    def task_list(self) -> TaskList:
+        """The to-do list, which is there, too."""
+        ...
+
+    def inject(self, message: Any) -> None:
+        """Take a message that the CLI did not send."""
+        ...
 
 
 class Storing:
@@ -59,7 +82,7 @@ class Storing:
         self._project: str = options.session_store_project or project_key_for_directory(options.cwd)
         self._folder: PrivateFolder | None = None
         self._lease: Lease | None = None
-        self._session: Session | None = None
+        self._session: Mirrored | None = None
         self._holder = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
         self.mirror: Mirror = self._make_mirror()
         self._has_ended = False
@@ -159,10 +182,9 @@ class Storing:
 
     # While it runs -----------------------------------------------------------------------------------------------
 
-    def attach(self, session: "Session") -> None:
+    def attach(self, session: Mirrored) -> None:
         """Mirror this session from now on."""
         self._session = session
-        session.storing = self
         if self.config_dir is not None:
             session.intake.paths.move_to(self.config_dir)
             session.task_list.move_to(self.config_dir)

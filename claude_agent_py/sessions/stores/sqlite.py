@@ -60,8 +60,8 @@ class SQLiteStore(SummarisingStore):
         self._connection: sqlite3.Connection | None = None
         self._owner = 0
         try:
-            with self._opened() as connection:
-                _migrate(connection, self.path)
+            with self._opened():
+                pass  # creates it
         except (sqlite3.Error, OSError) as error:
             raise StoreError(f"{self.path} cannot be used as a session store: {error}") from error
 
@@ -82,7 +82,7 @@ class SQLiteStore(SummarisingStore):
             if self._connection is None or self._owner != os.getpid():
                 with contextlib.suppress(FileExistsError):
                     os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, stat.S_IRUSR | stat.S_IWUSR))
-                self._connection = open_shared(self.path, [])
+                self._connection = open_shared(self.path, [], version=len(MIGRATIONS), migrate=_migrate)
                 self._connection.execute("PRAGMA synchronous = NORMAL")
                 self._owner = os.getpid()
                 weakref.finalize(self, _close, self._connection, self._owner)
@@ -162,20 +162,10 @@ def _lease(cursor: sqlite3.Cursor, place: Place) -> LeaseState:
     return LeaseState(*(cursor.execute(query, place[:2]).fetchone() or ()))
 
 
-def _migrate(connection: sqlite3.Connection, path: Path) -> None:
-    def work(cursor: sqlite3.Cursor) -> None:
-        cursor.execute("BEGIN IMMEDIATE")
-        (version,) = cursor.execute("PRAGMA user_version").fetchone()
-        if version > len(MIGRATIONS):
-            raise StoreError(f"{path} was made by a newer version (schema {version}, known is {len(MIGRATIONS)})")
-        for statements in MIGRATIONS[version:]:
-            for statement in statements:
-                cursor.execute(statement)
-        cursor.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
-
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if version != len(MIGRATIONS):  # otherwise do not wait for writers
-        transact(connection, work)
+def _migrate(cursor: sqlite3.Cursor, version: int) -> None:
+    for statements in MIGRATIONS[version:]:
+        for statement in statements:
+            cursor.execute(statement)
 
 
 def _close(connection: sqlite3.Connection, owner: int) -> None:
