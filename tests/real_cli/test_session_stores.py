@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,18 +13,19 @@ from typing import Any
 import anyio
 import pytest
 
-from claude_agent_py import Client, query, run
+from claude_agent_py import Client, ClientOptions, Timeouts, query, run
 from claude_agent_py.errors import ClaudeAgentError, OptionsError, SessionLeasedError, SessionNotFoundError, StoreError
 from claude_agent_py.messages import MirrorErrorMessage, TranscriptMirrorMessage
 from claude_agent_py.sessions import (
     DirectoryStore,
+    Lease,
     MemoryStore,
     SessionKey,
     SessionStoreEntry,
     SQLiteStore,
     project_key_for_directory,
 )
-from claude_agent_py.testing import Reply, ScriptedModel, tool_use
+from claude_agent_py.testing import FakeCLI, Reply, ScriptedModel, tool_use
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
 
@@ -331,8 +333,6 @@ async def test_who_lost_the_lease_writes_no_more(tmp_path: Path) -> None:
         assert "written by another" in str(errors[-1])
         assert errors[-1].kept_in is not None
         await store.release_lease(taken)
-        import shutil
-
         shutil.rmtree(errors[-1].kept_in)
 
 
@@ -430,3 +430,56 @@ async def test_a_store_from_here_works_with_the_official_sdk(tmp_path: Path, any
         said = json.dumps(model.requests_of("main")[-1].body["messages"])
         assert "apple" in said
         assert "banana" in said
+
+
+class Dead(MemoryStore):
+    """A store that loads, and answers nothing else."""
+
+    is_dead = False
+
+    async def append(self, key: SessionKey, entries: list[SessionStoreEntry], *, epoch: int | None = None) -> None:
+        if self.is_dead:
+            await anyio.sleep_forever()
+        await super().append(key, entries, epoch=epoch)
+
+    async def release_lease(self, lease: Lease) -> None:
+        if self.is_dead:
+            await anyio.sleep_forever()
+        await super().release_lease(lease)
+
+
+async def test_a_store_that_answers_no_more_does_not_hold_up_close(caplog: pytest.LogCaptureFixture) -> None:
+    errors: list[StoreError] = []
+    async with ScriptedModel(lambda request: "answered") as model:
+        store = Dead()
+        timeouts = Timeouts(close=3.0)
+        options = model.options(session_store=store, on_store_error=errors.append, timeouts=timeouts)
+        first = await run("one", options)
+        store.is_dead = True
+        async with Client(options.replace(resume=first.session_id)) as client:
+            await client.query("two")
+            before = anyio.current_time()
+            await client.close()
+            assert anyio.current_time() - before < 3.5
+        assert "close() stops waiting" not in caplog.text
+        [error] = errors
+        assert error.kept_in is not None
+        assert os.listdir(error.kept_in) == ["projects"]
+        shutil.rmtree(error.kept_in)
+
+
+async def test_what_does_not_go_with_a_store() -> None:
+    store = MemoryStore()
+    for wrong in (
+        {"session_store": MemoryStore},
+        {"session_store": object()},
+        {"session_store": store, "persist_session": False},
+        {"session_store": store, "enable_file_checkpointing": True},
+        {"session_store_project": "p"},
+    ):
+        with pytest.raises(OptionsError, match="session_store"):
+            ClientOptions(**wrong)
+    assert "MemoryStore" in repr(ClientOptions(session_store=store))
+    options = ClientOptions(session_store=store, resume="11111111-1111-4111-8111-111111111111")
+    with pytest.raises(OptionsError, match="transport"):
+        await Client(options, transport=FakeCLI().transport()).connect()

@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -101,3 +103,23 @@ def test_secrets_of_a_killed_process_are_removed_by_the_next(tmp_path: Path, mon
     materialise.make_folder(env).remove()
     assert os.listdir(tmp_path / "temp") == [alive.path.name]
     alive.remove()
+
+
+def test_secrets_are_removed_when_the_interpreter_exits(tmp_path: Path) -> None:
+    home = tmp_path / "home" / ".claude"
+    home.mkdir(parents=True)
+    (home / ".credentials.json").write_text("{}")
+    program = """
+import sys, tempfile
+from claude_agent_py.sessions.stores import materialise
+tempfile.tempdir = sys.argv[1]
+folder = materialise.make_folder({"HOME": sys.argv[2]})
+(folder.projects / "x.jsonl").write_text("{}")
+assert (folder.path / ".credentials.json").exists()
+print(folder.path)
+"""
+    command = [sys.executable, "-c", program, str(tmp_path), str(tmp_path / "home")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    folder = Path(done.stdout.strip())
+    assert os.listdir(folder) == ["projects"]
+    assert os.listdir(folder / "projects") == ["x.jsonl"]

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from claude_agent_py.errors import StoreError
-from claude_agent_py.sessions import MemoryStore, SessionKey, SessionStoreEntry
+from claude_agent_py.sessions import Lease, MemoryStore, SessionKey, SessionStoreEntry
 from claude_agent_py.sessions.stores import mirror as mirror_module
 from claude_agent_py.sessions.stores.mirror import QUEUE_BYTES, Mirror
 
@@ -159,3 +159,33 @@ async def test_order_holds_when_a_batch_fails_and_the_next_would_not(
         await running.mirror.drain(anyio.current_time() + 10)
     assert store.entries(KEY) == written
     assert [is_last for _, is_last in running.errors] == [False]
+
+
+async def test_leases_are_renewed_until_they_are_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mirror_module, "LEASE_SECONDS", 0.15)
+    store = Store()
+    running = Running(store, tmp_path)
+    lease = await store.acquire_lease(KEY, "test")
+    running.mirror.hold(lease)
+    ends: list[float] = []
+
+    async def renew(lease: Lease, *, ttl: float = 30.0) -> Lease:
+        renewed = await MemoryStore.renew_lease(store, lease, ttl=ttl)
+        ends.append(renewed.expires_at)
+        return renewed
+
+    monkeypatch.setattr(store, "renew_lease", renew)
+    async with anyio.create_task_group() as workers:
+        workers.start_soon(running.mirror.keep_leases)
+        with anyio.fail_after(10):
+            while len(ends) < 3:
+                await anyio.sleep(0.01)
+        assert lease.expires_at < ends[0] < ends[1] < ends[2]
+        await store.acquire_lease(KEY, "another", steal=True)
+        with anyio.fail_after(10):
+            while not running.errors:
+                await anyio.sleep(0.01)
+        workers.cancel_scope.cancel()
+    assert "another" in running.errors[0][0]
+    await running.mirror.release_leases()
+    assert (await store.acquire_lease(KEY, "another")).epoch == lease.epoch + 2

@@ -13,7 +13,7 @@ import pytest
 from claude_agent_sdk import InMemorySessionStore
 from claude_agent_sdk.testing import run_session_store_conformance
 
-from claude_agent_py.errors import StoreError
+from claude_agent_py.errors import OptionsError, StoreError
 from claude_agent_py.sessions import (
     DirectoryStore,
     MemoryStore,
@@ -251,3 +251,15 @@ async def test_a_server_that_is_away_is_an_error_without_the_password(anyio_back
             await store.load(KEY)
         assert "hunter2" not in str(caught.value) + repr(store)
         assert caught.value.session_id == KEY["session_id"]
+
+
+@pytest.mark.parametrize(
+    ("package", "store"), [("psycopg", "PostgresStore"), ("redis", "RedisStore"), ("boto3", "S3Store")]
+)
+def test_a_missing_package_is_named(package: str, store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from claude_agent_py import sessions
+
+    make = getattr(sessions, store)
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(OptionsError, match=r"pip install 'claude-agent-py\["):
+        make("anything")

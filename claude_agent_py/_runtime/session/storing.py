@@ -43,6 +43,8 @@ DRAIN_SECONDS: Final = 10.0
 """How long the store may take at the end, in seconds, if nothing else limits it."""
 RELEASE_SECONDS: Final = 2.0
 """How long giving leases back may take, in seconds."""
+RESERVE_SECONDS: Final = 0.5
+"""How long it may take if the store did not take everything in time; kept for that at the end."""
 LISTENER_SECONDS: Final = 10.0
 """How long `on_store_error` may take, in seconds."""
 
@@ -207,7 +209,9 @@ class Storing:
 
     async def drain(self, deadline: float) -> None:
         """Deliver what is left, until a time of the loop."""
-        await self.mirror.drain(min(deadline, anyio.current_time() + DRAIN_SECONDS))
+        now = anyio.current_time()
+        reserve = min(RESERVE_SECONDS, max(0.0, deadline - now) / 2) + 0.1
+        await self.mirror.drain(min(deadline - reserve, now + DRAIN_SECONDS))
 
     async def _report(self, error: StoreError, is_last: bool) -> None:
         if is_last and self._folder is not None:
@@ -243,8 +247,8 @@ class Storing:
             return
         self._has_ended = True
         with anyio.CancelScope(shield=True):
-            with anyio.move_on_after(RELEASE_SECONDS):
+            is_late = bool(self.mirror.undelivered)
+            with anyio.move_on_after(RESERVE_SECONDS if is_late else RELEASE_SECONDS):
                 await self.mirror.release_leases()
             if self._folder is not None:
-                keep = bool(self.mirror.undelivered)
-                await run_file_work(lambda folder: folder.remove(keep_transcripts=keep), self._folder)
+                await run_file_work(lambda folder: folder.remove(keep_transcripts=is_late), self._folder)

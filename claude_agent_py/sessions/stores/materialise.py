@@ -17,8 +17,8 @@ import subprocess
 import sys
 import tempfile
 import time
+import weakref
 from collections.abc import AsyncIterator, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -55,12 +55,13 @@ _locks: dict[str, int] = {}
 """The locks of the folders of this process, which show other processes that it is running."""
 
 
-@dataclass
 class PrivateFolder:
-    """A configuration folder of one CLI process."""
+    """A configuration folder of one CLI process. Its secrets are removed at the latest when the interpreter exits."""
 
-    path: Path
-    owner: int = field(default_factory=os.getpid)
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._owner = os.getpid()
+        self._at_exit = weakref.finalize(self, _abandon, path, self._owner)
 
     @property
     def projects(self) -> Path:
@@ -69,8 +70,9 @@ class PrivateFolder:
 
     def remove(self, *, keep_transcripts: bool = False) -> None:
         """Remove it, or everything except for the transcripts. Blocks; never raises."""
-        if self.owner != os.getpid():
+        if self._owner != os.getpid():
             return
+        self._at_exit.detach()
         if keep_transcripts:
             _strip(self.path)
         else:
@@ -329,6 +331,13 @@ def _leftovers(parent: Path) -> Iterator[Path]:
                     yield path
                 finally:
                     os.close(descriptor)
+
+
+def _abandon(path: Path, owner: int) -> None:
+    """Remove the secrets of a folder that nobody removed; its transcripts may not be in the store."""
+    if owner == os.getpid():
+        _strip(path)
+        _unlock(path)
 
 
 def _sweep(parent: Path) -> None:
