@@ -32,16 +32,7 @@ if TYPE_CHECKING:
         transport as transport,
         wire as wire,
     )
-    from claude_agent_py._guards import guard as guard
-    from claude_agent_py._runtime.runs.result import RunResult as RunResult
-    from claude_agent_py._runtime.runs.run import Run as Run
-    from claude_agent_py._runtime.runs.subagents import Subagent as Subagent
-    from claude_agent_py.agents import AgentDefinition as AgentDefinition
-    from claude_agent_py.children import ChildAgent as ChildAgent, child_tool as child_tool
-    from claude_agent_py.client import Client as Client
-    from claude_agent_py.errors import (
-        AuthenticationError as AuthenticationError,
-        BudgetExceededError as BudgetExceededError,
+    from claude_agent_py._errors import (
         ClaudeAgentError as ClaudeAgentError,
         CLIError as CLIError,
         CLIExitError as CLIExitError,
@@ -52,25 +43,36 @@ if TYPE_CHECKING:
         ControlError as ControlError,
         ControlRejectedError as ControlRejectedError,
         ControlTimeoutError as ControlTimeoutError,
-        InterruptedRunError as InterruptedRunError,
-        InvalidRequestError as InvalidRequestError,
         LocalProtocolError as LocalProtocolError,
-        MaxTurnsError as MaxTurnsError,
         OptionsError as OptionsError,
-        OverloadedError as OverloadedError,
         ProtocolError as ProtocolError,
-        RateLimitedError as RateLimitedError,
         RemoteProtocolError as RemoteProtocolError,
-        RunError as RunError,
         RunFailed as RunFailed,
-        RunTimeoutError as RunTimeoutError,
         SessionError as SessionError,
-        StructuredOutputError as StructuredOutputError,
         TaskError as TaskError,
         TaskNotFoundError as TaskNotFoundError,
         TaskTimeoutError as TaskTimeoutError,
         ToolError as ToolError,
     )
+    from claude_agent_py._guards import guard as guard
+    from claude_agent_py._runtime.runs.result import (
+        AuthenticationError as AuthenticationError,
+        BudgetExceededError as BudgetExceededError,
+        InterruptedRunError as InterruptedRunError,
+        InvalidRequestError as InvalidRequestError,
+        MaxTurnsError as MaxTurnsError,
+        OverloadedError as OverloadedError,
+        RateLimitedError as RateLimitedError,
+        RunError as RunError,
+        RunResult as RunResult,
+        RunTimeoutError as RunTimeoutError,
+        StructuredOutputError as StructuredOutputError,
+    )
+    from claude_agent_py._runtime.runs.run import Run as Run
+    from claude_agent_py._runtime.runs.subagents import Subagent as Subagent
+    from claude_agent_py.agents import AgentDefinition as AgentDefinition
+    from claude_agent_py.children import ChildAgent as ChildAgent, child_tool as child_tool
+    from claude_agent_py.client import Client as Client
     from claude_agent_py.formatting import (
         MarkdownFormat as MarkdownFormat,
         TextFormat as TextFormat,

@@ -17,9 +17,9 @@ import anyio
 from anyio import CapacityLimiter, to_thread
 from anyio.lowlevel import RunVar
 
+from claude_agent_py._errors import HandlerError
 from claude_agent_py._event_loop import in_event_loop, is_cancelled
 from claude_agent_py._protocol.handlers import Cancellation
-from claude_agent_py.errors import HandlerError
 
 Answer = TypeVar("Answer")
 
@@ -256,7 +256,10 @@ def callback_name(function: Callable[..., Any]) -> str:
     while isinstance(function, functools.partial):
         function = function.func
     name = getattr(function, "__qualname__", None)
-    return name if isinstance(name, str) else type(function).__name__
+    if not isinstance(name, str):
+        return type(function).__name__
+    is_ours = str(getattr(function, "__module__", None)).startswith("claude_agent_py.")
+    return name.partition(".<locals>")[0] if is_ours else name  # `deny_tools`, as users wrote it
 
 
 def takes_arguments(function: Callable[..., Any], count: int) -> bool:

@@ -93,8 +93,8 @@ def _default(field: FieldInfo) -> Any:
     if field.is_required():
         return Parameter.empty
     if field.default_factory is not None:
-        made = EMPTY.get(field.default_factory)
-        return _Text(made or f"{getattr(field.default_factory, '__name__', '...')}()")
+        made = inspect.get_annotations(field.default_factory).get("return", field.default_factory)
+        return _Text(EMPTY.get(field.default_factory) or f"{getattr(made, '__name__', '...')}()")
     return _Text(field.default.__name__) if hasattr(field.default, "__name__") else field.default
 
 

@@ -6,7 +6,7 @@
 from typing import TYPE_CHECKING, Any
 
 from claude_agent_py._callbacks import Callback, takes_arguments
-from claude_agent_py.errors import OptionsError
+from claude_agent_py._errors import OptionsError
 from claude_agent_py.hooks.context import HookContext
 from claude_agent_py.hooks.matcher import HookMatcher
 from claude_agent_py.permissions.decisions import NO_REASON, Allow, Deny, describe, reply_of
@@ -52,7 +52,15 @@ def guard(policy: Policy, *, timeout: float | None = None) -> HookMatcher:
         request = _request(input, context)
         return _answer(request.wire, await callback.call(request, request.context))
 
-    return HookMatcher(None, guarded, timeout=timeout, on_failure="block")
+    guarded.__qualname__ = f"guard({callback.name})"
+    return _Guard(None, guarded, timeout=timeout, on_failure="block")
+
+
+class _Guard(HookMatcher):
+    """A matcher whose handler decides about tool calls before they run."""
+
+    __slots__ = ()
+    only_for = "PreToolUse"
 
 
 def _request(input: "PreToolUseInput", context: HookContext) -> PermissionRequest:  # noqa: A002
@@ -68,6 +76,7 @@ def _request(input: "PreToolUseInput", context: HookContext) -> PermissionReques
         request_id=context.request_id,
         agent_id=context.agent_id,
         task=context.task,
+        session_id=context.session_id,
         cancellation=context.cancellation,
         tool_use_id=input.tool_use_id,
         cwd=input.cwd or None,

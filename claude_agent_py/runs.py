@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from claude_agent_py._errors import ConnectionClosedError
 from claude_agent_py._event_loop import run_anywhere
 from claude_agent_py._runtime.runs.prompts import Prompt, check_prompt, check_run_arguments, is_stream
 from claude_agent_py._runtime.runs.run import InterruptReceipt, Run
 from claude_agent_py.client import Client
-from claude_agent_py.errors import ConnectionClosedError
 from claude_agent_py.options.client_options import ClientOptions, options_or_defaults
 from claude_agent_py.options.output_shape import Output
 
@@ -45,7 +45,7 @@ def query(
     If the start fails, every await and iteration of the run raises the same error; call `query` again to retry. If the
     start is cancelled, the next await or iteration starts the process again.
 
-    `transport` is used instead of the `claude` program, as in `Client`.
+    `transport` is used instead of the `claude` program, for tests, as in `Client`.
 
     Raises:
         OptionsError: The prompt is empty, or the prompt or `options` has the wrong type.

@@ -19,9 +19,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Final
 
+from claude_agent_py._errors import CLIError, CLIInstallError, OptionsError
 from claude_agent_py._launch.locate import PROGRAM, WINDOWS, cache_folder, cached_cli, read_version
 from claude_agent_py._version import CLI_VERSION
-from claude_agent_py.errors import CLIError, CLIInstallError, OptionsError
 
 NPM_PACKAGE: Final = "@anthropic-ai/claude-code"
 WHEEL: Final = "claude-agent-sdk"

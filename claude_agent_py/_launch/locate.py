@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from claude_agent_py._errors import CLINotFoundError, CLIStartError, CLIVersionError
 from claude_agent_py._version import CLI_VERSION, MINIMUM_CLI_VERSION
-from claude_agent_py.errors import CLINotFoundError, CLIStartError, CLIVersionError
 
 CLI_VARIABLE: Final = "CLAUDE_AGENT_CLI"
 """Names the program to use."""

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from claude_agent_py._errors import OptionsError
 from claude_agent_py._untrusted import read_bytes, read_json
-from claude_agent_py.errors import OptionsError
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.wire.base import JSONObject
 
@@ -21,7 +21,7 @@ def joined_settings(options: ClientOptions, allowed: Sequence[str] = ()) -> JSON
     given = options.settings
     if isinstance(given, Path):
         path = given.absolute()
-        if not path.is_file():
+        if options.spawn is None and not path.is_file():
             raise OptionsError(f"{path} does not exist", option="settings")
         if options.sandbox is None and not allowed:
             return path

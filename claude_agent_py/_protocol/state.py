@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Final
 
-from claude_agent_py.errors import LocalProtocolError
+from claude_agent_py._errors import LocalProtocolError
 
 
 class State(Enum):

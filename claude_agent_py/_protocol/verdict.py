@@ -1,80 +1,88 @@
-"""Mapping results to error classes.
+"""Classify results: which error, if any.
 
 An API failure is a result with `subtype: "success"` and `is_error: true`, so the class also depends on
 `terminal_reason`, the HTTP status and the `error` of the last assistant message.
 """
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from claude_agent_py import errors
-from claude_agent_py.errors import RunError
 from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultMessage
 from claude_agent_py.wire.messages.notices import RateLimitMessage
 from claude_agent_py.wire.messages.system import InformationalMessage, ModelRefusalNoFallbackMessage
 
-BY_SUBTYPE: Final[dict[str, type[RunError]]] = {
-    "error_max_turns": errors.MaxTurnsError,
-    "error_max_budget_usd": errors.BudgetExceededError,
-    "error_max_structured_output_retries": errors.StructuredOutputError,
+BY_SUBTYPE: Final[dict[str, str]] = {
+    "error_max_turns": "MaxTurnsError",
+    "error_max_budget_usd": "BudgetExceededError",
+    "error_max_structured_output_retries": "StructuredOutputError",
 }
 
-BY_TERMINAL_REASON: Final[dict[str, type[RunError]]] = {
-    "aborted_streaming": errors.InterruptedRunError,
-    "aborted_tools": errors.InterruptedRunError,
-    "max_turns": errors.MaxTurnsError,
-    "budget_exhausted": errors.BudgetExceededError,
-    "blocking_limit": errors.PromptTooLongError,
-    "prompt_too_long": errors.PromptTooLongError,
-    "rapid_refill_breaker": errors.PromptTooLongError,
-    "image_error": errors.InvalidRequestError,
-    "structured_output_retry_exhausted": errors.StructuredOutputError,
-    "hook_stopped": errors.HookStoppedError,
-    "stop_hook_prevented": errors.HookStoppedError,
+BY_TERMINAL_REASON: Final[dict[str, str]] = {
+    "aborted_streaming": "InterruptedRunError",
+    "aborted_tools": "InterruptedRunError",
+    "max_turns": "MaxTurnsError",
+    "budget_exhausted": "BudgetExceededError",
+    "blocking_limit": "PromptTooLongError",
+    "prompt_too_long": "PromptTooLongError",
+    "rapid_refill_breaker": "PromptTooLongError",
+    "image_error": "InvalidRequestError",
+    "structured_output_retry_exhausted": "StructuredOutputError",
+    "hook_stopped": "HookStoppedError",
+    "stop_hook_prevented": "HookStoppedError",
 }
 
-BY_API_ERROR: Final[dict[str, type[RunError]]] = {
-    "org_disabled_credential": errors.BillingError,
+BY_API_ERROR: Final[dict[str, str]] = {
+    "org_disabled_credential": "BillingError",
 }
 
-BY_STOP_REASON: Final[dict[str, type[RunError]]] = {
-    "refusal": errors.RefusalError,
-    "model_context_window_exceeded": errors.PromptTooLongError,
+BY_STOP_REASON: Final[dict[str, str]] = {
+    "refusal": "RefusalError",
+    "model_context_window_exceeded": "PromptTooLongError",
 }
 
-BY_ASSISTANT_ERROR: Final[dict[str, type[RunError]]] = {
-    "authentication_failed": errors.AuthenticationError,
-    "oauth_org_not_allowed": errors.AuthenticationError,
-    "verification_required": errors.AuthenticationError,
-    "cloud_credential_error": errors.AuthenticationError,
-    "billing_error": errors.BillingError,
-    "account_on_hold": errors.BillingError,
-    "rate_limit": errors.RateLimitedError,
-    "overloaded": errors.OverloadedError,
-    "model_not_found": errors.ModelNotFoundError,
-    "max_output_tokens": errors.MaxOutputTokensError,
+BY_ASSISTANT_ERROR: Final[dict[str, str]] = {
+    "authentication_failed": "AuthenticationError",
+    "oauth_org_not_allowed": "AuthenticationError",
+    "verification_required": "AuthenticationError",
+    "cloud_credential_error": "AuthenticationError",
+    "billing_error": "BillingError",
+    "account_on_hold": "BillingError",
+    "rate_limit": "RateLimitedError",
+    "overloaded": "OverloadedError",
+    "model_not_found": "ModelNotFoundError",
+    "max_output_tokens": "MaxOutputTokensError",
 }
 """Error classes by the CLI's error name, which may be more specific than the status: an empty account is a 400."""
 
-BY_VAGUE_ERROR: Final[dict[str, type[RunError]]] = {
-    "invalid_request": errors.InvalidRequestError,
-    "server_error": errors.ServerError,
+BY_VAGUE_ERROR: Final[dict[str, str]] = {
+    "invalid_request": "InvalidRequestError",
+    "server_error": "ServerError",
 }
 
-BY_STATUS: Final[dict[int, type[RunError]]] = {
-    400: errors.InvalidRequestError,
-    401: errors.AuthenticationError,
-    402: errors.BillingError,
-    403: errors.AuthenticationError,
-    404: errors.ModelNotFoundError,
-    413: errors.InvalidRequestError,
-    429: errors.RateLimitedError,
-    529: errors.OverloadedError,
+BY_STATUS: Final[dict[int, str]] = {
+    400: "InvalidRequestError",
+    401: "AuthenticationError",
+    402: "BillingError",
+    403: "AuthenticationError",
+    404: "ModelNotFoundError",
+    413: "InvalidRequestError",
+    429: "RateLimitedError",
+    529: "OverloadedError",
 }
 
 
-def error_of(result: ResultMessage, messages: Iterable[Any]) -> RunError | None:
-    """Return the error of a result, or None on success.
+class Failure(NamedTuple):
+    """Why a run failed."""
+
+    error: str
+    """The name of the error class."""
+    text: str
+    resets_at: float | None = None
+    """When a rate limit resets, in seconds since the epoch, if known."""
+
+
+def failure_of(result: ResultMessage, messages: Iterable[Any]) -> Failure | None:
+    """Return the failure that a result reports, or None on success.
 
     `messages` are those of the run: the last assistant message has the error of the API, and a rate limit
     message the time of the reset.
@@ -86,13 +94,10 @@ def error_of(result: ResultMessage, messages: Iterable[Any]) -> RunError | None:
     if not result.is_error:
         return _stopped_by_hook(result, turn)
     spoken = _last_error_message(turn)
-    cls = _classify(result, spoken, turn)
-    text = _text(result, spoken)
-    if cls is errors.InterruptedRunError:  # the CLI's text is about its internals
-        text = f"the run was interrupted ({result.terminal_reason})"
-    if cls is errors.RateLimitedError:
-        return errors.RateLimitedError(text, resets_at=_resets_at(history))
-    return cls(text)
+    error = _classify(result, spoken, turn)
+    if error == "InterruptedRunError":  # the CLI's text is about its internals
+        return Failure(error, f"the run was interrupted ({result.terminal_reason})")
+    return Failure(error, _text(result, spoken), _resets_at(history) if error == "RateLimitedError" else None)
 
 
 def is_fine(result: ResultMessage) -> bool:
@@ -100,8 +105,8 @@ def is_fine(result: ResultMessage) -> bool:
     return not result.is_error and bool(result.num_turns) and result.terminal_reason not in BY_TERMINAL_REASON
 
 
-def _stopped_by_hook(result: ResultMessage, turn: list[Any]) -> RunError | None:
-    """Return the error of a turn that a hook ended, or whose prompt a hook blocked, or None.
+def _stopped_by_hook(result: ResultMessage, turn: list[Any]) -> Failure | None:
+    """Return the failure of a turn that a hook ended, or whose prompt a hook blocked, or None.
 
     The CLI reports both as a success, although there is no answer.
     """
@@ -109,9 +114,9 @@ def _stopped_by_hook(result: ResultMessage, turn: list[Any]) -> RunError | None:
     kept = next((outcome for outcome in outcomes if outcome is not None and outcome.kind), None)
     if kept is not None:
         reason = f": {kept.reason}" if kept.reason else ""
-        return errors.HookStoppedError(f"a hook blocked the prompt ({kept.kind}){reason}")
-    if BY_TERMINAL_REASON.get(result.terminal_reason or "") is errors.HookStoppedError:
-        return errors.HookStoppedError(f"a hook ended the run ({result.terminal_reason})")
+        return Failure("HookStoppedError", f"a hook blocked the prompt ({kept.kind}){reason}")
+    if BY_TERMINAL_REASON.get(result.terminal_reason or "") == "HookStoppedError":
+        return Failure("HookStoppedError", f"a hook ended the run ({result.terminal_reason})")
     return None
 
 
@@ -123,22 +128,22 @@ def _turn_of(result: ResultMessage, history: list[Any]) -> list[Any]:
     return history[begin:end]
 
 
-def _classify(result: ResultMessage, spoken: AssistantMessage | None, turn: list[Any]) -> type[RunError]:
-    """Return the error class, by what ended the turn, the CLI's error name, or the HTTP status."""
+def _classify(result: ResultMessage, spoken: AssistantMessage | None, turn: list[Any]) -> str:
+    """Return the name of the error class, by what ended the turn, the CLI's error name, or the HTTP status."""
     status = int(result.api_error_status or 0)
     said = str(spoken.error) if spoken else ""
     candidates = (
         BY_STOP_REASON.get(result.stop_reason or ""),
-        errors.RefusalError if any(isinstance(m, ModelRefusalNoFallbackMessage) for m in turn) else None,
+        "RefusalError" if any(isinstance(m, ModelRefusalNoFallbackMessage) for m in turn) else None,
         BY_SUBTYPE.get(result.subtype),
         BY_TERMINAL_REASON.get(result.terminal_reason or ""),
         BY_API_ERROR.get(result.api_error or (spoken.api_error if spoken else None) or ""),
         BY_ASSISTANT_ERROR.get(said),
         BY_STATUS.get(status),
         BY_VAGUE_ERROR.get(said),
-        errors.ServerError if status >= 500 else None,
+        "ServerError" if status >= 500 else None,
     )
-    return next((c for c in candidates if c is not None), RunError)
+    return next((c for c in candidates if c is not None), "RunError")
 
 
 def _last_error_message(turn: list[Any]) -> AssistantMessage | None:

@@ -12,8 +12,8 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from claude_agent_py._configuration import ConfigModel, inner_text
+from claude_agent_py._errors import OptionsError
 from claude_agent_py.agents.names import check_name
-from claude_agent_py.errors import OptionsError
 from claude_agent_py.formatting.truncation import text_length
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.settings.choices import ChosenEffort, ChosenPermissionMode, MemoryScope

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from claude_agent_py._errors import OptionsError
 from claude_agent_py.agents.definition import AgentDefinition
 from claude_agent_py.agents.markdown import FENCE, Unknown, read_definition, text_of
-from claude_agent_py.errors import OptionsError
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
 
 from claude_agent_py._configuration import ConfigModel, inner_text, snake_case
+from claude_agent_py._errors import OptionsError
 from claude_agent_py._untrusted import check_depth, read_bytes
 from claude_agent_py.agents.names import check_name
-from claude_agent_py.errors import OptionsError
 from claude_agent_py.wire.base import JSONObject
 
 FENCE: Final = "---"

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from claude_agent_py.errors import OptionsError
+from claude_agent_py._errors import OptionsError
 
 
 def check_name(name: Any) -> str:

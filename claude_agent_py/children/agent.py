@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
+from claude_agent_py._errors import OptionsError
 from claude_agent_py.agents.definition import AgentDefinition
 from claude_agent_py.agents.guide import DelegationGuide
 from claude_agent_py.children.process_options import answers_itself, process_options, without_effect
 from claude_agent_py.children.run import Assignment, Brief, ChildRun, Priority
 from claude_agent_py.children.tree import node_of
 from claude_agent_py.client import Client
-from claude_agent_py.errors import OptionsError
 from claude_agent_py.options.client_options import ClientOptions, OptionsWarning
 from claude_agent_py.tasks.task import Task
 from claude_agent_py.tools.context import current_tool
@@ -96,6 +96,8 @@ class ChildAgent:
         for option, given in (("prompt", prompt), ("title", title)):
             if given is not None and not given.strip():
                 raise OptionsError("must not be blank", option=option)
+        if isinstance(artifacts, str):
+            raise OptionsError("must be a list of strings, not one string", option="artifacts")
         brief = Brief(title=title or prompt, intent=prompt, artifacts=tuple(artifacts), priority=priority)
         assignment = self.assignment(
             brief, brief.prompt(with_title=False), is_awaited=False, parent=_parent_in(client, parent), author=author

@@ -8,8 +8,8 @@ import warnings
 from collections.abc import Iterable
 from typing import Any, Final, get_args
 
+from claude_agent_py._errors import OptionsError
 from claude_agent_py.agents.definition import AgentDefinition
-from claude_agent_py.errors import OptionsError
 from claude_agent_py.hooks.matcher import HookMatcher
 from claude_agent_py.options.client_options import ClientOptions, OptionsWarning
 from claude_agent_py.options.values import SystemPromptPreset
@@ -17,9 +17,12 @@ from claude_agent_py.wire.settings.choices import ChosenPermissionMode
 
 INHERITED: Final = (
     "cli_path",
+    "spawn",
     "cwd",
     "env",
     "inherit_env",
+    "home",
+    "login",
     "user",
     "client_app",
     "timeouts",

@@ -6,11 +6,11 @@ from typing import Annotated, Any, TypeAlias
 
 from pydantic import Field, StringConstraints
 
+from claude_agent_py._errors import ClaudeAgentError, OptionsError, ToolError
 from claude_agent_py.children.agent import ChildAgent
 from claude_agent_py.children.report import ChildReport
 from claude_agent_py.children.run import Brief, Priority
 from claude_agent_py.client import current_client
-from claude_agent_py.errors import ClaudeAgentError, OptionsError, ToolError
 from claude_agent_py.tools.context import ToolContext
 from claude_agent_py.tools.definition import TakesArguments, Tool, tool
 from claude_agent_py.tools.schema import Bound

@@ -6,9 +6,9 @@ from typing import Any
 
 import anyio
 
+from claude_agent_py._errors import OptionsError
 from claude_agent_py.agents.definition import AgentDefinition
 from claude_agent_py.client import Client
-from claude_agent_py.errors import OptionsError
 from claude_agent_py.options.values import Limits
 from claude_agent_py.tasks.events import Answered, Asked
 from claude_agent_py.tasks.outcome import EndedBy

@@ -12,11 +12,11 @@ from typing import Final
 
 import anyio
 
+from claude_agent_py._errors import OptionsError
 from claude_agent_py._runtime.runs.result import RunResult
 from claude_agent_py.agents.definition import AgentDefinition
 from claude_agent_py.cli.live_tree import Screen, screen
 from claude_agent_py.client import Client
-from claude_agent_py.errors import OptionsError
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.testing.script import Reply, text, tool_use
 from claude_agent_py.testing.scripted_model import ScriptedModel

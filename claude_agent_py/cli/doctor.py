@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 
 import anyio
 
+from claude_agent_py._errors import ClaudeAgentError, CLIError, CLINotFoundError, CLIVersionError
 from claude_agent_py._launch.install import platform_name
 from claude_agent_py._launch.locate import (
     PROGRAM,
@@ -33,7 +34,6 @@ from claude_agent_py._launch.locate import (
 )
 from claude_agent_py._version import CLI_VERSION, MINIMUM_CLI_VERSION, __version__
 from claude_agent_py.client import Client
-from claude_agent_py.errors import ClaudeAgentError, CLIError, CLINotFoundError, CLIVersionError
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.options.values import Timeouts
 
@@ -53,7 +53,7 @@ SHELLS: Final = ("bash", "zsh")
 SHELL_FOLDERS: Final = ("/bin", "/usr/bin", "/usr/local/bin", "/opt/homebrew/bin")
 """Where the CLI looks for a shell besides PATH."""
 INSTALL: Final = "claude-agent-py install-cli"
-LOG_IN: Final = "set ANTHROPIC_API_KEY, or log in: start `{program}` in a terminal and type /login"
+LOG_IN: Final = "set ANTHROPIC_API_KEY, or log in once with `{program} auth login`"
 
 
 class Check(NamedTuple):

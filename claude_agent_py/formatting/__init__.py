@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from claude_agent_py._lazy_names import attach
 
 if TYPE_CHECKING:
-    from claude_agent_py.errors import TextFormatError as TextFormatError
+    from claude_agent_py._errors import TextFormatError as TextFormatError
     from claude_agent_py.formatting.builder import (
         SectionBuilder as SectionBuilder,
         SectionEnded as SectionEnded,

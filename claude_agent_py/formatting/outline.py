@@ -21,7 +21,7 @@ class Outline:
     """
 
     def __init__(self, specs: Iterable[SectionSpec] | None, *, keeps_unknown: bool = False) -> None:
-        self.specs = None if specs is None else tuple(specs)
+        self.specs: tuple[SectionSpec, ...] | None = None if specs is None else tuple(specs)
         self._takes_any = specs is None or keeps_unknown
         self._exact = {spec.name: spec for spec in self.specs or ()}
         self._folded = {spec.name.casefold(): spec for spec in reversed(self.specs or ())}

@@ -18,7 +18,7 @@ class TextSource:
     """
 
     def __init__(self) -> None:
-        self.at = 0
+        self.at: int = 0
         """The index in `text` of the next character to read."""
         self.is_complete = False
         """Whether no more text will come."""

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, Literal
 
-from claude_agent_py.errors import TextFormatError
+from claude_agent_py._errors import TextFormatError
 from claude_agent_py.formatting.builder import SectionBuilder, SectionEvent
 from claude_agent_py.formatting.encoders import Encoder, JSONEncoder
 from claude_agent_py.formatting.outline import Outline

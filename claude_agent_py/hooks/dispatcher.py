@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from claude_agent_py._callbacks import Callback
+from claude_agent_py._errors import HandlerError
 from claude_agent_py._handler_context import HandlerContext
 from claude_agent_py._protocol.handlers import Cancellation
-from claude_agent_py.errors import HandlerError
 from claude_agent_py.hooks.context import HookContext
 from claude_agent_py.hooks.last_word import LastWord
 from claude_agent_py.hooks.matcher import WITHHOLDING, HookMatcher
@@ -243,6 +243,7 @@ def _context(event: str, tool_use_id: str | None, context: HandlerContext) -> Ho
         request_id=context.request_id,
         agent_id=context.agent_id,
         task=context.task,
+        session_id=context.session_id,
         cancellation=cancellation,
         event=event,
         tool_use_id=tool_use_id if event in _ABOUT_A_TOOL_CALL else None,

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
+from claude_agent_py._errors import ControlRejectedError, OptionsError
 from claude_agent_py._protocol.ports import ControlPort
-from claude_agent_py.errors import ControlRejectedError, OptionsError
 from claude_agent_py.hooks.dispatcher import HookDispatcher
 from claude_agent_py.hooks.matcher import HookMatcher
 

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from claude_agent_py.errors import OptionsError
+from claude_agent_py._errors import OptionsError
 from claude_agent_py.hooks.matcher import OPTION, HookMatcher, OnFailure, check_event, read_matcher
 from claude_agent_py.hooks.patterns import doubt_about
 from claude_agent_py.hooks.shorthands import EventDecorators

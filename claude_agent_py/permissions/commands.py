@@ -8,7 +8,7 @@ anything it is able to (`git` runs hooks, `find` deletes, `make` runs anything).
 import shlex
 from collections.abc import Iterable, Sequence
 
-from claude_agent_py.errors import OptionsError
+from claude_agent_py._errors import OptionsError
 from claude_agent_py.permissions.policies import Opinion, Policy, approved
 from claude_agent_py.permissions.requests import PermissionContext, PermissionRequest
 

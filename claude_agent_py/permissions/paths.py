@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from claude_agent_py.errors import OptionsError
+from claude_agent_py._errors import OptionsError
 from claude_agent_py.permissions.decisions import Allow, Deny
 from claude_agent_py.permissions.policies import Opinion, Policy, approved
 from claude_agent_py.permissions.requests import PermissionContext, PermissionRequest

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from claude_agent_py._lazy_names import attach
 
 if TYPE_CHECKING:
-    from claude_agent_py.errors import (
+    from claude_agent_py._errors import (
         SessionBusyError as SessionBusyError,
         SessionError as SessionError,
         SessionLeasedError as SessionLeasedError,

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from claude_agent_py.errors import SessionError
+from claude_agent_py._errors import SessionError
 from claude_agent_py.sessions.changes import failed, note_line
 from claude_agent_py.sessions.entries import read_entry
 from claude_agent_py.sessions.files import write_whole

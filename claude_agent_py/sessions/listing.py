@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from claude_agent_py.errors import OptionsError
+from claude_agent_py._errors import OptionsError
 from claude_agent_py.sessions.archive import is_archived
 from claude_agent_py.sessions.folders import AnyPath, find_session, project_folders, session_id_of
 from claude_agent_py.sessions.info import SessionInfo, read_info

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from claude_agent_py.errors import OptionsError, SessionError
+from claude_agent_py._errors import OptionsError, SessionError
 from claude_agent_py.sessions.folders import AnyPath
 from claude_agent_py.sessions.info import SessionInfo
 from claude_agent_py.sessions.lines import CHUNK, Snapshot

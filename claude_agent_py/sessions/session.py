@@ -8,7 +8,7 @@ import os
 from collections.abc import Sequence
 from functools import cached_property
 
-from claude_agent_py.errors import SessionError
+from claude_agent_py._errors import SessionError
 from claude_agent_py.formatting.api_messages import to_api_messages
 from claude_agent_py.sessions.folders import AnyPath, config_folder, find_session
 from claude_agent_py.sessions.info import SessionInfo

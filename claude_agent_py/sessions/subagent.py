@@ -9,8 +9,8 @@ from typing import Final
 
 import msgspec
 
+from claude_agent_py._errors import SessionError
 from claude_agent_py._untrusted import read_bytes, read_json
-from claude_agent_py.errors import SessionError
 from claude_agent_py.sessions.folders import regular_file
 from claude_agent_py.sessions.lines import Snapshot
 from claude_agent_py.sessions.transcript import Transcript

@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Final, SupportsIndex, overload
 
+from claude_agent_py._errors import SessionError
 from claude_agent_py._event_loop import run_file_work
 from claude_agent_py._untrusted import LINE_BYTES
-from claude_agent_py.errors import SessionError
 from claude_agent_py.sessions.chain import Chain, find_chain
 from claude_agent_py.sessions.entries import read_message
 from claude_agent_py.sessions.lines import DamagedLine, Snapshot

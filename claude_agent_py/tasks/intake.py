@@ -14,8 +14,8 @@ from functools import partial
 from typing import Any, ClassVar, Final
 
 from claude_agent_py._callbacks import Report
+from claude_agent_py._errors import TaskError
 from claude_agent_py._streams import RepeatingEvent
-from claude_agent_py.errors import TaskError
 from claude_agent_py.tasks.events import (
     Answered,
     Asked,

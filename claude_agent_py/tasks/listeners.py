@@ -7,9 +7,9 @@ from typing import Any, Final, TypeAlias, TypeVar
 import anyio
 
 from claude_agent_py._callbacks import Report, log_failure
+from claude_agent_py._errors import HandlerError, OptionsError
 from claude_agent_py._listeners import ListenerQueue
 from claude_agent_py._streams import QUEUE_LIMIT, RepeatingEvent, Stream
-from claude_agent_py.errors import HandlerError, OptionsError
 from claude_agent_py.tasks.events import EVENT_TYPES, TaskEvent, TaskFinished, TaskProgressed
 
 Told = TypeVar("Told")

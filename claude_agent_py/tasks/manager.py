@@ -10,8 +10,8 @@ from typing import Any, Literal, TypeAlias, TypeVar, overload
 
 import anyio
 
+from claude_agent_py._errors import OptionsError, TaskError, TaskNotFoundError, TaskTimeoutError
 from claude_agent_py._protocol.ports import ControlPort
-from claude_agent_py.errors import OptionsError, TaskError, TaskNotFoundError, TaskTimeoutError
 from claude_agent_py.tasks.events import (
     TaskAnswered,
     TaskAsked,

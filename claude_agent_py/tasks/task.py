@@ -10,8 +10,8 @@ from typing import Any, Final, Protocol
 
 import anyio
 
+from claude_agent_py._errors import OptionsError, TaskError, TaskTimeoutError
 from claude_agent_py._protocol.ports import ControlPort
-from claude_agent_py.errors import OptionsError, TaskError, TaskTimeoutError
 from claude_agent_py.tasks.files.follow import AgentDecoder, Follow, ShellDecoder
 from claude_agent_py.tasks.files.reading import OutputReader
 from claude_agent_py.tasks.files.transcript import TranscriptMessage

@@ -17,7 +17,7 @@ from typing_extensions import TypedDict, Unpack
 
 from claude_agent_py._callbacks import Callback, DeadlineExpiredError, callback_name
 from claude_agent_py._configuration import suggest
-from claude_agent_py.errors import OptionsError, ToolTimeoutError
+from claude_agent_py._errors import OptionsError, ToolTimeoutError
 from claude_agent_py.formatting.encoders import Encoder, JSONEncoder
 from claude_agent_py.formatting.truncation import INLINE_CHARS, MAX_INLINE_CHARS
 from claude_agent_py.tools.context import ToolContext, running_tool

@@ -12,8 +12,8 @@ from typing import Any, Protocol, TypeAlias
 from anyio.abc import TaskGroup
 
 from claude_agent_py._callbacks import Report
+from claude_agent_py._errors import OptionsError
 from claude_agent_py._handler_context import HandlerContext
-from claude_agent_py.errors import OptionsError
 from claude_agent_py.tools import jsonrpc
 from claude_agent_py.tools.failures import failure_text
 from claude_agent_py.tools.mcp_package import PackageSession, check_server, low_level

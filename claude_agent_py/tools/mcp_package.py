@@ -12,9 +12,9 @@ from anyio.abc import TaskGroup, TaskStatus
 from pydantic import TypeAdapter, ValidationError
 
 from claude_agent_py._callbacks import failure_of, log_failure
+from claude_agent_py._errors import OptionsError
 from claude_agent_py._event_loop import worker
 from claude_agent_py._handler_context import HandlerContext
-from claude_agent_py.errors import OptionsError
 from claude_agent_py.tools import jsonrpc
 from claude_agent_py.tools.failures import failure_text
 from claude_agent_py.tools.jsonrpc import RequestID

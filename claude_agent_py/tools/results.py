@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
+from claude_agent_py._errors import ToolError
 from claude_agent_py._event_loop import run_file_work
-from claude_agent_py.errors import ToolError
 from claude_agent_py.formatting.encoders import Encoder, clean_text, plain
 from claude_agent_py.formatting.media import File, Media, from_bytes, is_media, mcp_block, read_mcp_block
 from claude_agent_py.formatting.truncation import text_length, truncate, truncation_note

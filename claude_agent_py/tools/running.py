@@ -7,7 +7,7 @@ from typing import Any
 from anyio import get_cancelled_exc_class
 
 from claude_agent_py._callbacks import Report, failure_of, log_failure
-from claude_agent_py.errors import ToolError
+from claude_agent_py._errors import ToolError
 from claude_agent_py.formatting.encoders import Encoder
 from claude_agent_py.tools.context import ToolContext
 from claude_agent_py.tools.definition import Tool

@@ -19,7 +19,7 @@ from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
 from pydantic_core import to_json
 
-from claude_agent_py.errors import OptionsError, ToolInputError
+from claude_agent_py._errors import OptionsError, ToolInputError
 from claude_agent_py.tools.context import ToolContext
 from claude_agent_py.tools.typed_dicts import modern
 from claude_agent_py.wire.base import JSONObject

@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, Protocol, TypeAlias
 
-from claude_agent_py.errors import OptionsError
+from claude_agent_py._errors import OptionsError
 from claude_agent_py.tools import jsonrpc
 from claude_agent_py.tools.definition import ALWAYS_LOAD, Tool, as_tool
 from claude_agent_py.tools.names import mcp_tool_name, sanitised

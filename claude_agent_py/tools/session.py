@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 from anyio import CancelScope, Event, from_thread, get_cancelled_exc_class
 
 from claude_agent_py._callbacks import Report, failure_of, log_failure
+from claude_agent_py._errors import ControlRejectedError, ToolInputError
 from claude_agent_py._handler_context import HandlerContext
-from claude_agent_py.errors import ControlRejectedError, ToolInputError
 from claude_agent_py.tools import jsonrpc
 from claude_agent_py.tools.context import ToolContext
 from claude_agent_py.tools.failures import failure_text
@@ -213,6 +213,7 @@ class ServerSession:
             request_id=context.request_id,
             agent_id=context.agent_id,
             task=context.task,
+            session_id=context.session_id,
             cancellation=context.cancellation,
             tool_name=tool_name,
             server_name=self._server.name,

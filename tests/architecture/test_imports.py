@@ -85,14 +85,26 @@ def test_what_a_name_loads_is_its_own() -> None:
     loaded = loaded_by("from claude_agent_py import CLIExitError")
     assert {name for name in loaded if name.startswith("claude_agent_py.")} <= {
         "claude_agent_py._version",
-        "claude_agent_py.errors",
+        "claude_agent_py._errors",
         "claude_agent_py._lazy_names",
     }
 
 
 # Public names ----------------------------------------------------------------------------------------------------
 
-NAMESPACES = ["messages", "control", "tools", "hooks", "permissions", "tasks", "agents", "options", "sessions", "wire"]
+NAMESPACES = [
+    "messages",
+    "control",
+    "tools",
+    "hooks",
+    "permissions",
+    "tasks",
+    "agents",
+    "options",
+    "sessions",
+    "errors",
+    "wire",
+]
 NAMESPACES += ["formatting"]
 MODULES = [importlib.import_module(f"claude_agent_py{name}") for name in ("", *(f".{name}" for name in NAMESPACES))]
 

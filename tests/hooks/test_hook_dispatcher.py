@@ -314,7 +314,7 @@ async def test_a_hook_that_is_too_slow_is_told() -> None:
         if context.cancellation.wait(5) and context.cancelled:
             told.set()
 
-    session = Session("PreToolUse", slow, timeout=0.01)
+    session = Session("PreToolUse", slow, timeout=0.3)
     denied(await session.ask(PRE))
     assert told.wait(5)
     assert not CONTEXT.cancelled  # only the handler's own

@@ -13,8 +13,9 @@ from claude_agent_py._protocol.verdict import (
     BY_STATUS,
     BY_SUBTYPE,
     BY_TERMINAL_REASON,
-    error_of,
+    failure_of,
 )
+from claude_agent_py._runtime.runs.result import ERRORS, make_error
 from claude_agent_py.errors import RunError
 from claude_agent_py.testing import frames
 from claude_agent_py.wire.codec import decode
@@ -26,6 +27,11 @@ NOT_FROM_A_RESULT = {errors.PromptCancelledError, errors.RunTimeoutError, errors
 
 def messages(*said: dict[str, Any]) -> list[Any]:
     return [decode(json.dumps(frame).encode()) for frame in said]
+
+
+def error_of(judged: ResultMessage, heard: list[Any]) -> RunError | None:
+    found = failure_of(judged, heard)
+    return None if found is None else make_error(found)
 
 
 def verdict(*said: dict[str, Any]) -> RunError | None:
@@ -113,25 +119,23 @@ def test_a_rate_limit_says_when_it_resets() -> None:
 
 
 @pytest.mark.parametrize(("subtype", "expected"), BY_SUBTYPE.items())
-def test_by_subtype(subtype: str, expected: type[RunError]) -> None:
-    assert type(verdict(failure(subtype=subtype, terminal_reason=None))) is expected
+def test_by_subtype(subtype: str, expected: str) -> None:
+    assert type(verdict(failure(subtype=subtype, terminal_reason=None))) is ERRORS[expected]
 
 
 @pytest.mark.parametrize(("reason", "expected"), BY_TERMINAL_REASON.items())
-def test_by_terminal_reason(reason: str, expected: type[RunError]) -> None:
-    assert type(verdict(failure(terminal_reason=reason, subtype="error_during_execution"))) is expected
+def test_by_terminal_reason(reason: str, expected: str) -> None:
+    assert type(verdict(failure(terminal_reason=reason, subtype="error_during_execution"))) is ERRORS[expected]
 
 
-@pytest.mark.parametrize(
-    ("status", "expected"), [*BY_STATUS.items(), (500, errors.ServerError), (503, errors.ServerError)]
-)
-def test_by_the_status_of_the_api(status: int, expected: type[RunError]) -> None:
-    assert type(verdict(spoken("unknown"), failure(api_error_status=status))) is expected
+@pytest.mark.parametrize(("status", "expected"), [*BY_STATUS.items(), (500, "ServerError"), (503, "ServerError")])
+def test_by_the_status_of_the_api(status: int, expected: str) -> None:
+    assert type(verdict(spoken("unknown"), failure(api_error_status=status))) is ERRORS[expected]
 
 
 @pytest.mark.parametrize(("kind", "expected"), BY_ASSISTANT_ERROR.items())
-def test_by_what_the_assistant_message_calls_the_error(kind: str, expected: type[RunError]) -> None:
-    assert type(verdict(spoken(kind), failure())) is expected
+def test_by_what_the_assistant_message_calls_the_error(kind: str, expected: str) -> None:
+    assert type(verdict(spoken(kind), failure())) is ERRORS[expected]
 
 
 @pytest.mark.parametrize(
@@ -152,9 +156,9 @@ def test_a_refusal(said: list[dict[str, Any]]) -> None:
 
 
 def test_every_error_class_can_be_reached() -> None:
-    reached = {errors.RefusalError, errors.ServerError}
+    reached: set[type[RunError]] = {errors.RefusalError, errors.ServerError}
     for table in (BY_SUBTYPE, BY_TERMINAL_REASON, BY_STATUS, BY_ASSISTANT_ERROR):
-        reached |= set(table.values())
+        reached |= {ERRORS[name] for name in table.values()}
     assert reached == set(RunError.__subclasses__()) - NOT_FROM_A_RESULT
 
 

@@ -483,3 +483,26 @@ async def test_what_does_not_go_with_a_store() -> None:
     options = ClientOptions(session_store=store, resume="11111111-1111-4111-8111-111111111111")
     with pytest.raises(OptionsError, match="transport"):
         await Client(options, transport=FakeCLI().transport()).connect()
+
+
+@pytest.mark.parametrize("is_new", [True, False], ids=["a new home", "a home"])
+async def test_a_session_with_a_private_home_is_resumed(is_new: bool, tmp_path: Path) -> None:
+    store = MemoryStore()
+    async with ScriptedModel(lambda request: "answered") as model:
+        config = model.sandbox.config_dir
+        (config / "CLAUDE.md").write_text("HOSTILE")
+        names = ("HOME", "USERPROFILE", "CLAUDE_CONFIG_DIR")
+        env = {name: value for name, value in model.environment().items() if name not in names}
+        home = True if is_new else tmp_path / "home"
+        options = ClientOptions(
+            inherit_env=False, env=env, home=home, cwd=model.sandbox.cwd, session_store=store,
+            permission_mode="bypassPermissions",
+        )  # fmt: skip
+        first = await run("apple", options)
+        await run("banana", options.replace(resume=first.session_id))
+        said = json.dumps(model.requests_of("main")[-1].body)
+        assert "apple" in said
+        assert "HOSTILE" not in said
+        assert "banana" in json.dumps(store.entries(key_of(model, first.session_id)))
+        if not is_new:
+            assert "banana" not in json.dumps(on_disk(tmp_path / "home" / ".claude", first.session_id))

@@ -12,12 +12,12 @@ from uuid import UUID
 
 from anyio.abc import TaskGroup
 
+from claude_agent_py._errors import OptionsError
 from claude_agent_py._handler_context import HandlerContext
 from claude_agent_py._listeners import ListenerQueue
 from claude_agent_py._protocol.events import RequestReceived
 from claude_agent_py._protocol.handlers import Cancellation
 from claude_agent_py._runtime.answering.parts import needs_hooks, needs_permissions, needs_servers
-from claude_agent_py.errors import AuthenticationError, OptionsError
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.options.delegation import AGENT_TOOL, CUSTOM_TOOLS_SERVER, why_no_agent_tool
 from claude_agent_py.wire.control.asks import (
@@ -28,6 +28,7 @@ from claude_agent_py.wire.control.asks import (
     UserDialogRequest,
 )
 from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
+from claude_agent_py.wire.messages.occasional import CommandsChangedMessage
 from claude_agent_py.wire.messages.system import APIRetryMessage, InitMessage, StatusMessage
 
 if TYPE_CHECKING:
@@ -80,8 +81,8 @@ class SessionPort(Protocol):
         """Run an async function as a worker of the session."""
         ...
 
-    def fail_turn(self, failure: Callable[[], BaseException]) -> None:
-        """End the runs of the current turn with an error, and stop the turn."""
+    def fail_login(self, why: str) -> None:
+        """End the runs of the current turn with an `AuthenticationError`, and stop the turn."""
         ...
 
     def settle(self) -> None:
@@ -143,6 +144,7 @@ class Answers:
             request_id=asked.request_id,
             agent_id=agent_id,
             task=self._find_task(agent_id) if agent_id else None,
+            session_id=self.session_id,
             cancellation=cancellation,
         )
 
@@ -338,6 +340,10 @@ class Answers:
         self.permission_mode = message.permission_mode
         self._session.task_list.track(message)
 
+    def _note_commands(self, message: CommandsChangedMessage) -> None:
+        if self._session.info is not None:
+            self._session.info = self._session.info.replace(commands=message.commands)
+
     def _check_guide(self, message: InitMessage) -> None:
         """Warn if settings files take away the tool that the delegation guide is about."""
         is_told = bool(self._options.delegation_guide) and why_no_agent_tool(self._options) is None
@@ -356,6 +362,7 @@ class Answers:
         AssistantMessage: _note_assistant,
         UserMessage: _note_conversation,
         InitMessage: _note_init,
+        CommandsChangedMessage: _note_commands,
         StatusMessage: _note_status,
         APIRetryMessage: _note_retry,
     }
@@ -364,7 +371,7 @@ class Answers:
         """End the current turn with an `AuthenticationError`, after this message is delivered."""
 
         async def fail() -> None:
-            self._session.fail_turn(lambda: AuthenticationError(why))
+            self._session.fail_login(why)
 
         if self._session.is_open:
             self._session.start_soon(fail)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from claude_agent_py._callbacks import log_failure
-from claude_agent_py.errors import HandlerError
+from claude_agent_py._errors import HandlerError
 
 
 @dataclass(frozen=True, slots=True)

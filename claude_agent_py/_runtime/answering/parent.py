@@ -2,8 +2,8 @@
 
 from typing import Any, Protocol
 
+from claude_agent_py._errors import HandlerError
 from claude_agent_py._handler_context import HandlerContext
-from claude_agent_py.errors import HandlerError
 from claude_agent_py.tasks.events import Answered, Asked
 from claude_agent_py.wire.control.asks import CanUseToolRequest, ElicitationRequest, UserDialogRequest
 

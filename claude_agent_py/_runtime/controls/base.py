@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from claude_agent_py._errors import OptionsError
 from claude_agent_py._runtime.session.reply_reading import Reply, read_reply
-from claude_agent_py.errors import OptionsError
 from claude_agent_py.wire.base import JSONObject, WireModel, dump
 from claude_agent_py.wire.fitting import Misfit, check
 

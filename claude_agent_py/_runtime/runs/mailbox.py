@@ -11,8 +11,8 @@ from typing import Any, Final
 import anyio
 from anyio.lowlevel import checkpoint
 
+from claude_agent_py._errors import BacklogError, LocalProtocolError
 from claude_agent_py._runtime.runs.spill import Spill
-from claude_agent_py.errors import BacklogError, LocalProtocolError
 from claude_agent_py.wire.codec import decode
 
 DECODED_BYTES: Final = 1024 * 1024

@@ -7,8 +7,8 @@ of its message. A decoded message is equal to the received one, but not the same
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, overload
 
+from claude_agent_py._errors import BacklogError
 from claude_agent_py._runtime.runs.spill import Spill
-from claude_agent_py.errors import BacklogError
 from claude_agent_py.wire.codec import decode
 
 

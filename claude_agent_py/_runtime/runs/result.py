@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final, Generic
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
 
-from claude_agent_py._protocol.verdict import error_of
+from claude_agent_py._errors import LOGIN_HINT, RunFailed
+from claude_agent_py._protocol.verdict import Failure, failure_of
 from claude_agent_py._runtime.runs.run_mailbox import RunMailbox
-from claude_agent_py.errors import InterruptedRunError, PromptCancelledError, RunError, StructuredOutputError
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.options.output_shape import Output
 from claude_agent_py.tasks.task import Task
@@ -180,15 +180,16 @@ class RunResult(Generic[Output]):
 
         return to_api_messages(self.messages, self.sent)
 
-    def error(self) -> RunError | None:
+    def error(self) -> "RunError | None":
         """Return the error of the run, with this result attached, or None on success."""
         if self.message is None and self.was_interrupted:
             return InterruptedRunError("the run was interrupted", result=self)
         if self.message is None:
             return PromptCancelledError("the prompt was taken back before it was answered", result=self)
         for result in (self.message, self.results[-1]):
-            error = error_of(result, self.messages[:])  # without those dropped on a full disk
-            if error is not None:
+            failure = failure_of(result, self.messages[:])  # without those dropped on a full disk
+            if failure is not None:
+                error = make_error(failure)
                 error.result = self
                 return error
         return None
@@ -239,3 +240,131 @@ def structured_output(results: Sequence[ResultMessage], adapter: TypeAdapter[Any
         return adapter.validate_json(to_json(found.structured_output))  # JSON rules: text to dates, lists to sets
     except ValidationError as error:
         raise StructuredOutputError(f"the structured output does not match output_type: {error}") from error
+
+
+# Errors ----------------------------------------------------------------------------------------------------------
+
+
+class RunError(RunFailed):
+    """A run ended with an error. `result` holds its partial result."""
+
+    def __init__(self, message: str, *, result: "RunResult | None" = None) -> None:
+        self.result: RunResult = result  # type: ignore[assignment] # every error that a run raises has one
+        """The result of the run, messages included."""
+        super().__init__(message)
+
+
+class AuthenticationError(RunError):
+    """The API key or login is missing, invalid, or lacks permission. The message says how to set one up."""
+
+    def __init__(self, message: str, *, result: "RunResult | None" = None) -> None:
+        super().__init__(f"{message}. {LOGIN_HINT}", result=result)
+
+
+class BillingError(RunError):
+    """The account cannot pay for the request, or is on hold."""
+
+
+class RateLimitedError(RunError):
+    """A rate limit or a usage limit was hit."""
+
+    is_retryable = True
+
+    def __init__(self, message: str, *, result: "RunResult | None" = None, resets_at: float | None = None) -> None:
+        self.resets_at = resets_at
+        """When the limit resets, in seconds since the epoch; None if unknown."""
+        super().__init__(message, result=result)
+
+
+class OverloadedError(RunError):
+    """The API is overloaded (HTTP 529)."""
+
+    is_retryable = True
+
+
+class ServerError(RunError):
+    """The API failed (HTTP 5xx) or could not be reached."""
+
+    is_retryable = True
+
+
+class InvalidRequestError(RunError):
+    """The API refused the request as invalid (HTTP 400, 413)."""
+
+
+class ModelNotFoundError(RunError):
+    """The model does not exist or is not available to this account."""
+
+
+class PromptTooLongError(RunError):
+    """The conversation does not fit into the model's context."""
+
+
+class MaxTurnsError(RunError):
+    """`max_turns` was reached."""
+
+
+class BudgetExceededError(RunError):
+    """`max_budget_usd` was reached."""
+
+
+class MaxOutputTokensError(RunError):
+    """The model repeatedly hit its output limit."""
+
+
+class RefusalError(RunError):
+    """The model refused to answer."""
+
+
+class UnreadableResultError(RunError):
+    """The CLI ended the turn with a malformed result. `raw` is the frame as received."""
+
+    def __init__(self, message: str, *, raw: Any = None, result: "RunResult | None" = None) -> None:
+        self.raw = raw
+        super().__init__(message, result=result)
+
+
+class StructuredOutputError(RunError):
+    """The structured output is missing or does not match `output_type`."""
+
+
+class InterruptedRunError(RunError):
+    """The run was interrupted."""
+
+
+class PromptCancelledError(RunError):
+    """The prompt was removed from the queue before it was answered."""
+
+
+class HookStoppedError(RunError):
+    """A hook ended the run."""
+
+
+class RunTimeoutError(RunError, TimeoutError):
+    """A time limit of the run expired; the run was interrupted."""
+
+    def __init__(self, kind: str, timeout: float, *, result: "RunResult | None" = None) -> None:
+        self.kind = kind
+        """Which limit: `run`, `first_message` or `silence`."""
+        self.timeout = timeout
+        """The limit, in seconds."""
+        what = {
+            "run": "was not over",
+            "first_message": "brought no message",
+            "silence": "made no progress",
+        }.get(kind, "was not over")
+        super().__init__(f"the run {what} within {timeout:g} s", result=result)
+
+
+ERRORS: Final[Mapping[str, type[RunError]]] = {
+    "RunError": RunError,
+    **{cls.__name__: cls for cls in RunError.__subclasses__()},
+}
+"""The classes of run errors by name."""
+
+
+def make_error(failure: Failure) -> RunError:
+    """Return the error of a failure, without its result."""
+    if failure.error == "RateLimitedError":
+        return RateLimitedError(failure.text, resets_at=failure.resets_at)
+    return ERRORS[failure.error](failure.text)

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self
 
-from claude_agent_py.errors import InterruptedRunError, RunFailed, StructuredOutputError
+from claude_agent_py._errors import RunFailed
+from claude_agent_py._runtime.runs.result import InterruptedRunError, StructuredOutputError
 from claude_agent_py.options.output_shape import Output
 
 if TYPE_CHECKING:
@@ -198,7 +199,7 @@ class Run(Generic[Output]):
         assert self._session is not None  # noqa: S101 - it was started
         assert self._mailbox is not None  # noqa: S101
         result = make_result(self._mailbox, self.tasks, self.agents, self._session.options)
-        if result.unfinished_tasks:
+        if result.unfinished_tasks and not self._mailbox.late_tasks:  # of late ones the session has told
             names = ", ".join(repr(task.description) for task in result.unfinished_tasks)
             logger.info("a run ended while its background tasks are still running: %s", names)
         return result

@@ -12,7 +12,7 @@ import weakref
 from array import array
 from typing import Any, Final
 
-from claude_agent_py.errors import BacklogError
+from claude_agent_py._errors import BacklogError
 from claude_agent_py.wire.codec import decode, encode, encode_json
 from claude_agent_py.wire.unknown import MalformedFrame
 

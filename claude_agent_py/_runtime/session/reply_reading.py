@@ -6,7 +6,7 @@ Fields that do not match the model, as from another version of the CLI, are left
 import logging
 from typing import TypeVar
 
-from claude_agent_py.errors import RemoteProtocolError
+from claude_agent_py._errors import RemoteProtocolError
 from claude_agent_py.wire.base import FrameModel, JSONObject, keep_source
 from claude_agent_py.wire.fitting import Misfit, fit
 

@@ -27,6 +27,17 @@ from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint
 
 from claude_agent_py._callbacks import callback_name
+from claude_agent_py._errors import (
+    ClaudeAgentError,
+    CLIExitError,
+    ConnectionClosedError,
+    ControlError,
+    ControlRejectedError,
+    ControlTimeoutError,
+    HandlerError,
+    OptionsError,
+    TaskError,
+)
 from claude_agent_py._event_loop import clock, from_any_thread, run_until_wait, spawn_detached, worker
 from claude_agent_py._launch.environment import config_directory, environment
 from claude_agent_py._protocol.engine import UNSUPPORTED, Engine
@@ -46,25 +57,13 @@ from claude_agent_py._protocol.turns import RunEnded, RunLimits, RunWaits, Until
 from claude_agent_py._runtime.answering.answers import Answers
 from claude_agent_py._runtime.answering.failures import FailureLog, HandlerFailed
 from claude_agent_py._runtime.runs.readers import Readers
+from claude_agent_py._runtime.runs.result import AuthenticationError, RunTimeoutError, UnreadableResultError
 from claude_agent_py._runtime.runs.run_mailbox import RunMailbox
-from claude_agent_py._runtime.session.launching import Launched, force_of
+from claude_agent_py._runtime.session.launching import Launched
 from claude_agent_py._runtime.session.waiter import Waiter
 from claude_agent_py._runtime.session.wire_log import WireLog, wire_log
 from claude_agent_py._streams import LazyEvent
 from claude_agent_py.agents.definition import AgentDefinition, validate_agents
-from claude_agent_py.errors import (
-    ClaudeAgentError,
-    CLIExitError,
-    ConnectionClosedError,
-    ControlError,
-    ControlRejectedError,
-    ControlTimeoutError,
-    HandlerError,
-    OptionsError,
-    RunTimeoutError,
-    TaskError,
-    UnreadableResultError,
-)
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.options.checks import HOOKS_OFF, turns_hooks_off
 from claude_agent_py.tasks import TaskIntake, TaskManager
@@ -230,6 +229,7 @@ class Session:
         """Start the workers for a running CLI. An error or a cancellation leaves nothing behind."""
         self._engine.advance(Step.START)
         self.launched, self._owner, self._log = launched, os.getpid(), wire_log()
+        self.intake.paths.config_dir = self.task_list.config_dir = launched.plan.config_dir
         ready = LazyEvent()
         self._end_soon = from_any_thread(self._stop_timer)
         spawn_detached(lambda: self._live(launched.transport, ready), name="claude_agent_py session")
@@ -307,7 +307,7 @@ class Session:
             return
         budget = self.options.timeouts.close
         busy = min(BUSY_GRACE, budget * BUSY_SHARE)
-        patience = budget - force_of(self.options) - busy
+        patience = budget - self._force - busy
         started = anyio.current_time()
         with anyio.move_on_after(budget) as bound:
             try:
@@ -382,6 +382,12 @@ class Session:
         if self._told is not None:
             with self._at_most(LISTENER_GRACE):
                 await self._told.wait()
+
+    @property
+    def _force(self) -> float:
+        """How long ending the CLI by force may take, in seconds."""
+        assert self.launched is not None  # noqa: S101 - it is open
+        return self.launched.plan.force
 
     def _is_gone(self, transport: "Transport") -> bool:
         """Return whether the output or the process has ended. A grandchild may keep the pipe open after the process."""
@@ -800,10 +806,10 @@ class Session:
         self._engine.drop_run(run)
         run.finish(tasks, failure=failure)
 
-    def fail_turn(self, failure: Callable[[], BaseException]) -> None:
-        """End the runs of the current turn with an error, and stop the turn."""
+    def fail_login(self, why: str) -> None:
+        """End the runs of the current turn with an `AuthenticationError`, and stop the turn."""
         for run in self._engine.turns.turn_runs:
-            self.fail_run(run, failure)
+            self.fail_run(run, lambda: AuthenticationError(why))
             self._stop_work(run, was_in_turn=True)
 
     def _on_run_ended(self, end: RunEnded) -> None:

@@ -10,13 +10,7 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 from claude_agent_py._configuration import Unshown
-from claude_agent_py._event_loop import run_file_work
-from claude_agent_py._launch.environment import environment
-from claude_agent_py._launch.locate import read_version, require_version
-from claude_agent_py._runtime.session.launching import Launched
-from claude_agent_py._runtime.session.reply_reading import read_reply
-from claude_agent_py._runtime.session.session import Session
-from claude_agent_py.errors import (
+from claude_agent_py._errors import (
     LOGIN_HINT,
     ClaudeAgentError,
     CLIError,
@@ -30,6 +24,12 @@ from claude_agent_py.errors import (
     SessionInUseError,
     SessionNotFoundError,
 )
+from claude_agent_py._event_loop import run_file_work
+from claude_agent_py._launch.environment import environment
+from claude_agent_py._launch.locate import read_version, require_version
+from claude_agent_py._runtime.session.launching import Launched
+from claude_agent_py._runtime.session.reply_reading import read_reply
+from claude_agent_py._runtime.session.session import Session
 from claude_agent_py.options.delegation import depends_on_hooks
 from claude_agent_py.wire import codec
 from claude_agent_py.wire.control.initialize import InitializeReply
@@ -86,6 +86,7 @@ class _Startup:
         self._cli_path = launched.cli_path
         self._transport = launched.transport
         self._plan = launched.plan
+        self._follows_plan = launched.follows_plan
 
     async def initialize(self) -> InitializeReply:
         """Send the `initialize` request and return its reply."""
@@ -104,7 +105,7 @@ class _Startup:
             problem = await self._error("the CLI exited before the session was open")
             wrong = self._wrong_session(problem)
             raise (wrong or problem) from (problem if wrong else error)
-        if self._cli_path is not None:
+        if self._follows_plan:
             self._plan.check_reply(payload)
         try:
             return read_reply(InitializeReply, "initialize", payload)
@@ -176,7 +177,7 @@ class _Startup:
 
     async def check_settings(self) -> None:
         """Refuse to continue without the given settings: one invalid value makes the CLI drop a whole file."""
-        if not self._plan.files or self._cli_path is None:
+        if not self._plan.files or not self._follows_plan:
             return
         reply = await self._session.control("get_settings", timeout=self._options.timeouts.connect)
         ours = {str(path) for path in self._plan.files}

@@ -9,10 +9,10 @@ from typing import Any, Final, Protocol
 import anyio
 
 from claude_agent_py._callbacks import Callback, failure_of
+from claude_agent_py._errors import OptionsError, StoreError
 from claude_agent_py._event_loop import run_file_work
-from claude_agent_py._launch.environment import environment
+from claude_agent_py._launch.environment import config_directory, environment
 from claude_agent_py._runtime.answering.failures import FailureLog
-from claude_agent_py.errors import OptionsError, StoreError
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.sessions.folders import check_id, find_session, project_key_for_directory
 from claude_agent_py.sessions.stores.blocking import Place
@@ -142,7 +142,7 @@ class Storing:
             await self._acquire(place)
         await send_leftovers(place, lambda found: load(self._store, found, timeout), self._append)
         env = environment(options, os.environ)
-        folder = self._folder = await run_file_work(make_folder, env, options.user)
+        folder = self._folder = await run_file_work(make_folder, None if options.home is True else env)
         project = project_key_for_directory(options.cwd)
         try:
             is_there = await write_session(self._store, place, folder.projects, project, timeout=timeout)
@@ -153,9 +153,7 @@ class Storing:
             return
         if options.user is not None:
             await run_file_work(give_away, folder, options.user)
-        self.options = options.replace(
-            env={**options.env, "CLAUDE_CONFIG_DIR": str(folder.path)}, resume=session_id, continue_conversation=False
-        )
+        self.options = options.replace(resume=session_id, continue_conversation=False)
 
     async def _acquire(self, place: Place) -> None:
         if implements(self._store, "acquire_lease"):
@@ -175,6 +173,8 @@ class Storing:
         folder, self._folder = self._folder, None
         if folder is not None:
             await run_file_work(folder.remove)
+        if self._given.home is True:
+            return
         try:
             path = await run_file_work(find_session, session_id, None, env.get("CLAUDE_CONFIG_DIR"))
         except Exception:
@@ -216,11 +216,12 @@ class Storing:
     async def _report(self, error: StoreError, is_last: bool) -> None:
         if is_last and self._folder is not None:
             error.kept_in = str(self._folder.path)
+        elif is_last and self._given.home is not True:
+            error.kept_in = str(config_directory(environment(self._given, os.environ)))
+        if is_last and error.kept_in:
+            logger.error("%s; %s has them, and sessions.push sends them again", error, error.kept_in)
         elif is_last:
-            error.kept_in = str(environment(self._given, os.environ).get("CLAUDE_CONFIG_DIR") or "") or None
-        if is_last:
-            where = f"; {error.kept_in} has them" if error.kept_in else ""
-            logger.error("%s%s; sessions.push sends them again", error, where)
+            logger.error("%s; they are lost with the private home", error)
         else:
             logger.warning("%s; it is tried again", error)
         session = self._session

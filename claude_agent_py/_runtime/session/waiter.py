@@ -5,7 +5,7 @@ from typing import Any
 
 import anyio
 
-from claude_agent_py.errors import ClaudeAgentError
+from claude_agent_py._errors import ClaudeAgentError
 
 
 class Waiter:

@@ -8,7 +8,7 @@ import anyio
 from anyio import to_thread
 from anyio.lowlevel import RunVar
 
-from claude_agent_py.errors import SessionError, StoreError
+from claude_agent_py._errors import SessionError, StoreError
 from claude_agent_py.sessions.stores.leases import (
     LEASE_SECONDS,
     Lease,

@@ -4,8 +4,8 @@ import os
 from pathlib import Path
 from typing import Final
 
+from claude_agent_py._errors import SessionError, SessionNotFoundError
 from claude_agent_py._event_loop import run_file_work
-from claude_agent_py.errors import SessionError, SessionNotFoundError
 from claude_agent_py.sessions.folders import AnyPath, check_id, config_folder, find_session, project_key_for_directory
 from claude_agent_py.sessions.stores.blocking import Place
 from claude_agent_py.sessions.stores.local import BATCH_ENTRIES, Append, send_missing, transcripts_of

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 from urllib.parse import quote, unquote
 
-from claude_agent_py.errors import StoreError
+from claude_agent_py._errors import StoreError
 from claude_agent_py.sessions.files import write_whole
 from claude_agent_py.sessions.stores.blocking import ChangeLease, Place, Row, SummarisingStore, next_summary
 from claude_agent_py.sessions.stores.leases import LeaseState, check_epoch

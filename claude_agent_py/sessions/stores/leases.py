@@ -7,7 +7,7 @@ a process that slept through the end of its lease does no harm.
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
-from claude_agent_py.errors import SessionLeasedError, StaleLeaseError
+from claude_agent_py._errors import SessionLeasedError, StaleLeaseError
 from claude_agent_py.sessions.stores.protocol import SessionKey, SessionStore, SessionStoreEntry, described
 
 LEASE_SECONDS: Final = 30.0

@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path, PurePath
 from typing import Any, Final, cast
 
+from claude_agent_py._errors import StoreError
 from claude_agent_py._event_loop import run_file_work
 from claude_agent_py._untrusted import read_bytes
-from claude_agent_py.errors import StoreError
 from claude_agent_py.sessions.files import write_whole
 from claude_agent_py.sessions.folders import regular_file, session_id_of
 from claude_agent_py.sessions.lines import Snapshot

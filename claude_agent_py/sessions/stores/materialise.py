@@ -24,9 +24,9 @@ from typing import Any, Final
 
 import anyio
 
+from claude_agent_py._errors import StoreError
 from claude_agent_py._event_loop import run_file_work
 from claude_agent_py._untrusted import read_bytes
-from claude_agent_py.errors import StoreError
 from claude_agent_py.sessions.stores.blocking import Place
 from claude_agent_py.sessions.stores.local import (
     SUFFIX,
@@ -83,12 +83,11 @@ class PrivateFolder:
 # Making it -------------------------------------------------------------------------------------------------------
 
 
-def make_folder(env: Mapping[str, str], user: str | int | None = None) -> PrivateFolder:
+def make_folder(env: Mapping[str, str] | None) -> PrivateFolder:
     """Make a private configuration folder with what a login needs. Blocks.
 
     Args:
-        env: The environment of the CLI, which says where the user's own folder is.
-        user: Who runs the CLI, if it is somebody else.
+        env: The environment of the CLI, which says where the user's own folder is; None takes nothing from there.
 
     Raises:
         StoreError: It cannot be made.
@@ -104,7 +103,8 @@ def make_folder(env: Mapping[str, str], user: str | int | None = None) -> Privat
     folder = PrivateFolder(path)
     try:
         folder.projects.mkdir(mode=0o700)
-        _carry_over(env, path)
+        if env is not None:
+            _carry_over(env, path)
     except OSError as error:
         folder.remove()
         raise StoreError(f"the folder to resume in cannot be filled: {error}") from error

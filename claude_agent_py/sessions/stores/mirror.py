@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, cast
 
 import anyio
 
-from claude_agent_py.errors import SessionError, StaleLeaseError, StoreError
+from claude_agent_py._errors import SessionError, StaleLeaseError, StoreError
 from claude_agent_py.sessions.stores.blocking import Place
 from claude_agent_py.sessions.stores.leases import LEASE_SECONDS, Lease, LeasingStore
 from claude_agent_py.sessions.stores.local import place_of, send_missing

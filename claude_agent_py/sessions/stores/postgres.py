@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from claude_agent_py.errors import OptionsError, StoreError
+from claude_agent_py._errors import OptionsError, StoreError
 from claude_agent_py.sessions.stores.blocking import ChangeLease, Place, Row, SummarisingStore, next_summary
 from claude_agent_py.sessions.stores.leases import LeaseState, check_epoch
 

@@ -6,7 +6,7 @@ first with `implements`.
 
 from typing import Any, NotRequired, Protocol, Required, TypedDict, runtime_checkable
 
-from claude_agent_py.errors import StoreError
+from claude_agent_py._errors import StoreError
 
 
 class SessionKey(TypedDict):

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
-from claude_agent_py.errors import OptionsError, StoreError
+from claude_agent_py._errors import OptionsError, StoreError
 from claude_agent_py.sessions.stores.blocking import ChangeLease, Place, Row, SummarisingStore, next_summary
 from claude_agent_py.sessions.stores.leases import LeaseState, check_epoch
 

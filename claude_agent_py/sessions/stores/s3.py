@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
-from claude_agent_py.errors import OptionsError, StoreError
+from claude_agent_py._errors import OptionsError, StoreError
 from claude_agent_py.sessions.stores.blocking import BlockingStore, ChangeLease, Place, Row, decoded, unique
 from claude_agent_py.sessions.stores.leases import LeaseState, check_epoch
 from claude_agent_py.sessions.stores.protocol import SessionStoreEntry

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, TypeVar
 
+from claude_agent_py._errors import StoreError
 from claude_agent_py._shared_sqlite import open_shared, transact
-from claude_agent_py.errors import StoreError
 from claude_agent_py.sessions.stores.blocking import ChangeLease, Place, Row, SummarisingStore, next_summary
 from claude_agent_py.sessions.stores.leases import LeaseState, check_epoch
 

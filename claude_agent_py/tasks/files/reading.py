@@ -9,9 +9,9 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 import anyio
 
+from claude_agent_py._errors import ControlError, TaskOutputError
 from claude_agent_py._event_loop import run_file_work
 from claude_agent_py._protocol.ports import ControlPort
-from claude_agent_py.errors import ControlError, TaskOutputError
 from claude_agent_py.tasks.files.output_file import ShellText, last_chars, read_shell, split_marker
 from claude_agent_py.tasks.files.paths import Paths
 from claude_agent_py.tasks.files.transcript import TranscriptMessage, last_messages, last_report, read_transcript

@@ -7,7 +7,7 @@ from typing import Protocol, Self
 import anyio
 from anyio.lowlevel import checkpoint
 
-from claude_agent_py.errors import TaskTimeoutError
+from claude_agent_py._errors import TaskTimeoutError
 from claude_agent_py.tasks.events import TaskFinished
 from claude_agent_py.tasks.listeners import EventStream
 from claude_agent_py.tasks.task import Task

@@ -207,10 +207,17 @@ class HookListing(CamelModel):
     type: str = ""
     display_text: str = ""
     command_text: str = ""
+    content_label: str | None = None
+    """What `command_text` is: `Command`, `Prompt`, `URL`, ..."""
     condition: str | None = None
     timeout: Number | None = None
     """Seconds."""
+    status_message: str | None = None
+    runs_once: bool | None = None
+    runs_in_background: bool | None = None
     disabled: bool | None = None
+    editable: JSONObject | None = None
+    """The matcher and the configuration of a hook that settings may change."""
 
 
 class HooksPolicy(CamelModel):
@@ -221,6 +228,7 @@ class HooksPolicy(CamelModel):
     plugin_only: bool = False
     all_disabled: bool = False
     policy_hook_count: Number = 0
+    policy_unreadable: bool | None = None
 
 
 class GetHooksListingReply(FrameModel, rename="camel"):
@@ -230,6 +238,10 @@ class GetHooksListingReply(FrameModel, rename="camel"):
     hooks: list[HookListing] = field(default_factory=list)
     event_catalog: list[HookEventInfo] = field(default_factory=list)
     policy: HooksPolicy | None = None
+    safe_mode: JSONObject | None = None
+    """Set if the CLI is in safe mode."""
+    bare_mode: JSONObject | None = None
+    """Set if the CLI is in bare mode, in which it calls no hooks."""
     errors: list[SettingsError] | None = None
 
 
@@ -482,6 +494,20 @@ class MCPCallReply(FrameModel, rename="camel"):
     structured_content: JSONObject | None = None
     meta: JSONObject | None = field(default=None, name="_meta")
     staging: JSONObject | None = None
+
+
+class MCPAuthenticateReply(FrameModel, rename="camel"):
+    """How to log in to an MCP server."""
+
+    requires_user_action: bool = False
+    """Whether the user has to open `auth_url`."""
+    auth_url: str | None = None
+    callback_expected: bool | None = None
+    """Whether the login continues with a redirect, rather than on claude.ai."""
+    redirect_scheme: Open[Literal["localhost", "custom"]] | None = None
+    callback_port: Number | None = None
+    """The port of the CLI's machine that the browser is redirected to."""
+    state: str | None = None
 
 
 class MCPResourceContent(CamelModel):

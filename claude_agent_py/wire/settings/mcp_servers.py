@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 from pydantic import Field
 
 from claude_agent_py._configuration import ConfigModel, inner_text, suggest
-from claude_agent_py.errors import OptionsError
+from claude_agent_py._errors import OptionsError
 from claude_agent_py.wire.base import JSONObject
 
 MILLISECONDS: Final = 1000
