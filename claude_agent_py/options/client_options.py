@@ -36,7 +36,7 @@ from claude_agent_py.wire.settings.choices import ChosenEffort, ChosenPermission
 from claude_agent_py.wire.settings.sandbox import SandboxSettings
 
 if TYPE_CHECKING:
-    from claude_agent_py.errors import StoreError
+    from claude_agent_py._errors import StoreError
     from claude_agent_py.hooks.handler_types import HooksByEvent
     from claude_agent_py.hooks.registry import Hooks
     from claude_agent_py.permissions.handlers import (
