@@ -393,3 +393,44 @@ class SessionBusyError(SessionError):
         super().__init__(
             f"session {session_id} is open in the process {pid}{what}; close it first", session_id=session_id
         )
+
+
+class StoreError(SessionError):
+    """A session store failed. The cause is what it raised."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        key: Any = None,
+        session_id: str | None = None,
+        kept_in: str | None = None,
+    ) -> None:
+        self.key = key
+        """The `SessionKey` of the transcript; None if it does not concern one."""
+        self.kept_in = kept_in
+        """The configuration folder that has the entries that were not delivered, for `sessions.push`; None if nothing
+        is missing."""
+        super().__init__(message, session_id=session_id)
+
+
+class SessionLeasedError(StoreError, RunFailed):
+    """Another process writes the session."""
+
+    def __init__(
+        self, message: str, *, session_id: str | None = None, holder: str = "", expires_at: float = 0.0
+    ) -> None:
+        self.holder = holder
+        """The process: its host, its id and a random part."""
+        self.expires_at = expires_at
+        """When the session is free if that process does not go on, in seconds since the epoch."""
+        super().__init__(message, session_id=session_id)
+
+
+class StaleLeaseError(StoreError):
+    """Another process took the session over, so that this one may not write it any more."""
+
+    def __init__(self, message: str, *, session_id: str | None = None, holder: str = "") -> None:
+        self.holder = holder
+        """The other process."""
+        super().__init__(message, session_id=session_id)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from claude_agent_py._runtime.runs.run import Run
     from claude_agent_py._runtime.runs.subagents import Subagent
     from claude_agent_py._runtime.session.session import Session, TasksAtClose
+    from claude_agent_py._runtime.session.storing import Storing
     from claude_agent_py.hooks.live import LiveHooks
     from claude_agent_py.permissions.interactions import Inbox
     from claude_agent_py.tasks.manager import TaskManager
@@ -132,6 +133,8 @@ class Client(SessionControls, Generic[Output]):
             SessionInUseError: A session with this `session_id` already exists.
             CLIStartError: The CLI did not start, exited, or did not answer within `Timeouts.connect`.
             CLIVersionError: The CLI is too old.
+            StoreError: The session to resume cannot be loaded from the `session_store`.
+            SessionLeasedError: Another process writes that session.
             ConnectionClosedError: The client was closed before or during the call.
             LocalProtocolError: `connect` was called before; a client connects once.
         """
@@ -150,18 +153,38 @@ class Client(SessionControls, Generic[Output]):
         finally:
             self._connected.set()
 
-    async def _connect(self, options: ClientOptions[Output]) -> None:
-        launched = await launch(options, self._transport, on_stderr=self._on_stderr_line)
+    async def _connect(self, given: ClientOptions[Output]) -> None:
+        storing = await self._prepare_store(given)
         try:
-            await load_parts(options)
-            from claude_agent_py._runtime.session.startup import open_session
+            options = given if storing is None else storing.options
+            config_dir = None if storing is None else storing.config_dir
+            launched = await launch(options, self._transport, on_stderr=self._on_stderr_line, config_dir=config_dir)
+            try:
+                await load_parts(options)
+                from claude_agent_py._runtime.session.startup import open_session
 
-            session = self.session
-            self._check_not_closed()
+                session = self.session
+                self._check_not_closed()
+                if storing is not None:
+                    storing.attach(session)
+                    session.storing = storing
+            except BaseException:
+                await launched.discard()
+                raise
+            await open_session(session, launched)
         except BaseException:
-            await launched.discard()
+            if storing is not None:
+                await storing.end()
             raise
-        await open_session(session, launched)
+
+    async def _prepare_store(self, options: ClientOptions[Output]) -> Storing | None:
+        if options.session_store is None:
+            return None
+        from claude_agent_py._runtime.session.storing import Storing
+
+        storing = Storing(options)
+        await storing.prepare(has_transport=self._transport is not None)
+        return storing
 
     def _check_not_closed(self) -> None:
         session: Session | None = vars(self).get("session")
@@ -207,6 +230,10 @@ class Client(SessionControls, Generic[Output]):
             raise LocalProtocolError("reopen() is for a session whose CLI ended unexpectedly")
         if self._transport is not None or not self._options.persist_session:
             raise LocalProtocolError("a session that is not on this machine's disk cannot be reopened")
+        if self._options.session_store is not None:
+            raise LocalProtocolError(
+                "a session in a store goes on in a new client, with `resume`; reopen() cannot do it"
+            )
         if old.state is not State.DIED:
             raise ConnectionClosedError("the client is closed; open a new one")
         self._connected = LazyEvent()

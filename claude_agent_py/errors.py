@@ -41,7 +41,10 @@
     └── SessionError                    a session on disk                                        .session_id
         ├── SessionNotFoundError        it does not exist
         ├── SessionInUseError           the id of a new session is in use
-        └── SessionBusyError            a process is at work on it                               .pid .status
+        ├── SessionBusyError            a process is at work on it                               .pid .status
+        └── StoreError                  a session store failed                                   .key .kept_in
+            ├── SessionLeasedError      another process writes the session                       .holder .expires_at
+            └── StaleLeaseError         another process took the session over                    .holder
 
 The text of an error is built from its attributes, and every error can be pickled.
 """
@@ -74,7 +77,10 @@ if TYPE_CHECKING:
         SessionBusyError as SessionBusyError,
         SessionError as SessionError,
         SessionInUseError as SessionInUseError,
+        SessionLeasedError as SessionLeasedError,
         SessionNotFoundError as SessionNotFoundError,
+        StaleLeaseError as StaleLeaseError,
+        StoreError as StoreError,
         TaskError as TaskError,
         TaskNotFoundError as TaskNotFoundError,
         TaskOutputError as TaskOutputError,

@@ -13,6 +13,17 @@ import hypothesis
 import pytest
 from child_clis import agent_of as agent_of
 from peers import nothing_left as nothing_left, start as start, start_process as start_process
+from store_servers import (
+    a_postgres_store as a_postgres_store,
+    a_redis_store as a_redis_store,
+    a_s3_store as a_s3_store,
+    make_postgres_store as make_postgres_store,
+    make_redis_store as make_redis_store,
+    make_s3_store as make_s3_store,
+    postgres_server as postgres_server,
+    redis_server as redis_server,
+    s3_server as s3_server,
+)
 
 hypothesis.settings.register_profile("any machine", deadline=None)  # times vary too much between machines
 hypothesis.settings.load_profile("any machine")

@@ -69,6 +69,10 @@ PRINTED: dict[str, list[str]] = {
         "MaxTurnsError: ",
         "until then: ['Bash']",
     ],
+    "own_store": ["the contract holds\nIn Bonn.\ntranscripts: 1\n"],
+    "resume_elsewhere": [
+        "It is kumquat.\none at a time: True\nleft on the second machine: []\nturns in the store: 2\n",
+    ],
     "sessions": [
         "is open in the process",
         "'The release', begun with 'Which files are here?'\n",

@@ -360,7 +360,11 @@ TABLE: Final[tuple[Row, ...]] = (
         lambda resumes, shows: _if_on(resumes and shows),
     ),
     Flag("--no-session-persistence", "persist_session", lambda persists: not persists),
-    Flag("--session-mirror", "session_mirror", _if_on),
+    Flag("--session-mirror", "session_mirror,session_store", lambda on, store: on or store is not None or None),
+    Here("the project in the store", "session_store_project"),
+    Here("mirrors to the store", "session_store_flush"),
+    Here("calls of the store", "load_timeout"),
+    Here("is told", "on_store_error"),
     Variable(
         "CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING", "enable_file_checkpointing", lambda on: "true" if on else None
     ),

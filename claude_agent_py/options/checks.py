@@ -114,6 +114,15 @@ def session_id(value: Any) -> str:
         raise ValueError("must be a UUID; make one with uuid.uuid4()") from None
 
 
+def session_store(value: Any) -> Any:
+    """Refuse what is not a session store."""
+    missing = [name for name in ("append", "load") if not callable(getattr(value, name, None))]
+    if isinstance(value, type) or missing:
+        told = "the class itself" if isinstance(value, type) else f"a {type(value).__name__}"
+        raise ValueError(f"must be a session store, with append() and load(), not {told}")
+    return value
+
+
 def environment(value: Any) -> Any:
     """Refuse names and values that are invalid in an environment."""
     for name, content in value.items() if isinstance(value, Mapping) else ():
@@ -360,6 +369,12 @@ def _env_of(settings: object) -> object:
     return settings.get("env") if isinstance(settings, Mapping) else None
 
 
+def _lists_sessions(store: object) -> bool:
+    from claude_agent_py.sessions.stores.protocol import implements
+
+    return implements(store, "list_sessions")
+
+
 class Conflict(NamedTuple):
     """Options that conflict."""
 
@@ -393,7 +408,7 @@ CONFLICTS: Final = (
     Conflict("login", lambda o: o.login is not None and o.home is None, "needs home; the CLI uses your login anyway"),
     Conflict(
         "home",
-        lambda o: o.home is True and (o.resume or o.continue_conversation),
+        lambda o: o.home is True and (o.resume or o.continue_conversation) and o.session_store is None,
         "must be a path to continue a session: a new home has none",
     ),
     Conflict(
@@ -447,6 +462,31 @@ CONFLICTS: Final = (
         "session_mirror",
         lambda o: o.session_mirror and not o.persist_session,
         "needs persist_session=True: the CLI mirrors what it writes to disk",
+    ),
+    Conflict(
+        "session_store",
+        lambda o: o.session_store is not None and not o.persist_session,
+        "needs persist_session=True: the store gets what the CLI writes to disk",
+    ),
+    Conflict(
+        "session_store",
+        lambda o: o.session_store is not None and o.enable_file_checkpointing,
+        "cannot be combined with enable_file_checkpointing: the states of files are not in the transcript",
+    ),
+    Conflict(
+        "session_store",
+        lambda o: (
+            o.session_store is not None
+            and o.continue_conversation
+            and not o.resume
+            and not _lists_sessions(o.session_store)
+        ),
+        "needs list_sessions() for continue_conversation",
+    ),
+    Conflict(
+        "session_store_project",
+        lambda o: o.session_store_project and o.session_store is None,
+        "needs session_store",
     ),
 )
 
@@ -524,15 +564,13 @@ RENAMED: Final[Mapping[str, str]] = {
     "executable": "the CLI is a standalone program; pass its path as cli_path",
     "executable_args": "the CLI is a standalone program; pass its path as cli_path",
     "json_schema": "use output_format, or output_type for a Python type",
-    "load_timeout_ms": "session stores are not supported; see session_mirror",
+    "load_timeout_ms": "use load_timeout, in seconds",
     "managed_settings_delivery": "managed settings are always sent in initialize",
     "max_buffer_size": "use limits=Limits(max_line_bytes=...)",
     "mcp_servers_delivery": "MCP servers are always sent in initialize, which keeps their secrets off the command line",
     "on_stderr_line": "use on_stderr",
     "path_to_claude_code_executable": "use cli_path",
     "plugin_delivery": "plugins are passed by path",
-    "session_store": "not supported; session_mirror=True sends you the entries, to store anywhere",
-    "session_store_flush": "session stores are not supported; see session_mirror",
     "settings_delivery": "settings always go in a file that only the user can read",
     "spawn_claude_code_process": "use spawn",
     "stderr": "use on_stderr",
@@ -545,6 +583,8 @@ def shown(name: str, value: Any) -> Any:
     """Return what a repr shows of an option, without values that may be secrets."""
     if name in ("env", "extra_args", "settings", "managed_settings", "mcp_servers", "output_format", "agents"):
         return list(value) if isinstance(value, Mapping) else value
+    if value is not None and name == "session_store":
+        return type(value).__name__
     if value is not None and name.startswith(("on_", "can_use_")):
         return callback_name(value)
     if isinstance(value, str) and len(value) > MAX_REPR_CHARS:

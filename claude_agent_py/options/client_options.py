@@ -36,6 +36,7 @@ from claude_agent_py.wire.settings.choices import ChosenEffort, ChosenPermission
 from claude_agent_py.wire.settings.sandbox import SandboxSettings
 
 if TYPE_CHECKING:
+    from claude_agent_py._errors import StoreError
     from claude_agent_py.hooks.handler_types import HooksByEvent
     from claude_agent_py.hooks.registry import Hooks
     from claude_agent_py.permissions.handlers import (
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
         QuestionHandler,
     )
     from claude_agent_py.permissions.interactions import Inbox
+    from claude_agent_py.sessions.stores.protocol import SessionStore
     from claude_agent_py.tasks.events import TaskEvent
     from claude_agent_py.tasks.listeners import TaskListener
     from claude_agent_py.transport import LaunchPlan, Transport
@@ -54,7 +56,7 @@ else:  # the readers check the values at run time, and importing these types tak
     CanUseTool = DialogHandler = ElicitationHandler = PlanHandler = QuestionHandler = Any
     Hooks = HooksByEvent = Inbox = LaunchPlan = Transport = Any
     TaskListener = list
-    TaskEvent = TaskNotificationMessage = Any
+    TaskEvent = TaskNotificationMessage = SessionStore = StoreError = Any
 
 Other = TypeVar("Other")
 
@@ -348,6 +350,20 @@ class ClientOptions(ConfigModel, Generic[Output]):
     session_mirror: StrictBool = False
     """Send every entry of the session's transcript as a `TranscriptMirrorMessage`, so that you can store a copy
     elsewhere. Needs `persist_session`."""
+    session_store: Annotated[SessionStore | None, _reads(read.session_store)] = None
+    """Where a copy of the session's transcripts is kept, and where `resume` and `continue_conversation` look first:
+    `SQLiteStore`, `DirectoryStore`, ... of `claude_agent_py.sessions`, or a store written for the official SDK."""
+    session_store_project: Text | None = None
+    """The project in the store, such as the name of a tenant. None means the key of `cwd`; `resume` then also finds a
+    session of another directory, if the store can."""
+    session_store_flush: Literal["batched", "eager"] = "batched"
+    """`batched` sends entries to the store at the end of a turn, after a second at the latest; `eager` sends them at
+    once."""
+    load_timeout: Annotated[float, Field(gt=0, strict=True)] = 60.0
+    """How many seconds one call of the session store may take."""
+    on_store_error: Annotated[Callable[[StoreError], object] | None, _reads(read.function_of("error"))] = None
+    """Called when the session store does not take entries: `(error)`. `error.kept_in` is set at the end of a session of
+    which the store lacks entries; `sessions.push` sends them again."""
     enable_file_checkpointing: StrictBool = False
     """Save the state of files at every prompt, so that `client.files.rewind` can restore it."""
     setting_sources: Sequence[SettingSource] | None = None

@@ -13,7 +13,10 @@ if TYPE_CHECKING:
     from claude_agent_py._errors import (
         SessionBusyError as SessionBusyError,
         SessionError as SessionError,
+        SessionLeasedError as SessionLeasedError,
         SessionNotFoundError as SessionNotFoundError,
+        StaleLeaseError as StaleLeaseError,
+        StoreError as StoreError,
     )
     from claude_agent_py.sessions.changes import (
         archive_session as archive_session,
@@ -41,6 +44,29 @@ if TYPE_CHECKING:
     )
     from claude_agent_py.sessions.spent import SessionUsage as SessionUsage
     from claude_agent_py.sessions.stored_tasks import StoredTask as StoredTask
+    from claude_agent_py.sessions.stores.copying import (
+        copy_session as copy_session,
+        export_session as export_session,
+        import_session as import_session,
+        push as push,
+    )
+    from claude_agent_py.sessions.stores.directory import DirectoryStore as DirectoryStore
+    from claude_agent_py.sessions.stores.leases import Lease as Lease, LeasingStore as LeasingStore
+    from claude_agent_py.sessions.stores.memory import MemoryStore as MemoryStore
+    from claude_agent_py.sessions.stores.postgres import PostgresStore as PostgresStore
+    from claude_agent_py.sessions.stores.protocol import (
+        FullSessionStore as FullSessionStore,
+        SessionKey as SessionKey,
+        SessionListSubkeysKey as SessionListSubkeysKey,
+        SessionStore as SessionStore,
+        SessionStoreEntry as SessionStoreEntry,
+        SessionStoreListEntry as SessionStoreListEntry,
+        SessionSummaryEntry as SessionSummaryEntry,
+    )
+    from claude_agent_py.sessions.stores.redis import RedisStore as RedisStore
+    from claude_agent_py.sessions.stores.s3 import S3Store as S3Store
+    from claude_agent_py.sessions.stores.sqlite import SQLiteStore as SQLiteStore
+    from claude_agent_py.sessions.stores.summary import fold_session_summary as fold_session_summary
     from claude_agent_py.sessions.subagent import StoredSubagent as StoredSubagent
     from claude_agent_py.sessions.transcript import Transcript as Transcript
     from claude_agent_py.tasks.files.transcript import TranscriptMessage as TranscriptMessage

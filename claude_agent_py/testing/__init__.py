@@ -28,6 +28,7 @@ from claude_agent_py.testing.script import (
     tool_use,
 )
 from claude_agent_py.testing.scripted_model import Match, ScriptedModel
+from claude_agent_py.testing.store_contract import check_session_store
 from claude_agent_py.testing.text_formats import check_text_format
 
 __all__ = [
@@ -51,6 +52,7 @@ __all__ = [
     "Thinking",
     "ToolCall",
     "Usage",
+    "check_session_store",
     "check_text_format",
     "frames",
     "steps",

@@ -1,12 +1,13 @@
 """Starting the CLI. Imports only what that needs, so that the rest of the package loads while the CLI starts."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
 import anyio
 
+from claude_agent_py._configuration import Unshown
 from claude_agent_py._errors import OptionsError
 from claude_agent_py._launch.launch_plan import LaunchPlan
 from claude_agent_py._launch.locate import PROGRAM, find_cli
@@ -82,11 +83,16 @@ def check_ready_made(options: ClientOptions, transport: Transport) -> None:
 
 
 async def launch(
-    options: ClientOptions, transport: Transport | None, *, on_stderr: Callable[[str], None] | None = None
+    options: ClientOptions,
+    transport: Transport | None,
+    *,
+    on_stderr: Callable[[str], None] | None = None,
+    config_dir: str | None = None,
 ) -> Launched:
     """Start the CLI, or a custom transport. An error or a cancellation leaves no process behind.
 
-    `on_stderr` is called with every line of stderr.
+    `on_stderr` is called with every line of stderr. `config_dir` is the configuration folder to use instead of that of
+    the options.
 
     Raises:
         OptionsError: An option cannot be applied.
@@ -101,6 +107,8 @@ async def launch(
         cli = find_cli(options.cli_path)
     is_here = transport is None and options.spawn is None
     plan = _plan(options, cli)
+    if config_dir is not None:
+        plan = replace(plan, env=Unshown({**plan.env, "CLAUDE_CONFIG_DIR": config_dir}))
     launched = Launched(
         plan, transport or _spawned(options, plan), cli if is_here else None, follows_plan=transport is None
     )

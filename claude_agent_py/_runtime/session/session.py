@@ -73,6 +73,7 @@ from claude_agent_py.wire.unknown import MalformedFrame
 
 if TYPE_CHECKING:
     from claude_agent_py._runtime.answering.parent import ParentSession
+    from claude_agent_py._runtime.session.storing import Storing
     from claude_agent_py.transport.base import Transport
     from claude_agent_py.wire.control.initialize import InitializeReply
 
@@ -151,6 +152,8 @@ class Session:
         self.options = options
         self.launched: Launched | None = None
         """The CLI; None before `open`."""
+        self.storing: Storing | None = None
+        """The session store; None without one."""
         self.info: InitializeReply | None = None
         """The CLI's reply to `initialize`; None before it arrived."""
         self.readers: Readers = Readers(options.limits.mailbox_bytes, options.limits.unclaimed_messages)
@@ -262,6 +265,8 @@ class Session:
                 self.answers.attach(workers)
                 workers.start_soon(self._run_transport, transport, stderr_over)
                 workers.start_soon(self._pump, transport, stderr_over)
+                if self.storing is not None:
+                    workers.start_soon(self._run, self.storing.run)
                 self.intake.reconcile_with(self._reconcile)
                 self.answers.deliver_with(self._start_telling)
                 ready.set()
@@ -280,6 +285,8 @@ class Session:
             self._end_everything()
             with anyio.CancelScope(shield=True):
                 await transport.close(grace=0.0)
+                if self.storing is not None:
+                    await self.storing.end()
             self._over.set()
 
     def start_soon(self, function: Callable[..., Awaitable[None]], *args: Any) -> None:
@@ -386,6 +393,8 @@ class Session:
         if not self._stream_over.is_set():
             with self._at_most(DRAIN_GRACE):
                 await self._stream_over.wait()  # read what it wrote before it exited
+        if self.storing is not None:
+            await self.storing.drain(self._closing.deadline)
         self._end_everything()
         if self._told is not None:
             with self._at_most(LISTENER_GRACE):
@@ -609,6 +618,8 @@ class Session:
     def _on_message(self, event: MessageReceived) -> None:
         if self.info is None and type(event.message) is MalformedFrame:
             self._refuse_garbage(event.message)
+        if self.storing is not None and self.storing.take(event.message, len(event.line)):
+            return
         for run in event.runs:
             run.put(event.message, event.line)
         self.readers.put(event)

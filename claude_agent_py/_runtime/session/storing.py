@@ -1,0 +1,255 @@
+"""`Storing`: the session store of one client: resumes from it, mirrors to it, and cleans up."""
+
+import logging
+import os
+import secrets
+import socket
+from typing import Any, Final, Protocol
+
+import anyio
+
+from claude_agent_py._callbacks import Callback, failure_of
+from claude_agent_py._errors import OptionsError, StoreError
+from claude_agent_py._event_loop import run_file_work
+from claude_agent_py._launch.environment import config_directory, environment
+from claude_agent_py._runtime.answering.failures import FailureLog
+from claude_agent_py.options.client_options import ClientOptions
+from claude_agent_py.sessions.folders import check_id, find_session, project_key_for_directory
+from claude_agent_py.sessions.stores.blocking import Place
+from claude_agent_py.sessions.stores.leases import Lease
+from claude_agent_py.sessions.stores.local import transcripts_of
+from claude_agent_py.sessions.stores.materialise import (
+    PrivateFolder,
+    asked,
+    find_project,
+    give_away,
+    load,
+    make_folder,
+    newest_session,
+    send_leftovers,
+    write_session,
+)
+from claude_agent_py.sessions.stores.mirror import Mirror
+from claude_agent_py.sessions.stores.protocol import SessionKey, SessionStoreEntry, implements
+from claude_agent_py.tasks import TaskIntake
+from claude_agent_py.todo import TaskList
+from claude_agent_py.wire.messages.conversation import ResultMessage
+from claude_agent_py.wire.messages.notices import TranscriptMirrorMessage
+from claude_agent_py.wire.messages.occasional import MirrorErrorMessage, MirrorKey
+
+logger: logging.Logger = logging.getLogger("claude_agent_py")
+
+DRAIN_SECONDS: Final = 10.0
+"""How long the store may take at the end, in seconds, if nothing else limits it."""
+RELEASE_SECONDS: Final = 2.0
+"""How long giving leases back may take, in seconds."""
+RESERVE_SECONDS: Final = 0.5
+"""How long it may take if the store did not take everything in time; kept for that at the end."""
+LISTENER_SECONDS: Final = 10.0
+"""How long `on_store_error` may take, in seconds."""
+
+
+class Mirrored(Protocol):
+    """What a store needs of its session."""
+
+    @property
+    def failures(self) -> FailureLog:
+        """Where errors of listeners go."""
+        ...
+
+    @property
+    def intake(self) -> TaskIntake:
+        """The tasks, whose transcripts are in the configuration folder."""
+        ...
+
+    @property
+    def task_list(self) -> TaskList:
+        """The to-do list, which is there, too."""
+        ...
+
+    def inject(self, message: Any) -> None:
+        """Take a message that the CLI did not send."""
+        ...
+
+
+class Storing:
+    """The store of a session. `prepare` it before the CLI starts, and `end` it after the CLI has ended."""
+
+    def __init__(self, options: ClientOptions) -> None:
+        assert options.session_store is not None  # noqa: S101 - the caller looked
+        self.options = options
+        """The options to start the CLI with."""
+        self._given = options
+        self._store: Any = options.session_store
+        self._project: str = options.session_store_project or project_key_for_directory(options.cwd)
+        self._folder: PrivateFolder | None = None
+        self._lease: Lease | None = None
+        self._session: Mirrored | None = None
+        self._holder = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+        self.mirror: Mirror = self._make_mirror()
+        self._has_ended = False
+
+    def _make_mirror(self) -> Mirror:
+        return Mirror(
+            self._store,
+            self._project,
+            holder=self._holder,
+            report=self._report,
+            flush=self._given.session_store_flush,
+            timeout=self._given.load_timeout,
+        )
+
+    @property
+    def config_dir(self) -> str | None:
+        """The private configuration folder of the CLI; None if it uses the user's."""
+        return None if self._folder is None else str(self._folder.path)
+
+    # Before the CLI starts ---------------------------------------------------------------------------------------
+
+    async def prepare(self, *, has_transport: bool) -> None:
+        """Find the session to resume, acquire its lease and write it where the CLI finds it.
+
+        Raises:
+            OptionsError: `resume` is not an id.
+            SessionLeasedError: Another process writes the session.
+            StoreError: The store failed, or took too long.
+        """
+        options = self._given
+        if not options.resume and not options.continue_conversation:
+            return
+        if has_transport:
+            raise OptionsError("cannot be resumed with a transport of your own", option="session_store")
+        try:
+            await self._resume()
+        except BaseException:
+            await self.end()
+            raise
+
+    async def _resume(self) -> None:
+        options, timeout = self._given, self._given.load_timeout
+        session_id = options.resume
+        if session_id is None:
+            session_id = await newest_session(self._store, self._project, timeout)
+            if session_id is None:
+                return  # nothing to continue there; maybe on this machine
+        else:
+            check_id(session_id)
+            if options.session_store_project is None:
+                self._project = await find_project(self._store, session_id, self._project, timeout)
+        place = Place(self._project, session_id)
+        self.mirror = self._make_mirror()
+        if not options.fork_session:
+            await self._acquire(place)
+        await send_leftovers(place, lambda found: load(self._store, found, timeout), self._append)
+        env = environment(options, os.environ)
+        folder = self._folder = await run_file_work(make_folder, None if options.home is True else env)
+        project = project_key_for_directory(options.cwd)
+        try:
+            is_there = await write_session(self._store, place, folder.projects, project, timeout=timeout)
+        except OSError as error:
+            raise StoreError(f"session {session_id} cannot be written for the CLI: {error}") from error
+        if not is_there:
+            await self._resume_local(session_id, env)
+            return
+        if options.user is not None:
+            await run_file_work(give_away, folder, options.user)
+        self.options = options.replace(resume=session_id, continue_conversation=False)
+
+    async def _acquire(self, place: Place) -> None:
+        if implements(self._store, "acquire_lease"):
+            async with asked(f"acquire the lease of session {place.session}", self._given.load_timeout):
+                self._lease = await self._store.acquire_lease(place.key, self._holder)
+            assert self._lease is not None  # noqa: S101 - it returns one
+            self.mirror.hold(self._lease)
+
+    async def _append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
+        if self._lease is None:
+            await self._store.append(key, entries)
+        else:
+            await self._store.append(key, entries, epoch=self._lease.epoch)
+
+    async def _resume_local(self, session_id: str, env: Any) -> None:
+        """Let the CLI resume a session that only this machine has; the store gets all of it."""
+        folder, self._folder = self._folder, None
+        if folder is not None:
+            await run_file_work(folder.remove)
+        if self._given.home is True:
+            return
+        try:
+            path = await run_file_work(find_session, session_id, None, env.get("CLAUDE_CONFIG_DIR"))
+        except Exception:
+            return  # the CLI says so
+        for transcript, subpath in await run_file_work(lambda: list(transcripts_of(path))):
+            self.mirror.expect_behind(Place(self._project, session_id, subpath), transcript)
+
+    # While it runs -----------------------------------------------------------------------------------------------
+
+    def attach(self, session: Mirrored) -> None:
+        """Mirror this session from now on."""
+        self._session = session
+        if self.config_dir is not None:
+            session.intake.paths.move_to(self.config_dir)
+            session.task_list.move_to(self.config_dir)
+
+    def take(self, message: object, size: int) -> bool:
+        """Take entries of the transcript, and return whether the message is nothing for readers."""
+        if type(message) is TranscriptMirrorMessage:
+            self.mirror.take(message.file_path, message.entries, size)
+            return not self._given.session_mirror
+        if type(message) is ResultMessage:
+            self.mirror.flush()
+        return False
+
+    async def run(self) -> None:
+        """Send entries, and keep the leases, until the mirror is drained."""
+        async with anyio.create_task_group() as workers:
+            workers.start_soon(self.mirror.keep_leases)
+            await self.mirror.run()
+            workers.cancel_scope.cancel()
+
+    async def drain(self, deadline: float) -> None:
+        """Deliver what is left, until a time of the loop."""
+        now = anyio.current_time()
+        reserve = min(RESERVE_SECONDS, max(0.0, deadline - now) / 2) + 0.1
+        await self.mirror.drain(min(deadline - reserve, now + DRAIN_SECONDS))
+
+    async def _report(self, error: StoreError, is_last: bool) -> None:
+        if is_last and self._folder is not None:
+            error.kept_in = str(self._folder.path)
+        elif is_last and self._given.home is not True:
+            error.kept_in = str(config_directory(environment(self._given, os.environ)))
+        if is_last and error.kept_in:
+            logger.error("%s; %s has them, and sessions.push sends them again", error, error.kept_in)
+        elif is_last:
+            logger.error("%s; they are lost with the private home", error)
+        else:
+            logger.warning("%s; it is tried again", error)
+        session = self._session
+        if session is not None:
+            key = error.key or {}
+            at = MirrorKey(**key) if key else None
+            session.inject(MirrorErrorMessage(error=str(error), key=at))
+        if self._given.on_store_error is not None:
+            try:
+                await Callback(self._given.on_store_error).call_within(LISTENER_SECONDS, None, (error,))
+            except BaseException as failure:
+                problem = failure_of("on_store_error", failure)
+                if session is not None:
+                    session.failures.report(problem)
+
+    # After it ended ----------------------------------------------------------------------------------------------
+
+    async def end(self) -> None:
+        """Give the leases back, and remove the folder unless it has entries that the store lacks.
+
+        Idempotent, and shielded from cancellation.
+        """
+        if self._has_ended:
+            return
+        self._has_ended = True
+        with anyio.CancelScope(shield=True):
+            is_late = bool(self.mirror.undelivered)
+            with anyio.move_on_after(RESERVE_SECONDS if is_late else RELEASE_SECONDS):
+                await self.mirror.release_leases()
+            if self._folder is not None:
+                await run_file_work(lambda folder: folder.remove(keep_transcripts=is_late), self._folder)

@@ -1,0 +1,279 @@
+"""`BlockingStore`: the base of the stores of this package, which work in threads, on asyncio and trio alike."""
+
+import json
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple, TypeVar, TypeVarTuple, cast
+
+import anyio
+from anyio import to_thread
+from anyio.lowlevel import RunVar
+
+from claude_agent_py._errors import SessionError, StoreError
+from claude_agent_py.sessions.stores.leases import (
+    LEASE_SECONDS,
+    Lease,
+    LeaseState,
+    acquired,
+    released,
+    renewed,
+)
+from claude_agent_py.sessions.stores.protocol import (
+    SessionKey,
+    SessionListSubkeysKey,
+    SessionStoreEntry,
+    SessionStoreListEntry,
+    SessionSummaryEntry,
+    checked,
+    described,
+)
+from claude_agent_py.sessions.stores.summary import fold_session_summary
+
+T = TypeVar("T")
+Arguments = TypeVarTuple("Arguments")
+
+THREADS: Final = 20
+"""How many calls of stores run at once in an event loop."""
+_threads: "RunVar[anyio.CapacityLimiter]" = RunVar("claude_agent_py_store_threads")
+
+ChangeLease = Callable[[LeaseState, float], LeaseState]
+"""From the state and the time to the new state."""
+
+
+class Place(NamedTuple):
+    """A transcript in a store."""
+
+    project: str
+    session: str
+    subpath: str = ""
+    """Empty for the session itself."""
+
+    @property
+    def key(self) -> SessionKey:
+        """The key of the transcript."""
+        return key_of(*self)
+
+
+class Row(NamedTuple):
+    """An entry to store."""
+
+    uuid: str | None
+    text: str
+    """ASCII, without line breaks."""
+    entry: SessionStoreEntry
+
+
+def key_of(project: str, session: str, subpath: str = "") -> SessionKey:
+    """Return the key of a transcript."""
+    if subpath:
+        return {"project_key": project, "session_id": session, "subpath": subpath}
+    return {"project_key": project, "session_id": session}
+
+
+def encoded(entry: SessionStoreEntry) -> str:
+    """Return an entry as JSON in ASCII, which also has characters that databases and UTF-8 refuse.
+
+    Raises:
+        StoreError: It is not JSON.
+    """
+    try:
+        return json.dumps(entry, separators=(",", ":"), allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise StoreError(f"an entry is not JSON: {error}") from error
+
+
+def decoded(text: str | bytes) -> SessionStoreEntry:
+    """Return the entry that `encoded` wrote."""
+    return cast("SessionStoreEntry", json.loads(text))
+
+
+def unique(entries: list[SessionStoreEntry]) -> list[SessionStoreEntry]:
+    """Return entries without those that repeat a uuid."""
+    seen: set[object] = set()
+    kept = []
+    for entry in entries:
+        uuid = entry.get("uuid")
+        if uuid is None or uuid not in seen:
+            seen.add(uuid)
+            kept.append(entry)
+    return kept
+
+
+def next_summary(text: str | bytes | None, place: Place, new: list[SessionStoreEntry]) -> dict[str, Any]:
+    """Return the `data` of a summary after new entries, from its JSON before them."""
+    prev: SessionSummaryEntry | None = None
+    if text is not None:
+        prev = {"session_id": place.session, "mtime": 0, "data": json.loads(text)}
+    return fold_session_summary(prev, place.key, new)["data"]
+
+
+class BlockingStore:
+    """A store whose work blocks. A call that is cancelled may still be carried out: repeating it does no harm."""
+
+    async def append(self, key: SessionKey, entries: list[SessionStoreEntry], *, epoch: int | None = None) -> None:
+        """Append entries, except those whose `uuid` is there.
+
+        Args:
+            key: The transcript.
+            entries: JSON objects.
+            epoch: That of the writer's lease; None writes without one.
+
+        Raises:
+            StoreError: They cannot be stored.
+            StaleLeaseError: A later lease was acquired.
+        """
+        place = Place(*checked(key))
+        if entries:
+            await self._in_thread("append to", place, self._append_all, place, list(entries), epoch)
+
+    def _append_all(self, place: Place, entries: list[SessionStoreEntry], epoch: int | None) -> None:
+        self._append(place, [Row(_uuid_of(entry), encoded(entry), entry) for entry in unique(entries)], epoch)
+
+    async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
+        """Return the entries of a transcript, or None if there are none.
+
+        Raises:
+            StoreError: They cannot be read.
+        """
+        place = Place(*checked(key))
+        return await self._in_thread("load", place, self._load_all, place) or None
+
+    def _load_all(self, place: Place) -> list[SessionStoreEntry]:
+        return [decoded(text) for text in self._load(place)]
+
+    async def list_sessions(self, project_key: str) -> list[SessionStoreListEntry]:
+        """Return the sessions of a project, in any order.
+
+        Raises:
+            StoreError: They cannot be read.
+        """
+        found = await self._in_thread("list", Place(project_key, ""), self._list, project_key)
+        return [{"session_id": session, "mtime": mtime} for session, mtime in found.items()]
+
+    async def list_subkeys(self, key: SessionListSubkeysKey) -> list[str]:
+        """Return the subpaths of a session.
+
+        Raises:
+            StoreError: They cannot be read.
+        """
+        place = Place(*checked({"project_key": key["project_key"], "session_id": key["session_id"]}))
+        return sorted(await self._in_thread("list the subagents of", place, self._subpaths, place))
+
+    async def delete(self, key: SessionKey) -> None:
+        """Delete a session with its subagents, or one transcript. Its leases are kept, so late writers are refused.
+
+        Raises:
+            StoreError: It cannot be deleted.
+        """
+        place = Place(*checked(key))
+        await self._in_thread("delete", place, self._delete, place)
+
+    async def find_session(self, session_id: str) -> list[str]:
+        """Return the keys of the projects that have a session, in order.
+
+        Raises:
+            StoreError: They cannot be read.
+        """
+        return sorted(await self._in_thread("find", Place("", session_id), self._find, session_id))
+
+    # Leases
+
+    async def acquire_lease(
+        self, key: SessionKey, holder: str, *, ttl: float = LEASE_SECONDS, steal: bool = False
+    ) -> Lease:
+        """Become the writer of a session. See `LeasingStore.acquire_lease`.
+
+        Raises:
+            SessionLeasedError: Somebody else is its writer.
+            StoreError: The store failed.
+        """
+        place = _session_of(key)
+        state = await self._lease(
+            place, lambda state, now: acquired(state, place.key, holder, ttl=ttl, now=now, steal=steal)
+        )
+        return Lease(place.key, holder, state.epoch, state.expires_at)
+
+    async def renew_lease(self, lease: Lease, *, ttl: float = LEASE_SECONDS) -> Lease:
+        """Extend a lease.
+
+        Raises:
+            StaleLeaseError: Somebody else has acquired it.
+            StoreError: The store failed.
+        """
+        place = _session_of(lease.key)
+        state = await self._lease(place, lambda state, now: renewed(state, lease, ttl=ttl, now=now))
+        return Lease(place.key, lease.holder, state.epoch, state.expires_at)
+
+    async def release_lease(self, lease: Lease) -> None:
+        """Give a lease back. Does nothing if somebody else has it.
+
+        Raises:
+            StoreError: The store failed.
+        """
+        await self._lease(_session_of(lease.key), lambda state, now: released(state, lease))
+
+    async def _lease(self, place: Place, change: ChangeLease) -> LeaseState:
+        return await self._in_thread("lease", place, self._change_lease, place, change)
+
+    async def _in_thread(self, what: str, place: Place, function: Callable[[*Arguments], T], *args: *Arguments) -> T:
+        limiter = _threads.get(None)
+        if limiter is None:
+            limiter = anyio.CapacityLimiter(THREADS)
+            _threads.set(limiter)
+        try:
+            return await to_thread.run_sync(function, *args, abandon_on_cancel=True, limiter=limiter)
+        except SessionError:
+            raise
+        except Exception as error:
+            told = f"{type(self).__name__} cannot {what} {described(place.key)}: {type(error).__name__}: {error}"
+            raise StoreError(told, key=place.key, session_id=place.session or None) from error
+
+    # For the stores: each blocks, and may be called in several threads at once
+
+    def _append(self, place: Place, rows: list[Row], epoch: int | None) -> None:
+        """Append rows whose uuids differ, except those that are there. All or nothing."""
+        raise NotImplementedError
+
+    def _load(self, place: Place) -> list[str] | list[bytes]:
+        raise NotImplementedError
+
+    def _list(self, project: str) -> dict[str, int]:
+        """Return the sessions, each with the time of the last append in milliseconds."""
+        raise NotImplementedError
+
+    def _subpaths(self, place: Place) -> list[str]:
+        raise NotImplementedError
+
+    def _delete(self, place: Place) -> None:
+        raise NotImplementedError
+
+    def _find(self, session: str) -> list[str]:
+        raise NotImplementedError
+
+    def _change_lease(self, place: Place, change: ChangeLease) -> LeaseState:
+        """Replace the state by the changed one, atomically, unless the change raises."""
+        raise NotImplementedError
+
+
+class SummarisingStore(BlockingStore):
+    """A store that keeps summaries of its sessions."""
+
+    async def list_session_summaries(self, project_key: str) -> list[SessionSummaryEntry]:
+        """Return the summaries of the sessions of a project, in any order.
+
+        Raises:
+            StoreError: They cannot be read.
+        """
+        found = await self._in_thread("list", Place(project_key, ""), self._summaries, project_key)
+        return [{"session_id": session, "mtime": mtime, "data": json.loads(text)} for session, mtime, text in found]
+
+    def _summaries(self, project: str) -> list[tuple[str, int, str | bytes]]:
+        raise NotImplementedError
+
+
+def _uuid_of(entry: SessionStoreEntry) -> str | None:
+    uuid = entry.get("uuid")
+    return None if uuid is None else str(uuid)
+
+
+def _session_of(key: SessionKey) -> Place:
+    return Place(*checked(key)[:2])

@@ -1,0 +1,206 @@
+"""Copy sessions: from this machine to a store, from a store to a folder, from a store to another."""
+
+import os
+from pathlib import Path
+from typing import Final
+
+from claude_agent_py._errors import SessionError, SessionNotFoundError
+from claude_agent_py._event_loop import run_file_work
+from claude_agent_py.sessions.folders import AnyPath, check_id, config_folder, find_session, project_key_for_directory
+from claude_agent_py.sessions.stores.blocking import Place
+from claude_agent_py.sessions.stores.local import BATCH_ENTRIES, Append, send_missing, transcripts_of
+from claude_agent_py.sessions.stores.materialise import asked, find_project, load, subpaths, write_session
+from claude_agent_py.sessions.stores.protocol import SessionKey, SessionStore, SessionStoreEntry, described
+
+SECONDS: Final = 60.0
+"""How long one call of a store may take, by default."""
+
+
+async def import_session(
+    store: SessionStore,
+    session_id: str,
+    directory: AnyPath | None = None,
+    *,
+    config_dir: AnyPath | None = None,
+    project_key: str | None = None,
+    include_subagents: bool = True,
+    timeout: float = SECONDS,
+) -> int:
+    """Copy a session on disk, with its subagents, to a store. What the store has already is skipped.
+
+    Args:
+        store: The store.
+        session_id: The session's id.
+        directory: The session's working directory; by default it is looked for in all projects.
+        config_dir: The CLI's configuration folder; by default `CLAUDE_CONFIG_DIR`, or `~/.claude`.
+        project_key: The project in the store; by default the name of the folder on disk.
+        include_subagents: Copy the transcripts of subagents, too.
+        timeout: Seconds that each call of the store may take.
+
+    Returns:
+        How many entries were new to the store.
+
+    Raises:
+        SessionNotFoundError: There is no such session on disk.
+        StoreError: The store failed, or took too long. Repeating the call goes on from there.
+        OptionsError: The id is not a uuid.
+
+    Cancelling leaves what was copied so far.
+    """
+    path = await run_file_work(find_session, session_id, directory, config_dir)
+    project = project_key or os.path.basename(os.path.dirname(path))
+    count = 0
+    for transcript, subpath in await run_file_work(lambda: list(transcripts_of(path))):
+        if not subpath or include_subagents:
+            place = Place(project, session_id, subpath)
+            stored = await load(store, place, timeout)
+            count += await send_missing(transcript, place.key, stored or [], _appending(store, timeout))
+    return count
+
+
+async def push(
+    store: SessionStore,
+    session_id: str,
+    directory: AnyPath | None = None,
+    *,
+    config_dir: AnyPath | None = None,
+    project_key: str | None = None,
+    timeout: float = SECONDS,
+) -> int:
+    """Send the entries of a session again that its store did not take. See `import_session`, which this calls.
+
+    Args:
+        store: The store.
+        session_id: The session's id: `StoreError.session_id`.
+        directory: The session's working directory; by default it is looked for in all projects.
+        config_dir: Where the entries are: `StoreError.kept_in`.
+        project_key: The project in the store: that of `StoreError.key`; by default the name of the folder on disk.
+        timeout: Seconds that each call of the store may take.
+
+    Returns:
+        How many entries were new to the store.
+
+    Raises:
+        SessionNotFoundError: There is no such session on disk.
+        StoreError: The store failed again.
+        OptionsError: The id is not a uuid.
+    """
+    return await import_session(
+        store, session_id, directory, config_dir=config_dir, project_key=project_key, timeout=timeout
+    )
+
+
+async def export_session(
+    store: SessionStore,
+    session_id: str,
+    directory: AnyPath | None = None,
+    *,
+    config_dir: AnyPath | None = None,
+    project_key: str | None = None,
+    timeout: float = SECONDS,
+) -> str:
+    """Write a session of a store, with its subagents, into a configuration folder, and return the transcript's path.
+
+    The functions for sessions on disk, and the CLI, then find it there.
+
+    Args:
+        store: The store.
+        session_id: The session's id.
+        directory: The working directory in which the CLI is to find it; by default the current one.
+        config_dir: The CLI's configuration folder; by default `CLAUDE_CONFIG_DIR`, or `~/.claude`.
+        project_key: The project in the store; by default that of the directory, or else the one that has the session.
+        timeout: Seconds that each call of the store may take.
+
+    Raises:
+        SessionNotFoundError: The store does not have the session.
+        SessionError: The session is in the folder already, or cannot be written.
+        StoreError: The store failed, or took too long.
+        OptionsError: The id is not a uuid.
+    """
+    own = project_key_for_directory(directory)
+    place = await _found(store, check_id(session_id), project_key, own, timeout)
+    folder = os.path.join(config_folder(config_dir), "projects")
+    try:
+        is_there = await write_session(store, place, Path(folder), own, timeout=timeout)
+    except FileExistsError as error:
+        told = f"session {session_id} is there already: {error}"
+        raise SessionError(told, session_id=session_id) from error
+    except OSError as error:
+        raise SessionError(f"session {session_id} cannot be written: {error}", session_id=session_id) from error
+    if not is_there:
+        raise _missing(place)
+    return os.path.join(folder, own, f"{session_id}.jsonl")
+
+
+async def copy_session(
+    source: SessionStore,
+    target: SessionStore,
+    session_id: str,
+    *,
+    project_key: str | None = None,
+    to_project_key: str | None = None,
+    timeout: float = SECONDS,
+) -> int:
+    """Copy a session, with its subagents, to another store. Entries with a uuid that the target has are skipped.
+
+    Args:
+        source: The store that has it.
+        target: The other store.
+        session_id: The session's id.
+        project_key: The project in the source; by default that of the current directory, or else the one that has it.
+        to_project_key: The project in the target; by default the same.
+        timeout: Seconds that each call of a store may take.
+
+    Returns:
+        How many entries were new to the target.
+
+    Raises:
+        SessionNotFoundError: The source does not have the session.
+        StoreError: A store failed, or took too long. Repeating the call goes on from there.
+        OptionsError: The id is not a uuid.
+    """
+    place = await _found(source, check_id(session_id), project_key, project_key_for_directory(), timeout)
+    append, count = _appending(target, timeout), 0
+    for subpath in ("", *await subpaths(source, place, timeout)):
+        entries = await load(source, place._replace(subpath=subpath), timeout)
+        if not entries:
+            if not subpath:
+                raise _missing(place)
+            continue
+        to = Place(to_project_key or place.project, session_id, subpath)
+        new = _new(entries, await load(target, to, timeout) or [])
+        for start in range(0, len(new), BATCH_ENTRIES):
+            await append(to.key, new[start : start + BATCH_ENTRIES])
+        count += len(new)
+    return count
+
+
+def _new(entries: list[SessionStoreEntry], there: list[SessionStoreEntry]) -> list[SessionStoreEntry]:
+    left = [entry for entry in there if "uuid" not in entry]
+    uuids = {entry["uuid"] for entry in there if "uuid" in entry}
+    new = []
+    for entry in entries:
+        if "uuid" in entry:
+            if entry["uuid"] not in uuids:
+                new.append(entry)
+        elif entry in left:
+            left.remove(entry)
+        else:
+            new.append(entry)
+    return new
+
+
+def _appending(store: SessionStore, timeout: float) -> Append:
+    async def append(key: SessionKey, entries: list[SessionStoreEntry]) -> None:
+        async with asked(f"append to {described(key)}", timeout):
+            await store.append(key, entries)
+
+    return append
+
+
+async def _found(store: SessionStore, session_id: str, given: str | None, default: str, timeout: float) -> Place:
+    return Place(given or await find_project(store, session_id, default, timeout), session_id)
+
+
+def _missing(place: Place) -> SessionNotFoundError:
+    return SessionNotFoundError(f"the store has no session {described(place.key)}", session_id=place.session)

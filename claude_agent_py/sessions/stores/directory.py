@@ -1,0 +1,233 @@
+"""`DirectoryStore`: sessions as files, laid out as in the CLI's configuration folder.
+
+`<root>/projects/<project>/<session>.jsonl`, `<root>/projects/<project>/<session>/<subpath>.jsonl`, and beside them
+`<root>/state/<project>/<session>.json` with the summary and the lease. A lock file per session orders the writers.
+"""
+
+import contextlib
+import json
+import os
+import shutil
+import stat
+import sys
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+from urllib.parse import quote, unquote
+
+from claude_agent_py._errors import StoreError
+from claude_agent_py.sessions.files import write_whole
+from claude_agent_py.sessions.stores.blocking import ChangeLease, Place, Row, SummarisingStore, next_summary
+from claude_agent_py.sessions.stores.leases import LeaseState, check_epoch
+
+VERSION: Final = 1
+_SUFFIX: Final = ".jsonl"
+_KNOWN: Final = 64
+"""Of how many transcripts the uuids are remembered."""
+
+
+class _Uuids:
+    """The uuids in the first bytes of a transcript."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self.inode = 0
+        self.uuids: set[str] = set()
+
+
+class DirectoryStore(SummarisingStore):
+    """Keeps sessions as JSON Lines files, which `list_sessions(config_dir=root)` and the other functions can read.
+
+    Several processes may use it at once, also over a network file system whose locks work.
+
+    Args:
+        root: The folder; created if missing, readable by this user only.
+
+    Raises:
+        StoreError: The folder cannot be made, or was made by a newer version.
+    """
+
+    def __init__(self, root: str | os.PathLike[str]) -> None:
+        self.root: Path = Path(root).expanduser().absolute()
+        self._projects = self.root / "projects"
+        self._state = self.root / "state"
+        self._threads = threading.Lock()
+        self._read: OrderedDict[Place, _Uuids] = OrderedDict()
+        try:
+            for folder in (self.root, self._projects, self._state):
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            version = self._state / "version"
+            if not version.exists():
+                write_whole(str(version), [str(VERSION).encode()], replace=True)
+            if int(version.read_text()) > VERSION:
+                raise StoreError(f"{self.root} was made by a newer version")
+        except (OSError, ValueError) as error:
+            raise StoreError(f"{self.root} cannot be used as a session store: {error}") from error
+
+    def __repr__(self) -> str:
+        return f"DirectoryStore({str(self.root)!r})"
+
+    # Where things are
+
+    def _path(self, place: Place) -> Path:
+        parts = [_name(place.project), _name(place.session), *map(_name, filter(None, place.subpath.split("/")))]
+        if place.subpath and "/".join(parts[2:]) != "/".join(map(_name, place.subpath.split("/"))):
+            raise StoreError(f"{place.subpath!r} is not a subpath")
+        return self._projects.joinpath(*parts[:-1], parts[-1] + _SUFFIX)
+
+    def _notes(self, place: Place, suffix: str) -> Path:
+        return self._state / _name(place.project) / (_name(place.session) + suffix)
+
+    @contextlib.contextmanager
+    def _locked(self, place: Place) -> Iterator[None]:
+        """Hold the lock of a session, in this process and among others."""
+        path = self._notes(place, ".lock")
+        with self._threads:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with path.open("ab") as file:
+                _lock(file)
+                yield  # closing the file unlocks it
+
+    def _noted(self, place: Place) -> dict[str, Any]:
+        try:
+            noted = json.loads(self._notes(place, ".json").read_bytes())
+        except FileNotFoundError:
+            return {}
+        return noted if isinstance(noted, dict) else {}
+
+    def _note(self, place: Place, noted: dict[str, Any]) -> None:
+        write_whole(str(self._notes(place, ".json")), [json.dumps(noted).encode()], replace=True)
+
+    # Writing and reading
+
+    def _append(self, place: Place, rows: list[Row], epoch: int | None) -> None:
+        path = self._path(place)
+        with self._locked(place):
+            noted = self._noted(place)
+            check_epoch(LeaseState(*noted.get("lease", ())), place.key, epoch)
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with _opened(path) as file:
+                known = self._uuids(place, file)
+                new = [row for row in rows if row.uuid is None or row.uuid not in known.uuids]
+                data = "".join(f"{row.text}\n" for row in new).encode("ascii")
+                _write(file, data)
+                known.size += len(data)
+                known.uuids.update(row.uuid for row in new if row.uuid is not None)
+            if not place.subpath:
+                before = noted.get("summary")
+                text = None if before is None else json.dumps(before)
+                noted["summary"] = next_summary(text, place, [row.entry for row in new])
+                self._note(place, noted)
+
+    def _uuids(self, place: Place, file: BinaryIO) -> _Uuids:
+        """Return the uuids of a transcript, of which only what is new is read. Cuts off a half-written line."""
+        known = self._read.pop(place, None) or _Uuids()
+        status = os.fstat(file.fileno())
+        if status.st_size < known.size or status.st_ino != known.inode:
+            known = _Uuids()
+        known.inode = status.st_ino
+        file.seek(known.size)
+        for line in file:
+            if not line.endswith(b"\n"):  # its writer died, and its batch was not acknowledged
+                file.truncate(known.size)
+                break
+            known.size += len(line)
+            with contextlib.suppress(ValueError):
+                entry = json.loads(line)
+                if isinstance(entry, dict) and entry.get("uuid") is not None:
+                    known.uuids.add(str(entry["uuid"]))
+        self._read[place] = known
+        while len(self._read) > _KNOWN:
+            self._read.popitem(last=False)
+        return known
+
+    def _load(self, place: Place) -> list[bytes]:
+        try:
+            data = self._path(place).read_bytes()
+        except FileNotFoundError:
+            return []
+        return [line for line in data[: data.rfind(b"\n") + 1].split(b"\n") if line]
+
+    def _list(self, project: str) -> dict[str, int]:
+        return {unquote(path.name.removesuffix(_SUFFIX)): _mtime(path) for path in self._transcripts(project)}
+
+    def _transcripts(self, project: str) -> list[Path]:
+        return list((self._projects / _name(project)).glob(f"*{_SUFFIX}"))
+
+    def _summaries(self, project: str) -> list[tuple[str, int, str | bytes]]:
+        found: list[tuple[str, int, str | bytes]] = []
+        for path in self._transcripts(project):
+            session = unquote(path.name.removesuffix(_SUFFIX))
+            summary = self._noted(Place(project, session)).get("summary")
+            if summary is not None:
+                found.append((session, _mtime(path), json.dumps(summary)))
+        return found
+
+    def _subpaths(self, place: Place) -> list[str]:
+        folder = self._path(place).with_suffix("")
+        paths = (path.relative_to(folder).as_posix() for path in folder.rglob(f"*{_SUFFIX}"))
+        return [unquote(path.removesuffix(_SUFFIX)) for path in paths]
+
+    def _delete(self, place: Place) -> None:
+        with self._locked(place):
+            self._path(place).unlink(missing_ok=True)
+            if place.subpath:
+                return
+            with contextlib.suppress(FileNotFoundError):
+                shutil.rmtree(self._path(place).with_suffix(""))
+            noted = self._noted(place)
+            if noted.pop("summary", None) is not None:
+                self._note(place, noted)
+
+    def _find(self, session: str) -> list[str]:
+        return [unquote(path.parent.name) for path in self._projects.glob(f"*/{_name(session)}{_SUFFIX}")]
+
+    def _change_lease(self, place: Place, change: ChangeLease) -> LeaseState:
+        with self._locked(place):
+            noted = self._noted(place)
+            state = change(LeaseState(*noted.get("lease", ())), time.time())
+            self._note(place, noted | {"lease": list(state)})
+            return state
+
+
+def _name(part: str) -> str:
+    """Return a part of a key as the name of a file: letters, digits and some signs stay as they are."""
+    name = quote(part, safe="~@+=, ")
+    return name.replace(".", "%2E") if not part.strip(".") else name
+
+
+def _mtime(path: Path) -> int:
+    return path.stat().st_mtime_ns // 1_000_000
+
+
+def _opened(path: Path) -> BinaryIO:
+    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+    return os.fdopen(os.open(path, flags, stat.S_IRUSR | stat.S_IWUSR), "r+b")
+
+
+def _write(file: BinaryIO, data: bytes) -> None:
+    """Append data and wait until it is on the disk. If that fails, the file is as before."""
+    start = file.seek(0, os.SEEK_END)
+    try:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.ftruncate(file.fileno(), start)
+        raise
+
+
+def _lock(file: BinaryIO) -> None:
+    if sys.platform == "win32":
+        import msvcrt
+
+        file.seek(0)
+        msvcrt.locking(file.fileno(), msvcrt.LK_LOCK, 1)
+    else:
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX)

@@ -1,0 +1,119 @@
+"""Leases: at most one process writes a session of a store at a time.
+
+Each lease has an epoch, which grows with every new holder. An append with the epoch of an earlier holder is refused, so
+a process that slept through the end of its lease does no harm.
+"""
+
+from dataclasses import dataclass
+from typing import Final, NamedTuple, Protocol
+
+from claude_agent_py._errors import SessionLeasedError, StaleLeaseError
+from claude_agent_py.sessions.stores.protocol import SessionKey, SessionStore, SessionStoreEntry, described
+
+LEASE_SECONDS: Final = 30.0
+"""How long a lease lasts unless it is renewed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The right to write a session."""
+
+    key: SessionKey
+    holder: str
+    """Who has it, for people: host, process and a random part."""
+    epoch: int
+    expires_at: float
+    """In seconds since the epoch, by the clock of the store."""
+
+
+class LeaseState(NamedTuple):
+    """What a store keeps of the leases of a session, also when nobody holds one."""
+
+    epoch: int = 0
+    holder: str = ""
+    expires_at: float = 0.0
+
+
+class LeasingStore(SessionStore, Protocol):
+    """A store with leases."""
+
+    async def append(self, key: SessionKey, entries: list[SessionStoreEntry], *, epoch: int | None = None) -> None:
+        """Append as every store does.
+
+        Args:
+            key: The transcript.
+            entries: The entries.
+            epoch: That of the writer's lease; None writes without a lease.
+
+        Raises:
+            StaleLeaseError: There is a lease with a higher epoch. Nothing was written.
+        """
+        ...
+
+    async def acquire_lease(
+        self, key: SessionKey, holder: str, *, ttl: float = LEASE_SECONDS, steal: bool = False
+    ) -> Lease:
+        """Become the writer of a session.
+
+        Args:
+            key: The session.
+            holder: Who becomes it. The holder of a lease may acquire it again.
+            ttl: For how many seconds.
+            steal: Take the lease from a holder that is believed dead. What it still writes is refused.
+
+        Raises:
+            SessionLeasedError: Somebody else holds it.
+        """
+        ...
+
+    async def renew_lease(self, lease: Lease, *, ttl: float = LEASE_SECONDS) -> Lease:
+        """Extend a lease, which may have expired meanwhile.
+
+        Raises:
+            StaleLeaseError: Somebody else has acquired it.
+        """
+        ...
+
+    async def release_lease(self, lease: Lease) -> None:
+        """Give a lease back. Does nothing if somebody else has it."""
+        ...
+
+
+# How the state changes; stores do this atomically ---------------------------------------------------------------------
+
+
+def acquired(
+    state: LeaseState, key: SessionKey, holder: str, *, ttl: float, now: float, steal: bool = False
+) -> LeaseState:
+    """Return the state with a new holder. Raises SessionLeasedError."""
+    if state.expires_at > now and state.holder != holder and not steal:
+        raise SessionLeasedError(
+            f"session {described(key)} is being written by {state.holder}, for another "
+            f"{state.expires_at - now:.0f} s unless it goes on",
+            session_id=key["session_id"],
+            holder=state.holder,
+            expires_at=state.expires_at,
+        )
+    return LeaseState(state.epoch + 1, holder, now + ttl)
+
+
+def renewed(state: LeaseState, lease: Lease, *, ttl: float, now: float) -> LeaseState:
+    """Return the state with a later end. Raises StaleLeaseError."""
+    check_epoch(state, lease.key, lease.epoch)
+    return LeaseState(lease.epoch, lease.holder, now + ttl)
+
+
+def released(state: LeaseState, lease: Lease) -> LeaseState:
+    """Return the state without a holder. The epoch stays."""
+    return state._replace(expires_at=0.0) if state.epoch == lease.epoch else state
+
+
+def check_epoch(state: LeaseState, key: SessionKey, epoch: int | None) -> None:
+    """Raise StaleLeaseError if a later lease was acquired."""
+    if epoch is not None and state.epoch != epoch:
+        raise StaleLeaseError(
+            f"session {described(key)} is written by {state.holder or 'somebody else'} now "
+            f"(epoch {state.epoch}, this was {epoch})",
+            session_id=key["session_id"],
+            holder=state.holder,
+        )

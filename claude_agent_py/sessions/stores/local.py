@@ -1,0 +1,169 @@
+"""Between stores and the files of the CLI: what a transcript on disk has that a store lacks, and the reverse."""
+
+import json
+import os
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path, PurePath
+from typing import Any, Final, cast
+
+from claude_agent_py._errors import StoreError
+from claude_agent_py._event_loop import run_file_work
+from claude_agent_py._untrusted import read_bytes
+from claude_agent_py.sessions.files import write_whole
+from claude_agent_py.sessions.folders import regular_file, session_id_of
+from claude_agent_py.sessions.lines import Snapshot
+from claude_agent_py.sessions.stores.blocking import Place
+from claude_agent_py.sessions.stores.protocol import SessionKey, SessionStoreEntry
+
+SUFFIX: Final = ".jsonl"
+NOT_MIRRORED: Final = "api-request"
+"""The beginning of the types of entries that the CLI does not mirror: copies of its requests."""
+METADATA: Final = "agent_metadata"
+"""The type of the entry that stands for the file `.meta.json` beside the transcript of a subagent."""
+BATCH_ENTRIES: Final = 500
+BATCH_CHARS: Final = 1024 * 1024
+
+Append = Callable[[SessionKey, list[SessionStoreEntry]], Awaitable[None]]
+
+
+def place_of(path: str, project: str) -> Place | None:
+    """Return the place of a transcript of the CLI, in a project of the store. None if it is none.
+
+    `<config>/projects/<any>/<session>.jsonl` or `.../<session>/<subpath>.jsonl`.
+    """
+    parts = PurePath(path).parts
+    for start in range(len(parts) - 3, -1, -1):
+        if parts[start] != "projects" or not path.endswith(SUFFIX):
+            continue
+        below = parts[start + 2 :]
+        session = session_id_of(below[0] if len(below) == 1 else below[0] + SUFFIX)
+        if session is not None:
+            return Place(project, session, "/".join(below[1:]).removesuffix(SUFFIX))
+    return None
+
+
+async def send_missing(path: str, key: SessionKey, stored: list[SessionStoreEntry], append: Append) -> int:
+    """Append those entries of a transcript on disk that are not stored, in batches; return how many.
+
+    An entry that the CLI is writing at the moment may be stored twice if it has no uuid: such entries are notes, of
+    which the last one counts.
+    """
+    batches = _batches(_missing(path, stored))
+    count = 0
+    while batch := await run_file_work(next, batches, None):
+        await append(key, batch)
+        count += len(batch)
+    return count
+
+
+def _batches(entries: Iterator[tuple[SessionStoreEntry, int]]) -> Iterator[list[SessionStoreEntry]]:
+    batch: list[SessionStoreEntry] = []
+    size = 0
+    for entry, chars in entries:
+        batch.append(entry)
+        size += chars
+        if len(batch) >= BATCH_ENTRIES or size >= BATCH_CHARS:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _missing(path: str, stored: list[SessionStoreEntry]) -> Iterator[tuple[SessionStoreEntry, int]]:
+    uuids = {entry["uuid"] for entry in stored if "uuid" in entry}
+    notes = Counter(_canonical(entry) for entry in stored if "uuid" not in entry)
+    described = [entry for entry in stored if entry.get("type") == METADATA]
+    metadata = _metadata(path)
+    if metadata is not None and (not described or described[-1] != metadata):
+        yield metadata, len(str(metadata))
+    for line in _lines(path):
+        entry = _entry(line)
+        if entry is None or entry["type"].startswith(NOT_MIRRORED):
+            continue
+        if "uuid" in entry:
+            if entry["uuid"] in uuids:
+                continue
+        elif notes[text := _canonical(entry)] > 0:
+            notes[text] -= 1
+            continue
+        yield entry, len(line)
+
+
+def _lines(path: str) -> Iterator[bytes]:
+    status = regular_file(path)
+    if status is None:
+        return
+    for _, line in Snapshot(path, status.st_size).forwards():
+        if line:
+            yield line
+
+
+def _entry(line: bytes) -> SessionStoreEntry | None:
+    try:
+        entry = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    is_entry = isinstance(entry, dict) and isinstance(entry.get("type"), str)
+    return cast("SessionStoreEntry", entry) if is_entry else None
+
+
+def _canonical(entry: SessionStoreEntry) -> str:
+    return json.dumps(entry, sort_keys=True)
+
+
+def metadata_path(transcript: str) -> str:
+    """Return the path of the description beside a subagent's transcript."""
+    return transcript.removesuffix(SUFFIX) + ".meta.json"
+
+
+def _metadata(path: str) -> SessionStoreEntry | None:
+    try:
+        value = json.loads(read_bytes(metadata_path(path), most_bytes=1024 * 1024)[0])
+    except (OSError, ValueError, RecursionError):
+        return None
+    return cast("SessionStoreEntry", {"type": METADATA, **value}) if isinstance(value, dict) else None
+
+
+def transcripts_of(path: str) -> Iterator[tuple[str, str]]:
+    """Yield the path and the subpath of the transcripts of a session on disk, that of the session itself first."""
+    yield path, ""
+    folder = Path(path.removesuffix(SUFFIX))
+    for found in sorted(folder.rglob(f"*{SUFFIX}")):
+        if regular_file(str(found)) is not None:
+            yield str(found), found.relative_to(folder).as_posix().removesuffix(SUFFIX)
+
+
+def write_transcript(path: str, entries: list[SessionStoreEntry]) -> None:
+    """Write a transcript for the CLI, and the description of a subagent beside it. Blocks.
+
+    Raises:
+        FileExistsError: It is there.
+        OSError: It cannot be written.
+    """
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    described: dict[str, Any] | None = None
+    for entry in entries:
+        if entry.get("type") == METADATA:
+            described = {name: value for name, value in entry.items() if name != "type"}
+    lines = (_line(entry) for entry in entries if entry.get("type") != METADATA)
+    write_whole(path, lines)
+    if described is not None:
+        write_whole(metadata_path(path), [json.dumps(described).encode()])
+
+
+def _line(entry: SessionStoreEntry) -> bytes:
+    return json.dumps(entry, separators=(",", ":")).encode("ascii") + b"\n"
+
+
+def path_below(folder: str, subpath: str) -> str:
+    """Return the path of a subagent's transcript in the folder of its session.
+
+    Raises:
+        StoreError: The subpath leads out of it.
+    """
+    parts = subpath.split("/")
+    is_safe = all(part not in ("", ".", "..") and not set(part) & set('\\:\0<>|"*?') for part in parts)
+    if not is_safe or os.path.isabs(subpath):
+        raise StoreError(f"the store has a transcript with the unsafe subpath {subpath!r}")
+    return os.path.join(folder, *parts) + SUFFIX

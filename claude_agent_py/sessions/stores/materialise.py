@@ -1,0 +1,394 @@
+"""Resume from a store: write a session into a private configuration folder, from which the CLI resumes it.
+
+The folder has what a login needs (credentials, settings), links to the user's own agents, skills and the like, and the
+transcripts. Only this user can read it. It is removed when the CLI has ended; the folder of a process that was killed
+is emptied of secrets by the next one, and its transcripts are brought to the store when their session is resumed.
+"""
+
+import contextlib
+import json
+import logging
+import os
+import re
+import secrets
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+import weakref
+from collections.abc import AsyncIterator, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import anyio
+
+from claude_agent_py._errors import StoreError
+from claude_agent_py._event_loop import run_file_work
+from claude_agent_py._untrusted import read_bytes
+from claude_agent_py.sessions.stores.blocking import Place
+from claude_agent_py.sessions.stores.local import (
+    SUFFIX,
+    Append,
+    path_below,
+    place_of,
+    send_missing,
+    transcripts_of,
+    write_transcript,
+)
+from claude_agent_py.sessions.stores.protocol import SessionStore, SessionStoreEntry, described, implements
+
+logger: logging.Logger = logging.getLogger("claude_agent_py")
+
+PREFIX: Final = "claude-agent-py-session-"
+_OURS: Final = re.compile(rf"{PREFIX}[0-9a-f]{{16}}")
+SETTINGS: Final = ("settings.json", "cowork_settings.json")
+LINKED: Final = ("CLAUDE.md", "agents", "commands", "output-styles", "plugins", "rules", "skills")
+"""What of the user's folder is linked: files for the model, which the CLI only reads, and plugins."""
+KEPT_DAYS: Final = 7
+"""How long the transcripts of a killed process are kept."""
+NEW_SECONDS: Final = 60.0
+KEYCHAIN_SECONDS: Final = 5.0
+_MOST_BYTES: Final = 16 * 1024 * 1024
+_locks: dict[str, int] = {}
+"""The locks of the folders of this process, which show other processes that it is running."""
+
+
+class PrivateFolder:
+    """A configuration folder of one CLI process. Its secrets are removed at the latest when the interpreter exits."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._owner = os.getpid()
+        self._at_exit = weakref.finalize(self, _abandon, path, self._owner)
+
+    @property
+    def projects(self) -> Path:
+        """The folder of the transcripts."""
+        return self.path / "projects"
+
+    def remove(self, *, keep_transcripts: bool = False) -> None:
+        """Remove it, or everything except for the transcripts. Blocks; never raises."""
+        if self._owner != os.getpid():
+            return
+        self._at_exit.detach()
+        if keep_transcripts:
+            _strip(self.path)
+        else:
+            _remove(self.path)
+        _unlock(self.path)
+
+
+# Making it -------------------------------------------------------------------------------------------------------
+
+
+def make_folder(env: Mapping[str, str] | None) -> PrivateFolder:
+    """Make a private configuration folder with what a login needs. Blocks.
+
+    Args:
+        env: The environment of the CLI, which says where the user's own folder is; None takes nothing from there.
+
+    Raises:
+        StoreError: It cannot be made.
+    """
+    parent = Path(tempfile.gettempdir()).resolve()
+    _sweep(parent)
+    path = parent / f"{PREFIX}{secrets.token_hex(8)}"
+    try:
+        path.mkdir(mode=0o700)
+        _lock(path)
+    except OSError as error:
+        raise StoreError(f"the folder to resume in cannot be made: {error}") from error
+    folder = PrivateFolder(path)
+    try:
+        folder.projects.mkdir(mode=0o700)
+        if env is not None:
+            _carry_over(env, path)
+    except OSError as error:
+        folder.remove()
+        raise StoreError(f"the folder to resume in cannot be filled: {error}") from error
+    return folder
+
+
+def give_away(folder: PrivateFolder, user: str | int) -> None:
+    """Make another user the owner of all files. Blocks."""
+    for place, _, names in os.walk(folder.path):
+        for path in (place, *(os.path.join(place, name) for name in names)):
+            if not os.path.islink(path):
+                shutil.chown(path, user)
+
+
+def _carry_over(env: Mapping[str, str], target: Path) -> None:
+    home = Path(env.get("HOME") or env.get("USERPROFILE") or Path.home())
+    given = env.get("CLAUDE_CONFIG_DIR")
+    source = Path(given) if given else home / ".claude"
+    _write(target / ".credentials.json", _credentials(env, source))
+    _write(target / ".claude.json", _content(source / ".claude.json" if given else home / ".claude.json"))
+    for name in LINKED:
+        if (source / name).exists():
+            try:
+                (target / name).symlink_to((source / name).resolve(), target_is_directory=(source / name).is_dir())
+            except OSError as error:  # Windows allows it to few users
+                logger.warning("%s of %s is not there for a session that is resumed from a store: %s",
+                               name, source, error)  # fmt: skip
+    has_plugins = (target / "plugins").exists()
+    for name in SETTINGS:
+        _write(target / name, _settings(_content(source / name), has_plugins=has_plugins))
+
+
+def _write(path: Path, content: bytes | None) -> None:
+    if content is not None:
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(content)
+
+
+def _content(path: Path) -> bytes | None:
+    try:
+        return read_bytes(path, most_bytes=_MOST_BYTES)[0]
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        logger.warning("%s is left out of a session that is resumed from a store: %s", path, error)
+        return None
+
+
+def _credentials(env: Mapping[str, str], source: Path) -> bytes | None:
+    """Return the credentials without the token that renews them.
+
+    That token can be used once: the copy would use it up, and log the user out.
+    """
+    content = _content(source / ".credentials.json")
+    if content is None and sys.platform == "darwin" and "CLAUDE_CONFIG_DIR" not in env:
+        content = _keychain(env)
+    parsed = _object(content)
+    login = None if parsed is None else parsed.get("claudeAiOauth")
+    if parsed is None or not isinstance(login, dict) or "refreshToken" not in login:
+        return content
+    return json.dumps(
+        parsed | {"claudeAiOauth": {name: value for name, value in login.items() if name != "refreshToken"}}
+    ).encode()
+
+
+def _keychain(env: Mapping[str, str]) -> bytes | None:
+    if env.get("ANTHROPIC_API_KEY") or env.get("CLAUDE_CODE_OAUTH_TOKEN"):
+        return None
+    account = env.get("USER") or "claude-code-user"
+    command = ["security", "find-generic-password", "-a", account, "-w", "-s", "Claude Code-credentials"]
+    try:
+        found = subprocess.run(command, capture_output=True, timeout=KEYCHAIN_SECONDS, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return found.stdout.strip() or None
+
+
+def _settings(content: bytes | None, *, has_plugins: bool) -> bytes | None:
+    """Return the user's settings without what would lead out of the folder, or install plugins into it."""
+    parsed = _object(content)
+    if parsed is None:
+        return content
+    if not has_plugins:
+        parsed.pop("enabledPlugins", None)
+        parsed.pop("extraKnownMarketplaces", None)
+    if isinstance(parsed.get("env"), dict):
+        parsed["env"].pop("CLAUDE_CONFIG_DIR", None)
+    return json.dumps(parsed).encode()
+
+
+def _object(content: bytes | None) -> dict[str, Any] | None:
+    try:
+        parsed = json.loads((content or b"").decode("utf-8-sig"))
+    except (ValueError, RecursionError):
+        return None
+    return parsed if isinstance(parsed, dict) else None
+
+
+# Filling it with a session ----------------------------------------------------------------------------------------
+
+
+async def write_session(store: SessionStore, place: Place, folder: Path, project: str, *, timeout: float) -> bool:
+    """Write a session with its subagents into a folder of projects. Return False if the store does not have it.
+
+    Args:
+        store: The store.
+        place: The session.
+        folder: The folder of projects.
+        project: The name of the folder of the working directory.
+        timeout: Seconds that each call of the store may take.
+
+    Raises:
+        StoreError: The store failed, or took too long.
+        FileExistsError: The session is there.
+        OSError: It cannot be written.
+    """
+    entries = await load(store, place, timeout)
+    if not entries:
+        return False
+    own = os.path.join(folder, project, place.session)
+    await run_file_work(write_transcript, own + SUFFIX, entries)
+    for subpath in await subpaths(store, place, timeout):
+        path = path_below(own, subpath)
+        entries = await load(store, place._replace(subpath=subpath), timeout)
+        if entries:
+            await run_file_work(write_transcript, path, entries)
+    return True
+
+
+async def load(store: SessionStore, place: Place, timeout: float) -> list[SessionStoreEntry] | None:
+    """Load a transcript. Raises StoreError."""
+    async with asked(f"load {described(place.key)}", timeout):
+        return await store.load(place.key)
+
+
+async def subpaths(store: SessionStore, place: Place, timeout: float) -> list[str]:
+    """Return the subpaths of a session; none if the store cannot list them. Raises StoreError."""
+    if not implements(store, "list_subkeys"):
+        return []
+    async with asked(f"list the subagents of {described(place.key)}", timeout):
+        found: list[str] = await store.list_subkeys(  # type: ignore[attr-defined]
+            {"project_key": place.project, "session_id": place.session}
+        )
+        return found
+
+
+async def find_project(store: SessionStore, session_id: str, default: str, timeout: float) -> str:
+    """Return the project of a session: the default one if it has the session, or else the only one. Raises StoreError.
+
+    Stores of the official protocol cannot look into other projects.
+    """
+    if not implements(store, "find_session"):
+        return default
+    async with asked(f"find session {session_id}", timeout):
+        found: list[str] = await store.find_session(session_id)  # type: ignore[attr-defined]
+    if default in found or not found:
+        return default
+    if len(found) > 1:
+        told = f"the store has session {session_id} in several projects ({', '.join(found)}): name one as project_key"
+        raise StoreError(told, session_id=session_id)
+    return found[0]
+
+
+async def newest_session(store: SessionStore, project: str, timeout: float) -> str | None:
+    """Return the id of the session of a project that was written last, no subagent's. Raises StoreError."""
+    async with asked(f"list the sessions of {project}", timeout):
+        listed = await store.list_sessions(project)  # type: ignore[attr-defined]
+    for each in sorted(listed, key=lambda each: each["mtime"], reverse=True):
+        entries = await load(store, Place(project, each["session_id"]), timeout)
+        if entries and entries[0].get("isSidechain") is not True:
+            return str(each["session_id"])
+    return None
+
+
+@contextlib.asynccontextmanager
+async def asked(what: str, timeout: float) -> AsyncIterator[None]:
+    """Make errors of a store, and its silence, a StoreError."""
+    try:
+        with anyio.fail_after(timeout):
+            yield
+    except StoreError:
+        raise
+    except TimeoutError as error:
+        raise StoreError(f"the store took more than {timeout:g} s to {what}") from error
+    except Exception as error:
+        raise StoreError(f"the store failed to {what}: {type(error).__name__}: {error}") from error
+
+
+# What killed processes left ---------------------------------------------------------------------------------------
+
+
+async def send_leftovers(place: Place, load_stored: Any, append: Append) -> None:
+    """Append what a killed process on this machine did not deliver of a session. Logs failures."""
+    for folder in await run_file_work(lambda: list(_leftovers(Path(tempfile.gettempdir()).resolve()))):
+        for path in folder.glob(f"projects/*/{place.session}{SUFFIX}"):
+            try:
+                for transcript, _ in transcripts_of(str(path)):
+                    found = place_of(transcript, place.project)
+                    if found is not None:
+                        await send_missing(transcript, found.key, await load_stored(found) or [], append)
+            except Exception as error:
+                logger.warning("%s has entries that cannot be brought to the session store: %s", folder, error)
+            else:
+                await run_file_work(_remove, folder)
+
+
+def _leftovers(parent: Path) -> Iterator[Path]:
+    """Yield the folders of processes that have ended."""
+    if sys.platform == "win32":
+        return
+    import fcntl
+
+    with contextlib.suppress(OSError):
+        for path in parent.iterdir():
+            if not _OURS.fullmatch(path.name) or str(path) in _locks:
+                continue
+            with contextlib.suppress(OSError):
+                status = path.lstat()
+                if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
+                    continue
+                descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+                try:
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    yield path
+                finally:
+                    os.close(descriptor)
+
+
+def _abandon(path: Path, owner: int) -> None:
+    """Remove the secrets of a folder that nobody removed; its transcripts may not be in the store."""
+    if owner == os.getpid():
+        _strip(path)
+        _unlock(path)
+
+
+def _sweep(parent: Path) -> None:
+    """Remove the secrets of folders that killed processes left, and all of those that are old."""
+    for path in _leftovers(parent):
+        age = time.time() - path.stat().st_mtime
+        if age > KEPT_DAYS * 24 * 3600:
+            _remove(path)
+        elif age > NEW_SECONDS:  # otherwise its owner may be about to lock it
+            _strip(path)
+
+
+def _strip(path: Path) -> None:
+    """Remove everything except for the transcripts."""
+    with contextlib.suppress(OSError):
+        for each in path.iterdir():
+            if each.name == "projects":
+                continue
+            if each.is_dir() and not each.is_symlink():
+                shutil.rmtree(each, ignore_errors=True)
+            else:
+                with contextlib.suppress(OSError):
+                    each.unlink()
+
+
+def _remove(path: Path) -> None:
+    """Remove a folder. Programs that the CLI started may still write into it for a moment."""
+    _strip(path)
+    for _ in range(5):
+        shutil.rmtree(path, ignore_errors=True)
+        if not path.exists():
+            return
+        time.sleep(0.05)
+    logger.warning("the folder %s cannot be removed", path)
+
+
+def _lock(path: Path) -> None:
+    if sys.platform == "win32":
+        return
+    import fcntl
+
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+    else:
+        _locks[str(path)] = descriptor
+
+
+def _unlock(path: Path) -> None:
+    descriptor = _locks.pop(str(path), None)
+    if descriptor is not None:
+        os.close(descriptor)

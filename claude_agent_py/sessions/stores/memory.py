@@ -1,0 +1,90 @@
+"""`MemoryStore`: sessions in the memory of this process, for tests."""
+
+import json
+import threading
+import time
+from typing import Any
+
+from claude_agent_py.sessions.stores.blocking import ChangeLease, Place, Row, SummarisingStore, next_summary
+from claude_agent_py.sessions.stores.leases import LeaseState, check_epoch
+from claude_agent_py.sessions.stores.protocol import SessionKey, SessionStoreEntry, checked
+
+
+class MemoryStore(SummarisingStore):
+    """Keeps sessions in the memory of this process. They are gone when it ends.
+
+    May be shared by clients in several threads and event loops.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._rows: dict[Place, list[str]] = {}
+        self._uuids: dict[Place, set[str]] = {}
+        self._times: dict[Place, int] = {}
+        self._data: dict[Place, dict[str, Any]] = {}
+        self._leases: dict[Place, LeaseState] = {}
+        self._last = 0
+
+    def __len__(self) -> int:
+        return sum(not place.subpath for place in self._rows)
+
+    def __bool__(self) -> bool:
+        return True  # also when it is empty
+
+    def entries(self, key: SessionKey) -> list[SessionStoreEntry]:
+        """Return the entries of a transcript, none for an unknown one. For tests."""
+        return self._load_all(Place(*checked(key)))
+
+    @property
+    def keys(self) -> list[SessionKey]:
+        """The keys of all transcripts. For tests."""
+        return [place.key for place in list(self._rows)]
+
+    def _append(self, place: Place, rows: list[Row], epoch: int | None) -> None:
+        session = place._replace(subpath="")
+        with self._lock:
+            check_epoch(self._leases.get(session, LeaseState()), place.key, epoch)
+            known = self._uuids.setdefault(place, set())
+            new = [row for row in rows if row.uuid is None or row.uuid not in known]
+            known.update(row.uuid for row in new if row.uuid is not None)
+            self._rows.setdefault(place, []).extend(row.text for row in new)
+            self._last = max(self._last + 1, int(time.time() * 1000))
+            self._times[place] = self._last
+            if not place.subpath:
+                before = self._data.get(place)
+                text = None if before is None else json.dumps(before)
+                self._data[place] = next_summary(text, place, [row.entry for row in new])
+
+    def _load(self, place: Place) -> list[str]:
+        with self._lock:
+            return list(self._rows.get(place, ()))
+
+    def _list(self, project: str) -> dict[str, int]:
+        with self._lock:
+            return {p.session: at for p, at in self._times.items() if p.project == project and not p.subpath}
+
+    def _summaries(self, project: str) -> list[tuple[str, int, str | bytes]]:
+        with self._lock:
+            return [
+                (p.session, self._times[p], json.dumps(data)) for p, data in self._data.items() if p.project == project
+            ]
+
+    def _subpaths(self, place: Place) -> list[str]:
+        with self._lock:
+            return [p.subpath for p in self._rows if p[:2] == place[:2] and p.subpath]
+
+    def _delete(self, place: Place) -> None:
+        with self._lock:
+            gone = [p for p in self._rows if p == place or (not place.subpath and p[:2] == place[:2])]
+            for each in gone:
+                for table in (self._rows, self._uuids, self._times, self._data):
+                    table.pop(each, None)
+
+    def _find(self, session: str) -> list[str]:
+        with self._lock:
+            return [p.project for p in self._rows if p.session == session and not p.subpath]
+
+    def _change_lease(self, place: Place, change: ChangeLease) -> LeaseState:
+        with self._lock:
+            state = self._leases[place] = change(self._leases.get(place, LeaseState()), time.time())
+            return state

@@ -1,0 +1,294 @@
+"""`Mirror`: appends to a store what the CLI writes to its transcripts.
+
+The CLI reports entries after it has written them. They wait in memory, in a bounded queue, for the one worker that
+sends them. A transcript whose entries cannot be delivered, or do not fit into the queue, is *behind*: from then on its
+file is the queue. The worker compares it with the store at growing intervals, and at the end, and appends what is
+missing, in order.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, cast
+
+import anyio
+
+from claude_agent_py._errors import SessionError, StaleLeaseError, StoreError
+from claude_agent_py.sessions.stores.blocking import Place
+from claude_agent_py.sessions.stores.leases import LEASE_SECONDS, Lease, LeasingStore
+from claude_agent_py.sessions.stores.local import place_of, send_missing
+from claude_agent_py.sessions.stores.protocol import (
+    SessionKey,
+    SessionStore,
+    SessionStoreEntry,
+    described,
+    implements,
+)
+
+logger: logging.Logger = logging.getLogger("claude_agent_py")
+
+Flush = Literal["batched", "eager"]
+
+BATCH_SECONDS: Final = 1.0
+"""How long entries wait for others, in seconds; the end of a turn sends them at once."""
+BATCH_BYTES: Final = 1024 * 1024
+BATCH_ENTRIES: Final = 500
+QUEUE_BYTES: Final = 16 * 1024 * 1024
+"""How many bytes may wait in memory."""
+PAUSES: Final = (0.2, 0.8)
+"""Seconds between attempts to deliver a batch."""
+BEHIND_SECONDS: Final = (5.0, 60.0)
+"""After how many seconds the worker tries again to catch up: at first, and at most."""
+
+Report = Callable[[StoreError, bool], Awaitable[None]]
+"""Told of an error, and whether it is the last word."""
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """The entries of one transcript that wait."""
+
+    entries: list[SessionStoreEntry] = field(default_factory=list)
+    size: int = 0
+
+
+class Mirror:
+    """Sends the entries of one CLI process to a store.
+
+    Args:
+        store: The store.
+        project: The project in the store.
+        holder: Who writes, for leases.
+        report: Told of what cannot be delivered.
+        flush: `batched` collects the entries of a turn, `eager` sends them at once.
+        timeout: Seconds that one call of the store may take.
+    """
+
+    def __init__(
+        self,
+        store: SessionStore,
+        project: str,
+        *,
+        holder: str,
+        report: Report,
+        flush: Flush = "batched",
+        timeout: float = 60.0,
+    ) -> None:
+        self._store = store
+        self._project = project
+        self._holder = holder
+        self._report = report
+        self._is_eager = flush == "eager"
+        self._timeout = timeout
+        self._leases: dict[str, Lease] | None = {} if implements(store, "acquire_lease") else None
+        """By session; None if the store has no leases."""
+        self._lost: set[str] = set()
+        """The sessions that another process has taken over."""
+        self._files: dict[Place, str] = {}
+        self._queue: dict[Place, _Waiting] = {}
+        self._sending: Place | None = None
+        """Whose entries are neither in the queue nor delivered."""
+        self._entries = 0
+        self._bytes = 0
+        self._behind: dict[Place, StoreError] = {}
+        self._pause = BEHIND_SECONDS[0]
+        self._something = anyio.Event()
+        self._now = anyio.Event()
+        self._is_draining = False
+        self._drained = anyio.Event()
+
+    @property
+    def undelivered(self) -> list[Place]:
+        """The transcripts of which the store lacks entries."""
+        sending = [self._sending] if self._sending is not None else []
+        return list(dict.fromkeys([*self._behind, *sending, *self._queue]))
+
+    # From the pump: no waiting -----------------------------------------------------------------------------------
+
+    def take(self, file_path: str, entries: list[dict[str, Any]], size: int) -> None:
+        """Queue entries that the CLI wrote to a file; `size` in bytes."""
+        place = place_of(file_path, self._project)
+        if place is None:
+            logger.warning("the session store does not get %s: it is not the transcript of a session", file_path)
+            return
+        self._files[place] = file_path
+        if place not in self._behind:
+            waiting = self._queue.setdefault(place, _Waiting())
+            waiting.entries += cast("list[SessionStoreEntry]", entries)
+            waiting.size += size
+            self._entries += len(entries)
+            self._bytes += size
+            if self._bytes > QUEUE_BYTES:
+                self._overflow()
+        self._something.set()
+        if self._is_eager or self._entries >= BATCH_ENTRIES or self._bytes >= BATCH_BYTES:
+            self._now.set()
+
+    def _overflow(self) -> None:
+        for place in self._queue:
+            self._behind.setdefault(place, StoreError("the store is too slow", key=place.key))
+        self._queue.clear()
+        self._entries = self._bytes = 0
+
+    def flush(self) -> None:
+        """Send what waits, soon: a turn is over."""
+        self._now.set()
+
+    def expect_behind(self, place: Place, file_path: str) -> None:
+        """Note that the store may lack entries of a transcript from before this process."""
+        self._files[place] = file_path
+        self._behind[place] = StoreError("it was not compared yet", key=place.key)
+        self._something.set()
+
+    # The workers -------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Send entries until the mirror is drained."""
+        while not self._is_draining:
+            with anyio.move_on_after(self._pause if self._behind else None):
+                await self._something.wait()
+            if not self._is_eager:
+                with anyio.move_on_after(BATCH_SECONDS):
+                    await self._now.wait()
+            self._something, self._now = anyio.Event(), anyio.Event()
+            await self._send_all()
+        await self._send_all()
+        for place, error in self._behind.items():
+            await self._give_up(place, error)
+        self._drained.set()
+
+    async def drain(self, deadline: float) -> None:
+        """Send all that waits, and end `run`. Reports what is not delivered by the deadline, a time of the loop."""
+        self._is_draining = True
+        self._something.set()
+        self._now.set()
+        with anyio.CancelScope(deadline=deadline):
+            await self._drained.wait()
+            return
+        for place in self.undelivered:
+            late = StoreError("the store did not take it in time", key=place.key)
+            await self._give_up(place, self._behind.get(place, late))
+
+    async def _give_up(self, place: Place, error: StoreError) -> None:
+        told = f"the store lacks entries of {described(place.key)}: {error}"
+        last = StoreError(told, key=place.key, session_id=place.session)
+        last.__cause__ = error.__cause__ or error
+        await self._report(last, True)
+
+    async def _send_all(self) -> None:
+        while self._queue:
+            place = next(iter(self._queue))
+            waiting = self._queue.pop(place)
+            self._entries -= len(waiting.entries)
+            self._bytes -= waiting.size
+            if place not in self._behind:
+                self._sending = place
+                await self._send(place, waiting.entries)
+                self._sending = None
+        for place in [*self._behind]:
+            await self._catch_up(place)
+        self._pause = min(self._pause * 2, BEHIND_SECONDS[1]) if self._behind else BEHIND_SECONDS[0]
+
+    async def _send(self, place: Place, entries: list[SessionStoreEntry]) -> None:
+        for pause in (*PAUSES, None):
+            try:
+                await self._append(place.key, entries)
+            except Exception as error:
+                is_final = isinstance(error, StaleLeaseError | TimeoutError)  # what timed out may still arrive
+                if pause is None or is_final:
+                    await self._fall_behind(place, error)
+                    return
+                if not self._is_draining:
+                    await anyio.sleep(pause)
+            else:
+                return
+
+    async def _append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
+        with anyio.fail_after(self._timeout):
+            if self._leases is None:
+                await self._store.append(key, entries)
+            else:
+                lease = await self._lease(key)
+                await cast("LeasingStore", self._store).append(key, entries, epoch=lease.epoch)
+
+    async def _fall_behind(self, place: Place, cause: Exception) -> None:
+        error = _failure(place, cause)
+        is_new = place not in self._behind
+        self._behind[place] = error
+        if isinstance(cause, StaleLeaseError):
+            self._lost.add(place.session)
+        if is_new:
+            await self._report(error, False)
+
+    async def _catch_up(self, place: Place) -> None:
+        if place.session in self._lost:
+            return
+        before = self._behind.pop(place)
+        waiting = self._queue.pop(place, None)  # the file has them
+        if waiting is not None:
+            self._entries -= len(waiting.entries)
+            self._bytes -= waiting.size
+        try:
+            with anyio.fail_after(self._timeout):
+                stored = await self._store.load(place.key)
+            sent = await send_missing(self._files[place], place.key, stored or [], self._append)
+        except Exception as error:
+            self._behind[place] = before
+            await self._fall_behind(place, error)
+        except BaseException:
+            self._behind[place] = before
+            raise
+        else:
+            logger.info("the session store has caught up with %s: %d entries", described(place.key), sent)
+
+    # Leases ------------------------------------------------------------------------------------------------------
+
+    def hold(self, lease: Lease) -> None:
+        """Use a lease that was acquired for this mirror."""
+        if self._leases is not None:
+            self._leases[lease.key["session_id"]] = lease
+
+    async def _lease(self, key: SessionKey) -> Lease:
+        assert self._leases is not None  # noqa: S101 - asked for only then
+        session = key["session_id"]
+        if session not in self._leases:
+            own: SessionKey = {"project_key": key["project_key"], "session_id": session}
+            self._leases[session] = await cast("LeasingStore", self._store).acquire_lease(own, self._holder)
+        return self._leases[session]
+
+    async def keep_leases(self) -> None:
+        """Renew the leases until it is cancelled."""
+        while self._leases is not None:
+            await anyio.sleep(LEASE_SECONDS / 3)
+            for session, lease in [*self._leases.items()]:
+                try:
+                    with anyio.fail_after(LEASE_SECONDS / 3):
+                        self._leases[session] = await cast("LeasingStore", self._store).renew_lease(lease)
+                except StaleLeaseError as error:
+                    if session not in self._lost:
+                        await self._fall_behind(Place(self._project, session), error)
+                except Exception as error:
+                    logger.warning("the lease of session %s cannot be renewed: %s", session, error)
+
+    async def release_leases(self) -> None:
+        """Give the leases back. Never raises."""
+        leases, self._leases = self._leases or {}, {}
+        for lease in leases.values():
+            try:
+                await cast("LeasingStore", self._store).release_lease(lease)
+            except Exception as error:
+                logger.warning("the lease of session %s cannot be released: %s", lease.key["session_id"], error)
+
+
+def _failure(place: Place, cause: Exception) -> StoreError:
+    if isinstance(cause, StoreError):
+        told = str(cause)
+    elif isinstance(cause, TimeoutError) and not str(cause):
+        told = f"the store did not answer in time about {described(place.key)}"
+    else:
+        told = f"the store failed with {described(place.key)}: {type(cause).__name__}: {cause}"
+    kind = type(cause) if isinstance(cause, SessionError) and isinstance(cause, StaleLeaseError) else StoreError
+    error = kind(told, session_id=place.session)
+    error.key = place.key
+    error.__cause__ = cause
+    return error

@@ -1,0 +1,173 @@
+"""`SQLiteStore`: sessions in an SQLite file, for several processes of one machine."""
+
+import contextlib
+import json
+import os
+import sqlite3
+import stat
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final, TypeVar
+
+from claude_agent_py._errors import StoreError
+from claude_agent_py._shared_sqlite import open_shared, transact
+from claude_agent_py.sessions.stores.blocking import ChangeLease, Place, Row, SummarisingStore, next_summary
+from claude_agent_py.sessions.stores.leases import LeaseState, check_epoch
+
+T = TypeVar("T")
+
+MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
+    (
+        """CREATE TABLE entries (
+            number INTEGER PRIMARY KEY AUTOINCREMENT,
+            project TEXT NOT NULL, session TEXT NOT NULL, subpath TEXT NOT NULL,
+            uuid TEXT, entry TEXT NOT NULL
+        )""",
+        "CREATE INDEX entries_by_key ON entries (session, project, subpath, number)",
+        "CREATE UNIQUE INDEX entries_by_uuid ON entries (session, project, subpath, uuid) WHERE uuid IS NOT NULL",
+        """CREATE TABLE sessions (
+            project TEXT NOT NULL, session TEXT NOT NULL, mtime INTEGER NOT NULL, summary TEXT NOT NULL,
+            PRIMARY KEY (project, session)
+        )""",
+        """CREATE TABLE leases (
+            project TEXT NOT NULL, session TEXT NOT NULL,
+            epoch INTEGER NOT NULL, holder TEXT NOT NULL, expires_at REAL NOT NULL,
+            PRIMARY KEY (project, session)
+        )""",
+    ),
+)
+"""The statements that lead from each version of the schema to the next, beginning with an empty file."""
+
+
+class SQLiteStore(SummarisingStore):
+    """Keeps sessions in an SQLite file, which several processes of one machine may use at once.
+
+    The file must be on a local disk: SQLite's write-ahead log does not work over a network.
+
+    Args:
+        path: The file; created if missing, readable by this user only.
+
+    Raises:
+        StoreError: The file is not a database, cannot be written, or was made by a newer version.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path: Path = Path(path).expanduser().absolute()
+        self._lock = threading.Lock()
+        self._connection: sqlite3.Connection | None = None
+        self._owner = 0
+        try:
+            with self._opened():
+                pass  # creates it
+        except (sqlite3.Error, OSError) as error:
+            raise StoreError(f"{self.path} cannot be used as a session store: {error}") from error
+
+    def __repr__(self) -> str:
+        return f"SQLiteStore({str(self.path)!r})"
+
+    def close(self) -> None:
+        """Close the file. It is opened again when it is needed."""
+        with self._lock:
+            if self._connection is not None and self._owner == os.getpid():
+                self._connection.close()
+            self._connection = None
+
+    @contextlib.contextmanager
+    def _opened(self) -> Iterator[sqlite3.Connection]:
+        """Lend the connection, which one thread uses at a time. A forked process opens its own."""
+        with self._lock:
+            if self._connection is None or self._owner != os.getpid():
+                with contextlib.suppress(FileExistsError):
+                    os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, stat.S_IRUSR | stat.S_IWUSR))
+                self._connection = open_shared(self.path, [], version=len(MIGRATIONS), migrate=_migrate)
+                self._connection.execute("PRAGMA synchronous = NORMAL")
+                self._owner = os.getpid()
+                weakref.finalize(self, _close, self._connection, self._owner)
+            yield self._connection
+
+    def _write(self, work: Callable[[sqlite3.Cursor], T]) -> T:
+        def begun(cursor: sqlite3.Cursor) -> T:
+            cursor.execute("BEGIN IMMEDIATE")  # reads what it depends on after other writers are done
+            return work(cursor)
+
+        with self._opened() as connection:
+            return transact(connection, begun)
+
+    def _append(self, place: Place, rows: list[Row], epoch: int | None) -> None:
+        def write(cursor: sqlite3.Cursor) -> None:
+            if epoch is not None:
+                check_epoch(_lease(cursor, place), place.key, epoch)
+            new = []
+            for row in rows:
+                cursor.execute("INSERT OR IGNORE INTO entries VALUES (NULL, ?, ?, ?, ?, ?)", (*place, *row[:2]))
+                if cursor.rowcount:
+                    new.append(row.entry)
+            if not place.subpath:
+                query = "SELECT summary FROM sessions WHERE project = ? AND session = ?"
+                (before,) = cursor.execute(query, place[:2]).fetchone() or (None,)
+                summary = json.dumps(next_summary(before, place, new))
+                now = int(time.time() * 1000)
+                cursor.execute("INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, ?)", (*place[:2], now, summary))
+
+        self._write(write)
+
+    def _load(self, place: Place) -> list[str]:
+        query = "SELECT entry FROM entries WHERE project = ? AND session = ? AND subpath = ? ORDER BY number"
+        return [entry for (entry,) in self._read(query, *place)]
+
+    def _read(self, query: str, *values: str) -> list[tuple[str, ...]]:
+        with self._opened() as connection, contextlib.closing(connection.cursor()) as cursor:
+            return cursor.execute(query, values).fetchall()
+
+    def _list(self, project: str) -> dict[str, int]:
+        rows = self._read("SELECT session, mtime FROM sessions WHERE project = ?", project)
+        return {session: int(mtime) for session, mtime in rows}
+
+    def _summaries(self, project: str) -> list[tuple[str, int, str | bytes]]:
+        rows = self._read("SELECT session, mtime, summary FROM sessions WHERE project = ?", project)
+        return [(session, int(mtime), summary) for session, mtime, summary in rows]
+
+    def _subpaths(self, place: Place) -> list[str]:
+        query = "SELECT DISTINCT subpath FROM entries WHERE project = ? AND session = ? AND subpath != ''"
+        return [subpath for (subpath,) in self._read(query, *place[:2])]
+
+    def _delete(self, place: Place) -> None:
+        def write(cursor: sqlite3.Cursor) -> None:
+            if place.subpath:
+                cursor.execute("DELETE FROM entries WHERE project = ? AND session = ? AND subpath = ?", place)
+                return
+            for table in ("entries", "sessions"):
+                cursor.execute(f"DELETE FROM {table} WHERE project = ? AND session = ?", place[:2])  # noqa: S608
+
+        self._write(write)
+
+    def _find(self, session: str) -> list[str]:
+        query = "SELECT DISTINCT project FROM entries WHERE session = ? AND subpath = ''"
+        return [project for (project,) in self._read(query, session)]
+
+    def _change_lease(self, place: Place, change: ChangeLease) -> LeaseState:
+        def write(cursor: sqlite3.Cursor) -> LeaseState:
+            state = change(_lease(cursor, place), time.time())
+            cursor.execute("INSERT OR REPLACE INTO leases VALUES (?, ?, ?, ?, ?)", (*place[:2], *state))
+            return state
+
+        return self._write(write)
+
+
+def _lease(cursor: sqlite3.Cursor, place: Place) -> LeaseState:
+    query = "SELECT epoch, holder, expires_at FROM leases WHERE project = ? AND session = ?"
+    return LeaseState(*(cursor.execute(query, place[:2]).fetchone() or ()))
+
+
+def _migrate(cursor: sqlite3.Cursor, version: int) -> None:
+    for statements in MIGRATIONS[version:]:
+        for statement in statements:
+            cursor.execute(statement)
+
+
+def _close(connection: sqlite3.Connection, owner: int) -> None:
+    if owner == os.getpid():
+        connection.close()

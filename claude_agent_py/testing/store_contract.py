@@ -1,0 +1,293 @@
+"""`check_session_store`: what a session store must do, for tests of your own store.
+
+Stricter than `run_session_store_conformance` of the official SDK, and needs no test framework: a broken rule raises
+AssertionError with the rule as its text.
+"""
+
+import inspect
+import uuid
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, cast
+
+import anyio
+
+from claude_agent_py._errors import SessionLeasedError, StaleLeaseError
+from claude_agent_py.sessions.stores.leases import LeasingStore
+from claude_agent_py.sessions.stores.protocol import (
+    FullSessionStore,
+    SessionKey,
+    SessionStore,
+    SessionStoreEntry,
+    implements,
+)
+
+LARGE_BYTES: Final = 5 * 1024 * 1024
+WRITERS: Final = 8
+ODD: Final = "\u2028\u2029\x00\x1f\x7f \U0001f600 \ud83d e\u0301 \ufeff\ufffe </script> ' \" \\ \r\n\t %s {} \u202e"
+"""Characters that databases, line readers and encoders are known to lose."""
+
+MakeStore = Callable[[], SessionStore | Awaitable[SessionStore]]
+
+
+async def check_session_store(make_store: MakeStore, *, large_bytes: int = LARGE_BYTES) -> None:
+    """Check a store against the contract of `SessionStore`. Optional methods are checked where the store has them.
+
+    Args:
+        make_store: Returns an empty store each time, or a coroutine that does.
+        large_bytes: The size of the largest entry that is tried.
+
+    Raises:
+        AssertionError: The store breaks a rule, which the text names.
+    """
+    for check in CHECKS:
+        made = make_store()
+        await check(await made if inspect.isawaitable(made) else made)
+    made = make_store()
+    await _keeps_a_large_entry(await made if inspect.isawaitable(made) else made, large_bytes)
+
+
+def entry(number: int, **fields: Any) -> SessionStoreEntry:
+    """Return an entry with a uuid of its own."""
+    return cast("SessionStoreEntry", {"type": "user", "uuid": str(uuid.UUID(int=number)), "n": number, **fields})
+
+
+def note(kind: str, **fields: Any) -> SessionStoreEntry:
+    """Return an entry without a uuid, as the CLI writes for titles and tags."""
+    return cast("SessionStoreEntry", {"type": kind, **fields})
+
+
+def a_key(subpath: str | None = None, *, project: str = "-work", session: int = 1) -> SessionKey:
+    """Return a key as the CLI's sessions have it."""
+    key: SessionKey = {"project_key": project, "session_id": str(uuid.UUID(int=session))}
+    if subpath is not None:
+        key["subpath"] = subpath
+    return key
+
+
+async def _keeps_order_and_content(store: SessionStore) -> None:
+    written = [
+        entry(3),
+        note("custom-title", customTitle="b"),
+        entry(1, text=ODD, **{ODD: [ODD, {"": None}]}),
+        note("custom-title", customTitle="b"),
+        entry(2, big=2**70, small=-1.5e-300, yes=True, no=None, nested=[[[{}]], []]),
+    ]
+    for each in written:
+        await store.append(a_key(), [each])
+    assert await store.load(a_key()) == written, "load() returns what was appended, in that order"
+    loaded = await store.load(a_key())
+    assert loaded is not None
+    cast("dict[str, Any]", loaded[0])["n"] = "changed"
+    assert await store.load(a_key()) == written, "changing what load() returned must not change the store"
+
+
+async def _is_not_changed_through_what_was_appended(store: SessionStore) -> None:
+    given = entry(1, nested={"a": [1]})
+    batch = [given]
+    await store.append(a_key(), batch)
+    batch.clear()
+    cast("dict[str, Any]", given)["nested"]["a"].append(2)
+    expected = [entry(1, nested={"a": [1]})]
+    assert await store.load(a_key()) == expected, "changing an entry after append() must not change the store"
+
+
+async def _ignores_a_repeated_batch(store: SessionStore) -> None:
+    batch = [entry(number) for number in range(20)]
+    await store.append(a_key(), batch[:10])
+    await store.append(a_key(), batch[5:])  # a batch of which nobody knew whether it had arrived
+    await store.append(a_key(), batch)
+    assert await store.load(a_key()) == batch, "an entry whose uuid is there must not be stored again"
+    await store.append(a_key(), [entry(50), entry(50)])
+    loaded = await store.load(a_key()) or []
+    assert [each.get("n") for each in loaded].count(50) == 1, "nor one that is twice in a batch"
+    await store.append(a_key("subagents/agent-a"), batch)
+    await store.append(a_key(session=2), batch)
+    assert await store.load(a_key("subagents/agent-a")) == batch, "the same uuid in another transcript is another entry"
+    assert await store.load(a_key(session=2)) == batch, "the same uuid in another session is another entry"
+
+
+async def _takes_appends_at_once(store: SessionStore) -> None:
+    batches = [[entry(writer * 100 + step, writer=writer) for step in range(10)] for writer in range(WRITERS)]
+
+    async def write(batch: list[SessionStoreEntry]) -> None:
+        for start in range(0, len(batch), 2):
+            await store.append(a_key(), batch[start : start + 2])
+            await store.append(a_key(f"subagents/agent-{batch[0].get('n')}"), batch[start : start + 2])
+
+    async with anyio.create_task_group() as writers:
+        for batch in batches:
+            writers.start_soon(write, batch)
+    loaded = await store.load(a_key()) or []
+    assert len(loaded) == WRITERS * 10, "appends at the same time must not lose or repeat entries"
+    for writer, batch in enumerate(batches):
+        own = [each for each in loaded if each.get("writer") == writer]
+        assert own == batch, "appends that follow each other keep their order, whatever others append meanwhile"
+        kept = await store.load(a_key(f"subagents/agent-{batch[0].get('n')}"))
+        assert kept == batch, "transcripts do not mix"
+
+
+async def _knows_nothing_of_unknown_keys(store: SessionStore) -> None:
+    await store.append(a_key(), [entry(1)])
+    for key in (a_key(session=2), a_key(project="-other"), a_key("subagents/agent-x"), a_key(project="-wor")):
+        assert await store.load(key) is None, f"load() of an unknown key returns None: {key}"
+    await store.append(a_key(session=3), [])
+    assert await store.load(a_key(session=3)) is None, "appending nothing makes no session"
+
+
+async def _separates_keys(store: SessionStore) -> None:
+    keys = [
+        a_key(),
+        a_key("subagents/agent-1"),
+        a_key("subagents/workflows/run-1/agent-1"),
+        a_key("subagents"),
+        a_key(session=2),
+        a_key(project="-work-2"),
+        a_key(project="tenant/../x"),
+        a_key(project="ten:ant*?[a] %41\u00e9\U0001f600"),
+        a_key(project="TENANT" * 20),
+        a_key(project=".."),
+    ]
+    for number, key in enumerate(keys):
+        await store.append(key, [entry(number)])
+    for number, key in enumerate(keys):
+        assert await store.load(key) == [entry(number)], f"each key has its own transcript: {key}"
+
+
+async def _lists(store: SessionStore) -> None:
+    if not implements(store, "list_sessions"):
+        return
+    full = cast("FullSessionStore", store)
+    projects = ["-work", "tenant/../x", "ten:ant*?[a] %41\u00e9"]
+    for project in projects:
+        assert await full.list_sessions(project) == [], "an unknown project has no sessions"
+        await store.append(a_key("subagents/agent-1", project=project, session=9), [entry(1)])
+        for session in (1, 2):
+            await store.append(a_key(project=project, session=session), [entry(1)])
+    for project in projects:
+        listed = await full.list_sessions(project)
+        found = sorted(each["session_id"] for each in listed)
+        assert found == [str(uuid.UUID(int=number)) for number in (1, 2)], "list_sessions() names sessions only"
+        assert all(each["mtime"] > 1e12 for each in listed), "mtime is in milliseconds since the epoch"
+
+
+async def _lists_subkeys(store: SessionStore) -> None:
+    if not implements(store, "list_subkeys"):
+        return
+    full = cast("FullSessionStore", store)
+    subpaths = sorted(["subagents/agent-1", "subagents/workflows/run-1/agent-\u00e9 1", "subagents"])
+    for subpath in subpaths:
+        await store.append(a_key(subpath), [entry(1)])
+    found = await full.list_subkeys({"project_key": "-work", "session_id": str(uuid.UUID(int=1))})
+    assert sorted(found) == subpaths, "list_subkeys() returns each subpath once, and as it was given"
+    assert await full.list_subkeys({"project_key": "-work", "session_id": str(uuid.UUID(int=2))}) == []
+
+
+async def _deletes(store: SessionStore) -> None:
+    if not implements(store, "delete"):
+        return
+    full = cast("FullSessionStore", store)
+    for key in (a_key(), a_key("subagents/agent-1"), a_key("subagents/agent-2"), a_key(session=2)):
+        await store.append(key, [entry(1)])
+    await full.delete(a_key("subagents/agent-1"))
+    assert await store.load(a_key("subagents/agent-1")) is None
+    assert await store.load(a_key("subagents/agent-2")) == [entry(1)], "delete() of a subkey leaves the others"
+    await full.delete(a_key())
+    assert await store.load(a_key()) is None
+    assert await store.load(a_key("subagents/agent-2")) is None, "delete() of a session removes its subagents"
+    assert await store.load(a_key(session=2)) == [entry(1)], "delete() leaves other sessions"
+    await full.delete(a_key())
+    await store.append(a_key(), [entry(1)])
+    assert await store.load(a_key()) == [entry(1)], "what was deleted can be appended again"
+
+
+async def _keeps_summaries(store: SessionStore) -> None:
+    if not implements(store, "list_session_summaries"):
+        return
+    full = cast("FullSessionStore", store)
+
+    async def title(number: int) -> None:
+        fields = {f"field{number}": number, "customTitle": f"t{number}"}
+        await store.append(a_key(), [note("custom-title", **fields)])
+
+    async with anyio.create_task_group() as writers:
+        for number in range(WRITERS):
+            writers.start_soon(title, number)
+    await store.append(a_key(), [note("custom-title", customTitle="last"), note("tag", tag=ODD)])
+    [summary] = await full.list_session_summaries("-work")
+    assert summary["data"].get("custom_title") == "last", "a summary follows the last append"
+    assert summary["data"].get("tag") == ODD, "the data of a summary is kept as it is"
+    if implements(store, "list_sessions"):
+        [listed] = await full.list_sessions("-work")
+        assert summary["mtime"] >= listed["mtime"], "both times are those of the last append"
+
+
+async def _leases(store: SessionStore) -> None:
+    if not implements(store, "acquire_lease"):
+        return
+    leasing = cast("LeasingStore", store)
+    first = await leasing.acquire_lease(a_key(), "first", ttl=600)
+    await leasing.append(a_key(), [entry(1)], epoch=first.epoch)
+    try:
+        await leasing.acquire_lease(a_key(), "second", ttl=600)
+        holder = None
+    except SessionLeasedError as error:
+        holder = error.holder
+    assert holder == "first", "a lease that is held cannot be acquired by another; the error names the holder"
+    await leasing.acquire_lease(a_key(session=2), "second", ttl=600)  # of another session
+    first = await leasing.renew_lease(first, ttl=0)  # it expires at once
+    second = await leasing.acquire_lease(a_key(), "second", ttl=600)
+    assert second.epoch > first.epoch, "each new holder has a higher epoch"
+    for late in (
+        lambda: leasing.append(a_key(), [entry(2)], epoch=first.epoch),
+        lambda: leasing.append(a_key("subagents/agent-1"), [entry(2)], epoch=first.epoch),
+        lambda: leasing.renew_lease(first, ttl=600),
+    ):
+        try:
+            await late()
+        except StaleLeaseError:
+            continue
+        raise AssertionError("who lost the lease is refused")
+    await leasing.release_lease(first)  # not theirs any more
+    await leasing.append(a_key(), [entry(3)], epoch=second.epoch)
+    assert await store.load(a_key()) == [entry(1), entry(3)], "a refused append writes nothing"
+    third = await leasing.acquire_lease(a_key(), "third", ttl=600, steal=True)
+    assert third.epoch > second.epoch, "a stolen lease fences its holder"
+    await leasing.release_lease(third)
+    fourth = await leasing.acquire_lease(a_key(), "fourth", ttl=600)
+    assert fourth.epoch > third.epoch, "epochs grow over releases"
+    winners: list[str] = []
+
+    async def compete(holder: str) -> None:
+        try:
+            await leasing.acquire_lease(a_key(session=5), holder, ttl=600)
+            winners.append(holder)
+        except SessionLeasedError:
+            return
+
+    async with anyio.create_task_group() as competitors:
+        for number in range(WRITERS):
+            competitors.start_soon(compete, str(number))
+    assert len(winners) == 1, "of those who try at once, one gets the lease"
+
+
+async def _keeps_a_large_entry(store: SessionStore, size: int) -> None:
+    large = entry(1, text=("x\u00e9\U0001f600" * (size // 7 + 1)))
+    await store.append(a_key(), [large, entry(2)])
+    assert await store.load(a_key()) == [large, entry(2)], f"an entry of {size} bytes is kept"
+
+
+CHECKS: Final = (
+    _keeps_order_and_content,
+    _is_not_changed_through_what_was_appended,
+    _ignores_a_repeated_batch,
+    _takes_appends_at_once,
+    _knows_nothing_of_unknown_keys,
+    _separates_keys,
+    _lists,
+    _lists_subkeys,
+    _deletes,
+    _keeps_summaries,
+    _leases,
+)
+
+__all__ = ["check_session_store"]

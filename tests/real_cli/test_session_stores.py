@@ -1,0 +1,521 @@
+"""Session stores with the real CLI: what is mirrored, and what a fresh process resumes from."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from claude_agent_py import Client, ClientOptions, Timeouts, query, run
+from claude_agent_py.errors import ClaudeAgentError, OptionsError, SessionLeasedError, SessionNotFoundError, StoreError
+from claude_agent_py.messages import MirrorErrorMessage, TranscriptMirrorMessage
+from claude_agent_py.sessions import (
+    DirectoryStore,
+    Lease,
+    MemoryStore,
+    SessionKey,
+    SessionStoreEntry,
+    SQLiteStore,
+    project_key_for_directory,
+)
+from claude_agent_py.testing import FakeCLI, Reply, ScriptedModel, tool_use
+
+pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
+
+
+@pytest.fixture(autouse=True)
+def own_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep the private folders of this test apart from those of others."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    monkeypatch.setenv("TMPDIR", str(folder))
+
+
+def key_of(model: ScriptedModel, session_id: str) -> SessionKey:
+    return {"project_key": project_key_for_directory(model.sandbox.cwd), "session_id": session_id}
+
+
+def on_disk(config: Path, session_id: str) -> list[dict[str, Any]]:
+    [path] = config.glob(f"projects/*/{session_id}.jsonl")
+    entries = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    return [entry for entry in entries if not entry["type"].startswith("api-request")]
+
+
+def private_folders() -> set[str]:
+    return {name for name in os.listdir(tempfile.gettempdir()) if name.startswith("claude-agent-py-session-")}
+
+
+def a_subagent() -> Reply:
+    arguments = {"description": "look", "prompt": "Look", "subagent_type": "general-purpose"}
+    return Reply([tool_use("Agent", arguments)])
+
+
+@pytest.mark.parametrize("flush", ["batched", "eager"])
+async def test_the_store_has_all_when_close_returns(flush: str) -> None:
+    async with ScriptedModel([a_subagent(), "done", "told"], agents={"Look": "looked"}) as model:
+        store = MemoryStore()
+        async with Client(model.options(session_store=store, session_store_flush=flush)) as client:
+            seen: list[object] = []
+
+            async def read() -> None:
+                seen.extend([message async for message in client.messages()])
+
+            async with anyio.create_task_group() as readers:
+                readers.start_soon(read)
+                first = await client.query("hi", until="idle")
+                await client.close()
+        key = key_of(model, first.session_id)
+        stored = store.entries(key)
+        assert stored == on_disk(model.sandbox.config_dir, first.session_id)
+        assert stored[-1]["type"] == "cost-state"  # written after the result
+        [subagent] = await store.list_subkeys(key)
+        entries = store.entries({**key, "subpath": subagent})
+        assert {entry["type"] for entry in entries} >= {"agent_metadata", "user", "assistant"}
+        assert not any(isinstance(message, TranscriptMirrorMessage) for message in seen)
+
+
+async def test_run_query_and_iteration_leave_nothing_behind() -> None:
+    async with ScriptedModel(lambda request: "answered") as model:
+        store = MemoryStore()
+        options = model.options(session_store=store)
+        ids = [(await run("one", options)).session_id, (await query("two", options)).session_id]
+        async for message in query("three", options):
+            last = message.raw
+        ids.append(last["session_id"])
+        for session_id in ids:
+            stored = store.entries(key_of(model, session_id))
+            assert stored == on_disk(model.sandbox.config_dir, session_id)
+            assert stored[-1]["type"] == "cost-state"
+
+
+RESUME = """
+import json, sys, anyio
+from claude_agent_py import Client, ClientOptions
+from claude_agent_py.sessions import DirectoryStore, SQLiteStore
+kind, where, session_id, given = sys.argv[1:]
+if kind == "postgres":
+    from claude_agent_py.sessions import PostgresStore
+    store = PostgresStore(where)
+elif kind == "redis":
+    from claude_agent_py.sessions import RedisStore
+    store = RedisStore(where)
+elif kind == "s3":
+    import boto3
+    from claude_agent_py.sessions import S3Store
+    endpoint, bucket = where.rsplit("/", 1)
+    client = boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1",
+                          aws_access_key_id="a", aws_secret_access_key="b")
+    store = S3Store(bucket, client=client)
+else:
+    store = SQLiteStore(where) if kind == "sqlite" else DirectoryStore(where)
+async def main():
+    options = ClientOptions(session_store=store, resume=session_id, inherit_env=False, **json.loads(given))
+    async with Client(options) as client:
+        result = await client.query("What did I say?")
+        print(json.dumps([result.text, result.session_id]))
+anyio.run(main)
+"""
+
+
+@pytest.fixture(params=["directory", "sqlite", "postgres", "redis", "s3"])
+def kept(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, str, Any]:
+    """Return the kind of a store, where another process finds it, and the store."""
+    match request.param:
+        case "directory":
+            return "directory", str(tmp_path / "d"), DirectoryStore(tmp_path / "d")
+        case "sqlite":
+            return "sqlite", str(tmp_path / "s.db"), SQLiteStore(tmp_path / "s.db")
+        case server:
+            where, store = request.getfixturevalue(f"a_{server}_store")
+            return server, where, store
+
+
+async def test_a_fresh_process_resumes_in_another_directory(kept: tuple[str, str, Any], tmp_path: Path) -> None:
+    kind, where, store = kept
+    script = [a_subagent(), "The word is kumquat.", "noted", "You said kumquat."]
+    async with ScriptedModel(script, agents={"Look": "the looked-at"}) as model:
+        async with Client(model.options(session_store=store)) as client:
+            first = await client.query("The word is kumquat.", until="idle")
+        before = await store.load(key_of(model, first.session_id))
+        elsewhere, home = tmp_path / "elsewhere", tmp_path / "home"
+        elsewhere.mkdir()
+        home.mkdir()
+        env = {**model.environment(), "HOME": str(home), "CLAUDE_CONFIG_DIR": str(home / "config")}
+        given = {"cwd": str(elsewhere), "env": env, "permission_mode": "bypassPermissions"}
+        command = [sys.executable, "-c", RESUME, kind, where, first.session_id, json.dumps(given)]
+        done = await anyio.run_process(command, stderr=None)
+        assert json.loads(done.stdout) == ["You said kumquat.", first.session_id]
+        said = json.dumps(model.requests_of("main")[-1].body["messages"])
+        for earlier in ("The word is kumquat.", "What did I say?", "look"):
+            assert earlier in said
+        assert not list(home.rglob("*.jsonl"))
+        after = await store.load(key_of(model, first.session_id))
+        assert after[: len(before)] == before
+        texts = json.dumps(after[len(before) :])
+        assert "What did I say?" in texts
+        assert "You said kumquat." in texts
+        assert await store.find_session(first.session_id) == [key_of(model, first.session_id)["project_key"]]
+
+
+async def test_the_private_folder_has_the_login_and_is_removed(tmp_path: Path) -> None:
+    store = MemoryStore()
+    async with ScriptedModel(lambda request: "answered") as model:
+        config = model.sandbox.config_dir
+        login = {"claudeAiOauth": {"accessToken": "at", "refreshToken": "rt"}}
+        (config / ".credentials.json").write_text(json.dumps(login))
+        (config / "CLAUDE.md").write_text("Say the word persimmon.")
+        first = await run("one", model.options(session_store=store))
+        leading_away = {"env": {"CLAUDE_CONFIG_DIR": str(tmp_path / "away")}, "apiKeyHelper": "echo k"}
+        (config / "settings.json").write_text(json.dumps(leading_away))
+        before = private_folders()
+        async with Client(model.options(session_store=store, resume=first.session_id)) as client:
+            [name] = private_folders() - before
+            folder = Path(model.sandbox.temp).parent.parent / name
+            assert folder.stat().st_mode & 0o077 == 0
+            assert json.loads((folder / ".credentials.json").read_text()) == {"claudeAiOauth": {"accessToken": "at"}}
+            assert json.loads((folder / "settings.json").read_text()) == {"env": {}, "apiKeyHelper": "echo k"}
+            assert (folder / ".claude.json").stat().st_mode & 0o077 == 0
+            await client.query("two")
+            assert "persimmon" in json.dumps(model.requests_of("main")[-1].body)
+        assert private_folders() == before
+        assert json.loads((config / ".credentials.json").read_text()) == login
+        assert len(list(config.rglob("*.jsonl"))) == 1
+        assert not (tmp_path / "away").exists()
+        options = model.options(session_store=store, resume=first.session_id, extra_args={"no-such-flag": None})
+        with pytest.raises(ClaudeAgentError):
+            await run("three", options)
+        assert private_folders() == before
+
+
+async def test_continue_and_fork_and_what_is_not_there() -> None:
+    async with ScriptedModel(lambda request: "answered") as model:
+        store = MemoryStore()
+        options = model.options(session_store=store)
+        first = await run("apple", options)
+        second = await run("banana", options)
+        third = await run("more", options.replace(continue_conversation=True))
+        assert third.session_id == second.session_id
+        assert "banana" in json.dumps(model.requests_of("main")[-1].body["messages"])
+        forked = await run("FORKED", options.replace(resume=first.session_id, fork_session=True))
+        assert forked.session_id not in (first.session_id, second.session_id)
+        own = json.dumps(store.entries(key_of(model, forked.session_id)))
+        assert "apple" in own
+        assert "FORKED" in own
+        assert "FORKED" not in json.dumps(store.entries(key_of(model, first.session_id)))
+        with pytest.raises(SessionNotFoundError):
+            await run("x", options.replace(resume="11111111-1111-4111-8111-111111111111"))
+        with pytest.raises(OptionsError, match="uuid"):
+            await run("x", options.replace(resume="a title"))
+
+
+async def test_a_session_that_only_this_machine_has_is_stored_whole() -> None:
+    async with ScriptedModel(lambda request: "answered") as model:
+        first = await run("apple", model.options())
+        store = MemoryStore()
+        await run("banana", model.options(session_store=store, resume=first.session_id))
+        stored = store.entries(key_of(model, first.session_id))
+        assert [entry for entry in stored if "uuid" in entry] == [
+            entry for entry in on_disk(model.sandbox.config_dir, first.session_id) if "uuid" in entry
+        ]
+        assert "apple" in json.dumps(stored)
+        assert "banana" in json.dumps(stored)
+
+
+class Broken(MemoryStore):
+    """A store that fails, or hangs, until it is mended."""
+
+    def __init__(self, failure: str = "fails") -> None:
+        super().__init__()
+        self.failure = failure
+        self.calls = 0
+
+    async def append(self, key: SessionKey, entries: list[SessionStoreEntry], *, epoch: int | None = None) -> None:
+        self.calls += 1
+        if self.failure == "hangs":
+            await anyio.sleep_forever()
+        if self.failure == "fails":
+            raise OSError("no route to the store")
+        await super().append(key, entries, epoch=epoch)
+
+
+@pytest.mark.parametrize("failure", ["fails", "hangs"])
+async def test_what_cannot_be_delivered_is_reported_and_can_be_pushed(failure: str) -> None:
+    errors: list[StoreError] = []
+    async with ScriptedModel(lambda request: "answered") as model:
+        store = Broken(failure)
+        options = model.options(session_store=store, on_store_error=errors.append, load_timeout=0.5)
+        async with Client(options) as client:
+            seen: list[object] = []
+
+            async def read() -> None:
+                async for message in client.messages():
+                    seen.append(message)
+                    if isinstance(message, MirrorErrorMessage):
+                        return
+
+            async with anyio.create_task_group() as readers:
+                readers.start_soon(read)
+                first = await client.query("hi")
+            with anyio.fail_after(11):
+                await client.close()
+        [told] = [message for message in seen if isinstance(message, MirrorErrorMessage)]
+        assert told.key is not None
+        assert told.key.session_id == first.session_id
+        assert [error.kept_in for error in errors] == [None, str(model.sandbox.config_dir)]
+        assert ("no route to the store" if failure == "fails" else "in time") in str(errors[-1])
+        store.failure = "mended"
+        from claude_agent_py.sessions import push
+
+        count = await push(store, first.session_id, config_dir=errors[-1].kept_in)
+        whole = on_disk(model.sandbox.config_dir, first.session_id)
+        assert store.entries(key_of(model, first.session_id)) == whole
+        assert count == len(whole)
+        assert await push(store, first.session_id, config_dir=errors[-1].kept_in) == 0
+
+
+async def test_a_store_that_recovers_catches_up_in_order() -> None:
+    async with ScriptedModel(lambda request: "answered") as model:
+        store = Broken()
+        async with Client(model.options(session_store=store)) as client:
+            first = await client.query("one")
+            with anyio.fail_after(20):
+                while store.calls < 3:
+                    await anyio.sleep(0.05)
+            store.failure = "mended"
+            await client.query("two")
+        stored = store.entries(key_of(model, first.session_id))
+        written = on_disk(model.sandbox.config_dir, first.session_id)
+        assert [entry for entry in stored if "uuid" in entry] == [entry for entry in written if "uuid" in entry]
+        # A note that the CLI had written but not reported when the file was compared comes twice.
+        assert [entry for entry in written if entry not in stored] == []
+
+
+async def test_entries_of_a_resumed_session_are_kept_until_they_are_pushed() -> None:
+    errors: list[StoreError] = []
+    async with ScriptedModel(lambda request: "answered") as model:
+        store = Broken("mended")
+        options = model.options(session_store=store, on_store_error=errors.append)
+        first = await run("one", options)
+        store.failure = "fails"
+        await run("two", options.replace(resume=first.session_id))
+        kept_in = errors[-1].kept_in
+        assert kept_in is not None
+        assert sorted(os.listdir(kept_in)) == ["projects"]  # no credentials
+        store.failure = "mended"
+        third = await run("three", options.replace(resume=first.session_id))  # brings what was kept
+        assert "two" in json.dumps(model.requests_of("main")[-1].body["messages"])
+        assert third.session_id == first.session_id
+        assert not os.path.exists(kept_in)
+
+
+async def test_one_of_two_processes_gets_the_lease(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    async with ScriptedModel(lambda request: "answered") as model:
+        options = model.options(session_store=SQLiteStore(path))
+        first = await run("one", options)
+        async with Client(options.replace(resume=first.session_id)) as client:
+            await client.query("two")
+            other = model.options(session_store=SQLiteStore(path), resume=first.session_id)
+            with pytest.raises(SessionLeasedError, match=str(os.getpid())) as caught:
+                await run("three", other)
+            assert caught.value.session_id == first.session_id
+            assert "three" not in json.dumps([r.body for r in model.requests])
+        await run("four", other)  # it was given back
+
+
+async def test_who_lost_the_lease_writes_no_more(tmp_path: Path) -> None:
+    errors: list[StoreError] = []
+    async with ScriptedModel(lambda request: "answered") as model:
+        store = SQLiteStore(tmp_path / "s.db")
+        options = model.options(session_store=store, on_store_error=errors.append)
+        first = await run("one", options)
+        key = key_of(model, first.session_id)
+        async with Client(options.replace(resume=first.session_id)) as client:
+            taken = await store.acquire_lease(key, "another", steal=True)
+            before = await store.load(key)
+            await client.query("two")
+        assert await store.load(key) == before
+        assert "written by another" in str(errors[-1])
+        assert errors[-1].kept_in is not None
+        await store.release_lease(taken)
+        shutil.rmtree(errors[-1].kept_in)
+
+
+KILLED = """
+import json, os, sys, anyio
+from claude_agent_py import Client, ClientOptions
+from claude_agent_py.sessions import SQLiteStore
+path, session_id, given = sys.argv[1:]
+async def main():
+    options = ClientOptions(session_store=SQLiteStore(path), resume=session_id, inherit_env=False, **json.loads(given))
+    async with Client(options) as client:
+        print(client.pid, flush=True)
+        await client.query("before the end")
+        print("answered", flush=True)
+        await client.query("WAIT")
+anyio.run(main)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL is POSIX only")
+async def test_a_killed_process_loses_nothing_that_the_cli_had_written(tmp_path: Path) -> None:
+    script = ["one", "two", Reply([tool_use("Bash", {"command": "sleep 60"})]), "back"]
+    async with ScriptedModel(script) as model:
+        store = SQLiteStore(tmp_path / "s.db")
+        first = await run("begin", model.options(session_store=store))
+        given = {"cwd": str(model.sandbox.cwd), "env": model.environment(), "permission_mode": "bypassPermissions"}
+        before = private_folders()
+        command = [sys.executable, "-c", KILLED, str(tmp_path / "s.db"), first.session_id, json.dumps(given)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            pid = int(await anyio.to_thread.run_sync(process.stdout.readline))
+            assert await anyio.to_thread.run_sync(process.stdout.readline) == "answered\n"
+            [name] = private_folders() - before
+            folder = Path(tempfile.gettempdir(), name)
+            with anyio.fail_after(20):
+                while "WAIT" not in json.dumps(on_disk(folder, first.session_id)):
+                    await anyio.sleep(0.01)
+            process.send_signal(signal.SIGKILL)
+            os.kill(pid, signal.SIGKILL)
+            await anyio.to_thread.run_sync(process.wait)
+        written = on_disk(folder, first.session_id)
+        key = key_of(model, first.session_id)
+        with pytest.raises(SessionLeasedError):
+            await run("again", model.options(session_store=store, resume=first.session_id))
+        await store.release_lease(await store.acquire_lease(key, "an operator", steal=True))
+        await run("again", model.options(session_store=store, resume=first.session_id))
+        said = json.dumps(model.requests_of("main")[-1].body["messages"])
+        assert "before the end" in said
+        assert "WAIT" in said
+        stored = await store.load(key) or []
+        assert [entry for entry in written if entry not in stored] == []
+        assert private_folders() == before
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
+async def test_a_store_of_the_official_sdk_works_here(tmp_path: Path, anyio_backend: str) -> None:
+    from claude_agent_sdk import InMemorySessionStore
+
+    store = InMemorySessionStore()
+    async with ScriptedModel([a_subagent(), "done", "again"], agents={"Look": "looked"}) as model:
+        async with Client(model.options(session_store=store)) as client:
+            first = await client.query("apple", until="idle")
+        assert store.get_entries(key_of(model, first.session_id)) == on_disk(model.sandbox.config_dir, first.session_id)
+        await run("banana", model.options(session_store=store, resume=first.session_id))
+        said = json.dumps(model.requests_of("main")[-1].body["messages"])
+        assert "apple" in said
+        assert "banana" in json.dumps(store.get_entries(key_of(model, first.session_id)))
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
+async def test_a_store_from_here_works_with_the_official_sdk(tmp_path: Path, anyio_backend: str) -> None:
+    import claude_agent_sdk
+
+    from claude_agent_py._launch.locate import find_cli
+
+    store = SQLiteStore(tmp_path / "s.db")
+    async with ScriptedModel(lambda request: "answered") as model:
+
+        async def ask(prompt: str, **more: Any) -> str:
+            options = claude_agent_sdk.ClaudeAgentOptions(
+                session_store=store, cli_path=str(find_cli()), env=model.environment(), cwd=model.sandbox.cwd, **more
+            )
+            async for message in claude_agent_sdk.query(prompt=prompt, options=options):
+                if isinstance(message, claude_agent_sdk.ResultMessage):
+                    session_id = message.session_id
+            return session_id
+
+        session_id = await ask("apple")
+        assert await ask("banana", resume=session_id) == session_id
+        assert "apple" in json.dumps(model.requests_of("main")[-1].body["messages"])
+        listed = await claude_agent_sdk.list_sessions_from_store(store, directory=str(model.sandbox.cwd))
+        assert [info.first_prompt for info in listed] == ["apple"]
+        result = await run("cherry", model.options(session_store=store, resume=session_id))
+        assert result.session_id == session_id
+        said = json.dumps(model.requests_of("main")[-1].body["messages"])
+        assert "apple" in said
+        assert "banana" in said
+
+
+class Dead(MemoryStore):
+    """A store that loads, and answers nothing else."""
+
+    is_dead = False
+
+    async def append(self, key: SessionKey, entries: list[SessionStoreEntry], *, epoch: int | None = None) -> None:
+        if self.is_dead:
+            await anyio.sleep_forever()
+        await super().append(key, entries, epoch=epoch)
+
+    async def release_lease(self, lease: Lease) -> None:
+        if self.is_dead:
+            await anyio.sleep_forever()
+        await super().release_lease(lease)
+
+
+async def test_a_store_that_answers_no_more_does_not_hold_up_close(caplog: pytest.LogCaptureFixture) -> None:
+    errors: list[StoreError] = []
+    async with ScriptedModel(lambda request: "answered") as model:
+        store = Dead()
+        timeouts = Timeouts(close=3.0)
+        options = model.options(session_store=store, on_store_error=errors.append, timeouts=timeouts)
+        first = await run("one", options)
+        store.is_dead = True
+        async with Client(options.replace(resume=first.session_id)) as client:
+            await client.query("two")
+            before = anyio.current_time()
+            await client.close()
+            assert anyio.current_time() - before < 3.5
+        assert "close() stops waiting" not in caplog.text
+        [error] = errors
+        assert error.kept_in is not None
+        assert os.listdir(error.kept_in) == ["projects"]
+        shutil.rmtree(error.kept_in)
+
+
+async def test_what_does_not_go_with_a_store() -> None:
+    store = MemoryStore()
+    for wrong in (
+        {"session_store": MemoryStore},
+        {"session_store": object()},
+        {"session_store": store, "persist_session": False},
+        {"session_store": store, "enable_file_checkpointing": True},
+        {"session_store_project": "p"},
+    ):
+        with pytest.raises(OptionsError, match="session_store"):
+            ClientOptions(**wrong)
+    assert "MemoryStore" in repr(ClientOptions(session_store=store))
+    options = ClientOptions(session_store=store, resume="11111111-1111-4111-8111-111111111111")
+    with pytest.raises(OptionsError, match="transport"):
+        await Client(options, transport=FakeCLI().transport()).connect()
+
+
+@pytest.mark.parametrize("is_new", [True, False], ids=["a new home", "a home"])
+async def test_a_session_with_a_private_home_is_resumed(is_new: bool, tmp_path: Path) -> None:
+    store = MemoryStore()
+    async with ScriptedModel(lambda request: "answered") as model:
+        config = model.sandbox.config_dir
+        (config / "CLAUDE.md").write_text("HOSTILE")
+        names = ("HOME", "USERPROFILE", "CLAUDE_CONFIG_DIR")
+        env = {name: value for name, value in model.environment().items() if name not in names}
+        home = True if is_new else tmp_path / "home"
+        options = ClientOptions(
+            inherit_env=False, env=env, home=home, cwd=model.sandbox.cwd, session_store=store,
+            permission_mode="bypassPermissions",
+        )  # fmt: skip
+        first = await run("apple", options)
+        await run("banana", options.replace(resume=first.session_id))
+        said = json.dumps(model.requests_of("main")[-1].body)
+        assert "apple" in said
+        assert "HOSTILE" not in said
+        assert "banana" in json.dumps(store.entries(key_of(model, first.session_id)))
+        if not is_new:
+            assert "banana" not in json.dumps(on_disk(tmp_path / "home" / ".claude", first.session_id))

@@ -1,0 +1,125 @@
+"""Copies of sessions between this machine and stores, and what a store cannot make the library do."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+from stored import SESSION, Stored
+
+from claude_agent_py.errors import OptionsError, SessionError, SessionNotFoundError, StoreError
+from claude_agent_py.sessions import (
+    MemoryStore,
+    SQLiteStore,
+    copy_session,
+    export_session,
+    get_session,
+    import_session,
+    project_key_for_directory,
+)
+from claude_agent_py.sessions.stores import materialise
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> Stored:
+    stored = Stored(tmp_path / "config")
+    stored.note("custom-title", customTitle="t")
+    stored.user("one \u2028 \U0001f600")
+    stored.assistant("first answer")
+    stored.note("api-request", body={})
+    stored.agent("a1", ["look", "looked"], agentType="Explore", toolUseId="t1")
+    return stored
+
+
+async def test_a_session_goes_to_a_store_to_another_and_back(stored: Stored, tmp_path: Path) -> None:
+    first, second = MemoryStore(), SQLiteStore(tmp_path / "s.db")
+    assert await import_session(first, SESSION, config_dir=stored.config) == 6
+    assert await import_session(first, SESSION, config_dir=stored.config) == 0
+    assert await copy_session(first, second, SESSION, to_project_key="tenant") == 6
+    assert await copy_session(first, second, SESSION, to_project_key="tenant") == 0
+    path = await export_session(second, SESSION, "/elsewhere", config_dir=tmp_path / "other", project_key="tenant")
+    assert path == str(tmp_path / "other" / "projects" / project_key_for_directory("/elsewhere") / f"{SESSION}.jsonl")
+    before, after = (get_session(SESSION, config_dir=config) for config in (stored.config, tmp_path / "other"))
+    assert [message.text for message in after.messages] == [message.text for message in before.messages]
+    [agent] = after.subagents
+    assert [message.text for message in agent.messages] == ["look", "looked"]
+    [meta] = Path(path).with_suffix("").rglob("*.meta.json")
+    assert json.loads(meta.read_text()) == {"agentType": "Explore", "toolUseId": "t1"}
+    assert os.stat(path).st_mode & 0o077 == 0 or os.name == "nt"
+    with pytest.raises(SessionError, match="there already"):
+        await export_session(second, SESSION, "/elsewhere", config_dir=tmp_path / "other", project_key="tenant")
+
+
+async def test_what_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(SessionNotFoundError):
+        await import_session(MemoryStore(), SESSION, config_dir=tmp_path)
+    with pytest.raises(SessionNotFoundError):
+        await export_session(MemoryStore(), SESSION, config_dir=tmp_path)
+    with pytest.raises(SessionNotFoundError):
+        await copy_session(MemoryStore(), MemoryStore(), SESSION)
+    with pytest.raises(OptionsError):
+        await export_session(MemoryStore(), "../x", config_dir=tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "subpath", ["../../evil", "/tmp/evil", "subagents/../../../evil", "a//b", "a/./b", "C:\\evil", "a\\..\\b", "a\0b"]
+)
+async def test_a_subpath_cannot_lead_out_of_the_folder(subpath: str, tmp_path: Path) -> None:
+    class Hostile(MemoryStore):
+        async def list_subkeys(self, key: object) -> list[str]:
+            return [subpath]
+
+    store = Hostile()
+    await store.append({"project_key": "p", "session_id": SESSION}, [{"type": "user", "uuid": "u"}])
+    with pytest.raises(StoreError, match="unsafe subpath"):
+        await export_session(store, SESSION, config_dir=tmp_path / "config", project_key="p")
+    assert not list(tmp_path.rglob("*evil*"))
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the locks of folders are POSIX only")
+def test_secrets_of_a_killed_process_are_removed_by_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temp"))
+    (tmp_path / "temp").mkdir()
+    home = tmp_path / "home" / ".claude"
+    home.mkdir(parents=True)
+    (home / ".credentials.json").write_text("{}")
+    env = {"HOME": str(tmp_path / "home")}
+    left = materialise.make_folder(env)
+    (left.projects / "x.jsonl").write_text("{}\n")
+    alive = materialise.make_folder(env)
+    materialise._unlock(left.path)  # as if its process had died
+    os.utime(left.path, (os.stat(left.path).st_mtime - 120,) * 2)
+    materialise.make_folder(env).remove()
+    assert os.listdir(left.path) == ["projects"]
+    assert (left.projects / "x.jsonl").exists()
+    assert (alive.path / ".credentials.json").exists()
+    os.utime(left.path, (1, 1))
+    materialise.make_folder(env).remove()
+    assert os.listdir(tmp_path / "temp") == [alive.path.name]
+    alive.remove()
+
+
+def test_secrets_are_removed_when_the_interpreter_exits(tmp_path: Path) -> None:
+    home = tmp_path / "home" / ".claude"
+    home.mkdir(parents=True)
+    (home / ".credentials.json").write_text("{}")
+    program = """
+import sys, tempfile
+from claude_agent_py.sessions.stores import materialise
+tempfile.tempdir = sys.argv[1]
+folder = materialise.make_folder({"HOME": sys.argv[2]})
+(folder.projects / "x.jsonl").write_text("{}")
+assert (folder.path / ".credentials.json").exists()
+print(folder.path)
+"""
+    command = [sys.executable, "-c", program, str(tmp_path), str(tmp_path / "home")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    folder = Path(done.stdout.strip())
+    assert os.listdir(folder) == ["projects"]
+    assert os.listdir(folder / "projects") == ["x.jsonl"]

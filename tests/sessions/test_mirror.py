@@ -1,0 +1,191 @@
+"""The mirror: what waits, what is tried again, and what happens when a store cannot keep up."""
+
+import json
+import uuid
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from claude_agent_py.errors import StoreError
+from claude_agent_py.sessions import Lease, MemoryStore, SessionKey, SessionStoreEntry
+from claude_agent_py.sessions.stores import mirror as mirror_module
+from claude_agent_py.sessions.stores.mirror import QUEUE_BYTES, Mirror
+
+pytestmark = pytest.mark.anyio
+
+SESSION = "11111111-1111-4111-8111-111111111111"
+KEY: SessionKey = {"project_key": "p", "session_id": SESSION}
+
+
+class Store(MemoryStore):
+    """Fails as often as it is told to, or waits until it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fails = 0
+        self.batches: list[list[SessionStoreEntry]] = []
+        self.gate: anyio.Event | None = None
+        self.called = anyio.Event()
+
+    async def append(self, key: SessionKey, entries: list[SessionStoreEntry], *, epoch: int | None = None) -> None:
+        self.called.set()
+        if self.gate is not None:
+            await self.gate.wait()
+        if self.fails:
+            self.fails -= 1
+            raise OSError("not now")
+        self.batches.append(entries)
+        await super().append(key, entries, epoch=epoch)
+
+
+class Running:
+    """A mirror at work on a transcript that the test writes."""
+
+    def __init__(self, store: Store, folder: Path, **settings: Any) -> None:
+        self.store = store
+        self.path = folder / "projects" / "-work" / f"{SESSION}.jsonl"
+        self.path.parent.mkdir(parents=True)
+        self.errors: list[tuple[str, bool]] = []
+        self.mirror = Mirror(store, "p", holder="test", report=self._report, **settings)
+        self._count = 0
+
+    async def _report(self, error: StoreError, is_last: bool) -> None:
+        self.errors.append((str(error), is_last))
+
+    def write(self, size: int = 10) -> dict[str, Any]:
+        """Write an entry to the file, and tell the mirror of it, as the CLI does."""
+        self._count += 1
+        entry = {"type": "user", "uuid": str(uuid.UUID(int=self._count)), "text": "x" * size}
+        line = json.dumps(entry) + "\n"
+        with self.path.open("a") as file:
+            file.write(line)
+        self.mirror.take(str(self.path), [entry], len(line))
+        return entry
+
+
+async def test_a_failed_batch_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mirror_module, "PAUSES", (0.0, 0.0))
+    store = Store()
+    store.fails = 2
+    running = Running(store, tmp_path, flush="eager")
+    async with anyio.create_task_group() as workers:
+        workers.start_soon(running.mirror.run)
+        first = running.write()
+        with anyio.fail_after(10):
+            while not store.batches:
+                await anyio.sleep(0.01)
+        await running.mirror.drain(anyio.current_time() + 10)
+    assert store.entries(KEY) == [first]
+    assert running.errors == []
+
+
+async def test_batches_are_sent_at_the_end_of_a_turn_or_when_they_are_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mirror_module, "BATCH_SECONDS", 1000)
+    store = Store()
+    running = Running(store, tmp_path)
+    async with anyio.create_task_group() as workers:
+        workers.start_soon(running.mirror.run)
+        turn = [running.write(), running.write()]
+        await anyio.wait_all_tasks_blocked()
+        assert not store.called.is_set()
+        running.mirror.flush()
+        with anyio.fail_after(10):
+            await store.called.wait()
+        store.called = anyio.Event()
+        for _ in range(mirror_module.BATCH_ENTRIES):
+            running.write()
+        with anyio.fail_after(10):
+            await store.called.wait()
+        await running.mirror.drain(anyio.current_time() + 10)
+    assert [len(batch) for batch in store.batches] == [len(turn), mirror_module.BATCH_ENTRIES]
+
+
+async def test_a_slow_store_does_not_fill_the_memory(tmp_path: Path) -> None:
+    store = Store()
+    store.gate = anyio.Event()
+    running = Running(store, tmp_path, flush="eager")
+    async with anyio.create_task_group() as workers:
+        workers.start_soon(running.mirror.run)
+        written = [running.write()]
+        with anyio.fail_after(10):
+            await store.called.wait()
+        size = QUEUE_BYTES // 8
+        most = 0
+        for _ in range(12):
+            written.append(running.write(size))
+            most = max(most, sum(waiting.size for waiting in running.mirror._queue.values()))
+        assert most <= QUEUE_BYTES
+        assert running.mirror.undelivered
+        store.gate.set()
+        await running.mirror.drain(anyio.current_time() + 60)
+    assert store.entries(KEY) == written  # the rest came from the file, in order
+    assert running.errors == []
+
+
+async def test_a_store_that_hangs_does_not_hold_up_the_end(tmp_path: Path) -> None:
+    store = Store()
+    store.gate = anyio.Event()
+    running = Running(store, tmp_path)
+    async with anyio.create_task_group() as workers:
+        workers.start_soon(running.mirror.run)
+        running.write()
+        with anyio.fail_after(5):
+            await running.mirror.drain(anyio.current_time() + 0.2)
+        workers.cancel_scope.cancel()
+    [(told, is_last)] = running.errors
+    assert is_last
+    assert "in time" in told
+    assert [place.session for place in running.mirror.undelivered] == [SESSION]
+
+
+async def test_order_holds_when_a_batch_fails_and_the_next_would_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mirror_module, "PAUSES", ())
+    store = Store()
+    store.fails = 2  # the batch, and the first attempt to catch up
+    running = Running(store, tmp_path, flush="eager")
+    async with anyio.create_task_group() as workers:
+        workers.start_soon(running.mirror.run)
+        written = [running.write()]
+        with anyio.fail_after(10):
+            while store.fails:
+                await anyio.sleep(0.01)
+        written += [running.write(), running.write()]
+        await running.mirror.drain(anyio.current_time() + 10)
+    assert store.entries(KEY) == written
+    assert [is_last for _, is_last in running.errors] == [False]
+
+
+async def test_leases_are_renewed_until_they_are_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mirror_module, "LEASE_SECONDS", 0.15)
+    store = Store()
+    running = Running(store, tmp_path)
+    lease = await store.acquire_lease(KEY, "test")
+    running.mirror.hold(lease)
+    ends: list[float] = []
+
+    async def renew(lease: Lease, *, ttl: float = 30.0) -> Lease:
+        renewed = await MemoryStore.renew_lease(store, lease, ttl=ttl)
+        ends.append(renewed.expires_at)
+        return renewed
+
+    monkeypatch.setattr(store, "renew_lease", renew)
+    async with anyio.create_task_group() as workers:
+        workers.start_soon(running.mirror.keep_leases)
+        with anyio.fail_after(10):
+            while len(ends) < 3:
+                await anyio.sleep(0.01)
+        assert lease.expires_at < ends[0] < ends[1] < ends[2]
+        await store.acquire_lease(KEY, "another", steal=True)
+        with anyio.fail_after(10):
+            while not running.errors:
+                await anyio.sleep(0.01)
+        workers.cancel_scope.cancel()
+    assert "another" in running.errors[0][0]
+    await running.mirror.release_leases()
+    assert (await store.acquire_lease(KEY, "another")).epoch == lease.epoch + 2

@@ -1,0 +1,265 @@
+"""Every store keeps the contract of the official SDK, and the stricter one of this package."""
+
+import os
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+import anyio
+import pytest
+from claude_agent_sdk import InMemorySessionStore
+from claude_agent_sdk.testing import run_session_store_conformance
+
+from claude_agent_py.errors import OptionsError, StoreError
+from claude_agent_py.sessions import (
+    DirectoryStore,
+    MemoryStore,
+    SessionKey,
+    SessionStore,
+    SessionStoreEntry,
+    SQLiteStore,
+    fold_session_summary,
+    get_session,
+    list_sessions,
+)
+from claude_agent_py.sessions.stores.protocol import implements
+from claude_agent_py.testing import check_session_store
+
+pytestmark = pytest.mark.anyio
+
+MakeStore = Callable[[], Any]
+KEY: SessionKey = {"project_key": "-work", "session_id": "11111111-1111-4111-8111-111111111111"}
+
+
+def entries_of(*entries: dict[str, Any]) -> list[SessionStoreEntry]:
+    return cast("list[SessionStoreEntry]", list(entries))
+
+
+@pytest.fixture(params=["memory", "directory", "sqlite", "postgres", "redis", "s3"])
+def make_store(request: pytest.FixtureRequest, tmp_path: Path) -> MakeStore:
+    """Return a function that makes an empty store."""
+    made = iter(range(1000))
+    match request.param:
+        case "memory":
+            return MemoryStore
+        case "directory":
+            return lambda: DirectoryStore(tmp_path / str(next(made)))
+        case "sqlite":
+            return lambda: SQLiteStore(tmp_path / f"{next(made)}.db")
+        case server:
+            make: MakeStore = request.getfixturevalue(f"make_{server}_store")
+            return make
+
+
+async def test_it_keeps_the_contract_of_the_official_sdk(make_store: MakeStore) -> None:
+    await run_session_store_conformance(make_store)
+
+
+async def test_it_keeps_the_stricter_contract(make_store: MakeStore) -> None:
+    await check_session_store(make_store)
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
+async def test_a_store_of_the_official_sdk_is_a_store_here(anyio_backend: str) -> None:
+    store = InMemorySessionStore()
+    assert isinstance(store, SessionStore)
+    assert implements(store, "list_subkeys")
+    with pytest.raises(AssertionError, match="must not change the store"):
+        await check_session_store(InMemorySessionStore)
+
+
+def test_an_inherited_placeholder_is_no_implementation() -> None:
+    import claude_agent_sdk
+
+    class Minimal(claude_agent_sdk.SessionStore):  # as its documentation says
+        async def append(self, key: Any, entries: Any) -> None: ...
+        async def load(self, key: Any) -> None: ...
+
+    minimal = cast("type[Any]", Minimal)()
+    assert isinstance(minimal, SessionStore)
+    assert not implements(minimal, "list_sessions")
+    assert not implements(minimal, "delete")
+
+
+WRITE = """
+import sys, anyio
+from claude_agent_py.sessions import DirectoryStore, SQLiteStore
+kind, path, writer, session_id = sys.argv[1:]
+KEY = {"project_key": "-work", "session_id": session_id}
+store = SQLiteStore(path) if kind == "sqlite" else DirectoryStore(path)
+async def main():
+    for step in range(40):
+        entry = {"type": "user", "uuid": f"{writer}-{step}", "customTitle": writer}
+        await store.append(KEY, [entry, {"type": "note", "of": writer}])
+anyio.run(main)
+"""
+
+
+@pytest.mark.parametrize("kind", ["directory", "sqlite"])
+@pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
+async def test_several_processes_append_at_once(kind: str, tmp_path: Path, anyio_backend: str) -> None:
+    path = str(tmp_path / "store")
+    writers = [
+        subprocess.Popen([sys.executable, "-c", WRITE, kind, path, str(number), KEY["session_id"]])
+        for number in range(3)
+    ]
+    assert [writer.wait(60) for writer in writers] == [0, 0, 0]
+    store = SQLiteStore(path) if kind == "sqlite" else DirectoryStore(path)
+    entries = cast("list[dict[str, Any]]", await store.load(KEY) or [])
+    for number in range(3):
+        own = [entry["uuid"] for entry in entries if entry.get("customTitle") == str(number)]
+        assert own == [f"{number}-{step}" for step in range(40)]
+        assert sum(entry.get("of") == str(number) for entry in entries) == 40
+    [summary] = await store.list_session_summaries("-work")
+    last = next(entry["customTitle"] for entry in reversed(entries) if "customTitle" in entry)
+    assert summary["data"]["custom_title"] == last
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
+async def test_a_directory_store_is_read_as_a_configuration_folder(tmp_path: Path, anyio_backend: str) -> None:
+    store = DirectoryStore(tmp_path)
+    message = {"role": "user", "content": "Hello"}
+    await store.append(KEY, entries_of({"type": "user", "uuid": "u", "parentUuid": None, "message": message}))
+    assert [info.session_id for info in list_sessions(config_dir=tmp_path)] == [KEY["session_id"]]
+    assert [m.text for m in get_session(KEY["session_id"], config_dir=tmp_path).messages] == ["Hello"]
+    assert (tmp_path / "projects").stat().st_mode & 0o077 == 0 or os.name == "nt"
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
+async def test_a_line_that_a_dead_writer_left_is_cut_off(tmp_path: Path, anyio_backend: str) -> None:
+    store = DirectoryStore(tmp_path)
+    await store.append(KEY, entries_of({"type": "user", "uuid": "a"}))
+    [path] = (tmp_path / "projects").glob("*/*.jsonl")
+    with path.open("a") as file:
+        file.write('{"type": "user", "uu')
+    assert await store.load(KEY) == [{"type": "user", "uuid": "a"}]
+    await store.append(KEY, entries_of({"type": "user", "uuid": "b"}))
+    await DirectoryStore(tmp_path).append(KEY, entries_of({"type": "user", "uuid": "b"}, {"type": "user", "uuid": "c"}))
+    assert [entry["uuid"] for entry in await store.load(KEY) or []] == ["a", "b", "c"]
+
+
+def test_a_file_of_a_newer_version_is_refused(tmp_path: Path) -> None:
+    SQLiteStore(tmp_path / "a.db").close()
+    with sqlite3.connect(tmp_path / "a.db") as connection:
+        connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    with pytest.raises(StoreError, match="newer version"):
+        SQLiteStore(tmp_path / "a.db")
+    (tmp_path / "text").write_text("no database, but text that is long enough to be looked at as one" * 20)
+    with pytest.raises(StoreError, match="not a database"):
+        SQLiteStore(tmp_path / "text")
+    DirectoryStore(tmp_path / "d")
+    (tmp_path / "d" / "state" / "version").write_text("99")
+    with pytest.raises(StoreError, match="newer version"):
+        DirectoryStore(tmp_path / "d")
+
+
+def test_summaries_equal_those_of_the_official_sdk() -> None:
+    import claude_agent_sdk
+
+    def user(content: object, **fields: object) -> dict[str, object]:
+        return {"type": "user", "message": {"role": "user", "content": content}, **fields}
+
+    batches: list[list[dict[str, object]]] = [
+        [
+            {"type": "mode", "timestamp": "not a time"},
+            user("<command-name>/init</command-name>"),
+            user("meta", isMeta=True),
+        ],
+        [user([{"type": "tool_result", "content": "x"}, {"type": "text", "text": "no"}]), user("<tick>"), user(" \n ")],
+        [
+            user(
+                [{"type": "text", "text": "word \n" * 60}],
+                timestamp="2026-01-01T00:00:00.123Z",
+                cwd="/a",
+                gitBranch="m",
+            )
+        ],
+        [user("later", cwd="/b", gitBranch="n"), {"type": "summary", "summary": "s"}, {"type": "tag", "tag": "t"}],
+        [{"type": "custom-title", "customTitle": "c"}, {"type": "ai-title", "aiTitle": 3}, {"type": "tag", "tag": ""}],
+    ]
+    for start in range(len(batches)):
+        ours = theirs = None
+        for batch in batches[start:]:
+            ours = fold_session_summary(ours, KEY, entries_of(*batch))
+            theirs = claude_agent_sdk.fold_session_summary(theirs, cast("Any", KEY), cast("Any", batch))
+            assert ours == theirs
+
+
+def test_a_file_of_version_1_is_brought_up_to_date(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from claude_agent_py.sessions.stores import sqlite
+
+    old = SQLiteStore(tmp_path / "a.db")
+    anyio.run(old.append, KEY, entries_of({"type": "user", "uuid": "a"}))
+    old.close()
+    second = ("ALTER TABLE sessions ADD COLUMN owner TEXT",)
+    monkeypatch.setattr(sqlite, "MIGRATIONS", (*sqlite.MIGRATIONS, second))
+    new = SQLiteStore(tmp_path / "a.db")
+    assert anyio.run(new.load, KEY) == [{"type": "user", "uuid": "a"}]
+    with sqlite3.connect(tmp_path / "a.db") as connection:
+        assert connection.execute("PRAGMA user_version").fetchone() == (2,)
+        assert "owner" in [column[1] for column in connection.execute("PRAGMA table_info(sessions)")]
+    connection.close()
+    new.close()
+    SQLiteStore(tmp_path / "a.db").close()
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
+async def test_a_schema_of_version_1_is_brought_up_to_date(
+    postgres_server: str, monkeypatch: pytest.MonkeyPatch, anyio_backend: str
+) -> None:
+    from claude_agent_py.sessions import PostgresStore
+    from claude_agent_py.sessions.stores import postgres
+
+    old = PostgresStore(postgres_server, schema="migrated")
+    await old.append(KEY, entries_of({"type": "user", "uuid": "a"}))
+    old.close()
+    second = ("ALTER TABLE {schema}.sessions ADD COLUMN owner text",)
+    with monkeypatch.context() as patch:
+        patch.setattr(postgres, "MIGRATIONS", (*postgres.MIGRATIONS, second))
+        stores = [PostgresStore(postgres_server, schema="migrated") for _ in range(4)]
+        loaded: list[object] = []
+
+        async def load(store: PostgresStore) -> None:
+            loaded.append(await store.load(KEY))
+
+        async with anyio.create_task_group() as readers:
+            for store in stores:  # at once: one of them migrates
+                readers.start_soon(load, store)
+        assert loaded == [[{"type": "user", "uuid": "a"}]] * 4
+        assert store._rows("SELECT owner FROM {schema}.sessions") == [(None,)]
+        assert store._rows("SELECT version FROM {schema}.version ORDER BY 1") == [(1,), (2,)]
+        for store in stores:
+            store.close()
+    again = PostgresStore(postgres_server, schema="migrated")
+    with pytest.raises(StoreError, match="newer version"):
+        await again.load(KEY)
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
+async def test_a_server_that_is_away_is_an_error_without_the_password(anyio_backend: str) -> None:
+    from claude_agent_py.sessions import PostgresStore, RedisStore
+
+    for store in (
+        PostgresStore("postgresql://me:hunter2@127.0.0.1:1/db"),
+        RedisStore("redis://:hunter2@127.0.0.1:1/0"),
+    ):
+        with pytest.raises(StoreError, match="cannot load -work/") as caught:
+            await store.load(KEY)
+        assert "hunter2" not in str(caught.value) + repr(store)
+        assert caught.value.session_id == KEY["session_id"]
+
+
+@pytest.mark.parametrize(
+    ("package", "store"), [("psycopg", "PostgresStore"), ("redis", "RedisStore"), ("boto3", "S3Store")]
+)
+def test_a_missing_package_is_named(package: str, store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from claude_agent_py import sessions
+
+    make = getattr(sessions, store)
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(OptionsError, match=r"pip install 'claude-agent-py\["):
+        make("anything")
