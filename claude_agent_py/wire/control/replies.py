@@ -207,9 +207,15 @@ class HookListing(CamelModel):
     type: str = ""
     display_text: str = ""
     command_text: str = ""
+    content_label: str = ""
+    """What `command_text` is: `Command`, `Prompt`, `URL`, ..."""
     condition: str | None = None
     timeout: Number | None = None
     """Seconds."""
+    status_message: str | None = None
+    runs_once: bool | None = None
+    runs_in_background: bool | None = None
+    editable: bool | None = None
     disabled: bool | None = None
 
 
@@ -221,6 +227,8 @@ class HooksPolicy(CamelModel):
     plugin_only: bool = False
     all_disabled: bool = False
     policy_hook_count: Number = 0
+    policy_unreadable: bool | None = None
+    """True if managed settings exist that the CLI could not read."""
 
 
 class GetHooksListingReply(FrameModel, rename="camel"):
@@ -230,6 +238,10 @@ class GetHooksListingReply(FrameModel, rename="camel"):
     hooks: list[HookListing] = field(default_factory=list)
     event_catalog: list[HookEventInfo] = field(default_factory=list)
     policy: HooksPolicy | None = None
+    safe_mode: JSONObject | None = None
+    """Set with `--safe-mode`: whether managed hooks still apply, and how to leave it."""
+    bare_mode: JSONObject | None = None
+    """Set with `--bare`, which switches these hooks off: how to leave it."""
     errors: list[SettingsError] | None = None
 
 
