@@ -256,7 +256,10 @@ def callback_name(function: Callable[..., Any]) -> str:
     while isinstance(function, functools.partial):
         function = function.func
     name = getattr(function, "__qualname__", None)
-    return name if isinstance(name, str) else type(function).__name__
+    if not isinstance(name, str):
+        return type(function).__name__
+    is_ours = str(getattr(function, "__module__", None)).startswith("claude_agent_py.")
+    return name.partition(".<locals>")[0] if is_ours else name  # `deny_tools`, as users wrote it
 
 
 def takes_arguments(function: Callable[..., Any], count: int) -> bool:

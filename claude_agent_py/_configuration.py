@@ -66,7 +66,11 @@ else:
             return documentation_of(cls)
 
         def __dir__(cls):
+            """Return the names without those that pydantic adds to every model."""
             hidden = {"__annotations__", "__class_vars__", "__private_attributes__", "__signature__"}
+            defined = {name for model in cls.__mro__ if issubclass(model, ConfigModel) for name in vars(model)}
+            of_pydantic = {name for model in BaseModel.__mro__[:-1] for name in vars(model)}
+            hidden |= of_pydantic - defined
             return [name for name in super().__dir__() if name not in hidden and not name.startswith("__pydantic_")]
 
     class _Model(BaseModel, metaclass=_Described):

@@ -57,6 +57,12 @@ class OptionsError(ClaudeAgentError):
         super().__init__(f"{option}: {message}" if option else message)
 
 
+class OptionsWarning(UserWarning):
+    """An option is valid but will not have the expected effect."""
+
+    __module__ = "claude_agent_py.options"  # where it is public
+
+
 # The program -----------------------------------------------------------------------------------------------------
 
 

@@ -52,7 +52,15 @@ def guard(policy: Policy, *, timeout: float | None = None) -> HookMatcher:
         request = _request(input, context)
         return _answer(request.wire, await callback.call(request, request.context))
 
-    return HookMatcher(None, guarded, timeout=timeout, on_failure="block")
+    guarded.__qualname__ = f"guard({callback.name})"
+    return _Guard(None, guarded, timeout=timeout, on_failure="block")
+
+
+class _Guard(HookMatcher):
+    """A matcher whose handler decides about tool calls before they run."""
+
+    __slots__ = ()
+    only_for = "PreToolUse"
 
 
 def _request(input: "PreToolUseInput", context: HookContext) -> PermissionRequest:  # noqa: A002
@@ -68,6 +76,7 @@ def _request(input: "PreToolUseInput", context: HookContext) -> PermissionReques
         request_id=context.request_id,
         agent_id=context.agent_id,
         task=context.task,
+        session_id=context.session_id,
         cancellation=context.cancellation,
         tool_use_id=input.tool_use_id,
         cwd=input.cwd or None,

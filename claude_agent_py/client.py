@@ -20,7 +20,7 @@ from claude_agent_py._protocol.state import State
 from claude_agent_py._runtime.answering.parts import load_parts
 from claude_agent_py._runtime.controls.session_controls import SessionControls
 from claude_agent_py._runtime.session.current import current, running_client
-from claude_agent_py._runtime.session.launching import launch
+from claude_agent_py._runtime.session.launching import check_ready_made, checked_transport, launch
 from claude_agent_py._streams import LazyEvent
 from claude_agent_py.options.client_options import ClientOptions, options_or_defaults
 from claude_agent_py.options.output_shape import Output
@@ -83,10 +83,11 @@ class Client(SessionControls, Generic[Output]):
 
     Args:
         options: The session's options; None means `ClientOptions()`.
-        transport: Used instead of the `claude` program, for tests and remote processes.
+        transport: A connection to a program that is started without these options, for tests. To start the `claude`
+            program elsewhere, use `ClientOptions(spawn=...)`.
 
     Raises:
-        OptionsError: `options` or `transport` has the wrong type.
+        OptionsError: `options` or `transport` has the wrong type, or an option can have no effect over `transport`.
     """
 
     _warns = False
@@ -94,8 +95,8 @@ class Client(SessionControls, Generic[Output]):
 
     def __init__(self, options: ClientOptions[Output] | None = None, *, transport: Transport | None = None) -> None:
         self._options: ClientOptions[Output] = options_or_defaults(options)
-        if transport is not None and not hasattr(transport, "receive"):
-            raise OptionsError(f"a Transport is expected, not {transport!r}", option="transport")
+        if transport is not None:
+            check_ready_made(self._options, checked_transport(transport, option="transport"))
         self._transport = transport
         self._parent: ParentSession | None = None
         self._is_used = False
@@ -209,9 +210,11 @@ class Client(SessionControls, Generic[Output]):
         if old.state is not State.DIED:
             raise ConnectionClosedError("the client is closed; open a new one")
         self._connected = LazyEvent()
+        assert old.launched is not None  # noqa: S101 - its CLI died
+        config_dir = old.launched.plan.config_dir
         try:
             await old.close()
-            options = await options_to_go_on(self._options, old.answers.session_id, old.config_dir)
+            options = await options_to_go_on(self._options, old.answers.session_id, config_dir)
             if self._is_closed:
                 raise ConnectionClosedError("the client is closed; open a new one")
             session = Session(options, parent=self._parent)
@@ -352,8 +355,8 @@ class Client(SessionControls, Generic[Output]):
             priority: Any word or number; added to the prompt unless it is `normal`.
 
         Raises:
-            OptionsError: The prompt or the title is blank, a limit for child agents is reached, or `agent` has the
-                wrong type.
+            OptionsError: The prompt or the title is blank, a limit for child agents is reached, or `agent` or
+                `artifacts` has the wrong type.
             TaskNotFoundError: `parent` is not a task of this client.
             ConnectionClosedError: The client is not open.
         """
@@ -456,7 +459,7 @@ class Client(SessionControls, Generic[Output]):
 
     @property
     def info(self) -> InitializeReply:
-        """The CLI's reply to `initialize`: models, agents, commands, account, version.
+        """The CLI's reply to `initialize`: models, agents, commands, account, version. `commands` is kept up to date.
 
         Raises:
             ConnectionClosedError: The client has not been connected.

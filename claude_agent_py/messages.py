@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         DocumentBlock as DocumentBlock,
         FallbackBlock as FallbackBlock,
         ImageBlock as ImageBlock,
+        MCPToolListingBlock as MCPToolListingBlock,
         MCPToolResultBlock as MCPToolResultBlock,
         MCPToolUseBlock as MCPToolUseBlock,
         MediaSource as MediaSource,

@@ -60,11 +60,16 @@ class RetryPolicy(ConfigModel):
     chance: Callable[[], float] = random.random
     """Returns a random number from 0 to 1."""
 
-    async def run(self, attempt: Callable[[], Awaitable[T]]) -> T:
+    async def run(self, attempt: Callable[[], Awaitable[T]], *, failures: list[RunFailed] | None = None) -> T:
         """Await `attempt()` until it succeeds, and return its result.
 
         Each attempt starts a new run: `lambda: run(prompt, options)`, or `lambda: client.query(prompt)` in a session,
         where failed prompts stay in the conversation. Cancelling cancels the attempt or the wait.
+
+        Args:
+            attempt: Starts a run.
+            failures: The error of each failed attempt is appended to it, also the one that is raised. Failed attempts
+                cost money, too: `sum(error.result.cost_usd for error in failures if error.result)`.
 
         Raises:
             RunFailed: The error of the last attempt, with a note that counts the attempts, once it is not retryable or
@@ -76,6 +81,8 @@ class RetryPolicy(ConfigModel):
             try:
                 return await attempt()
             except RunFailed as error:
+                if failures is not None:
+                    failures.append(error)
                 pause = self.pause_after(error, number)
                 spent = self.clock() - began
                 is_last = number >= self.attempts or (self.budget is not None and spent + pause > self.budget)

@@ -45,7 +45,7 @@ def query(
     If the start fails, every await and iteration of the run raises the same error; call `query` again to retry. If the
     start is cancelled, the next await or iteration starts the process again.
 
-    `transport` is used instead of the `claude` program, as in `Client`.
+    `transport` is used instead of the `claude` program, for tests, as in `Client`.
 
     Raises:
         OptionsError: The prompt is empty, or the prompt or `options` has the wrong type.

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from generated_parts import main
 
-from claude_agent_py._launch.table import TABLE, Field, Flag, Here, Row, Settings, Variable
+from claude_agent_py._launch.table import TABLE, Field, Flag, Here, Row, Settings, Start, Variable
 from claude_agent_py.options import client_options as options, values as option_values
 
 PAGE = Path(__file__).with_name("options.md")
@@ -133,7 +133,7 @@ def place(row: Row) -> str:
 def goes_to(option: str) -> str:
     """Say where all rows about an option lead; what is decided by others before it is told there."""
     rows = [row for row in TABLE if option in row.option_names]
-    own = [row for row in rows if row.option_names[0] == option or not isinstance(row, Here)]
+    own = [row for row in rows if row.option_names[0] == option or not isinstance(row, Here | Start)]
     return ", ".join(dict.fromkeys(place(row) for row in own))
 
 

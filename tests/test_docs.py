@@ -35,6 +35,9 @@ with eval(f"offline({script})", {**vars(testing), "offline": offline}):
 """
 """Runs a block as a program, with top-level `await`."""
 
+INTERNAL = ("architecture.md", "CONTRIBUTING.md", "offline.py")
+"""What is about the inside of the package; `offline.py` only sets the examples up."""
+
 LINK = re.compile(r"(?<!!)\[[^\]]+\]\((?P<target>[^)\s]+)\)")
 
 
@@ -164,3 +167,10 @@ def test_a_program_is_read_with_its_script_and_what_it_prints(tmp_path: Path) ->
 def test_where_a_link_leads(tmp_path: Path, link: str, leads: bool) -> None:
     (tmp_path / "b.md").write_text("## Two words\n")
     assert leads_somewhere(tmp_path / "a.md", link) is leads
+
+
+@pytest.mark.parametrize("page", [*PAGES, *sorted((ROOT / "examples").glob("*.py"))], ids=by_name)
+def test_users_are_shown_public_modules_only(page: Path) -> None:
+    if page.name in INTERNAL:
+        pytest.skip("about the inside")
+    assert re.findall(r"(?:from|import) claude_agent_py\._\S+", page.read_text(encoding="utf-8")) == []

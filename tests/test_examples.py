@@ -40,6 +40,11 @@ PRINTED: dict[str, list[str]] = {
         "Run the tests: completed\n  test 1 ok\n  test 2 ok\n  test 3 ok\n",
         "auth is sound, billing should use decimals, the tests pass.",
     ],
+    "batch": [
+        "Summarize chapter 1: chapter 1 in short\nSummarize chapter 2: InvalidRequestError\n",
+        "Summarize chapter 3: chapter 3 in short\n",
+        "it cost something\n",
+    ],
     "child_agents": [
         "Port the parser asks: Bash: touch parser.rs; it is awaiting_user\n",
         "It is ported, and it leaks nothing.\nspawned: They leak nothing either.\n",
@@ -55,6 +60,7 @@ PRINTED: dict[str, list[str]] = {
         "Explore: 24 characters, 'Forty places rely on it.' ...\nreviewer: 824 characters, 'I was reminded 2 times.",
         "The change is sound, and forty places rely on parse().\n",
     ],
+    "elsewhere": ["the CLI's niceness: 7\nThat is all.\n"],
     "errors": [
         "OptionsError: max_turns: must be",
         "CLINotFoundError: ['the option cli_path: ",

@@ -5,20 +5,19 @@ from typing import Any
 
 import pytest
 
-from claude_agent_py import Allow, Deny, PermissionContext, PermissionRequest, within
-from claude_agent_py._guards import guard
+from claude_agent_py import Allow, ClientOptions, Deny, HookMatcher, PermissionContext, PermissionRequest, guard, within
 from claude_agent_py._handler_context import HandlerContext
 from claude_agent_py.errors import HandlerError, OptionsError
 from claude_agent_py.hooks.dispatcher import HookDispatcher
-from claude_agent_py.permissions import deny_tools
+from claude_agent_py.permissions import PendingInteractions, deny_tools, first_of, read_only
 from claude_agent_py.tools import BashInput
 
 pytestmark = pytest.mark.anyio
 
 
-async def answer(policy: Any, **more: Any) -> dict[str, Any]:
-    """Return the hook's reply about a tool call, in wire form."""
-    failures: list[HandlerError] = []
+async def answer(policy: Any, failures: list[HandlerError] | None = None, **more: Any) -> dict[str, Any]:
+    """Return the hook's reply about a tool call, in wire form, and append what failed to `failures`."""
+    failures = [] if failures is None else failures
     dispatcher = HookDispatcher({"PreToolUse": [guard(policy)]}, report=failures.append)
     data = {
         "hook_event_name": "PreToolUse",
@@ -90,10 +89,43 @@ async def test_the_policy_sees_the_call() -> None:
 
 
 async def test_reading_outside_is_denied(tmp_path: Path) -> None:
-    data = {"tool_name": "Read", "tool_input": {"file_path": "/etc/passwd"}}
+    data: dict[str, Any] = {"tool_name": "Read", "tool_input": {"file_path": "/etc/passwd"}}
     assert decision(await answer(within(tmp_path), **data)) == "deny"
     data = {"tool_name": "Read", "tool_input": {"file_path": str(tmp_path / "a")}}
     assert await answer(within(tmp_path), **data) == {}
+
+
+@pytest.mark.parametrize(
+    ("policy", "name"),
+    [
+        (raises, "guard(raises)"),
+        (first_of(within("."), raises), "guard(first_of(within, raises))"),
+    ],
+)
+async def test_a_failure_names_the_policy(policy: Any, name: str) -> None:
+    failures: list[HandlerError] = []
+    await answer(policy, failures)
+    assert [failure.handler for failure in failures] == [name]
+
+
+@pytest.mark.parametrize("event", ["PostToolUse", "PermissionRequest", "UserPromptSubmit"])
+def test_a_guard_on_another_event_is_an_error(event: Any) -> None:
+    with pytest.raises(OptionsError, match=r"guard\(deny_tools\).*belongs to PreToolUse"):
+        ClientOptions(hooks={event: [guard(deny_tools("Bash"))]})
+
+
+async def annotated(request: "PermissionRequest", context: PermissionContext) -> Deny:
+    return Deny()
+
+
+@pytest.mark.parametrize(
+    "policy", [deny_tools("Bash"), first_of(read_only()), within("."), annotated, PendingInteractions().permission]
+)
+def test_a_policy_is_not_a_hook_handler(policy: Any) -> None:
+    with pytest.raises(OptionsError, match=r"permission policy.*use guard\("):
+        ClientOptions(hooks={"PreToolUse": [policy]})
+    with pytest.raises(OptionsError, match=r"permission policy.*use guard\("):
+        HookMatcher("Bash", policy)
 
 
 @pytest.mark.parametrize("policy", [None, Deny(), lambda request: None])

@@ -74,6 +74,15 @@ async def test_the_last_error_is_raised_and_says_how_often_it_was_tried() -> Non
     assert attempts.made == 3
 
 
+async def test_the_failed_attempts_can_be_had() -> None:
+    first, second, failures = ServerError("first"), ServerError("second"), list[RunFailed]()
+    assert await Clock().policy(attempts=3).run(Attempts(first, second), failures=failures) == "done"
+    assert failures == [first, second]
+    with pytest.raises(ServerError):
+        await Clock().policy(attempts=1).run(Attempts(last := ServerError("last")), failures=failures)
+    assert failures == [first, second, last]
+
+
 @pytest.mark.parametrize(
     "failure",
     [InvalidRequestError("no"), RunTimeoutError("run", 3), ConnectionClosedError("closed"), OptionsError("wrong")],

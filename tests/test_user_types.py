@@ -273,6 +273,10 @@ class Report(BaseModel):
 
 options = ClientOptions(output_type=Report)
 assert_type(options, ClientOptions[Report])
+assert_type(ClientOptions().replace(output_type=Report), ClientOptions[Report])
+assert_type(ClientOptions().replace(output_type=list[int], model="opus"), ClientOptions[list[int]])
+assert_type(options.replace(output_type=None), ClientOptions[Any])
+assert_type(options.replace(model="opus"), ClientOptions[Report])
 assert_type(query("hi", options), Run[Report])
 
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from claude_agent_py._configuration import Unshown
 from claude_agent_py._launch.table import ALWAYS_VARIABLES, DEFAULT_CLIENT_APP, VARIABLES
-from claude_agent_py.options.checks import HOOKS_OFF
+from claude_agent_py.options.checks import HOME_VARIABLES, HOOKS_OFF
 from claude_agent_py.options.client_options import ClientOptions
 
 logger: logging.Logger = logging.getLogger("claude_agent_py")
@@ -37,13 +37,25 @@ MARKS: Final = frozenset(
 as CLAUDE_CODE_OAUTH_TOKEN are the user's."""
 
 
-def environment(options: ClientOptions, surrounding: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the environment of the CLI. The option `env` takes precedence."""
+HOMES: Final = frozenset({"XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"})
+"""Variables that name directories of the user; without them, programs use those in `HOME`."""
+
+
+def environment(
+    options: ClientOptions, surrounding: Mapping[str, str], *, new_home: Path | None = None
+) -> Mapping[str, str]:
+    """Return the environment of the CLI. The option `env` takes precedence.
+
+    `new_home` is the home directory of a session with `home=True`.
+    """
     env = _inherited(surrounding) if options.inherit_env else {}
     if options.hooks is not None:
         env.pop(HOOKS_OFF, None)
     env |= ALWAYS_VARIABLES
     env.setdefault("CLAUDE_AGENT_SDK_CLIENT_APP", DEFAULT_CLIENT_APP)
+    if options.home is not None:
+        env = {name: value for name, value in env.items() if name not in HOMES | HOME_VARIABLES}
+        env |= _home_variables(private_home(options, new_home), options.login)
     if options.cwd is not None and "PWD" in env:
         env["PWD"] = os.path.abspath(options.cwd)
     for row in VARIABLES:
@@ -62,6 +74,23 @@ def _inherited(surrounding: Mapping[str, str]) -> dict[str, str]:
     stale = {"TRACEPARENT", "TRACESTATE"} if "TRACEPARENT" in traced else set()
     left_out = MARKS | stale
     return {name: value for name, value in surrounding.items() if name not in left_out} | traced
+
+
+def private_home(options: ClientOptions, new_home: Path | None) -> Path | None:
+    """Return the private home of a session, or None for the user's; `new_home` is the one to use for `home=True`."""
+    if options.home is None or isinstance(options.home, bool):
+        return new_home if options.home else None
+    return Path(options.home).absolute()
+
+
+def _home_variables(home: Path | None, login: str | Path | None) -> dict[str, str]:
+    if home is None:
+        return {}
+    directory = str(home)
+    variables = {"HOME": directory, "USERPROFILE": directory, "CLAUDE_CONFIG_DIR": os.path.join(directory, ".claude")}
+    if login is not None:
+        variables["CLAUDE_SECURESTORAGE_CONFIG_DIR"] = os.path.abspath(login)
+    return variables
 
 
 def _trace_context() -> dict[str, str]:

@@ -3,24 +3,19 @@
 Nothing long or secret goes on the command line, and no value can become a flag (`--flag=value` is one argument).
 """
 
-import contextlib
 import json
 import os
-import re
-import shutil
-import stat
 import sys
 import tempfile
-import time
-import weakref
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from claude_agent_py._configuration import Unshown
 from claude_agent_py._errors import OptionsError
-from claude_agent_py._launch.environment import environment
+from claude_agent_py._launch.environment import config_directory, environment, private_home
+from claude_agent_py._launch.home import check_home
+from claude_agent_py._launch.launch_plan import FORCE, NEW_HOME, PREFIX, SETTINGS_FILE, LaunchPlan
 from claude_agent_py._launch.settings import joined_settings
 from claude_agent_py._launch.table import ALWAYS_FLAGS, AWAITED, FIELDS, FLAGS, TABLE
 from claude_agent_py.options.client_options import ClientOptions
@@ -37,95 +32,8 @@ MAX_COMMAND_CHARS: Final = 32_766 if sys.platform == "win32" else 1024 * 1024
 """The longest command line: on Windows the system's limit, elsewhere half of the usual limit with the environment."""
 
 
-SETTINGS_FILE: Final = "settings.json"
-
-NEW_SECONDS: Final = 60.0
-"""Directories that changed within this time are not removed."""
-
-PREFIX: Final = "claude-agent-py-"
-"""The name prefix of the directories of plans."""
-
-_locks: dict[Path, int] = {}
-"""The locks on this process's directories, which show other processes that it is running."""
-
-
-@dataclass(frozen=True)
-class LaunchPlan:
-    """The command line, environment and files of a CLI process."""
-
-    argv: tuple[str, ...]
-    """The program and its arguments. Contains no secrets except those in `extra_args`."""
-    env: Mapping[str, str]
-    """The whole environment; empty once `forget_environment` was called."""
-    cwd: Path | None
-    """The working directory; None means this process's. It existed when the plan was made."""
-    initialize: Mapping[str, Any]
-    """The fields of the first control request."""
-    user: str | int | None = None
-    """The operating system user to start it as."""
-    files: Mapping[Path, str] = field(default_factory=dict)
-    """The contents of the files that the CLI needs while it runs; written by `prepare`."""
-    confirmations: Mapping[str, str] = field(default_factory=dict)
-    """Fields that must be true in the reply to `initialize`, each with its option."""
-    owner: int = field(default_factory=os.getpid)
-    """The process that owns the files: a forked copy does not remove them."""
-
-    def __repr__(self) -> str:
-        told = ", ".join(self.initialize)
-        return f"<LaunchPlan {' '.join(self.argv)} in {self.cwd or '.'}, initialize: {told}, {len(self.files)} files>"
-
-    def prepare(self) -> None:
-        """Write the files into a new directory that only this user can read. Blocks for less than a millisecond.
-
-        They are removed by `clean_up`, when the plan is collected, or at exit of the interpreter. The files of a killed
-        process are removed by the next process that writes some (POSIX).
-
-        Raises:
-            OptionsError: The files cannot be written.
-        """
-        if not self.files:
-            return
-        _sweep(next(iter(self.files)).parent.parent)
-        weakref.finalize(self, _remove, tuple(self.files), self.owner)
-        try:
-            for path, text in self.files.items():
-                path.parent.mkdir(mode=0o700, exist_ok=True)
-                _lock(path.parent)
-                with os.fdopen(
-                    os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8"
-                ) as file:
-                    file.write(text)
-                self._give_away(path)
-        except OSError as error:
-            self.clean_up()
-            raise OptionsError(f"they cannot be written for the CLI: {error}", option="settings") from error
-
-    def _give_away(self, path: Path) -> None:
-        if self.user is not None:
-            shutil.chown(path.parent, self.user)
-            shutil.chown(path, self.user)
-
-    def clean_up(self) -> None:
-        """Remove the files. Idempotent; never raises."""
-        _remove(tuple(self.files), self.owner)
-
-    def forget_environment(self) -> None:
-        """Drop the environment, which a running CLI has a copy of."""
-        object.__setattr__(self, "env", Unshown({}))
-
-    def check_reply(self, reply: Mapping[str, Any]) -> None:
-        """Check that the CLI accepted what it only accepts at its start.
-
-        Raises:
-            OptionsError: It did not: it is too old, or a wrapper drops a flag.
-        """
-        for confirmation, option in self.confirmations.items():
-            if reply.get(confirmation) is not True:
-                raise OptionsError(
-                    f"the CLI did not accept it ({confirmation} is {reply.get(confirmation)!r}): it is too old, or a "
-                    "wrapper around it drops flags",
-                    option=option,
-                )
+FORCE_SHARE: Final = 0.5
+"""The largest part of `Timeouts.close` that killing the CLI may take."""
 
 
 def plan_launch(
@@ -146,11 +54,16 @@ def plan_launch(
         scratch: A directory that does not exist yet, for the files of the plan; None chooses one.
 
     Raises:
-        OptionsError: A directory, file or user is missing, or something is too long for a command line.
+        OptionsError: A directory, file or user is missing, or something is too long for a command line. With `spawn`,
+            nothing has to exist here.
     """
-    cwd = _checked_cwd(options)
-    _check_user(options.user)
-    _check_files(options)
+    environ = os.environ if environ is None else environ
+    is_elsewhere = options.spawn is not None
+    cwd = _cwd(options)
+    if not is_elsewhere:
+        check_home(options, environ, cwd)
+        _check_user(options.user)
+        _check_files(options)
     scratch = scratch or Path(tempfile.gettempdir()) / f"{PREFIX}{os.urandom(8).hex()}"
     told = {row.name: value for row in FIELDS if (value := row.value(options)) is not None}
     initialize = told | dict(extra_initialize or {})
@@ -163,20 +76,28 @@ def plan_launch(
     flags += [*settings_flags, *waiting]
     argv = (str(cli), *ALWAYS_FLAGS, *flags, *_own_flags(options, flags))
     _check_length(argv, options)
+    home = private_home(options, scratch / NEW_HOME)
+    env = environment(options, environ, new_home=home)
     return LaunchPlan(
         argv=argv,
-        env=environment(options, os.environ if environ is None else environ),
+        env=env,
         cwd=cwd,
         initialize=Unshown(initialize),
         user=options.user,
         files=files,
+        home=home,
+        is_new_home=options.home is True,
+        is_elsewhere=is_elsewhere,
+        force=min(FORCE, options.timeouts.close * FORCE_SHARE),
+        stderr_bytes=options.limits.stderr_bytes,
+        config_dir=config_directory(env),
         confirmations={one.confirmed_by: _option_of(name) for name, one in awaited.items()},
     )
 
 
-def _checked_cwd(options: ClientOptions) -> Path | None:
-    if options.cwd is None:
-        return None
+def _cwd(options: ClientOptions) -> Path | None:
+    if options.cwd is None or options.spawn is not None:
+        return None if options.cwd is None else Path(options.cwd)
     cwd = Path(options.cwd).absolute()
     if not cwd.is_dir():
         raise OptionsError(f"{cwd} {'is not a directory' if cwd.exists() else 'does not exist'}", option="cwd")
@@ -293,59 +214,3 @@ def _option_of(name: str) -> str:
     """Return the option of a flag or field."""
     bare = name.removeprefix("--")
     return next((row.option_names[0] for row in TABLE if row.name.removeprefix("--") == bare), "extra_args")
-
-
-def _remove(paths: tuple[Path, ...], owner: int) -> None:
-    if owner != os.getpid():
-        return
-    for path in paths:
-        with contextlib.suppress(OSError):
-            path.unlink()
-    for directory in {path.parent for path in paths}:
-        with contextlib.suppress(OSError):
-            directory.rmdir()
-        if directory in _locks:
-            os.close(_locks.pop(directory))
-
-
-def _lock(directory: Path) -> None:
-    """Lock a directory while this process runs, if the system and the file system support it."""
-    if sys.platform == "win32" or directory in _locks:
-        return
-    import fcntl
-
-    lock = os.open(directory, os.O_RDONLY)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(lock)
-    else:
-        _locks[directory] = lock
-
-
-def _sweep(folder: Path) -> None:
-    """Remove the unlocked directories, which killed processes of this user left."""
-    if sys.platform == "win32":
-        return
-    with contextlib.suppress(OSError):
-        left = [one for one in folder.iterdir() if re.fullmatch(rf"{PREFIX}[0-9a-f]{{16}}", one.name)]
-        for directory in left:
-            if directory not in _locks:
-                with contextlib.suppress(OSError):
-                    _remove_if_left(directory)
-
-
-def _remove_if_left(directory: Path) -> None:
-    import fcntl
-
-    about = directory.lstat()
-    is_new = time.time() - about.st_mtime < NEW_SECONDS  # its owner may be about to lock it
-    if not stat.S_ISDIR(about.st_mode) or about.st_uid != os.getuid() or is_new:
-        return
-    lock = os.open(directory, os.O_RDONLY | os.O_NOFOLLOW)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        (directory / SETTINGS_FILE).unlink(missing_ok=True)
-        directory.rmdir()
-    finally:
-        os.close(lock)

@@ -21,7 +21,7 @@ def joined_settings(options: ClientOptions, allowed: Sequence[str] = ()) -> JSON
     given = options.settings
     if isinstance(given, Path):
         path = given.absolute()
-        if not path.is_file():
+        if options.spawn is None and not path.is_file():
             raise OptionsError(f"{path} does not exist", option="settings")
         if options.sandbox is None and not allowed:
             return path

@@ -112,6 +112,10 @@ class Here(Row):
     """An option that is used in this process. `name` says what for."""
 
 
+class Start(Row):
+    """An option that only matters for starting the program. `name` says what for."""
+
+
 @dataclass(frozen=True)
 class Awaited:
     """The requirements of a field that the CLI has to read before it starts up."""
@@ -234,6 +238,11 @@ def _dialog_kinds(kinds: Sequence[str] | None, on_user_dialog: Any) -> list[str]
     return list(DIALOG_KINDS if kinds is None else kinds) if is_any_given(on_user_dialog) else None
 
 
+def _setting_sources(sources: Sequence[str] | None, home: Path | bool | None) -> str | None:
+    """Return the sources; none with a private home: the CLI takes the user's `.claude` for that of a project."""
+    return ",".join(sources or ()) if sources is not None or home else None
+
+
 def _path(path: Path) -> str:
     return str(path.expanduser().absolute())
 
@@ -246,15 +255,18 @@ def _paths(paths: Iterable[Path]) -> list[str]:
 
 TABLE: Final[tuple[Row, ...]] = (
     # The program
-    Here("finds the program", "cli_path"),
-    Here("starts the program there", "cwd"),
-    Here("makes the environment", "env"),
-    Here("makes the environment", "inherit_env"),
-    Here("starts the program as", "user"),
+    Start("finds the program", "cli_path"),
+    Start("starts the program there", "cwd"),
+    Start("makes the environment", "env"),
+    Start("makes the environment", "inherit_env"),
+    Start("makes the environment", "home"),
+    Start("makes the environment", "login"),
+    Start("starts the program as", "user"),
+    Start("starts the program", "spawn"),
     Variable("CLAUDE_AGENT_SDK_CLIENT_APP", "client_app", _same),
     Flag("--debug", "debug"),
     Flag("--debug-file", "debug_file", _path),
-    Here("flags of your own", "extra_args"),
+    Start("flags of your own", "extra_args"),
     Here("limits of time", "timeouts"),
     Here("what becomes of tasks that take too long", "late_tasks"),
     Here("limits of memory", "limits"),
@@ -352,7 +364,7 @@ TABLE: Final[tuple[Row, ...]] = (
     Variable(
         "CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING", "enable_file_checkpointing", lambda on: "true" if on else None
     ),
-    Flag("--setting-sources", "setting_sources", ",".join),
+    Flag("--setting-sources", "setting_sources,home", _setting_sources),
     Settings("settings", "settings"),
     Field("managedSettings", "managed_settings"),
     Flag("--project-config-root", "project_config_root", _path),
@@ -361,5 +373,15 @@ TABLE: Final[tuple[Row, ...]] = (
 FIELDS: Final = tuple(row for row in TABLE if isinstance(row, Field))
 FLAGS: Final = tuple(row for row in TABLE if isinstance(row, Flag))
 VARIABLES: Final = tuple(row for row in TABLE if isinstance(row, Variable))
+
+
+def options_of_the_start(options: ClientOptions) -> list[str]:
+    """Return the options set here that the CLI can only have from its command line, environment or settings file."""
+    default = ClientOptions()
+    changed = {name for name in options.model_fields_set if getattr(options, name) != getattr(default, name)}
+    told = [row for row in TABLE if not isinstance(row, Field | Here)]
+    told = [row for row in told if isinstance(row, Start) or row.value(options) is not None]
+    return list(dict.fromkeys(name for row in told for name in row.option_names if name in changed))
+
 
 DEFAULT_CLIENT_APP: Final = f"claude-agent-py/{__version__}"

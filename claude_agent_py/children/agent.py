@@ -96,6 +96,8 @@ class ChildAgent:
         for option, given in (("prompt", prompt), ("title", title)):
             if given is not None and not given.strip():
                 raise OptionsError("must not be blank", option=option)
+        if isinstance(artifacts, str):
+            raise OptionsError("must be a list of strings, not one string", option="artifacts")
         brief = Brief(title=title or prompt, intent=prompt, artifacts=tuple(artifacts), priority=priority)
         assignment = self.assignment(
             brief, brief.prompt(with_title=False), is_awaited=False, parent=_parent_in(client, parent), author=author

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from claude_agent_py._errors import ControlError, HandlerError, TaskError
-from claude_agent_py._launch.environment import config_directory, environment
 from claude_agent_py._runtime.answering.parent import PermissionAnswers
 from claude_agent_py.children.relay import Relay
 from claude_agent_py.children.tree import TreeNode
@@ -82,7 +81,6 @@ class ParentLink:
         self._usage = usage
         self._elapsed = elapsed
         self._keeps_transcripts = options.persist_session
-        self._config_dir = config_directory(environment(options, os.environ))
         self.permissions: PermissionAnswers | None = (
             Relay(parent.client, os.path.abspath(options.cwd or os.curdir)) if asks_parent else None
         )
@@ -157,8 +155,9 @@ class ParentLink:
 
     def _take_init(self, message: InitMessage) -> None:
         """Report the path of the child's transcript, so that its task can be read and followed."""
-        if self._keeps_transcripts and message.cwd and message.session_id:
-            folder = Path(self._config_dir, "projects", project_slug(message.cwd))
+        config_dir = self._client.session.intake.paths.config_dir
+        if self._keeps_transcripts and config_dir and message.cwd and message.session_id:
+            folder = Path(config_dir, "projects", project_slug(message.cwd))
             self._parent.writes_to(self._identity.task_id, str(folder / f"{message.session_id}.jsonl"))
 
     # The child's own tasks ---------------------------------------------------------------------------------------

@@ -17,9 +17,12 @@ from claude_agent_py.wire.settings.choices import ChosenPermissionMode
 
 INHERITED: Final = (
     "cli_path",
+    "spawn",
     "cwd",
     "env",
     "inherit_env",
+    "home",
+    "login",
     "user",
     "client_app",
     "timeouts",

@@ -1,5 +1,6 @@
 """Forward a child's questions to its parent's handlers and inbox."""
 
+from dataclasses import replace
 from typing import Any
 
 from claude_agent_py._handler_context import HandlerContext
@@ -44,13 +45,15 @@ class Relay:
         return self._parent.session.answers.person
 
     def _from_here(self, context: HandlerContext) -> HandlerContext:
-        """Add the child's directory, unless a child further down has added its own."""
+        """Add the child's directory, unless a child further down has added its own, and the parent's session."""
+        session_id = self._parent.session_id
         if isinstance(context, PermissionContext):
-            return context
+            return replace(context, session_id=session_id)
         return PermissionContext(
             request_id=context.request_id,
             agent_id=context.agent_id,
             task=context.task,
+            session_id=session_id,
             cancellation=context.cancellation,
             cwd=self._cwd,
         )

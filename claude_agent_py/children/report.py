@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
 from claude_agent_py.agents.reports import shorten_report
+from claude_agent_py.formatting.truncation import text_length
 from claude_agent_py.wire.messages.tasks import TaskStatus, TaskUsage
 
 SubTaskStatus: TypeAlias = Literal["Success", "Error", "Cancel"]
@@ -41,14 +42,17 @@ class ChildReport:
     def to_json(self, max_report_chars: int | None = None) -> dict[str, Any]:
         """Return the report for the model, with the last message cut to `max_report_chars`.
 
-        `summary` is None where it would only repeat the failure reason or the last message.
+        `summary` is None where it would only repeat the failure reason or the last message, or would exceed the limit
+        together with the last message.
         """
         said = shorten_report(self.final_assistant_message, max_report_chars)
+        both = text_length(said) + text_length(self.summary)
+        is_given = self.failure_reason is None and text_length(said) > SUMMARY_CHARS
         return {
             "taskId": self.task_id,
             "agentId": self.agent_id,
             "subTaskStatus": self.status,
-            "summary": None if self.summary in (self.failure_reason, said) else self.summary,
+            "summary": self.summary if is_given and (max_report_chars is None or both <= max_report_chars) else None,
             "failureReason": self.failure_reason,
             "finalAssistantMessage": said,
         }

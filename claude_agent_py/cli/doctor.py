@@ -53,7 +53,7 @@ SHELLS: Final = ("bash", "zsh")
 SHELL_FOLDERS: Final = ("/bin", "/usr/bin", "/usr/local/bin", "/opt/homebrew/bin")
 """Where the CLI looks for a shell besides PATH."""
 INSTALL: Final = "claude-agent-py install-cli"
-LOG_IN: Final = "set ANTHROPIC_API_KEY, or log in: start `{program}` in a terminal and type /login"
+LOG_IN: Final = "set ANTHROPIC_API_KEY, or log in once with `{program} auth login`"
 
 
 class Check(NamedTuple):

@@ -78,6 +78,8 @@ def _lines(interaction: Interaction, full: bool) -> Iterator[str]:
     who = "the main agent" if interaction.agent_id is None else f"agent {interaction.agent_id}"
     if interaction.task_description:
         who += f" ({displayable(interaction.task_description, 60)})"
+    if interaction.session_id:
+        who += f" of session {displayable(interaction.session_id, 60)}"
     waits = f"{time.time() - interaction.created_at:.0f} s"
     yield f"{interaction.id}  {interaction.kind} from {who}, waiting for {waits}"
     for line in _DETAILS[interaction.kind](interaction.subject):

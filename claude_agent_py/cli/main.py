@@ -33,12 +33,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = _parser().parse_args(argv)
     try:
         code: int = arguments.run(arguments)
+        sys.stdout.flush()
     except ClaudeAgentError as error:
         print(f"claude-agent-py: {error}", file=sys.stderr)
         return 1
+    except BrokenPipeError:  # of a reader like `grep -q`, which has seen enough
+        _drop_output()
+        return 0
     except KeyboardInterrupt:
         return 130
     return code
+
+
+def _drop_output() -> None:
+    """Let what is still buffered go nowhere, so that the interpreter does not fail to write it when it exits."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -117,7 +128,7 @@ def _offline_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--script",
         metavar="FILE",
-        help="a Python file that defines `script`, and optionally `agents`, as for ScriptedModel "
+        help="a Python file that defines `script`, and optionally `agents` and the other arguments of ScriptedModel "
         "(default: echo the prompt)",
     )
     parser.add_argument("program", help="a .py file, or any command")

@@ -4,12 +4,14 @@ Only the environment changes, so that the CLI talks to the scripted model. The p
 its tools have their real effects.
 """
 
+import inspect
 import os
 import runpy
 import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any, Final
 
 from claude_agent_py._errors import OptionsError
@@ -41,11 +43,22 @@ def _model(script: str | None) -> ScriptedModel:
         return ScriptedModel(echo)
     try:
         names = runpy.run_path(script)
-        return ScriptedModel(names["script"], agents=names.get("agents"))
+        return ScriptedModel(names["script"], **_choices(script, names))
     except (OSError, SyntaxError, TypeError) as error:
         raise OptionsError(f"{script}: {error}", option="--script") from None
     except KeyError:
         raise OptionsError(f"{script} defines no `script`", option="--script") from None
+
+
+def _choices(script: str, names: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of `ScriptedModel` that a script defines, and warn about names that resemble others."""
+    known = list(inspect.signature(ScriptedModel).parameters)[1:]
+    missing = [name for name in known if name not in names]
+    for name in names:
+        if meant := get_close_matches(name.lower(), missing, n=1, cutoff=0.8):
+            doubt = f"{name!r} has no effect; did you mean {meant[0]!r}?"
+            print(f"claude-agent-py: offline: {script}: {doubt}", file=sys.stderr)
+    return {name: names[name] for name in known if name in names}
 
 
 def _environment(model: ScriptedModel) -> dict[str, str]:

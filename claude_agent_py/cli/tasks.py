@@ -5,10 +5,13 @@ Control characters are stripped from everything shown.
 """
 
 import os
+import sqlite3
 import sys
 from collections.abc import Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Any, Final, TextIO
 
 import anyio
@@ -37,10 +40,12 @@ def draw_tasks(target: str, session: str | None, *, at: int | None = None, out: 
         out: Where to print; None means stdout.
 
     Raises:
-        OptionsError: There is no such file or session, or more than one session begins like this.
+        OptionsError: There is no such file or session, the file is something else, or more than one session begins
+            like this.
         SessionError: The file cannot be read.
     """
     path, session = _place(target, session)
+    _check_is_history(path)
     trees = anyio.run(_read, path, session, at)
     if not trees:
         print("no tasks are recorded", file=out)
@@ -61,6 +66,16 @@ def _place(target: str, session: str | None) -> tuple[str, str | None]:
     if not os.path.isfile(default):
         raise OptionsError(f"history not found: {default} ({VARIABLE})")
     return default, target
+
+
+def _check_is_history(path: str) -> None:
+    """Refuse a file without the tables of a history, because a `TaskHistory` would add them."""
+    with suppress(sqlite3.Error):  # `TaskHistory` says what is wrong
+        with closing(sqlite3.connect(f"{Path(path).resolve().as_uri()}?mode=ro", uri=True)) as connection:
+            query = "SELECT count(*) FROM sqlite_master WHERE name IN ('records', 'finished')"
+            if connection.execute(query).fetchone() == (2,):
+                return
+        raise OptionsError(f"{path} is not a history of tasks")
 
 
 async def _read(path: str, session: str | None, at: int | None) -> list[tuple[str, float, RecordedTree]]:

@@ -57,9 +57,12 @@ class JSONEncoder:
         """Decode JSON.
 
         Raises:
-            ValueError: The text is not JSON.
+            ValueError: The text is not JSON, or is nested too deep.
         """
-        return json.loads(text)
+        try:
+            return json.loads(text)
+        except RecursionError:
+            raise ValueError("the JSON is nested too deep") from None
 
 
 class YAMLEncoder:
@@ -76,6 +79,18 @@ class YAMLEncoder:
             raise ImportError("YAML needs PyYAML: pip install pyyaml") from error
         self._yaml = yaml
 
+        class Loader(yaml.SafeLoader):
+            """Rejects aliases: with them, a short text stands for a value of any size."""
+
+            def compose_node(self, parent: Any, index: Any) -> Any:
+                events: Any = self
+                if events.check_event(yaml.AliasEvent):
+                    mark = events.peek_event().start_mark
+                    raise yaml.composer.ComposerError(None, None, "aliases are rejected", mark)
+                return super().compose_node(parent, index)
+
+        self._loader = Loader
+
     def __repr__(self) -> str:
         return "YAMLEncoder()"
 
@@ -89,15 +104,18 @@ class YAMLEncoder:
         return text.removesuffix("\n").removesuffix("\n...")
 
     def decode(self, text: str) -> Any:
-        """Decode YAML. Tags that create Python objects are rejected.
+        """Decode YAML. Aliases and tags that create Python objects are rejected.
 
         Raises:
-            ValueError: The text is not YAML.
+            ValueError: The text is not such YAML, or is nested too deep.
         """
         try:
-            return self._yaml.safe_load(text)
-        except self._yaml.YAMLError as error:
-            raise ValueError(str(error)) from error
+            return self._yaml.load(text, Loader=self._loader)
+        except RecursionError:
+            raise ValueError("the YAML is nested too deep") from None
+        except (self._yaml.YAMLError, LookupError, AttributeError, TypeError, ArithmeticError) as error:
+            # PyYAML raises all of these for a value that does not fit its tag, such as `!!int ""`
+            raise ValueError(f"not YAML: {error}") from error
 
 
 def plain(value: Any) -> Any:

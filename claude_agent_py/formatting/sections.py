@@ -54,8 +54,9 @@ class SectionSpec:
             raise ValueError(f"two sections inside {self.name!r} have the same name")
 
 
-LooseSections: TypeAlias = "Mapping[str, Sequence[Any]] | Iterable[Section | tuple[str, Any]]"
-"""Sections in order, as `Section`s or `(name, content)` pairs, or a mapping as returned by `TextFormat.parse`."""
+LooseSections: TypeAlias = "Mapping[str, Any] | Iterable[Section | tuple[str, Any]]"
+"""Sections in order, as `Section`s or `(name, content)` pairs, or a mapping: of names to lists of contents, as returned
+by `TextFormat.parse`, or to single contents."""
 
 
 def check_name(name: str) -> str:
@@ -78,8 +79,12 @@ def is_name(text: str) -> bool:
 
 
 def in_order(sections: LooseSections) -> "list[Section | tuple[str, Any]]":
-    """Return sections one by one, also from a mapping of names to contents."""
+    """Return sections one by one, also from a mapping of names to contents or to lists of them."""
     if isinstance(sections, Mapping):
         mapping: Any = sections
-        return [(name, content) for name, contents in mapping.items() for content in contents]
+        return [
+            (name, content)
+            for name, contents in mapping.items()
+            for content in (contents if isinstance(contents, list | tuple) else [contents])
+        ]
     return list(sections)

@@ -51,6 +51,11 @@ def _insert(verb: str, table: str, columns: Sequence[str]) -> str:
 
 PUT_FINISHED: Final = _insert("REPLACE", "finished", FINISHED)
 ADD_FINISHED: Final = _insert("IGNORE", "finished", FINISHED)
+LAST_NAMED: Final = (
+    "SELECT status FROM records WHERE session_id = ? AND task_id = ? AND run_id IS NOT NULL"
+    " ORDER BY number DESC LIMIT 1"
+)
+"""The last status of a task whose run was named."""
 _PUT_RECORD: Final = _insert("IGNORE", "records", ("key", *RECORD, "writer"))
 
 
@@ -99,7 +104,12 @@ def _put(cursor: sqlite3.Cursor, row: dict[str, Any], writer: str | None) -> boo
 
 
 def _put_again(cursor: sqlite3.Cursor, row: dict[str, Any], writer: str | None) -> None:
-    """Store what is new of a task that was created before: another process goes on with it."""
+    """Store what is new of a task that was created before: another process goes on with it.
+
+    Of a task without a run id, this process knows only the end.
+    """
+    if row["run_id"] is None:
+        return
     stored = cursor.execute("SELECT details FROM records WHERE key = ?", (row["key"],)).fetchone()
     if stored is not None and stored[0] != row["details"]:
         key = "\x1f".join((row["key"], row["run_id"] or ""))

@@ -28,6 +28,7 @@ from claude_agent_py.history.recorder import Recorder
 from claude_agent_py.history.records import FinishedTask, TaskRecord
 from claude_agent_py.history.storage import (
     FINISHED,
+    LAST_NAMED,
     PUT_FINISHED,
     RECORD,
     SCHEMA,
@@ -72,7 +73,8 @@ class TaskHistory:
         self._path = os.fspath(path)
         self._connection: sqlite3.Connection | None = None
         self.skipped_rows: int = 0
-        """How many rows were skipped so far."""
+        """How many rows were skipped so far. A row that is read again is not counted again."""
+        self._skipped: set[int] = set()
         self._lock = threading.Lock()
         self._writers = Writers(None if self._path == IN_MEMORY else self._path)
         self._attached: list[_Attached] = []
@@ -167,7 +169,9 @@ class TaskHistory:
     def _store(self, cursor: sqlite3.Cursor, attached: "_Attached", session_id: str) -> None:
         rows = attached.recorder.take()  # here, so that the order is kept whoever stores
         try:
-            placed = [attached.placed(row, session_id) for row in rows]
+            placed = [
+                attached.placed(row, session_id) for row in rows if not _is_stored(cursor, attached, row, session_id)
+            ]
             records = [record_row(row) for row in placed if isinstance(row, TaskRecord)]
             put_records(cursor, records, self._writers.own)
             cursor.executemany(PUT_FINISHED, [finished_row(row) for row in placed if isinstance(row, FinishedTask)])
@@ -304,6 +308,10 @@ class TaskHistory:
             try:
                 found.append(read(row))
             except ValueError as error:
+                known, identity = len(self._skipped), hash((table, *row))
+                self._skipped.add(identity)
+                if len(self._skipped) == known:  # `follow` reads a row at the end again and again
+                    continue
                 self.skipped_rows += 1
                 logger.warning("skipped a row of %s in the history %s: %s", table, self._path, error)
         return found
@@ -359,6 +367,8 @@ class _Attached:
         self._flush = flush
         self._sessions: dict[str, str] = {}
         """The session of each task."""
+        self.earlier: set[str] = set()
+        """The tasks whose end an earlier process has stored."""
         self._stop: Callable[[], None] | None = None
         self._home = threading.get_ident()
 
@@ -395,6 +405,10 @@ class _Attached:
         if self.recorder.has_waiting:
             await self._flush()
 
+    def has(self, task_id: str) -> bool:
+        """Return whether something of a task was stored."""
+        return task_id in self._sessions
+
     def placed(self, row: TaskRecord | FinishedTask, session_id: str) -> TaskRecord | FinishedTask:
         """Return a row with the id of its session."""
         return replace(row, session_id=self._sessions.setdefault(row.task_id, session_id))
@@ -410,6 +424,17 @@ class _Attached:
         stop, self._stop = self._stop, None
         if stop is not None:
             stop()
+
+
+def _is_stored(cursor: sqlite3.Cursor, attached: _Attached, row: TaskRecord | FinishedTask, session_id: str) -> bool:
+    """Return whether an earlier process has stored the run: a resumed session reports its end without a run id."""
+    if row.run_id is not None:
+        return False
+    if not attached.has(row.task_id):
+        last = cursor.execute(LAST_NAMED, (session_id, row.task_id)).fetchone()
+        if last is not None and (status := TaskStatus.read(last[0])) is not None and status.is_terminal:
+            attached.earlier.add(row.task_id)
+    return row.task_id in attached.earlier
 
 
 class _Follow(AsyncIterator[TaskRecord]):

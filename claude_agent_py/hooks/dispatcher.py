@@ -243,6 +243,7 @@ def _context(event: str, tool_use_id: str | None, context: HandlerContext) -> Ho
         request_id=context.request_id,
         agent_id=context.agent_id,
         task=context.task,
+        session_id=context.session_id,
         cancellation=cancellation,
         event=event,
         tool_use_id=tool_use_id if event in _ABOUT_A_TOOL_CALL else None,

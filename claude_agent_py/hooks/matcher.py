@@ -4,9 +4,10 @@ Invalid hooks raise `OptionsError` when they are registered. Matchers of the off
 `matcher` and `hooks`) are accepted too.
 """
 
+import inspect
 import math
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Generic, Literal, Never, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Never, TypeAlias, cast
 
 from typing_extensions import TypeVar
 
@@ -58,6 +59,9 @@ class HookMatcher(Generic[Input]):
 
     __slots__ = ("handlers", "on_failure", "pattern", "timeout")
 
+    only_for: ClassVar[str | None] = None
+    """The one event that the handlers can answer; None means any."""
+
     def __init__(
         self,
         pattern: str | None = None,
@@ -108,8 +112,12 @@ def check_event(event: str, matcher: HookMatcher) -> None:
     """Check the parts of a matcher that depend on the event.
 
     Raises:
-        OptionsError: `on_failure="block"` for an event that guards nothing, or a pattern that cannot match any tool.
+        OptionsError: `on_failure="block"` for an event that guards nothing, a pattern that cannot match any tool, or
+            a guard for another event than PreToolUse.
     """
+    if matcher.only_for not in (None, event):
+        names = ", ".join(callback_name(handler) for handler in matcher.handlers)
+        raise OptionsError(f"{names} decides before a tool runs: it belongs to {matcher.only_for}", option=OPTION)
     _refuse(matcher.pattern, problem_for(event, matcher.pattern or ""))
     guarding = [name for name, facts in HOOK_EVENT_FACTS.items() if facts.block or name in WITHHOLDING]
     if matcher.on_failure == "block" and event not in guarding:
@@ -154,7 +162,20 @@ def _check_handler(handler: Any) -> "HookHandler":
             f"the hook handler {callback_name(handler)} must take two arguments: the input and the context",
             option=OPTION,
         )
+    if _is_policy(handler):
+        name = callback_name(handler)
+        raise OptionsError(f"{name} is a permission policy, not a hook handler; use guard({name})", option=OPTION)
     return cast("HookHandler", handler)
+
+
+def _is_policy(handler: Callable[..., Any]) -> bool:
+    """Return whether a function takes a `PermissionRequest`, as far as its annotations tell."""
+    try:
+        first = next(iter(inspect.signature(handler).parameters.values()))
+    except ValueError:  # some functions written in C have no signature
+        return False
+    named = getattr(first.annotation, "__name__", first.annotation)
+    return isinstance(named, str) and named.rpartition(".")[2] == "PermissionRequest"
 
 
 def _check_timeout(timeout: Any) -> float | None:

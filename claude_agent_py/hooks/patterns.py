@@ -13,7 +13,7 @@ import string
 from collections.abc import Iterable
 
 from claude_agent_py.wire.hooks.events import HOOK_EVENT_FACTS
-from claude_agent_py.wire.tools.registry import BUILTIN_TOOL_NAMES, LEGACY_TOOL_NAME_ALIASES, has_models
+from claude_agent_py.wire.tools.registry import BUILTIN_TOOL_NAMES, LEGACY_TOOL_NAME_ALIASES, UNLISTED_TOOLS, has_models
 
 _NAMES = re.compile(r"[a-zA-Z0-9_|, -]+")
 
@@ -47,7 +47,6 @@ _HINTS: tuple[tuple[re.Pattern[str], str], ...] = (
 _TOOL_NAME_CHARACTERS = string.ascii_letters + string.digits + "_-"
 _PERMISSION_RULE = re.compile(r"(\w+)\((?!\?).*\)", re.DOTALL)
 _RULE = "it is a permission rule; match only the tool name and check input.tool_input in the handler"
-_UNLISTED_TOOLS = ("StructuredOutput",)
 
 
 def problem_of(pattern: str) -> str | None:
@@ -169,7 +168,7 @@ def _misspelt(names: Iterable[str]) -> str | None:
 
 
 def _is_known(name: str) -> bool:
-    return name in BUILTIN_TOOL_NAMES or name in _UNLISTED_TOOLS or has_models(name)
+    return name in BUILTIN_TOOL_NAMES or name in UNLISTED_TOOLS or has_models(name)
 
 
 def _suggestion(name: str) -> str:

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 from claude_agent_py._lazy_names import attach
 
 if TYPE_CHECKING:
+    from claude_agent_py._errors import OptionsWarning as OptionsWarning
     from claude_agent_py.options.client_options import (
         DIALOG_KINDS as DIALOG_KINDS,
         ClientOptions as ClientOptions,
-        OptionsWarning as OptionsWarning,
     )
     from claude_agent_py.options.values import (
         SYSTEM_PROMPT_DYNAMIC_BOUNDARY as SYSTEM_PROMPT_DYNAMIC_BOUNDARY,

@@ -3,7 +3,6 @@
 The readers also accept the shapes of the official SDKs.
 """
 
-import difflib
 import inspect
 import json
 import re
@@ -64,6 +63,11 @@ def names(value: Any) -> list[str]:
 def path(value: Any) -> Path:
     """Read a path; `~` is the home directory."""
     return Path(value if isinstance(value, Path) else text(value)).expanduser()
+
+
+def home(value: Any) -> Path | bool | None:
+    """Read a home directory, or whether to use a new one."""
+    return (value or None) if isinstance(value, bool) else path(value)
 
 
 def paths(value: Any) -> list[Path]:
@@ -238,7 +242,12 @@ def _server_name(name: Any) -> str:
 def _mcp_server(name: str, server: Any) -> Any:
     if isinstance(server, Mapping):
         if server.get("type") == "sdk":
-            return server.get("instance")
+            if server.get("instance") is None:
+                raise ValueError(
+                    f"server {name!r} has no instance; a server in this process is a ToolServer, or "
+                    "{'type': 'sdk', 'name': ..., 'instance': server}"
+                )
+            return server["instance"]
         return mcp_server_from_wire(server, name=name)
     if server is None or isinstance(server, str | int | float | list):
         raise ValueError(f"server {name!r} must be an MCP server, not {type(server).__name__}")
@@ -330,6 +339,9 @@ def _json_object(text: str) -> dict[str, Any]:
 
 # Several options ------------------------------------------------------------------------------------------------------
 
+HOME_VARIABLES: Final = frozenset({"HOME", "USERPROFILE", "CLAUDE_CONFIG_DIR", "CLAUDE_SECURESTORAGE_CONFIG_DIR"})
+"""The variables of a private home. The last one (measured with CLI 2.1.328) names the folder of the login."""
+
 HOOKS_OFF: Final = "CLAUDE_CODE_SIMPLE"
 """The variable of the CLI's bare mode, in which it calls no hooks, whatever it replies to `initialize`."""
 
@@ -372,6 +384,17 @@ CONFLICTS: Final = (
         "extra_args",
         lambda o: "bare" in o.extra_args and depends_on_hooks(o),
         f"--bare disables all hooks; remove it, or {WHAT_NEEDS_HOOKS}",
+    ),
+    Conflict(
+        "env",
+        lambda o: o.home is not None and HOME_VARIABLES & o.env.keys(),
+        f"sets a variable that home sets: {', '.join(sorted(HOME_VARIABLES))}; use only one of them",
+    ),
+    Conflict("login", lambda o: o.login is not None and o.home is None, "needs home; the CLI uses your login anyway"),
+    Conflict(
+        "home",
+        lambda o: o.home is True and (o.resume or o.continue_conversation),
+        "must be a path to continue a session: a new home has none",
     ),
     Conflict(
         "continue_conversation",
@@ -469,32 +492,19 @@ def doubts(options: Any) -> Iterator[str]:
 
 
 def _unknown_tools(options: Any) -> Iterator[str]:
+    from claude_agent_py.wire.tools.registry import is_misspelt, suggested_tool
+
     tools = () if isinstance(options.tools, str | None) else options.tools
-    for name in filter(_is_unknown_tool, tools):
-        yield f"tools: {name!r} is not a known built-in tool, so the CLI may ignore it{_right_tool(name)}"
-    for name in filter(_is_unknown_tool, map(tool_of, options.disallowed_tools)):
-        yield f"disallowed_tools: {name!r} is not a known tool, so it may have no effect{_right_tool(name)}"
-    for name in filter(_is_unknown_tool, map(tool_of, options.allowed_tools)):
-        yield f"allowed_tools: {name!r} is not a known tool, so it may have no effect{_right_tool(name)}"
+    for name in filter(is_misspelt, tools):
+        yield f"tools: {name!r} is not a known built-in tool, so the CLI may ignore it{suggested_tool(name)}"
+    for name in filter(is_misspelt, map(tool_of, options.disallowed_tools)):
+        yield f"disallowed_tools: {name!r} is not a known tool, so it may have no effect{suggested_tool(name)}"
+    for name in filter(is_misspelt, map(tool_of, options.allowed_tools)):
+        yield f"allowed_tools: {name!r} is not a known tool, so it may have no effect{suggested_tool(name)}"
     for agent, definition in (options.agents or {}).items():
         for option in ("tools", "disallowed_tools"):
-            for name in filter(_is_unknown_tool, map(tool_of, getattr(definition, option, None) or ())):
-                yield f"agents: {option} of {agent!r}: {name!r} is not a known tool{_right_tool(name)}"
-
-
-def _is_unknown_tool(name: str) -> bool:
-    from claude_agent_py.wire.tools.registry import BUILTIN_TOOL_NAMES, LEGACY_TOOL_NAME_ALIASES
-
-    is_plain = re.fullmatch(r"\w+", name) is not None and not name.startswith("mcp__")
-    return is_plain and name not in BUILTIN_TOOL_NAMES and name not in LEGACY_TOOL_NAME_ALIASES
-
-
-def _right_tool(name: str) -> str:
-    from claude_agent_py.wire.tools.registry import BUILTIN_TOOL_NAMES
-
-    known = {one.lower(): one for one in BUILTIN_TOOL_NAMES}
-    near = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.7)
-    return f"; did you mean {known[near[0]]!r}?" if near else ""
+            for name in filter(is_misspelt, map(tool_of, getattr(definition, option, None) or ())):
+                yield f"agents: {option} of {agent!r}: {name!r} is not a known tool{suggested_tool(name)}"
 
 
 def _prompts(rule: str) -> bool:
@@ -524,7 +534,7 @@ RENAMED: Final[Mapping[str, str]] = {
     "session_store": "not supported; session_mirror=True sends you the entries, to store anywhere",
     "session_store_flush": "session stores are not supported; see session_mirror",
     "settings_delivery": "settings always go in a file that only the user can read",
-    "spawn_claude_code_process": "pass a transport of your own to Client(transport=...)",
+    "spawn_claude_code_process": "use spawn",
     "stderr": "use on_stderr",
     "tool_config": "use question_preview_format",
 }

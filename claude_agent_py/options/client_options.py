@@ -4,13 +4,13 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, Self, TypeAlias, TypeVar, overload
 from uuid import UUID
 
 from pydantic import BeforeValidator, Field, PlainValidator, StrictBool
 
 from claude_agent_py._configuration import ConfigModel
-from claude_agent_py._errors import OptionsError
+from claude_agent_py._errors import OptionsError, OptionsWarning
 from claude_agent_py.agents.definition import AgentLike, validate_agents
 from claude_agent_py.agents.guide import DelegationGuide
 from claude_agent_py.options import checks as read
@@ -48,12 +48,15 @@ if TYPE_CHECKING:
     from claude_agent_py.permissions.interactions import Inbox
     from claude_agent_py.tasks.events import TaskEvent
     from claude_agent_py.tasks.listeners import TaskListener
+    from claude_agent_py.transport import LaunchPlan, Transport
     from claude_agent_py.wire.messages.tasks import TaskNotificationMessage
 else:  # the readers check the values at run time, and importing these types takes time
     CanUseTool = DialogHandler = ElicitationHandler = PlanHandler = QuestionHandler = Any
-    Hooks = HooksByEvent = Inbox = Any
+    Hooks = HooksByEvent = Inbox = LaunchPlan = Transport = Any
     TaskListener = list
     TaskEvent = TaskNotificationMessage = Any
+
+Other = TypeVar("Other")
 
 
 def _reads(reader: Callable[[Any], Any]) -> PlainValidator:
@@ -93,10 +96,6 @@ def is_any_given(*handlers: Any) -> bool:
     return any(handler is not None and handler is not False for handler in handlers)
 
 
-class OptionsWarning(UserWarning):
-    """An option is valid but will not have the expected effect."""
-
-
 class ClientOptions(ConfigModel, Generic[Output]):
     """The options of a session, all optional and immutable.
 
@@ -119,13 +118,26 @@ class ClientOptions(ConfigModel, Generic[Output]):
     """The path of the `claude` program. None searches the variable `CLAUDE_AGENT_CLI`, the cache of `install-cli`,
     PATH, and the usual install locations."""
     cwd: AnyPath = None
-    """The working directory of the session, which also selects the project settings and the sessions on disk. It must
-    exist. None means the current directory."""
+    """The working directory of the session, which also selects the project settings, and the sessions that
+    `continue_conversation` and `resume` by title find. It must exist. None means the current directory."""
+    spawn: Annotated[Callable[[LaunchPlan], Transport] | None, _reads(read.function_of("plan"))] = None
+    """Starts the CLI elsewhere: `(plan) -> Transport`, with `LaunchPlan` and `SubprocessTransport` from
+    `claude_agent_py.transport`. Paths in the options are then paths of that place, and are not checked: name the
+    program there with `cli_path`, because None searches this machine. Called once for each session, in the event
+    loop."""
     env: Annotated[Mapping[str, str | None], BeforeValidator(read.environment)] = Field(default_factory=dict)
     """Variables *added* to the environment that the CLI inherits from this process. A value of None removes the
     variable."""
     inherit_env: StrictBool = True
     """False: the CLI gets only the variables in `env`, which should include at least `PATH` and `HOME`."""
+    home: Annotated[bool | str | Path | None, _reads(read.home)] = None
+    """A private home for the CLI and all that it starts, so that it reads nothing of the user's `~/.claude` and
+    `~/.claude.json`. True: a new directory, removed when the session ends. A path: this directory, created if missing,
+    for sessions that can be resumed. Settings files and CLAUDE.md are read only from the `setting_sources` that you
+    name. Credentials in the environment still work; see also `login`."""
+    login: AnyPath = None
+    """The config folder whose Claude login a session with a private `home` uses, such as `~/.claude`. The CLI reads and
+    refreshes the login in place; nothing is copied, and nothing else is read from that folder."""
     user: Annotated[str | int | None, _reads(read.system_user)] = None
     """The *operating system* user to run the program as, if this process has the permission. It is not a user of your
     service: see `client_app`, or separate sessions by `cwd` and `env`."""
@@ -313,11 +325,12 @@ class ClientOptions(ConfigModel, Generic[Output]):
     # Sessions and settings
 
     resume: Text | None = None
-    """The session to resume, by id or title."""
+    """The session to resume, by id, or by the title of one of the project of `cwd`."""
     continue_conversation: StrictBool = False
     """Continue the newest session of `cwd`."""
     session_id: Annotated[str | UUID | None, _reads(read.session_id)] = None
-    """The id for the *new* session, an unused UUID. To continue a session, use `resume`."""
+    """The id for the *new* session, an unused UUID such as `str(uuid4())`. Store it first, and the session can be
+    resumed even if this process dies in the first turn. To continue a session, use `resume`."""
     fork_session: StrictBool = False
     """Continue in a copy of the session with a new id. With `resume` or `continue_conversation`."""
     resume_session_at: Text | None = None
@@ -338,8 +351,8 @@ class ClientOptions(ConfigModel, Generic[Output]):
     enable_file_checkpointing: StrictBool = False
     """Save the state of files at every prompt, so that `client.files.rewind` can restore it."""
     setting_sources: Sequence[SettingSource] | None = None
-    """The settings sources to load. None means all; `[]` means none, which also skips CLAUDE.md. The project's
-    CLAUDE.md and settings need `project`."""
+    """The settings sources to load. None means all, or none with a private `home`; `[]` means none, which also skips
+    CLAUDE.md. The project's CLAUDE.md and settings need `project`."""
     settings: Annotated[Mapping[str, Any] | str | Path | None, _reads(read.settings)] = None
     """Additional settings, which override those in files: an object, its JSON, or the path of a file. One invalid value
     makes the CLI silently ignore *all* of them."""
@@ -355,6 +368,16 @@ class ClientOptions(ConfigModel, Generic[Output]):
             raise OptionsError(conflict.problem, option=conflict.option)
         for doubt in read.doubts(self):
             warnings.warn(doubt, OptionsWarning, stacklevel=4)
+
+    @overload
+    def replace(self, *, output_type: type[Other], **changes: Any) -> "ClientOptions[Other]": ...
+    @overload
+    def replace(self, *, output_type: None, **changes: Any) -> "ClientOptions[Any]": ...
+    @overload
+    def replace(self, **changes: Any) -> Self: ...
+    def replace(self, **changes: Any) -> Any:
+        """Return a copy with some values changed, validated like new options. Raises OptionsError."""
+        return super().replace(**changes)
 
     def __repr_args__(self) -> Any:
         for name, value in self._given():

@@ -25,10 +25,11 @@ def why_no_agent_tool(options: Any) -> str | None:
     for name, settings in (("settings", options.settings), ("managed_settings", options.managed_settings)):
         if _denies(_denied_by(settings), AGENT_TOOL):
             return f"{name} deny Agent"
-    main = definitions(options).get(options.agent or "")
+    main = _main(options)
     if main is not None:
-        has_it = main.tools is None or any(tool_of(rule) in AGENT_TOOL for rule in main.tools)
-        if not has_it or _denies(main.disallowed_tools or (), AGENT_TOOL):
+        has_it = _has_all_tools(main) or any(tool_of(rule) in AGENT_TOOL for rule in main.tools or ())
+        # in a definition, `Agent(reviewer)` removes all of the tool, not only that agent
+        if not has_it or any(tool_of(rule) in AGENT_TOOL for rule in main.disallowed_tools or ()):
             return f"the agent {options.agent!r}, which the session runs as, does not have the tool Agent"
     return None
 
@@ -63,8 +64,13 @@ def guide_text(options: Any) -> str:
 
 
 def is_offered(agent: str, options: Any) -> bool:
-    """Return whether the rules leave an agent to the model."""
-    return not {f"{tool}({agent})" for tool in AGENT_TOOL} & set(options.disallowed_tools)
+    """Return whether the rules, and the agent that the session runs as, leave an agent to the model."""
+    if {f"{tool}({agent})" for tool in AGENT_TOOL} & set(_denied(options)):
+        return False
+    main = _main(options)
+    rules = [rule for rule in (main.tools if main else None) or () if tool_of(rule) in AGENT_TOOL]
+    named = {name.strip() for rule in rules for name in rule.partition("(")[2].rstrip(") ").split(",")} - {"", "*"}
+    return not named or agent in named
 
 
 def report_limit(options: Any) -> int | None:
@@ -96,13 +102,31 @@ def _subtask_tools(options: Any) -> Iterator[tuple[str, AgentDefinition]]:
     from claude_agent_py.tools.definition import Tool
     from claude_agent_py.tools.names import mcp_server_name, mcp_tool_name
 
+    main = _main(options)
+    denied = [*_denied(options), *((main.disallowed_tools if main else None) or ())]
     for server, tools in servers.items():
         for tool in tools if isinstance(tools, Iterable) else ():
             if not isinstance(tool, Tool) or not isinstance(tool.agent, AgentDefinition):
                 continue
             name = mcp_tool_name(server, tool.name)
-            if not _denies(options.disallowed_tools, {name, mcp_server_name(server), f"{mcp_server_name(server)}__*"}):
+            rules = {name, mcp_server_name(server), f"{mcp_server_name(server)}__*"}
+            is_left = main is None or _has_all_tools(main) or rules & set(main.tools or ())
+            if is_left and not _denies(denied, rules):
                 yield name, tool.agent
+
+
+def _main(options: Any) -> AgentDefinition | None:
+    """Return the agent that the session runs as, or None if it is not one of the option `agents`."""
+    return definitions(options).get(options.agent or "")
+
+
+def _has_all_tools(agent: AgentDefinition) -> bool:
+    return agent.tools is None or "*" in agent.tools
+
+
+def _denied(options: Any) -> list[str]:
+    """Return the rules that deny, of the options. Settings files are not read."""
+    return [*options.disallowed_tools, *_denied_by(options.settings), *_denied_by(options.managed_settings)]
 
 
 def _with_offered_tools(agent: AgentDefinition, options: Any) -> AgentDefinition:

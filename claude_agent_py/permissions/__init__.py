@@ -44,7 +44,9 @@ if TYPE_CHECKING:
     from claude_agent_py.permissions.requests import (
         PermissionContext as PermissionContext,
         PermissionRequest as PermissionRequest,
+        displayable as displayable,
     )
+    from claude_agent_py.permissions.typed_answers import read_typed as read_typed
     from claude_agent_py.wire.control.permissions import (
         AddDirectories as AddDirectories,
         AddRules as AddRules,

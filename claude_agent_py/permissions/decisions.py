@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from claude_agent_py.wire.base import JSONObject, WireModel, dump
 from claude_agent_py.wire.control.permissions import (
     PermissionAllowReply,
+    PermissionDecisionClassification,
     PermissionDenyReply,
     PermissionUpdate,
     read_update,
@@ -31,6 +32,8 @@ class Allow:
     updated_permissions: Sequence[PermissionUpdate | Mapping[str, Any]] = ()
     """Change the permission rules, so that the CLI does not ask again. Pick from the request's `suggestions`; returning
     all of them may also change the permission mode."""
+    decision_classification: PermissionDecisionClassification | None = None
+    """What a person chose, for the CLI's telemetry: `user_temporary` (this time) or `user_permanent`."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,8 @@ class Deny:
     """The reason, shown to the model."""
     interrupt: bool = False
     """Also end the turn, or the subagent that asks. The model then does not see the message."""
+    decision_classification: PermissionDecisionClassification | None = None
+    """What a person chose, for the CLI's telemetry: `user_reject`."""
 
 
 Decision: TypeAlias = Allow | Deny
@@ -67,7 +72,17 @@ def denial(message: str) -> JSONObject:
 def _denial(decision: Deny) -> JSONObject:
     if not isinstance(decision.message, str):
         raise ValueError(f"the message of Deny must be a string, not {describe(decision.message)}")
-    return {**denial(decision.message), **({"interrupt": True} if decision.interrupt else {})}
+    marks = {"interrupt": True} if decision.interrupt else {}
+    return {**denial(decision.message), **marks, **_classification(decision)}
+
+
+def _classification(decision: Decision) -> JSONObject:
+    kind = decision.decision_classification
+    if kind is None:
+        return {}
+    if not isinstance(kind, str):
+        raise ValueError(f"decision_classification must be a string, not {describe(kind)}")
+    return {"decisionClassification": kind}
 
 
 def _permission(decision: Allow, suggestions: Sequence[Mapping[str, Any]]) -> JSONObject:
@@ -76,7 +91,7 @@ def _permission(decision: Allow, suggestions: Sequence[Mapping[str, Any]]) -> JS
         fields["updated_input"] = json_object("updated_input", decision.updated_input)
     if decision.updated_permissions:
         fields["updated_permissions"] = _updates(decision.updated_permissions, suggestions)
-    return dump(PermissionAllowReply(**fields))
+    return {**dump(PermissionAllowReply(**fields)), **_classification(decision)}
 
 
 def _updates(updates: Any, suggestions: Sequence[Mapping[str, Any]]) -> list[Any]:

@@ -180,6 +180,7 @@ class PermissionDispatcher:
             request_id=context.request_id,
             agent_id=context.agent_id,
             task=context.task,
+            session_id=context.session_id,
             cancellation=cancellation,
             tool_use_id=tool_use_id,
             cwd=_own_cwd(context) or self._cwd,

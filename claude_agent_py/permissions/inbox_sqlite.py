@@ -53,11 +53,12 @@ CREATE TABLE IF NOT EXISTS interactions (
     state TEXT NOT NULL DEFAULT 'pending',
     reply TEXT,
     answered_by TEXT,
-    answered_from TEXT
+    answered_from TEXT,
+    session_id TEXT
 )
 """
-_VERSION: Final = 1
-"""Files of version 0 lack `answered_by` and `answered_from`."""
+_VERSION: Final = 2
+"""Files of version 0 lack `answered_by` and `answered_from`, those of version 1 lack `session_id`."""
 _IS_PENDING: Final = "state = 'pending' AND seen_at > ?"
 
 Result = TypeVar("Result")
@@ -133,6 +134,7 @@ class SQLiteInbox(Inbox):
             "id": interaction_id,
             "kind": kind,
             "request": json.dumps(dump(wire)),
+            "session_id": context.session_id,
             "agent_id": context.agent_id,
             "task_description": getattr(context.task, "description", None),
             "created_at": now,
@@ -144,8 +146,9 @@ class SQLiteInbox(Inbox):
         self._run(
             lambda cursor: cursor.execute(
                 "INSERT INTO interactions"
-                " (id, kind, request, agent_id, task_description, created_at, deadline, seen_at)"
-                " VALUES (:id, :kind, :request, :agent_id, :task_description, :created_at, :deadline, :seen_at)",
+                " (id, kind, request, session_id, agent_id, task_description, created_at, deadline, seen_at)"
+                " VALUES (:id, :kind, :request, :session_id, :agent_id, :task_description, :created_at, :deadline,"
+                " :seen_at)",
                 row,
             )
         )
@@ -231,6 +234,7 @@ class StoredInteraction(Interaction):
             id=row["id"],
             created_at=row["created_at"],
             deadline=row["deadline"],
+            session_id=row["session_id"],
             agent_id=row["agent_id"],
             task_description=row["task_description"],
         )
@@ -256,7 +260,7 @@ def _checked(kind: Kind, wire: Any, reply: str) -> JSONObject:
 def _migrate(cursor: sqlite3.Cursor, version: int) -> None:
     """Add the columns that a file of an older version lacks."""
     columns = {row[1] for row in cursor.execute("PRAGMA table_info(interactions)")}
-    for column in ("answered_by", "answered_from"):
+    for column in ("answered_by", "answered_from", "session_id"):
         if columns and column not in columns:
             cursor.execute(f"ALTER TABLE interactions ADD COLUMN {column} TEXT")
 

@@ -22,7 +22,7 @@ import anyio
 from claude_agent_py._event_loop import Wakeup, run_file_work
 from claude_agent_py._handler_context import HandlerContext
 from claude_agent_py.permissions.decisions import Decision
-from claude_agent_py.permissions.prompts import KINDS, Kind
+from claude_agent_py.permissions.prompts import KINDS, Kind, Subject
 from claude_agent_py.permissions.requests import PermissionContext, PermissionRequest, displayable
 from claude_agent_py.wire.base import JSONObject
 
@@ -55,7 +55,21 @@ def _user() -> str:
 
 
 class Interaction(ABC):
-    """A question that waits for a person."""
+    """A question that waits for a person.
+
+    Attributes:
+        id: A short id, suitable for typing.
+        kind: `permission`, `question`, `plan`, `elicitation` or `dialog`.
+        subject: The question, as a handler of that kind receives it: a `PermissionRequest`, a tuple of `Question`s, a
+            `Plan`, an `ElicitationRequest`, or the request for a dialog.
+        wire: The request as received.
+        session_id: The session that asks, for a child agent the session that started it; None if unknown.
+        agent_id: The subagent that asks, also the id of its task; None for the main agent.
+        task: The `Task` of that subagent; only set in the process that runs it.
+        task_description: The description of that task.
+        created_at: When it was asked, in seconds since the epoch.
+        deadline: When it is refused automatically, in seconds since the epoch; None means never.
+    """
 
     def __init__(
         self,
@@ -65,26 +79,21 @@ class Interaction(ABC):
         id: str,  # noqa: A002
         created_at: float,
         deadline: float | None = None,
+        session_id: str | None = None,
         agent_id: str | None = None,
         task_description: str | None = None,
         context: HandlerContext | None = None,
     ) -> None:
         self.id = id
-        """A short id, suitable for typing."""
         self.kind: Kind = kind
         self.wire = wire
-        """The request as received."""
         self.created_at = created_at
-        """In seconds since the epoch."""
         self.deadline = deadline
-        """When it is refused automatically, in seconds since the epoch; None means never."""
+        self.session_id = session_id
         self.agent_id = agent_id
-        """The subagent that asks, also the id of its task; None for the main agent."""
         self.task: Task | None = None if context is None else context.task
-        """The `Task` of that subagent; only set in the process that runs it."""
         self.task_description = task_description
-        self.subject: Any = KINDS[kind].subject(wire, context)
-        """The question: a `PermissionRequest`, `Question`s, a `Plan`, an `ElicitationRequest`, or a dialog."""
+        self.subject: Subject = KINDS[kind].subject(wire, context)
 
     def __repr__(self) -> str:
         return f"<Interaction {self.id} {self.kind}{', done' if self.done else ''}>"
@@ -264,6 +273,7 @@ class _Waiting(Interaction):
             id=secrets.token_hex(4),
             created_at=now,
             deadline=None if timeout is None else now + timeout,
+            session_id=context.session_id,
             agent_id=context.agent_id,
             task_description=getattr(context.task, "description", None),
             context=context,

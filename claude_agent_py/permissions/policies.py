@@ -6,21 +6,23 @@ that the CLI asks about, not those that a rule or the permission mode allows.
 
 import fnmatch
 import re
+import warnings
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
 from claude_agent_py._callbacks import Callback
-from claude_agent_py._errors import OptionsError
+from claude_agent_py._errors import OptionsError, OptionsWarning
 from claude_agent_py.permissions.decisions import Allow, Decision, Deny, describe
 from claude_agent_py.permissions.plans import EXIT_PLAN_MODE
 from claude_agent_py.permissions.questions import ASK_USER_QUESTION
 from claude_agent_py.permissions.requests import PermissionContext, PermissionRequest
-from claude_agent_py.wire.tools.registry import canonical_name
+from claude_agent_py.wire.tools.registry import STRUCTURED_OUTPUT, canonical_name, is_misspelt, suggested_tool
 
 Opinion: TypeAlias = Decision | None
 Policy: TypeAlias = Callable[[PermissionRequest, PermissionContext], Opinion | Awaitable[Opinion]]
 
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_*-]+")
+_SERVER_ALONE = re.compile(r"mcp__((?!__)[^*])+")
 
 READING_TOOLS = frozenset(
     {
@@ -47,8 +49,14 @@ def allow_tools(*names: str) -> Policy:
 
     A star does not match tools that ask a person (plans, questions). Like all ready-made policies, this one does not
     allow calls that match an ask rule of the user.
+
+    Raises:
+        OptionsError: There is no name, or one that no tool can have.
+
+    Warns:
+        OptionsWarning: A name matches no known tool.
     """
-    matches = _matcher(names)
+    matches = _matcher("allow_tools", names)
 
     async def policy(request: PermissionRequest, context: PermissionContext) -> Opinion:
         by_name = request.tool_name in names  # a star must not match what only a person may answer
@@ -58,11 +66,21 @@ def allow_tools(*names: str) -> Policy:
 
 
 def deny_tools(*names: str, message: str = "This tool is not allowed here.") -> Policy:
-    """Deny these tools; no opinion on others. `*` in a name matches anything, as in `mcp__*`."""
-    matches = _matcher(names)
+    """Deny these tools; no opinion on others. `*` in a name matches anything, as in `mcp__*`.
+
+    A star does not match `StructuredOutput`, with which the model only delivers the output of `output_type`.
+
+    Raises:
+        OptionsError: There is no name, or one that no tool can have.
+
+    Warns:
+        OptionsWarning: A name matches no known tool, so the policy may deny nothing.
+    """
+    matches = _matcher("deny_tools", names)
 
     async def policy(request: PermissionRequest, context: PermissionContext) -> Opinion:
-        return Deny(message) if matches(request.tool_name) else None
+        is_output = request.tool_name == STRUCTURED_OUTPUT and STRUCTURED_OUTPUT not in names
+        return Deny(message) if matches(request.tool_name) and not is_output else None
 
     return policy
 
@@ -99,8 +117,10 @@ def first_of(*policies: Policy) -> Policy:
     not asked.
 
     Raises:
-        OptionsError: A policy is not a function.
+        OptionsError: A policy is not a function, or there is none.
     """
+    if not policies:
+        raise OptionsError("first_of needs a policy: it would decide nothing", option="can_use_tool")
     callbacks = [_checked(policy) for policy in policies]
 
     async def composed(request: PermissionRequest, context: PermissionContext) -> Opinion:
@@ -112,6 +132,7 @@ def first_of(*policies: Policy) -> Policy:
                 raise ValueError(f"{callback.name} returned {describe(opinion)}")
         return None
 
+    composed.__qualname__ = f"first_of({', '.join(callback.name for callback in callbacks)})"
     return composed
 
 
@@ -121,8 +142,10 @@ def _checked(policy: Any) -> Callback:
     return Callback(policy)
 
 
-def _matcher(names: tuple[Any, ...]) -> Callable[[str], bool]:
+def _matcher(policy: str, names: tuple[Any, ...]) -> Callable[[str], bool]:
     """Return a function that checks tool names against the patterns, resolving legacy names."""
+    if not names:
+        raise OptionsError(f"{policy} needs the name of a tool: it would match nothing", option="can_use_tool")
     for name in names:
         if not isinstance(name, str) or not _TOOL_NAME.fullmatch(name):
             raise OptionsError(
@@ -130,6 +153,12 @@ def _matcher(names: tuple[Any, ...]) -> Callable[[str], bool]:
                 "and their tools, the CLI replaces all but letters, digits, '_' and '-' with '_')",
                 option="can_use_tool",
             )
+        if is_misspelt(name):
+            doubt = f"is not a known tool, so it may match nothing{suggested_tool(name)}"
+            warnings.warn(f"{policy}: {name!r} {doubt}", OptionsWarning, stacklevel=3)
+        elif _SERVER_ALONE.fullmatch(name):
+            doubt = f"matches only that exact name; for all tools of the server use '{name}__*'"
+            warnings.warn(f"{policy}: {name!r} {doubt}", OptionsWarning, stacklevel=3)
     patterns = [canonical_name(name) for name in names]
 
     def matches(tool: str) -> bool:

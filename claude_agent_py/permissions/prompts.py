@@ -19,8 +19,8 @@ from claude_agent_py.permissions.elicitation import (
     cancelled,
     read_elicitation,
 )
-from claude_agent_py.permissions.plans import EXIT_PLAN_MODE, plan_of
-from claude_agent_py.permissions.questions import ASK_USER_QUESTION, questions_of, read_answers
+from claude_agent_py.permissions.plans import EXIT_PLAN_MODE, Plan, plan_of
+from claude_agent_py.permissions.questions import ASK_USER_QUESTION, Question, questions_of, read_answers
 from claude_agent_py.permissions.requests import PermissionRequest
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.control.asks import (
@@ -30,6 +30,8 @@ from claude_agent_py.wire.control.asks import (
 )
 
 Kind: TypeAlias = Literal["permission", "question", "plan", "elicitation", "dialog"]
+Subject: TypeAlias = PermissionRequest | tuple[Question, ...] | Plan | ElicitationRequest | UserDialogRequest
+"""What a handler receives."""
 
 
 @dataclass(frozen=True)
@@ -83,10 +85,11 @@ def decision_of(reply: JSONObject) -> Decision:
     Raises:
         ValueError: It is not a decision.
     """
+    kind = reply.get("decisionClassification")
     if reply.get("behavior") == "allow":
-        return Allow(reply.get("updatedInput"), reply.get("updatedPermissions") or ())
+        return Allow(reply.get("updatedInput"), reply.get("updatedPermissions") or (), kind)
     if reply.get("behavior") == "deny":
-        return Deny(reply.get("message", ""), bool(reply.get("interrupt")))
+        return Deny(reply.get("message", ""), bool(reply.get("interrupt")), kind)
     raise ValueError("not a decision")
 
 

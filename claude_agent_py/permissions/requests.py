@@ -115,6 +115,16 @@ class PermissionRequest:
         return bool(self.wire.requires_user_interaction)
 
     @property
+    def suppress_always_allow_rule(self) -> bool:
+        """Whether not to offer "don't ask again": its rule would allow more than this call."""
+        return bool(self.wire.suppress_always_allow_rule)
+
+    @property
+    def default_to_no(self) -> bool:
+        """Whether a dialog should have "no" selected, so that a stray key does not approve the call."""
+        return bool(self.wire.default_to_no)
+
+    @property
     def title(self) -> str | None:
         """The question as a sentence."""
         return self.wire.title

@@ -5,11 +5,11 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from claude_agent_py.permissions.decisions import Allow, Deny
 from claude_agent_py.permissions.dialogs import Completed, Dismissed
-from claude_agent_py.permissions.elicitation import Accept, Cancel, Decline
+from claude_agent_py.permissions.elicitation import Accept, Cancel, Decline, ElicitationRequest
 from claude_agent_py.permissions.interactions import Interaction
 from claude_agent_py.permissions.prompts import Kind
 from claude_agent_py.permissions.questions import Chosen
@@ -49,7 +49,7 @@ def _decision(interaction: Interaction, words: Sequence[str]) -> Allow | Deny:
 def _answers(interaction: Interaction, words: Sequence[str]) -> list[Chosen] | Deny:
     if words[0].lower() == "deny":
         return Deny(" ".join(words[1:]))
-    questions: Sequence[Question] = interaction.subject
+    questions = cast("tuple[Question, ...]", interaction.subject)
     if len(questions) == 1:
         words = [" ".join(words)]
     if len(words) != len(questions):
@@ -71,7 +71,9 @@ def _elicited(interaction: Interaction, words: Sequence[str]) -> Accept | Declin
         pairs = [pair.partition("=") for pair in words[1:]]
         if not all(equals for _, equals, _ in pairs):
             raise ValueError(f"answer with: {HELP['elicitation']}")
-        return Accept(interaction.subject.form.convert({name: value for name, _, value in pairs}))
+        return Accept(
+            cast(ElicitationRequest, interaction.subject).form.convert({name: value for name, _, value in pairs})
+        )
     if word in ("decline", "cancel") and len(words) == 1:
         return Decline() if word == "decline" else Cancel()
     raise ValueError(f"answer with: {HELP['elicitation']}")

@@ -165,6 +165,8 @@ class FakeCLI:
 class FakeTransport(Transport):
     """Plays a scenario in memory, without a worker or a process: it advances on each read and write."""
 
+    ignores_options = True
+
     def __init__(self, scenario: Mapping[str, Any], gate_is_open: Callable[[int], bool]) -> None:
         self._player = Player(scenario, gate_is_open)
         self._ignores_end = bool(scenario["ignore_eof"])

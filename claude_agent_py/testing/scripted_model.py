@@ -147,11 +147,14 @@ class ScriptedModel:
         """Return options for a client that uses this model, with a clean environment and temporary directories.
 
         `env` is added to the environment. All other keywords are those of `ClientOptions`; `permission_mode` defaults
-        to `bypassPermissions`.
+        to `bypassPermissions`. With `home`, the session has that home instead of the temporary one.
         """
+        from claude_agent_py.options.checks import HOME_VARIABLES
         from claude_agent_py.options.client_options import ClientOptions
 
         env = self.environment(**overrides.pop("env", {}))
+        if overrides.get("home"):
+            env = {name: value for name, value in env.items() if name not in HOME_VARIABLES}
         defaults = {
             "inherit_env": False,
             "env": env,

@@ -80,7 +80,8 @@ class TaskList:
             config_dir: The CLI's configuration directory, where it keeps the list; None reads no files.
             list_id: The list's id (`CLAUDE_CODE_TASK_LIST_ID`); None means the session's own.
         """
-        self._config_dir = None if config_dir is None else os.fspath(config_dir)
+        self.config_dir: str | os.PathLike[str] | None = config_dir
+        """The CLI's configuration directory, if known."""
         self._list_id = list_id
         self._is_of_session = list_id is None
         self._items: dict[str, TaskListItem] = {}
@@ -137,7 +138,7 @@ class TaskList:
     @property
     def directory(self) -> str | None:
         """Where the CLI keeps the list; None while unknown."""
-        return directory_of(self._config_dir, self._list_id) if self._config_dir and self._list_id else None
+        return directory_of(os.fspath(self.config_dir), self._list_id) if self.config_dir and self._list_id else None
 
     async def read(self) -> list[TaskListItem]:
         """Read the list from the CLI's files and return its items. Changes are reported like those from messages.

@@ -36,7 +36,7 @@ class ToolCallResult:
 
     def as_content_block(self) -> ToolResultBlock:
         """Return the `tool_result` block. The API takes only text in that of a failed call."""
-        text: list[ContentBlock] = [TextBlock(text=self.told.text)] if self.told.text else []
+        text: list[ContentBlock] = [TextBlock(text=self.told.text)] if self.told.text.strip() else []
         if self.error is None:
             text += [block for medium in self.told.media for block in api_blocks(medium)]
         return ToolResultBlock(tool_use_id=self.tool_use_id or "", content=text, is_error=self.error is not None)

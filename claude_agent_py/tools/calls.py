@@ -3,15 +3,14 @@
 Nothing is dropped silently: what is a call but cannot run has a `problem`, which becomes its error.
 """
 
-import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any, Final, TypeAlias
 
 from claude_agent_py.formatting.api_messages import complete
-from claude_agent_py.formatting.encoders import Encoder, YAMLEncoder
+from claude_agent_py.formatting.encoders import Encoder, JSONEncoder, YAMLEncoder
 from claude_agent_py.formatting.text_format import TextFormat
 from claude_agent_py.wire.base import JSONObject, WireModel
 from claude_agent_py.wire.messages.content import Block, ToolUseBlock, UnknownBlock
@@ -66,18 +65,18 @@ def read_calls(
             )
         return calls
     items = plain_content(given)
-    calls = [_from_block(item) for item in items if isinstance(item, ToolCall) or _type_of(item) == "tool_use"]
+    reason = stop_reason_of(given)
+    calls = [_from_block(item) for item in items if is_call(item)]
     if not calls:
-        return _in_text(text_in(items), text_format, encoder, names) or []
-    if _get(given, "stop_reason") in CUT_OFF and _type_of(items[-1]) == "tool_use":
-        calls[-1] = ToolCall(
-            id=calls[-1].id,
-            name=calls[-1].name,
-            input=calls[-1].input,
-            problem=f"the answer was cut off ({_get(given, 'stop_reason')}), so the call may be incomplete and was not "
-            "run; write it again, shorter",
-        )
+        return _in_text(text_in(items), text_format, encoder, names, reason) or []
+    if reason in CUT_OFF and is_call(items[-1]):
+        calls[-1] = _cut_off(calls[-1], reason)
     return calls
+
+
+def _cut_off(call: ToolCall, reason: str | None) -> ToolCall:
+    told = f"the answer was cut off ({reason}), so the call may be incomplete and was not run; write it again, shorter"
+    return replace(call, problem=told)
 
 
 # Content ---------------------------------------------------------------------------------------------------------
@@ -106,6 +105,17 @@ def text_in(content: Iterable[JSONObject | ToolCall]) -> str:
     return "\n".join(
         str(block.get("text") or "") for block in content if isinstance(block, dict) and block.get("type") == "text"
     )
+
+
+def stop_reason_of(given: Any) -> str | None:
+    """Return why an answer of the model ended, or None if that is unknown."""
+    found = _get(given, "stop_reason")
+    return found if isinstance(found, str) else None
+
+
+def is_call(item: Any) -> bool:
+    """Return whether a content block is a call."""
+    return isinstance(item, ToolCall) or _type_of(item) == "tool_use"
 
 
 def _plain(item: Any) -> JSONObject:
@@ -158,24 +168,55 @@ def _from_block(block: JSONObject | ToolCall) -> ToolCall:
 
 
 def _in_text(
-    text: str, text_format: TextFormat | None, encoder: Encoder, names: Collection[str]
+    text: str,
+    text_format: TextFormat | None,
+    encoder: Encoder,
+    names: Collection[str],
+    stop_reason: str | None = None,
 ) -> list[ToolCall] | None:
-    """Return the calls in text, or None if it needs a format."""
+    """Return the calls in text, or None if it needs a format.
+
+    A last call that may be incomplete has a problem: `stop_reason` says that the answer was cut off, or it is unknown
+    and the call has no end.
+    """
     listed = _listed(text.strip(), names)
-    if listed or text_format is None:
-        return listed or None
-    return list(_in_sections(text, text_format, encoder, names))
+    if listed:
+        shows_its_end = text.strip().endswith("```") or _unfenced(text.strip()).strip().startswith(("[", "{"))
+        if stop_reason in CUT_OFF and not shows_its_end:  # YAML
+            listed[-1] = _cut_off(listed[-1], stop_reason)
+        return listed
+    if text_format is None:
+        return None
+    return list(_in_sections(text, text_format, encoder, names, stop_reason))
 
 
-def _in_sections(text: str, text_format: TextFormat, encoder: Encoder, names: Collection[str]) -> Iterator[ToolCall]:
+def _in_sections(
+    text: str, text_format: TextFormat, encoder: Encoder, names: Collection[str], stop_reason: str | None
+) -> Iterator[ToolCall]:
     others = {spec.name.casefold() for spec in text_format.registered}
     folded = {name.casefold(): name for name in reversed(list(names))}
     expected = {*names, *(spec.name for spec in text_format.registered)}
-    for section in text_format.parse(text, names=expected, strip=True, unknown="section").pieces:
+    is_cut_off = stop_reason in CUT_OFF
+    pieces = text_format.parse(text, names=expected, strip=True, unknown="section", is_truncated=is_cut_off).pieces
+    for section in pieces:
         name = section.name if section.name in names else folded.get(section.name.casefold(), section.name)
         is_other = not name or name.casefold() in others
         if name in names or (not is_other and _looks_like_a_call(section, encoder, names)):
-            yield ToolCall(name=name, input=_arguments(section.content, encoder))
+            call = ToolCall(name=name, input=_arguments(section.content, encoder))
+            if section is pieces[-1] and not section.is_closed:
+                if is_cut_off:
+                    call = _cut_off(call, stop_reason)
+                elif stop_reason is None and not _is_whole(section.content):
+                    call = replace(call, problem="the call has no end, so it was not run; write it again, with its end")
+            yield call
+
+
+def _is_whole(content: str) -> bool:
+    """Return whether the text itself shows that it is complete: it is a JSON object."""
+    try:
+        return isinstance(JSONEncoder().decode(_unfenced(content)), dict)
+    except ValueError:
+        return False
 
 
 def _looks_like_a_call(section: Any, encoder: Encoder, names: Collection[str]) -> bool:
@@ -194,7 +235,7 @@ def _listed(text: str, names: Collection[str]) -> list[ToolCall]:
     body = _unfenced(text).strip()
     try:
         if body.startswith(("[", "{")):
-            found = json.loads(body)
+            found: Any = JSONEncoder().decode(body)
         elif _YAML_CALLS.match(body):
             found = YAMLEncoder().decode(body)
         else:

@@ -178,7 +178,7 @@ class ToolChain:
         outcome = await self._outcome(call)
         value, error = outcome.value, outcome.error
         if outcome.told.is_error and error is None:
-            error = ToolError(outcome.told.text or f"{call.name} failed")
+            error = ToolError(outcome.told.text if outcome.told.text.strip() else f"{call.name} failed")
             outcome = replace(outcome, told=replace(outcome.told, text=str(error)))
         return ToolCallResult(
             name=call.name,
@@ -249,8 +249,8 @@ class ToolChain:
         been told of the steps before.
 
         Args:
-            call_model: Called with the messages so far, in the form of the Messages API. Returns the model's answer: a
-                response of the Messages API, a list of content blocks, or text.
+            call_model: Called with a copy of the messages so far, in the form of the Messages API. Returns the model's
+                answer: a response of the Messages API, a list of content blocks, or text.
             messages: The conversation to begin with, which is not changed; or a prompt.
             max_steps: How many times the model is called at most. The tools of the last step still run.
             stop_when: Called after each step with calls; returns whether to stop.

@@ -1,7 +1,7 @@
 """The text that the model gets when a tool fails.
 
-The message of a `ToolError` is meant for the model and kept as it is. Other exceptions are shortened to type and
-message, with anything that looks like a secret redacted.
+The message of a `ToolError` is meant for the model and kept as it is, up to the CLI's limit for results. Other
+exceptions are shortened to type and message, with anything that looks like a secret redacted.
 """
 
 import os
@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 
 from claude_agent_py._errors import ToolError
-from claude_agent_py.formatting.truncation import truncate
+from claude_agent_py.formatting.truncation import INLINE_CHARS, truncate
 
 MAX_CHARS = 2_000
 BLANK = "[redacted]"
@@ -41,14 +41,15 @@ MIN_SECRET_CHARS = 8
 def failure_text(tool: str, error: BaseException) -> str:
     """Return the text that tells the model what failed."""
     if isinstance(error, ToolError):
-        return str(error) or f"{tool} failed"
+        told = _said(error)
+        return truncate(told, INLINE_CHARS) if told.strip() else f"{tool} failed"
     return truncate(redacted(f"{tool} failed: {_told(error)}"), MAX_CHARS)
 
 
 def marked_failure(error: BaseException) -> str:
     """Return a failure as text that cannot be taken for data: `Error: `, the kind of the error, and what it says."""
     if isinstance(error, ToolError):
-        return f"Error: {_one(error)}"
+        return truncate(f"Error: {_one(error)}", INLINE_CHARS)
     return truncate(redacted(f"Error: {_told(error)}"), MAX_CHARS)
 
 
@@ -75,5 +76,12 @@ def _leaves(error: BaseException) -> Iterator[BaseException]:
 
 
 def _one(error: BaseException) -> str:
-    told = str(error)
-    return f"{type(error).__name__}: {told}" if told else type(error).__name__
+    told = _said(error)
+    return f"{type(error).__name__}: {told}" if told.strip() else type(error).__name__
+
+
+def _said(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # of a function of the user
+        return ""

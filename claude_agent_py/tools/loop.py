@@ -1,13 +1,14 @@
 """The loop around a model: call it, run the tools it asks for, send the results, and call it again."""
 
+import secrets
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal, TypeAlias
 
 from claude_agent_py._callbacks import Callback
 from claude_agent_py._errors import OptionsError
 from claude_agent_py.tools.call_results import ToolChainResult
-from claude_agent_py.tools.calls import ToolCall, plain_content, text_in
+from claude_agent_py.tools.calls import ToolCall, is_call, plain_content, stop_reason_of, text_in
 from claude_agent_py.wire.base import JSONObject
 
 CallModel: TypeAlias = Callable[[list[Any]], Any]
@@ -29,6 +30,9 @@ class LoopStep:
     messages: Sequence[JSONObject] = field(default=(), repr=False)
     """The messages that the step adds: the model's, and the results."""
 
+
+BLOCKS_IN_RESULTS: Final = 6
+"""How deep the content of a result is in a list of messages."""
 
 StopWhen: TypeAlias = Callable[[LoopStep], bool | Awaitable[bool]]
 """Returns whether to stop after a step."""
@@ -94,9 +98,9 @@ async def run_loop(
 async def _step(
     execute: Callable[[Any], Awaitable[ToolChainResult]], model: Callback, messages: list[JSONObject], number: int
 ) -> LoopStep:
-    response = await model.call(list(messages))
-    content = plain_content(response)
-    result = await execute(content if isinstance(response, str) else response)
+    response = await model.call(_copy(messages))
+    content = [_with_id(block) for block in plain_content(response)]
+    result = await execute({"content": content, "stop_reason": stop_reason_of(response)})
     answer = [block for block in map(_sent, content) if block is not None]
     added: list[JSONObject] = [{"role": "assistant", "content": answer}] if answer else []
     if result.raw:
@@ -110,6 +114,28 @@ async def _step(
     )
 
 
+def _copy(value: Any, depth: int = BLOCKS_IN_RESULTS) -> Any:
+    """Return messages whose blocks may be changed, for example marked with `cache_control`."""
+    if depth and isinstance(value, dict):
+        return {name: _copy(item, depth - 1) for name, item in value.items()}
+    return [_copy(item, depth - 1) for item in value] if depth and isinstance(value, list) else value
+
+
+def _with_id(block: JSONObject | ToolCall) -> JSONObject | ToolCall:
+    """Return a call as the API takes it, with an id to match its result; other blocks as they are."""
+    if isinstance(block, ToolCall):
+        return block if block.id else replace(block, id=_new_id())
+    if not is_call(block) or (block.get("type") and block.get("id")):
+        return block
+    given = block.get("input", block.get("arguments"))
+    known = {"type": "tool_use", "id": block.get("id") or _new_id(), "name": block["name"]}
+    return known | {"input": {} if given is None else given}
+
+
+def _new_id() -> str:
+    return f"toolu_{secrets.token_hex(12)}"
+
+
 def _sent(block: JSONObject | ToolCall) -> JSONObject | None:
     """Return a block of an answer as it is sent back, or None for an empty text, which the API refuses."""
     if isinstance(block, ToolCall):
@@ -119,5 +145,4 @@ def _sent(block: JSONObject | ToolCall) -> JSONObject | None:
 
 def _is_paused(response: Any) -> bool:
     """Return whether the API paused a long turn, which goes on with the next request."""
-    found = response.get("stop_reason") if isinstance(response, Mapping) else getattr(response, "stop_reason", None)
-    return bool(found == "pause_turn")
+    return stop_reason_of(response) == "pause_turn"

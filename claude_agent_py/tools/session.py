@@ -213,6 +213,7 @@ class ServerSession:
             request_id=context.request_id,
             agent_id=context.agent_id,
             task=context.task,
+            session_id=context.session_id,
             cancellation=context.cancellation,
             tool_name=tool_name,
             server_name=self._server.name,

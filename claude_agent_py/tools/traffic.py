@@ -10,6 +10,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final
 
+from claude_agent_py._configuration import MAX_REPR_CHARS
 from claude_agent_py.tools.names import split_tool_name
 from claude_agent_py.wire.base import JSONObject, WireModel
 from claude_agent_py.wire.messages.content import ContentBlock, TextBlock, ToolResultBlock, ToolUseBlock, text_of
@@ -49,7 +50,7 @@ class ToolCallStatus(StrEnum):
         return self not in (ToolCallStatus.PENDING, ToolCallStatus.RUNNING)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class ToolCallRecord:
     """A tool call and, once available, its result. Immutable: a record without a result stays that way."""
 
@@ -81,6 +82,11 @@ class ToolCallRecord:
     is_running: bool = field(default=False, repr=False)
     """Whether a message showed that the tool runs, and there is no result yet."""
 
+    def __repr__(self) -> str:
+        who = "" if self.agent_id is None else f" by {self.agent_id}"
+        result = f" -> {_short(self.text)}" if self.done else ""
+        return f"<ToolCallRecord {self.id} {self.name}({_short(str(self.input))}){who} {self.status}{result}>"
+
     @property
     def status(self) -> ToolCallStatus:
         """The state of the call. Without a result it stays `pending` or `running`, even if the session is over."""
@@ -95,7 +101,7 @@ class ToolCallRecord:
 
     @property
     def input(self) -> JSONObject:
-        """The arguments, as the model wrote them."""
+        """The arguments, as the model wrote them, even if `Allow(updated_input=...)` or a hook replaced them."""
         return self.call.input
 
     @property
@@ -148,6 +154,11 @@ class ToolCallRecord:
         """The tool's name without the server prefix."""
         parts = split_tool_name(self.name)
         return parts[1] if parts else self.name
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= MAX_REPR_CHARS else f"{line[:MAX_REPR_CHARS]}..."
 
 
 class ToolTraffic:

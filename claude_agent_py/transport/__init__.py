@@ -1,6 +1,7 @@
-"""Bytes to a `claude` program and back: the interface, and the real subprocess."""
+"""Bytes to a `claude` program and back: the interface, the real subprocess, and the plan that it is started from."""
 
+from claude_agent_py._launch.launch_plan import LaunchPlan
 from claude_agent_py.transport.base import Transport
 from claude_agent_py.transport.subprocess import SubprocessTransport
 
-__all__ = ["SubprocessTransport", "Transport"]
+__all__ = ["LaunchPlan", "SubprocessTransport", "Transport"]

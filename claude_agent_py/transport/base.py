@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from typing import ClassVar
 
 
 class Transport(ABC):
@@ -10,6 +11,11 @@ class Transport(ABC):
     A session calls `start` first, then `receive` from one worker, `send` from one worker at a time, and `run` in a
     worker of its own; `close` may come at any time, from any worker, more than once.
     """
+
+    ignores_options: ClassVar[bool] = False
+    """Whether a session over this transport may have options that a CLI gets at its start (its command line,
+    environment and settings), because the program behind it has them already, or only stands in for a CLI. Otherwise
+    `Client(options, transport=...)` refuses them. It is not needed with `ClientOptions(spawn=...)`."""
 
     on_stderr: Callable[[str], None] | None = None
     """To be called with every line of stderr, on the event loop, once the transport is run; quick, and never raises. A

@@ -7,8 +7,7 @@ import contextlib
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import anyio
@@ -16,6 +15,7 @@ from anyio.abc import Process
 
 from claude_agent_py._errors import CLIStartError
 from claude_agent_py._event_loop import PipeWriter, pipe_writer
+from claude_agent_py._launch.launch_plan import LaunchPlan
 from claude_agent_py._streams import LazyEvent
 from claude_agent_py.transport.at_exit import end_at_exit, forget
 from claude_agent_py.transport.base import Transport
@@ -34,9 +34,6 @@ READ_BYTES: Final = 256 * 1024
 """The most that one read takes; pipes hold 64 KiB by default on Linux."""
 
 LARGER_THAN_A_READ: Final = 2 * READ_BYTES
-
-FORCE: Final = 5.0
-"""How long ending a program by force may take, all in all, in seconds."""
 
 TERM_SHARE: Final = 0.6
 """The most of it after SIGTERM. Measured: the CLI takes 1.5 s when it has shells to end (2.1.328)."""
@@ -106,35 +103,21 @@ class SubprocessTransport(Transport):
     """Runs a program and talks to it over its pipes.
 
     Args:
-        argv: The program and its arguments.
-        env: The whole environment of the program.
-        cwd: Its working directory; None for ours.
-        user: The operating system's user to run it as (POSIX, and needs the right to); None for ours.
-        force: How long `close` may take to end it by force, once its grace is over, in seconds.
-        stderr_bytes: How much of its stderr to keep, in bytes.
+        plan: What to start: `argv`, `env`, `cwd` and `user`, how much stderr to keep (`stderr_bytes`), and how many
+            seconds `close` may take to end it by force once its grace is over (`force`).
         on_stderr: Called with every line of stderr, on the event loop; must be quick and must not raise.
     """
 
-    def __init__(
-        self,
-        argv: Sequence[str],
-        *,
-        env: Mapping[str, str],
-        cwd: str | Path | None = None,
-        user: str | int | None = None,
-        force: float = FORCE,
-        stderr_bytes: int = 64 * 1024,
-        on_stderr: Callable[[str], None] | None = None,
-    ) -> None:
-        self._argv = list(argv)
+    def __init__(self, plan: LaunchPlan, *, on_stderr: Callable[[str], None] | None = None) -> None:
+        self._argv = list(plan.argv)
         self._mark = os.urandom(8).hex()
-        self._env: Mapping[str, str] | None = env
-        self._cwd = cwd
-        self._user = user
-        self._force = force
+        self._env: Mapping[str, str] | None = plan.env
+        self._cwd = plan.cwd
+        self._user = plan.user
+        self._force = plan.force
         self._owner = os.getpid()
         self.on_stderr = on_stderr
-        self._stderr = StderrTail(stderr_bytes, self._tell)
+        self._stderr = StderrTail(plan.stderr_bytes, self._tell)
         self._process: Process | None = None
         self._lifeline: Lifeline | None = None
         self._writer: PipeWriter | None = None

@@ -58,6 +58,9 @@ async def test_a_question_of_a_child_is_the_parent_s_with_the_child_s_task_and_d
     assert child.starts[0].argv.count("--permission-prompt-tool=stdio") == 1
 
 
+SESSION = "4b3d8f0e-5a51-4c5e-9a0c-2f6d3f8e7a11"
+
+
 async def awaits_user(client: Client, task: Task) -> None:
     await client.tasks.until(lambda: task.status is TaskStatus.AWAITING_USER, task.id)
 
@@ -66,7 +69,7 @@ async def test_children_that_wait_for_people_and_the_same_request_id(agent_of: M
     inbox = PendingInteractions()
     children = [child_cli(*ASKS, name=name) for name in ("one", "two")]
     with anyio.fail_after(10):
-        async with parent(interactions=inbox, permission_mode="default") as client:
+        async with parent(interactions=inbox, permission_mode="default", session_id=SESSION) as client:
             tasks = [
                 await client.spawn(agent_of(fake, name=name), name)
                 for fake, name in zip(children, ("one", "two"), strict=True)
@@ -75,6 +78,7 @@ async def test_children_that_wait_for_people_and_the_same_request_id(agent_of: M
                 await awaits_user(client, task)
             waiting = {one.agent_id: one for one in inbox}
             assert {one.task for one in inbox} == set(tasks)
+            assert {one.session_id for one in inbox} == {SESSION}
             assert await waiting[tasks[0].id].answer(Allow())
             assert (await tasks[0]).is_success
             assert tasks[1].status is TaskStatus.AWAITING_USER

@@ -87,6 +87,8 @@ async def test_what_cannot_be_spawned_is_refused_before_a_task_exists(agent_of: 
             for prompt, given in ((" \n", {}), ("Do it.", {"title": " "})):
                 with pytest.raises(OptionsError, match="must not be blank"):
                     await client.spawn(agent, prompt, **given)
+            with pytest.raises(OptionsError, match="artifacts: must be a list of strings"):
+                await client.spawn(agent, "Do it.", artifacts="a.py")
             with pytest.raises(TaskNotFoundError):
                 await client.spawn(agent, "Do it.", parent="unknown")
             assert len(client.tasks) == 0

@@ -76,20 +76,30 @@ async def test_the_report_of_a_child(agent_of: MakeAgent) -> None:
     }
 
 
-async def test_a_long_report_is_cut_for_the_model_and_whole_in_the_task(agent_of: MakeAgent) -> None:
+@pytest.mark.parametrize("limit", [200, 600])
+async def test_a_long_report_is_cut_for_the_model_and_whole_in_the_task(agent_of: MakeAgent, limit: int) -> None:
     said = "One sentence. " * 1000
     fake = FakeCLI(call("r1"))
     agents = [agent_of(child_cli(steps.turn(said)))]
     with anyio.fail_after(10):
         async with parent(
-            fake, *agents, agents={"general-purpose": WORKER}, delegation_guide=DelegationGuide(max_report_chars=600)
+            fake, *agents, agents={"general-purpose": WORKER}, delegation_guide=DelegationGuide(max_report_chars=limit)
         ) as client:
             report = await answer_to(fake, "r1")
             (task,) = client.tasks
             assert await task.read_output() == said
-    assert len(report["finalAssistantMessage"]) <= 600
-    assert len(report["summary"]) <= 500
+    assert len(report["finalAssistantMessage"]) + len(report["summary"] or "") <= limit
     assert report["finalAssistantMessage"].endswith("[The report has 14,000 characters; this is its beginning.]")
+
+
+async def test_a_long_report_within_the_limit_has_a_summary(agent_of: MakeAgent) -> None:
+    said = ("One sentence. " * 100).strip()
+    fake = FakeCLI(call("r1"))
+    with anyio.fail_after(10):
+        async with parent(fake, agent_of(child_cli(steps.turn(said)))):
+            report = await answer_to(fake, "r1")
+    assert report["finalAssistantMessage"] == said
+    assert 0 < len(report["summary"]) <= 500
 
 
 async def test_a_child_that_fails_and_what_it_said_before(agent_of: MakeAgent) -> None:

@@ -10,6 +10,7 @@ import pytest
 from claude_agent_py._launch.locate import cached_cli
 from claude_agent_py._version import CLI_VERSION, __version__
 from claude_agent_py.cli import main
+from claude_agent_py.permissions import SQLiteInbox
 from claude_agent_py.testing import FakeCLI
 
 Environ = dict[str, str]
@@ -99,3 +100,15 @@ def test_install_cli_if_missing_is_not_content_with_an_old_one(tmp_path: Path, e
 def test_main_gives_the_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["install-cli", "--version", "x"]) == 1
     assert "is not a version" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pipes break differently elsewhere")
+@pytest.mark.parametrize("arguments", [["--version"], ["interactions", "--inbox", "i.db"], ["doctor"]])
+def test_a_reader_that_leaves_ends_a_command_quietly(tmp_path: Path, arguments: list[str]) -> None:
+    SQLiteInbox(tmp_path / "i.db")
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "claude_agent_py", *arguments]
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, cwd=tmp_path, timeout=60, check=False)
+    os.close(writing)
+    assert done.stderr == b""

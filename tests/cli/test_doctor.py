@@ -85,7 +85,7 @@ def test_neither_key_nor_login(real: Environ) -> None:
     found = problems(real)
     assert list(found) == ["login"]
     assert "ANTHROPIC_API_KEY" in found["login"]["fix"]
-    assert "/login" in found["login"]["fix"]
+    assert "auth login" in found["login"]["fix"]
 
 
 @pytest.mark.real_cli

@@ -37,7 +37,7 @@ async def answered(inbox: SQLiteInbox, kind: Any, wire: Any, words: list[str]) -
     codes: list[int] = []
 
     async def ask() -> None:
-        replies.append(await inbox.ask(kind, wire, PermissionContext(request_id="r", agent_id="a1")))
+        replies.append(await inbox.ask(kind, wire, PermissionContext(request_id="r", session_id="s1", agent_id="a1")))
 
     def person() -> None:
         codes.append(main(["interactions", "--inbox", str(inbox.path)]))
@@ -64,7 +64,7 @@ async def answered(inbox: SQLiteInbox, kind: Any, wire: Any, words: list[str]) -
             BASH,
             ["deny", "not", "-rf"],
             {"behavior": "deny", "message": "not -rf"},
-            ["agent a1", "command: rm \ufffd[2J x", "because: because", "allow | deny [why]"],
+            ["agent a1 of session s1", "command: rm \ufffd[2J x", "because: because", "allow | deny [why]"],
         ),
         (
             "question",

@@ -65,6 +65,16 @@ def test_the_model_says_what_a_file_says(program: Path) -> None:
     assert done.stdout == "Reviewed. [] work 1\n", done.stderr
 
 
+@pytest.mark.real_cli
+def test_a_script_has_the_arguments_of_the_model_and_a_misspelt_one_warns(program: Path) -> None:
+    (program.parent / "said.py").write_text("script = []\non_exhausted = 'That was all.'\nagent = {}\nscrap = 1\n")
+    done = offline(program.parent, "--script", "said.py", program.name)
+    assert done.stdout == "That was all. [] work 0\n", done.stderr
+    first, *_ = done.stderr.splitlines()
+    assert first == "claude-agent-py: offline: said.py: 'agent' has no effect; did you mean 'agents'?"
+    assert "scrap" not in done.stderr
+
+
 def test_any_command_runs_and_one_that_asks_nothing_is_told_of(tmp_path: Path) -> None:
     done = offline(tmp_path, sys.executable, "-c", "import os; print(os.environ['ANTHROPIC_BASE_URL'])")
     assert done.stdout.startswith("http://127.0.0.1:")

@@ -2,6 +2,8 @@
 
 import io
 import re
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from folding import Clock, tracking
 from claude_agent_py import TaskManager
 from claude_agent_py.cli.main import main
 from claude_agent_py.cli.tasks import draw_tasks
+from claude_agent_py.permissions import SQLiteInbox
 from claude_agent_py.tasks import TaskHistory
 from claude_agent_py.testing import frames
 
@@ -77,6 +80,19 @@ async def test_what_is_not_found_is_told(
         assert await to_thread.run_sync(main, ["tasks", *arguments]) == 1
         assert problem in capsys.readouterr().err
     assert not Path(str(path) + "x").exists()
+
+
+async def test_a_file_that_is_no_history_is_left_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    inbox, empty = tmp_path / "inbox.sqlite", tmp_path / "empty"
+    SQLiteInbox(inbox)
+    empty.touch()
+    for path in (inbox, empty):
+        assert await to_thread.run_sync(main, ["tasks", str(path)]) == 1
+        assert f"{path} is not a history of tasks" in capsys.readouterr().err
+    with closing(sqlite3.connect(inbox)) as connection:
+        tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+    assert tables == [("interactions",)]
+    assert empty.stat().st_size == 0
 
 
 class Terminal(io.StringIO):

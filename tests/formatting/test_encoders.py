@@ -96,6 +96,18 @@ def test_unreadable_text_is_a_value_error() -> None:
         YAMLEncoder().decode("a: [")
 
 
+@pytest.mark.parametrize("encoder", [JSONEncoder(), YAMLEncoder()])
+def test_text_that_is_nested_too_deep_is_a_value_error(encoder: JSONEncoder | YAMLEncoder) -> None:
+    with pytest.raises(ValueError, match="nested too deep"):
+        encoder.decode("[" * 100_000)
+
+
+@pytest.mark.parametrize("text", ["!!int ''", "!!bool maybe", "!!timestamp soon", "a: &a [*a]", "? [a]\n: b"])
+def test_yaml_without_a_value_of_its_own_is_a_value_error(text: str) -> None:
+    with pytest.raises(ValueError, match=r"not YAML|aliases are rejected|unhashable"):
+        YAMLEncoder().decode(text)
+
+
 def test_yaml_makes_no_objects() -> None:
     with pytest.raises(ValueError, match="could not determine a constructor"):
         YAMLEncoder().decode("!!python/object/apply:os.getcwd []")

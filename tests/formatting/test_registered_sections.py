@@ -279,6 +279,9 @@ def test_contents_with_sections_may_be_pairs_or_mappings(kind: str) -> None:
     as_mapping = text_format.format_section("plan", {"step": ["one", 2]})
 
     assert as_mapping == text_format.format_section("plan", [("step", "one"), ("step", 2)])
+    assert text_format.format_sections({"thought": "one word"}) == text_format.format_sections(
+        [("thought", "one word")]
+    )
     assert text_format.parse(as_mapping).sections == (
         Section("plan", "", (Section("step", "one"), Section("step", "2"))),
     )

@@ -1,10 +1,11 @@
 """Records that another process makes: following them live, and what becomes of them when it dies."""
 
 import os
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import IO, Any
 
@@ -117,6 +118,25 @@ async def test_a_reader_that_was_cancelled_goes_on_where_it_was(tmp_path: Path) 
             assert (await anext(records)).task_id == "a1"
         with pytest.raises(OptionsError, match="poll: must be positive"):
             history.follow("s1", poll=0.0)
+
+
+async def test_a_last_record_that_cannot_be_read_is_logged_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "history.db"
+    async with TaskHistory(path) as history:
+        await history.record(*(TaskRecord("s1", name, RecordKind.CREATED, 1.0) for name in ("a1", "a2")))
+        with closing(sqlite3.connect(path)) as connection, connection:
+            connection.execute("UPDATE records SET kind = 'hibernated' WHERE task_id = 'a2'")
+        records = history.follow("s1", poll=0.001)
+        assert (await anext(records)).task_id == "a1"
+        with anyio.move_on_after(0.2):
+            await anext(records)
+        assert [message for message in caplog.messages if "hibernated" in message] == caplog.messages[:1]
+        assert history.skipped_rows == 1
+        await history.record(TaskRecord("s1", "a3", RecordKind.CREATED, 1.0))
+        with anyio.fail_after(10):
+            assert (await anext(records)).task_id == "a3"
 
 
 async def test_a_session_whose_process_died_is_closed_by_the_next_reader(tmp_path: Path) -> None:

@@ -247,6 +247,45 @@ async def test_what_happened_while_nobody_recorded_is_recorded_later_once() -> N
     assert [record.run_id for record in records[3:]] == ["0-a1", "1-a1", "1-a1"]
 
 
+def lost() -> TaskManager:
+    """Return the tasks of a resumed session, which reports the end of one that it has not seen."""
+    manager = TaskManager(clock=Clock())
+    frame = frames.task_notification("b1", "stopped", "it did not finish")
+    tracking(manager, {name: value for name, value in frame.items() if name != "run_id"})
+    return manager
+
+
+@pytest.mark.anyio
+async def test_an_end_that_a_resumed_session_reports_is_recorded_even_if_it_came_before() -> None:
+    async with TaskHistory(":memory:") as history:
+        history.attach(lost(), "s1")
+        records = await told(history)
+        (finished,) = await history.finished()
+    assert [(record.kind.value, record.run_id) for record in records] == [("created", None), ("cancelled", None)]
+    assert (finished.task_id, finished.run_id, finished.status) == ("b1", None, TaskStatus.STOPPED)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("was_stored", [True, False])
+async def test_an_end_that_a_resumed_session_reports_leaves_what_is_known(was_stored: bool) -> None:
+    async with TaskHistory(":memory:") as history:
+        first = attached(history)
+        tracking(first, frames.task_started("b1", "Slow", run_id="0-b1"))
+        if was_stored:
+            intake_of(first).process_exited("gone")
+        before = await told(history)
+        history.attach(lost(), "s1")
+        records = await told(history)
+        finished = await history.finished()
+        (task,) = (await history.rebuild("s1")).walk()
+    assert [record.kind.value for record in records[len(before) :]] == ([] if was_stored else ["cancelled"])
+    assert (task.description, task.status, len(finished)) == (
+        "Slow",
+        TaskStatus.FAILED if was_stored else TaskStatus.STOPPED,
+        1,
+    )
+
+
 @pytest.mark.anyio
 async def test_a_session_whose_id_comes_late_keeps_all_its_records() -> None:
     names: list[str] = []

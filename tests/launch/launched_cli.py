@@ -9,8 +9,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from claude_agent_py import ClientOptions
+from claude_agent_py._launch.launch_plan import LaunchPlan
 from claude_agent_py._launch.locate import find_cli
-from claude_agent_py._launch.plan import LaunchPlan, plan_launch
+from claude_agent_py._launch.plan import plan_launch
 
 Frame = dict[str, Any]
 

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from claude_agent_py import AgentDefinition, ClientOptions
-from claude_agent_py._launch.plan import LONG_LIST_CHARS, MAX_ARGUMENT_BYTES, LaunchPlan, plan_launch
+from claude_agent_py._launch.launch_plan import LaunchPlan
+from claude_agent_py._launch.plan import LONG_LIST_CHARS, MAX_ARGUMENT_BYTES, plan_launch
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.options.values import SystemPromptFile, ThinkingEnabled
 from claude_agent_py.tools.server import ToolServer

@@ -3,6 +3,7 @@
 import json
 import sys
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -33,7 +34,7 @@ def handler(*_: object) -> None:
     """Stand where a handler has to."""
 
 
-def flags_of(argv: tuple[str, ...]) -> set[str]:
+def flags_of(argv: Sequence[str]) -> set[str]:
     return {argument.partition("=")[0] for argument in argv}
 
 

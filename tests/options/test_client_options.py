@@ -305,6 +305,12 @@ def test_servers_in_this_process_are_told_apart() -> None:
     assert ClientOptions(mcp_servers="x.json").hosted_mcp_servers == {}
 
 
+def test_a_server_of_this_process_without_an_instance_is_refused() -> None:
+    with pytest.raises(OptionsError, match="mcp_servers: server 'x' has no instance") as caught:
+        ClientOptions(mcp_servers={"x": {"type": "sdk", "name": "x"}})
+    assert caught.value.option == "mcp_servers"
+
+
 def test_options_are_a_value() -> None:
     options = ClientOptions(model="a", agents={"r": REVIEWER})
     assert options == ClientOptions(model="a", agents={"r": REVIEWER})
@@ -441,3 +447,8 @@ def test_what_is_no_options_is_refused_at_once(start: Callable[[Any], object], w
     with pytest.raises(OptionsError, match=f"^options: must be ClientOptions, not {type(wrong).__name__}") as caught:
         start(wrong)
     assert ("ClientOptions(**options)" in str(caught.value)) is isinstance(wrong, dict)
+
+
+def test_an_unknown_name_in_replace_is_an_error() -> None:
+    with pytest.raises(OptionsError, match="modle: is unknown; did you mean 'model'"):
+        ClientOptions().replace(modle="opus")

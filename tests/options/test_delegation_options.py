@@ -28,6 +28,7 @@ def test_the_guide_shows_the_tools_that_the_session_leaves_an_agent() -> None:
         ({"disallowed_tools": ["Agent(*)"]}, "disallowed_tools removes Agent"),
         ({"managed_settings": {"permissions": {"deny": ["Agent"]}}}, "managed_settings deny Agent"),
         ({"agent": "mute", "agents": {"mute": READER.replace(tools=None, disallowed_tools=["Agent"])}}, "'mute'"),
+        ({"agent": "mute", "agents": {"mute": READER.replace(tools=None, disallowed_tools=["Agent(x)"])}}, "'mute'"),
     ],
 )
 def test_a_guide_without_the_tool_agent_is_empty(given: dict[str, Any], why: str) -> None:
@@ -45,6 +46,7 @@ def test_a_guide_without_the_tool_agent_is_empty(given: dict[str, Any], why: str
         {"disallowed_tools": ["Agent(Explore)", "Bash"]},
         {"tools": ["Task"]},
         {"agent": "lead", "agents": {"lead": READER.replace(tools=["Agent(reader)"])}},
+        {"agent": "lead", "agents": {"lead": READER.replace(tools=["*"])}},
         {"settings": {"permissions": {"deny": ["Bash"]}}},
     ],
 )

@@ -154,3 +154,11 @@ def test_the_source_is_read_for_help_alone(model: type[ConfigModel], is_made: bo
     )
     assert done.stderr == ""
     assert done.stdout.split() == list(model.model_fields)
+
+
+@pytest.mark.parametrize("model", [ClientOptions, Limits, RetryPolicy])
+def test_help_shows_no_methods_of_pydantic(model: type[ConfigModel]) -> None:
+    told = rendered(model)
+    assert not re.search(r"model_dump|model_json_schema|from_orm|parse_obj|copy_on_model|\bjson\(", told)
+    assert "replace(self" in told
+    assert "model_validate(" in told  # raises OptionsError

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pydoc
 import sqlite3
 import subprocess
 import sys
@@ -31,6 +32,7 @@ from claude_agent_py.permissions import (
     SQLiteInbox,
     first_of,
 )
+from claude_agent_py.permissions.inbox_sqlite import StoredInteraction
 from claude_agent_py.permissions.interactions import TIMED_OUT
 from claude_agent_py.permissions.typed_answers import read_typed
 from claude_agent_py.wire.control.asks import CanUseToolRequest, ElicitationRequest, UserDialogRequest
@@ -54,7 +56,9 @@ DIALOG = UserDialogRequest(dialog_kind="refusal_fallback_prompt")
 
 
 def context() -> PermissionContext:
-    return PermissionContext(request_id="r1", agent_id="a1", task=cast(Any, SimpleNamespace(description="count")))
+    return PermissionContext(
+        request_id="r1", session_id="s1", agent_id="a1", task=cast(Any, SimpleNamespace(description="count"))
+    )
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -125,6 +129,7 @@ async def test_every_kind_is_denied(inbox: Inbox, kind: Any, wire: Any, reply: A
 async def test_an_interaction_says_what_is_asked_and_who_asks(inbox: Inbox) -> None:
     async def look(interaction: Interaction) -> None:
         assert (interaction.kind, interaction.agent_id, interaction.task_description) == ("permission", "a1", "count")
+        assert interaction.session_id == "s1"
         assert isinstance(interaction.subject, PermissionRequest)
         assert interaction.subject.raw_input == BASH.input
         assert interaction.summary == "Bash: rm -rf \ufffd[2J/"
@@ -497,12 +502,27 @@ async def test_an_inbox_of_an_older_version_takes_answers_with_their_source(tmp_
     path.chmod(0o600)
     inbox = SQLiteInbox(path, poll=0.01)
     settled: list[Any] = []
-    context = PermissionContext(request_id="r", on_interaction=settled.append)
+    context = PermissionContext(request_id="r", session_id="s1", on_interaction=settled.append)
     with anyio.fail_after(10):
         async with anyio.create_task_group() as group:
             group.start_soon(inbox.ask, "permission", BASH, context)
             waiting = await anext(inbox.arrivals())
+            assert waiting.session_id == "s1"
             assert await waiting.answer(Allow(), by="Ann")
     source = settled[-1].source
     assert (source.by, source.origin.split()[:2]) == ("Ann", ["process", str(os.getpid())])
     assert settled[-1].answer == {"behavior": "allow"}
+
+
+ROW = {
+    "kind": "permission",
+    "request": json.dumps({"tool_name": "Bash", "tool_use_id": "t"}),
+    "id": "x",
+    **dict.fromkeys(["created_at", "deadline", "session_id", "agent_id", "task_description"]),
+}
+
+
+def test_help_lists_the_attributes_of_an_interaction() -> None:
+    shown = pydoc.plain(pydoc.render_doc(Interaction))
+    for name in vars(StoredInteraction(cast(Any, None), ROW)):
+        assert name.startswith("_") or f"{name}: " in shown, name

@@ -129,7 +129,7 @@ async def test_questions_to_a_person_show_that_a_person_is_waited_for() -> None:
     ]
     (_, question), (_, permission) = session.answers
     assert (question.answer["answers"], question.origin) == ({"Which?": "A"}, "on_question")
-    assert (permission.answer, permission.by, permission.origin) == ({"behavior": "allow"}, "policy", "can_use_tool")
+    assert (permission.answer, permission.by, permission.origin) == ({"behavior": "allow"}, "ask", "can_use_tool")
 
 
 async def test_a_plain_handler_can_say_so_itself_and_it_is_told_in_the_event_loop() -> None:

@@ -1,6 +1,7 @@
 """Decisions by rule."""
 
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from hypothesis import given, settings, strategies as st
 
 from claude_agent_py import Allow, Deny, PermissionContext, PermissionRequest, read_only, within
 from claude_agent_py.errors import OptionsError
+from claude_agent_py.options import OptionsWarning
 from claude_agent_py.permissions import allow_tools, ask, bash_commands, deny_tools, first_of
 from claude_agent_py.permissions.commands import plain_words
 from claude_agent_py.tools import BUILTIN_TOOL_NAMES
@@ -49,6 +51,9 @@ async def test_tools_are_denied_by_name() -> None:
     policy = deny_tools("Agent", "mcp__*", message="not here")
     assert await opinion(policy, "Task") == Deny("not here")
     assert await opinion(policy, "mcp__a__b") == Deny("not here")
+    assert isinstance(await opinion(deny_tools("*"), "Write"), Deny)
+    assert await opinion(deny_tools("*"), "StructuredOutput") is None
+    assert isinstance(await opinion(deny_tools("*", "StructuredOutput"), "StructuredOutput"), Deny)
     assert await opinion(policy, "Read") is None
 
 
@@ -68,6 +73,33 @@ def test_what_is_no_name_of_a_tool(make: Callable[..., Any], name: Any) -> None:
         make(name)
 
 
+@pytest.mark.parametrize("make", [allow_tools, deny_tools])
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("Bsah", "did you mean 'Bash'"),
+        ("bash", "did you mean 'Bash'"),
+        ("Nothing", "is not a known tool"),
+        ("mcp__files", re.escape("use 'mcp__files__*'")),
+    ],
+)
+def test_a_name_that_matches_nothing_warns(make: Callable[..., Any], name: str, hint: str) -> None:
+    with pytest.warns(OptionsWarning, match=f"{make.__name__}: '{name}'.*{hint}") as caught:
+        make("Read", name)
+    assert [one.filename for one in caught] == [__file__]
+
+
+@pytest.mark.parametrize("name", ["Bash", "Task", "StructuredOutput", "mcp__files__read", "mcp__files*", "*"])
+def test_a_known_name_does_not_warn(name: str) -> None:
+    deny_tools(name)  # warnings are errors in tests
+
+
+@pytest.mark.parametrize("make", [allow_tools, deny_tools, first_of])
+def test_a_policy_needs_something_to_decide_about(make: Callable[..., Any]) -> None:
+    with pytest.raises(OptionsError, match=make.__name__):
+        make()
+
+
 # Composing -------------------------------------------------------------------------------------------------------
 
 
@@ -76,7 +108,6 @@ async def test_the_first_opinion_counts() -> None:
     assert isinstance(await opinion(policy, "Bash"), Deny)
     assert await opinion(policy, "Read") == Allow()
     assert await opinion(first_of(read_only()), "Bash") is None
-    assert await opinion(first_of(), "Bash") is None
 
 
 async def test_plain_and_async_policies_compose() -> None:

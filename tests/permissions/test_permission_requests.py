@@ -52,6 +52,10 @@ def test_a_request_is_typed() -> None:
     assert (asked.display_name, asked.title, asked.description) == ("Bash", None, None)
     assert (asked.mcp_server, asked.matched_ask_rule) == (None, None)
     assert not asked.requires_user_interaction
+    assert (asked.suppress_always_allow_rule, asked.default_to_no) == (False, False)
+    careful, _ = fit(CanUseToolRequest, {**WIRE, "suppress_always_allow_rule": True, "default_to_no": True})
+    assert PermissionRequest(careful).suppress_always_allow_rule
+    assert PermissionRequest(careful).default_to_no
     assert [type(update) for update in asked.suggestions] == [AddRules, SetMode, UnknownPermissionUpdate]
     assert "touch" not in repr(asked)
 
@@ -82,6 +86,14 @@ RULE_WIRE = {
         (Allow(updated_permissions=(RULE_WIRE,)), {"behavior": "allow", "updatedPermissions": [RULE_WIRE]}),
         (Deny("no"), {"behavior": "deny", "message": "no"}),
         (Deny("no", interrupt=True), {"behavior": "deny", "message": "no", "interrupt": True}),
+        (
+            Deny("no", decision_classification="user_reject"),
+            {"behavior": "deny", "message": "no", "decisionClassification": "user_reject"},
+        ),
+        (
+            Allow(decision_classification="user_permanent"),
+            {"behavior": "allow", "decisionClassification": "user_permanent"},
+        ),
         (Deny(), {"behavior": "deny", "message": NO_REASON}),
         (Deny("  "), {"behavior": "deny", "message": NO_REASON}),
     ],

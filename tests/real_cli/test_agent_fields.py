@@ -367,5 +367,17 @@ async def test_a_reminder_of_the_main_agent_and_of_a_child_agent() -> None:
     assert child == [1, 2]
 
 
+async def test_a_long_reminder_is_whole_beside_a_delegation_guide() -> None:
+    reminder = f"{'Mind the gap. ' * 700}And the end."  # the CLI cuts what one hook adds at 10,000 characters
+    worker = AgentDefinition(description="w", prompt="p", critical_system_reminder=reminder)
+    with ScriptedModel(["ok"]) as model:
+        async with Client(model.options(agents={"w": worker}, agent="w", delegation_guide=True)) as client:
+            with anyio.fail_after(60):
+                await client.query("go")
+        (request,) = model.requests_of("main")
+    assert reminder in str(request.messages)
+    assert "| general-purpose |" in str(request.messages)
+
+
 def test_every_field_has_a_test() -> None:
     assert set(AgentDefinition.model_fields) == TESTED

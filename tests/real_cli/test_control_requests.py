@@ -83,6 +83,15 @@ EVERY_METHOD: dict[str, tuple[Ask, Check | tuple[type[Exception], str]]] = {
         lambda c: c.mcp.send_message("nobody", {"jsonrpc": "2.0", "method": "x"}),
         lambda r: r is None,
     ),
+    "mcp.authenticate": (
+        lambda c: c.mcp.authenticate("small"),
+        refused('Server type "stdio" does not support OAuth authentication'),
+    ),
+    "mcp.submit_oauth_callback": (
+        lambda c: c.mcp.submit_oauth_callback("small", "http://localhost/?code=1"),
+        refused("No active OAuth flow for server: small"),
+    ),
+    "mcp.clear_auth": (lambda c: c.mcp.clear_auth("small"), refused('Cannot clear auth for server type "stdio"')),
     "mcp.reconnect": (lambda c: c.mcp.reconnect("nobody"), refused("Server not found: nobody")),
     "mcp.toggle": (lambda c: c.mcp.toggle("small", False), lambda r: r is None),
     "mcp.set_servers": (

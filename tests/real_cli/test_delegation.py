@@ -137,6 +137,50 @@ async def test_without_the_tool_agent_the_guide_speaks_of_subtask_tools_alone() 
     assert not request.contains(LISTING)
 
 
+DENIED = {"permissions": {"deny": ["Agent(writer)", "Agent(Explore)", "mcp__tools__create_subtask_porter"]}}
+LEAD: Scripts = {"description": "Leads", "prompt": "You lead."}
+
+
+@pytest.mark.parametrize(
+    ("given", "agents", "has_subtasks"),
+    [
+        ({"settings": DENIED}, {"reader", "Plan"}, False),
+        ({"managed_settings": DENIED}, {"reader", "Plan"}, False),
+        ({"agent": "lead", "tools_of_lead": ["Agent(reader, Plan)", "Read"]}, {"reader", "Plan"}, False),
+        ({"agent": "lead", "tools_of_lead": ["Agent", "mcp__tools"]}, {"reader", "writer", "Plan", "Explore"}, True),
+        ({"agent": "lead", "tools_of_lead": ["*"]}, {"reader", "writer", "Plan", "Explore"}, True),
+        (
+            {"agent": "lead", "disallowed_by_lead": ["mcp__tools__create_subtask_porter"]},
+            {"reader", "writer", "Plan", "Explore"},
+            False,
+        ),
+    ],
+)
+async def test_a_guide_names_only_the_agents_that_the_model_can_start(
+    given: dict[str, Any], agents: set[str], has_subtasks: bool
+) -> None:
+    lead = AgentDefinition(
+        **LEAD, tools=given.pop("tools_of_lead", None), disallowed_tools=given.pop("disallowed_by_lead", None)
+    )
+    with ScriptedModel([text("ok")]) as model:
+        options = model.options(
+            agents={"lead": lead, "reader": READER, "writer": READER},
+            custom_tools=[child_tool(ChildAgent(READER, id="porter"))],
+            delegation_guide=GUIDE,
+            **given,
+        )
+        async with Client(options) as client:
+            with anyio.fail_after(60):
+                await client.query("go")
+        (request,) = model.requests_of("main")
+    told = request.system.partition("# Delegating")[2] + said(request).partition(LISTING)[2]
+    offered = {name for name in ("reader", "writer", "Plan", "Explore") if f"- {name}:" in said(request)}
+    assert offered == agents
+    assert {name for name in ("reader", "writer", "Plan", "Explore") if f"| {name} |" in told} == agents
+    assert ("mcp__tools__create_subtask_porter" in request.tool_names) is has_subtasks
+    assert ("| mcp__tools__create_subtask_porter |" in told) is has_subtasks
+
+
 async def test_a_settings_file_that_takes_the_tool_away_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     with ScriptedModel([text("ok")]) as model:
         (model.sandbox.config_dir / "settings.json").write_text('{"permissions": {"deny": ["Agent"]}}')

@@ -19,9 +19,9 @@ from claude_agent_py import (
     PermissionRequest,
     RunResult,
     TaskStatus,
+    guard,
     within,
 )
-from claude_agent_py._guards import guard
 from claude_agent_py.permissions import (
     Accept,
     AddDirectories,
@@ -225,6 +225,30 @@ async def test_a_guard_binds_what_the_cli_approves_by_itself(tmp_path: Path, gua
     assert bool(model.requests_of("Do it")) != guarded
 
 
+async def test_a_guard_that_denies_everything_lets_the_output_pass(tmp_path: Path) -> None:
+    script = [shell("touch ran"), Reply(tool_use("StructuredOutput", {"value": [1, 2]}))]
+    with ScriptedModel(script) as model:
+        hooks = {"PreToolUse": [guard(deny_tools("*"))]}
+        result = await go(asking(model, tmp_path, hooks=hooks, output_type=list[int]))
+    assert result.output == [1, 2]
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_a_call_keeps_the_input_of_the_model_and_a_hook_sees_what_ran(tmp_path: Path) -> None:
+    ran: list[Any] = []
+
+    def change(request: PermissionRequest, context: PermissionContext) -> Allow:
+        return Allow(updated_input={"command": "touch changed"})
+
+    with ScriptedModel([shell("touch asked"), text("done")]) as model:
+        hooks = {"PostToolUse": [lambda input, context: ran.append(input.tool_input)]}
+        result = await go(asking(model, tmp_path, can_use_tool=change, hooks=hooks))
+    (call,) = result.tool_calls
+    assert call.input["command"] == "touch asked"
+    assert [data["command"] for data in ran] == ["touch changed"]
+    assert [path.name for path in tmp_path.iterdir()] == ["changed"]
+
+
 async def test_a_guard_fences_reading(tmp_path: Path) -> None:
     inside, outside = tmp_path / "in", tmp_path / "out"
     for directory in (inside, outside):
@@ -394,8 +418,7 @@ async def test_a_prompt_waits_for_a_person_while_its_task_says_so(tmp_path: Path
 
 OTHER_PROCESS = """
 import sys
-from claude_agent_py.permissions import SQLiteInbox
-from claude_agent_py.permissions.typed_answers import read_typed
+from claude_agent_py.permissions import SQLiteInbox, read_typed
 [interaction] = SQLiteInbox(sys.argv[1])
 print(interaction.summary, "|", interaction.task_description)
 assert interaction.resolve(read_typed(interaction, sys.argv[2:]))
@@ -415,6 +438,7 @@ async def test_a_second_process_answers_while_the_task_waits(tmp_path: Path, wor
             await anyio.sleep(0.05)
             waiting = list(inbox)
         seen.append([task.status for task in client.tasks])
+        assert waiting[0].session_id == client.session_id is not None
         done = await anyio.run_process([sys.executable, "-c", OTHER_PROCESS, str(inbox.path), *words])
         seen.append(done.stdout.decode().strip())
 

@@ -1,6 +1,7 @@
 """A background shell that never ends, against the real CLI: what waits for it, for how long, and what becomes of it."""
 
 import logging
+from typing import Any
 
 import anyio
 import pytest
@@ -40,6 +41,16 @@ async def test_a_run_waits_so_long_for_tasks_and_names_those_that_it_stops(caplo
     assert "0.3 s" in warning
     assert "'A server'" in warning
     assert "stopped" in warning
+
+
+@pytest.mark.parametrize("late_tasks", ["stop", "leave"])
+async def test_late_tasks_are_told_of_once(late_tasks: Any, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "claude_agent_py")
+    with ScriptedModel(SCRIPT) as model, anyio.fail_after(30):
+        async with Client(model.options(timeouts=BRIEF, late_tasks=late_tasks)) as client:
+            only((await client.query("go", until="idle")).unfinished_tasks)
+            told = [record.getMessage() for record in caplog.records if "'A server'" in record.getMessage()]
+            assert len(told) == 1, told
 
 
 def test_run_sync_has_the_limit_too() -> None:

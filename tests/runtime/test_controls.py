@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeAlias, get_args
 
@@ -409,6 +410,92 @@ MORE: list[tuple[Call, Body, Body, Callable[[Any], Any], Any]] = [
         "12:00",
     ),
     (
+        lambda s: s.mcp.call(
+            "mcp__ext__write",
+            result_not_for_model=True,
+            expires_at=datetime(2026, 11, 22, 12, tzinfo=UTC),
+            input_files=[{"name": "a", "lane_path": "/a"}],
+            output_files=[{"name": "b", "lane_path": "/b"}],
+        ),
+        {
+            "subtype": "mcp_call",
+            "tool": "mcp__ext__write",
+            "result_not_for_model": True,
+            "expires_at": "2026-11-22T12:00:00+00:00",
+            "input_files": [{"name": "a", "lane_path": "/a"}],
+            "output_files": [{"name": "b", "lane_path": "/b"}],
+        },
+        {"content": [], "staging": {"inputs_used": []}},
+        lambda r: r.staging,
+        {"inputs_used": []},
+    ),
+    (
+        lambda s: s.mcp.status(live_reply=True),
+        {"subtype": "mcp_status", "liveReply": True},
+        {"mcpServers": []},
+        lambda r: r,
+        [],
+    ),
+    (
+        lambda s: s.mcp.authenticate("ext", redirect_uri="app://back", redirect_uri_only=True),
+        {"subtype": "mcp_authenticate", "serverName": "ext", "redirectUri": "app://back", "redirectUriOnly": True},
+        {"authUrl": "https://x", "requiresUserAction": True, "callbackExpected": True, "redirectScheme": "custom"},
+        lambda r: (r.auth_url, r.requires_user_action, r.callback_expected, r.redirect_scheme),
+        ("https://x", True, True, "custom"),
+    ),
+    (
+        lambda s: s.mcp.submit_oauth_callback("ext", "app://back?code=1"),
+        {"subtype": "mcp_oauth_callback_url", "serverName": "ext", "callbackUrl": "app://back?code=1"},
+        {},
+        lambda r: r,
+        None,
+    ),
+    (
+        lambda s: s.mcp.clear_auth("ext"),
+        {"subtype": "mcp_clear_auth", "serverName": "ext"},
+        {},
+        lambda r: r,
+        None,
+    ),
+    (
+        lambda s: s.conversation.rename("T", source="host", session_id="s1"),
+        {"subtype": "rename_session", "title": "T", "source": "host", "session_id": "s1"},
+        {},
+        lambda r: r,
+        None,
+    ),
+    (
+        lambda s: s.settings.hooks(),
+        {"subtype": "get_hooks_listing"},
+        {
+            "hooks": [
+                {
+                    "event": "Stop",
+                    "contentLabel": "Command",
+                    "statusMessage": "Checking",
+                    "runsOnce": True,
+                    "runsInBackground": True,
+                    "editable": {"matcher": "", "config": {}},
+                }
+            ],
+            "policy": {"policyUnreadable": True},
+            "safeMode": {"exitHint": "a"},
+            "bareMode": {"exitHint": "b"},
+        },
+        lambda r: (
+            [(h.content_label, h.status_message, h.runs_once, h.runs_in_background, h.editable) for h in r.hooks],
+            r.policy.policy_unreadable,
+            r.safe_mode,
+            r.bare_mode,
+        ),
+        (
+            [("Command", "Checking", True, True, {"matcher": "", "config": {}})],
+            True,
+            {"exitHint": "a"},
+            {"exitHint": "b"},
+        ),
+    ),
+    (
         lambda s: s.mcp.read_resource("ext", "ui://x"),
         {"subtype": "mcp_read_resource", "serverName": "ext", "uri": "ui://x"},
         {"contents": [{"uri": "ui://x", "mimeType": "text/html", "text": "<p>hi</p>"}]},
@@ -463,13 +550,19 @@ async def test_a_method_sends_its_further_arguments_and_reads_the_reply(
     assert read(reply) == value
 
 
+async def test_a_time_without_a_zone_is_refused() -> None:
+    session = FakeSession()
+    with pytest.raises(OptionsError, match="expires_at: needs a time zone"):
+        await session.mcp.call("mcp__ext__write", expires_at=datetime(2026, 11, 22))
+    assert session.sent == []
+
+
 NOT_OFFERED = {
     "initialize": "the session sends it",
     "claim_session": "only for a process that was parked",
     "start_shell_task": "only in the cloud",
     "list_directory": "refused by a CLI without a terminal",
     "reload_connectors": "connectors of claude.ai",
-    "mcp_authenticate": "a login with a browser",
     "stop_task": "client.tasks.stop sends it",
     "background_tasks": "client.tasks.move_all_to_background and move_to_background send it",
     "get_task_output": "client.tasks.output reads all of it",

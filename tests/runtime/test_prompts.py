@@ -79,6 +79,14 @@ def test_a_whole_message_may_be_a_dict_of_the_official_sdk() -> None:
     assert sent == {**given, "client_composed": True}
 
 
+def test_blocks_may_be_dicts_of_the_api_and_are_sent_as_they_are() -> None:
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AA=="}}
+    blocks = [{"type": "text", "text": "hi"}, image, {"type": "text", "text": "x", "odd": 1}, {"type": "new", "a": 1}]
+    message = prompt_message([*blocks, TextBlock(text="end")], verbatim=False)
+    assert dump(message)["message"]["content"] == [*blocks, {"type": "text", "text": "end"}]
+    assert isinstance(message.content[0], TextBlock)
+
+
 def test_a_prompt_may_be_marked_as_not_to_be_touched() -> None:
     assert dump(prompt_message("/clear", verbatim=True))["client_composed"] is True
 
@@ -96,7 +104,10 @@ def test_a_prompt_may_be_marked_as_not_to_be_touched() -> None:
         (bytearray(b"hi"), "not bytearray"),
         ({"type": "text", "text": "hi"}, "not dict"),
         (TextBlock(text="hi"), "not TextBlock"),
-        ([{"type": "text", "text": "hi"}], "block 0 is a dict; pass content blocks"),
+        ([{"type": "text", "text": " "}], "must have content"),
+        ([TextBlock(text="hi"), {"type": "text"}], "block 1 is invalid: Object missing required field `text`"),
+        ([{"text": "hi"}], "block 0 is invalid"),
+        ([{"type": "image", "source": "SECRET"}], "block 0 is invalid: source: Expected"),
         (
             {"type": "user", "message": {"role": "user"}},
             "the user message is invalid: message: Object missing required field `content`",

@@ -6,11 +6,12 @@ from typing import Any
 import anthropic
 import anyio
 import pytest
+from api_rules import refusals
 
 from claude_agent_py import MarkdownFormat, ToolChain, ToolError, XMLFormat, tool
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.testing import RawBlock, Reply, ScriptedModel, text, thinking, tool_use
-from claude_agent_py.tools import LoopStep
+from claude_agent_py.tools import LoopStep, ToolCall
 
 pytestmark = pytest.mark.anyio
 
@@ -177,6 +178,36 @@ async def test_a_conversation_goes_on_and_is_not_changed() -> None:
     assert script.heard[0][:2] == before
     assert len(before) == 2
     assert len(result.messages) == 4
+
+
+async def test_marks_for_the_cache_do_not_stay_in_the_conversation() -> None:
+    before = [{"role": "user", "content": [{"type": "text", "text": "Hi."}]}]
+    script, marks = Script(*(call(call_id=f"c{number}") for number in range(5)), "Yes."), list[int]()
+
+    def call_model(messages: list[Any]) -> Any:
+        messages[-1]["content"][-1]["cache_control"] = {"type": "ephemeral"}
+        marks.append(str(messages).count("cache_control"))
+        return script(messages)
+
+    result = await CHAIN.loop(call_model, before)
+
+    assert marks == [1] * 6  # the API takes four
+    assert "cache_control" not in str([before, result.messages])
+
+
+@pytest.mark.parametrize(
+    "blocks",
+    [
+        [ToolCall(name="population", input={"city": "Bonn"})],
+        [{"name": "population", "input": {"city": "Bonn"}}],
+        [{"name": "population", "arguments": {"city": "Bonn"}}, call(call_id="b")["content"][0]],
+    ],
+)
+async def test_calls_without_ids_get_some_that_the_api_takes(blocks: list[Any]) -> None:
+    result = await CHAIN.loop(Script(blocks, "335789."), [{"role": "user", "content": [{"type": "text", "text": "?"}]}])
+
+    assert refusals(list(result.messages)) == []
+    assert [block["type"] for block in result.messages[2]["content"]] == ["tool_result"] * len(blocks)
 
 
 @pytest.mark.parametrize("text_format", [XMLFormat(wrapper="observation"), MarkdownFormat()])

@@ -232,6 +232,95 @@ async def test_a_call_that_was_cut_off_does_not_run(make: Any, stop_reason: str)
     assert [block.is_error for block in result.tool_result_blocks()] == [False, True]
 
 
+@tool
+def clean_up(folder: str = "/") -> str:
+    """Delete a folder."""
+    return f"deleted {folder}"
+
+
+@pytest.mark.parametrize(
+    ("text", "encoder"),
+    [
+        ("I clean up: <clean_up>", JSONEncoder()),
+        ('<clean_up>{"folder": "/tmp"}', JSONEncoder()),
+        ('<clean_up>{"folder": "/tmp"}</clean_', JSONEncoder()),
+        ("<clean_up>folder: /home/me/proj", YAMLEncoder()),
+        ("- name: clean_up\n  input:\n    folder: /home/me/proj", JSONEncoder()),
+    ],
+)
+@pytest.mark.parametrize("before", ["", '<search>{"query": "a"}</search>\n'])
+async def test_a_call_in_text_that_was_cut_off_does_not_run(text: str, encoder: Any, before: str) -> None:
+    if before and text.startswith("-"):
+        before, text = "", f'- name: search\n  input: {{"query": "a"}}\n{text}'
+    chain = ToolChain([clean_up, search], encoder=encoder, text_format=XML)
+    answer = {"role": "assistant", "content": [{"type": "text", "text": before + text}], "stop_reason": "max_tokens"}
+
+    result = await chain.execute(answer)
+
+    assert "cut off (max_tokens)" in str(result.raw[-1].error)
+    assert [call.error for call in result.raw[:-1]] == [None] * (len(result.raw) - 1)
+    assert "search" not in before + text or outputs(result)[0] == [Hit("a 0")]
+
+
+async def test_headers_do_not_show_where_the_last_call_of_a_cut_off_answer_ends() -> None:
+    text = '# search\n{"query": "a"}\n\n# clean_up\n{"folder": "/tmp"}'
+    chain = ToolChain([clean_up, search], text_format=MarkdownFormat())
+    answer = {"role": "assistant", "content": [{"type": "text", "text": text}], "stop_reason": "max_tokens"}
+
+    result = await chain.execute(answer)
+
+    assert [bool(call.error) for call in result.raw] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("text", "stop_reason", "runs"),
+    [
+        ("<clean_up>", None, False),
+        ("<clean_up>", "stop_sequence", True),
+        ('<clean_up>{"folder": "/tmp"}', None, True),
+        ("<clean_up></clean_up> Done, as I", "max_tokens", True),
+        ('[{"name": "clean_up", "input": {}}]', "max_tokens", True),
+    ],
+)
+async def test_a_call_that_is_complete_runs_wherever_the_answer_ends(
+    text: str, stop_reason: str | None, runs: bool
+) -> None:
+    answer = {"role": "assistant", "content": [{"type": "text", "text": text}], "stop_reason": stop_reason}
+
+    result = await ToolChain([clean_up], text_format=XML).execute(answer)
+
+    assert [call.error is None for call in result.raw] == [runs]
+    assert runs or "the call has no end" in result.text
+
+
+BOMB = "\n".join(["a0: &a0 [x, x]", *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 10))])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"<search>{'[' * 100_000}</search>",
+        "<search>" + '{"a":' * 100_000 + "</search>",
+        f"<search>{BOMB}\nquery: *a9</search>",
+        "<search>query: !!int ''</search>",
+        "<search>query: !!bool maybe</search>",
+        "<search>query: !!timestamp soon</search>",
+    ],
+)
+@pytest.mark.parametrize("encoder", [JSONEncoder(), YAMLEncoder()])
+async def test_hostile_arguments_in_text_are_an_error_to_mend(text: str, encoder: Any) -> None:
+    result = await ToolChain([search], encoder=encoder).execute(text, XML)
+
+    assert [type(call.error) for call in result.raw] == [ToolInputError]
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 100_000, "- name: " + "[" * 2_000, "- name: search\n  input: {query: !!int ''}", "- name: &a [*a]"]
+)
+async def test_a_hostile_list_of_calls_is_text(text: str) -> None:
+    assert (await CHAIN.execute(text)).raw == ()
+
+
 @pytest.mark.parametrize(
     "call", [5, {"input": {}}, {"name": 5}, None, object(), UserMessage(message=UserContent(role="user", content="x"))]
 )
@@ -384,6 +473,53 @@ async def test_an_exception_is_marked_with_its_kind_and_without_a_traceback() ->
     result = await ToolChain([broken], text_format=XMLFormat()).execute([use("broken")])
 
     assert result.text == "<broken>Error: ConnectionError: no route; token=[redacted]</broken>"
+
+
+class SilentError(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+@tool
+def fall_silent(kind: str) -> ToolResult:
+    """Fail without a word."""
+    if kind == "exception":
+        raise SilentError
+    if kind == "tool error":
+        raise ToolError(" \n")
+    return ToolResult(" ", is_error=kind == "result")
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("exception", ["fall_silent failed: SilentError"]),
+        ("tool error", ["fall_silent failed"]),
+        ("result", ["fall_silent failed"]),
+        ("blank", []),
+    ],
+)
+async def test_a_result_for_the_api_has_no_blank_text(kind: str, said: list[str]) -> None:
+    result = await ToolChain([fall_silent]).execute([use("fall_silent", {"kind": kind})])
+
+    [block] = result.to_api_message()["content"]
+    assert [part["text"] for part in block["content"]] == said
+    assert block.get("is_error", False) is bool(said)
+
+
+@tool
+def explain() -> None:
+    """Fail with many words."""
+    raise ToolError("word " * 100_000)
+
+
+@pytest.mark.parametrize("name", ["explain", "search" * 100_000])
+async def test_an_error_is_not_longer_than_a_result_may_be(name: str) -> None:
+    result = await ToolChain([explain]).execute([use(name)])
+
+    [block] = result.to_api_message()["content"]
+    assert len(block["content"][0]["text"]) <= 50_000
+    assert len(result.raw[0].as_text()) <= 50_000
 
 
 async def test_two_tools_of_one_name_are_refused() -> None:

@@ -1,12 +1,13 @@
 """Pairing calls and results, on recordings of the real CLI and on messages made here."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from each import for_each
 from recordings_loader import lines, names
 
-from claude_agent_py import wire
+from claude_agent_py import ToolResultBlock, ToolUseBlock, wire
 from claude_agent_py.tools import ToolCallRecord, ToolCallStatus, ToolTraffic
 from claude_agent_py.wire.fitting import fit
 from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
@@ -241,3 +242,13 @@ def test_a_result_shared_by_two_calls_belongs_to_none() -> None:
     )
 
     assert [record.tool_use_result for record in traffic.fold(message)] == [None, None]
+
+
+def test_the_repr_of_a_call_shows_input_and_result_in_short() -> None:
+    call = ToolUseBlock(id="t1", name="Bash", input={"command": "x" * 500})
+    record = ToolCallRecord(call=call, id="t1", name="Bash", agent_id="a1")
+    assert repr(record).startswith("<ToolCallRecord t1 Bash({'command': 'xxx")
+    assert repr(record).endswith("...) by a1 pending>")
+    done = replace(record, result=ToolResultBlock(tool_use_id="t1", content="one\ntwo " + "y" * 500))
+    assert "succeeded -> one two yyy" in repr(done)
+    assert len(repr(done)) < 250

@@ -15,10 +15,10 @@ import anyio
 import pytest
 
 from claude_agent_py._event_loop import in_event_loop
+from claude_agent_py._launch.launch_plan import FORCE
 from claude_agent_py.errors import CLIStartError
-from claude_agent_py.transport import SubprocessTransport, processes
+from claude_agent_py.transport import LaunchPlan, SubprocessTransport, processes
 from claude_agent_py.transport.processes import ProcessID, descendants, in_ps, kill_each
-from claude_agent_py.transport.subprocess import FORCE
 
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform == "win32", reason="signals and groups of POSIX")]
 
@@ -50,7 +50,8 @@ def program(
     code: str, *args: str, on_stderr: Callable[[str], None] | None = None, stderr_bytes: int = 64 * 1024
 ) -> SubprocessTransport:
     argv = [sys.executable, "-I", "-S", "-c", textwrap.dedent(code), *args]
-    return SubprocessTransport(argv, env=dict(os.environ), on_stderr=on_stderr, stderr_bytes=stderr_bytes)
+    plan = LaunchPlan(argv, dict(os.environ), stderr_bytes=stderr_bytes)
+    return SubprocessTransport(plan, on_stderr=on_stderr)
 
 
 @asynccontextmanager
@@ -128,7 +129,7 @@ async def test_large_lines_go_both_ways_at_the_same_time() -> None:
 
 async def test_it_starts_with_the_environment_and_the_directory_that_it_is_given(tmp_path: Path) -> None:
     code = "import os; print(os.getcwd(), os.environ.get('GIVEN'), os.environ.get('HOME'))"
-    transport = SubprocessTransport([sys.executable, "-I", "-c", code], env={"GIVEN": "yes"}, cwd=tmp_path)
+    transport = SubprocessTransport(LaunchPlan([sys.executable, "-I", "-c", code], {"GIVEN": "yes"}, tmp_path))
     async with running(transport):
         assert (await read_line(transport)).decode().split() == [str(tmp_path), "yes", "None"]
 
@@ -267,7 +268,7 @@ async def test_a_program_that_writes_to_stderr_only_is_not_held_up() -> None:
 
 
 async def start_error(argv: list[str], *, cwd: Path | None = None, env: dict[str, str] | None = None) -> CLIStartError:
-    transport = SubprocessTransport(argv, env=env if env is not None else dict(os.environ), cwd=cwd)
+    transport = SubprocessTransport(LaunchPlan(argv, env if env is not None else dict(os.environ), cwd))
     with anyio.fail_after(10), pytest.raises(CLIStartError) as caught:
         await transport.start()
     assert caught.value.cli_path == argv[0]
@@ -516,7 +517,7 @@ async def test_a_scan_that_hangs_holds_up_neither_the_loop_nor_the_end(monkeypat
     monkeypatch.setattr(processes, "kill_bearing", hang)
     try:
         with anyio.fail_after(20):
-            transports = [SubprocessTransport(["cat"], env=dict(os.environ), force=0.5) for _ in range(3)]
+            transports = [SubprocessTransport(LaunchPlan(["cat"], dict(os.environ), force=0.5)) for _ in range(3)]
             for transport in transports:
                 await transport.start()
             async with anyio.create_task_group() as group:
@@ -541,7 +542,7 @@ async def test_the_environment_is_not_kept() -> None:
 
     env = Environment(os.environ)
     kept = weakref.ref(env)
-    transport = SubprocessTransport(["cat"], env=env)
+    transport = SubprocessTransport(LaunchPlan(["cat"], env))
     del env
     async with running(transport):
         gc.collect()

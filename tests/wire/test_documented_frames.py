@@ -163,6 +163,8 @@ REQUESTS: list[dict[str, Any]] = [
     {"subtype": "request_user_dialog", "dialog_kind": "refusal_fallback_prompt", "payload": {"a": 1}},
     {"subtype": "oauth_token_refresh", "refused_call": "model"},
     {"subtype": "host_auth_token_refresh", "status": 401},
+    {"subtype": "mcp_oauth_callback_url", "serverName": "m", "callbackUrl": "http://localhost:1/?code=a&state=b"},
+    {"subtype": "mcp_clear_auth", "serverName": "m"},
     {"subtype": "set_mcp_permission_mode_override", "serverName": "m", "mode": None},
     {"subtype": "mcp_call", "tool": "mcp__a__b", "arguments": {"a": 1}, "timeout_ms": 1000, "check_permissions": True},
     {"subtype": "set_cwd", "path": "/", "trust_accepted": True},

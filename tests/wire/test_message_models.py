@@ -179,6 +179,11 @@ def test_the_prompts_that_a_result_answers(fields: dict[str, Any], uuids: tuple[
     assert assistant(**fields).prompt_uuids == uuids
 
 
+def test_an_event_from_outside_is_a_known_origin() -> None:
+    origin = {"kind": "task-notification", "subkind": "external-event"}
+    assert fit(MessageOrigin, origin)[0].subkind == "external-event"
+
+
 def test_a_turn_that_nobody_asked_for_is_injected() -> None:
     assert not result().is_injected
     assert not result(origin=MessageOrigin(kind="human")).is_injected
@@ -274,6 +279,7 @@ def test_a_web_fetch_has_what_came() -> None:
     [
         {"type": "redacted_thinking", "data": "x"},
         {"type": "server_tool_use", "id": "t", "name": "web_search", "input": {"query": "a"}},
+        {"type": "mcp_tool_listing", "mcp_server_name": "s", "tools": [{"name": "a", "input_schema": {}}]},
         {"type": "mcp_tool_use", "id": "t", "name": "a", "server_name": "s", "input": {}},
         {"type": "mcp_tool_result", "tool_use_id": "t", "is_error": False, "content": [{"type": "text", "text": "a"}]},
         {"type": "search_result", "source": "s", "title": "T", "content": [{"type": "text", "text": "a"}]},

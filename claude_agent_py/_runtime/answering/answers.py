@@ -28,6 +28,7 @@ from claude_agent_py.wire.control.asks import (
     UserDialogRequest,
 )
 from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
+from claude_agent_py.wire.messages.occasional import CommandsChangedMessage
 from claude_agent_py.wire.messages.system import APIRetryMessage, InitMessage, StatusMessage
 
 if TYPE_CHECKING:
@@ -143,6 +144,7 @@ class Answers:
             request_id=asked.request_id,
             agent_id=agent_id,
             task=self._find_task(agent_id) if agent_id else None,
+            session_id=self.session_id,
             cancellation=cancellation,
         )
 
@@ -338,6 +340,10 @@ class Answers:
         self.permission_mode = message.permission_mode
         self._session.task_list.track(message)
 
+    def _note_commands(self, message: CommandsChangedMessage) -> None:
+        if self._session.info is not None:
+            self._session.info = self._session.info.replace(commands=message.commands)
+
     def _check_guide(self, message: InitMessage) -> None:
         """Warn if settings files take away the tool that the delegation guide is about."""
         is_told = bool(self._options.delegation_guide) and why_no_agent_tool(self._options) is None
@@ -356,6 +362,7 @@ class Answers:
         AssistantMessage: _note_assistant,
         UserMessage: _note_conversation,
         InitMessage: _note_init,
+        CommandsChangedMessage: _note_commands,
         StatusMessage: _note_status,
         APIRetryMessage: _note_retry,
     }

@@ -70,9 +70,10 @@ class DelegationHooks:
         if self._reminders:
             add("SubagentStart", self._remind_at_start)
             add("PostToolBatch", self._remind_after_tools)
-        if self._lists_agents or self._main in self._reminders:
-            add("UserPromptSubmit", self._add_to_prompt)
+        if self._main in self._reminders:
+            add("UserPromptSubmit", self._remind_at_prompt)
         if self._lists_agents:
+            add("UserPromptSubmit", self._list_once)  # of its own, since the CLI cuts what one hook adds
             add("SessionStart", self._list_again, NEW_CONVERSATION)
         return hooks
 
@@ -134,11 +135,13 @@ class DelegationHooks:
 
     # Prompts -----------------------------------------------------------------------------------------------------
 
-    async def _add_to_prompt(self, input: Any, context: "HookContext") -> Any:  # noqa: A002
+    async def _remind_at_prompt(self, input: Any, context: "HookContext") -> Any:  # noqa: A002
+        return outputs.UserPromptSubmitOutput(additional_context=self._reminders[self._main or ""])
+
+    async def _list_once(self, input: Any, context: "HookContext") -> Any:  # noqa: A002
         listing = "" if self._has_listed else self._listing()
         self._has_listed = True
-        added = "\n\n".join(text for text in (listing, self._reminders.get(self._main or "")) if text)
-        return outputs.UserPromptSubmitOutput(additional_context=added) if added else None
+        return outputs.UserPromptSubmitOutput(additional_context=listing) if listing else None
 
     async def _list_again(self, input: Any, context: "HookContext") -> Any:  # noqa: A002
         return outputs.SessionStartOutput(additional_context=self._listing() or None)

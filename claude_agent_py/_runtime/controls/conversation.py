@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from claude_agent_py import control  # loads its models on first use, to keep the import of the client fast
-from claude_agent_py._runtime.controls.base import Controls
+from claude_agent_py._runtime.controls.base import Controls, given
 
 
 class ConversationControls(Controls):
@@ -29,9 +31,20 @@ class ConversationControls(Controls):
             persist=persist,
         )
 
-    async def rename(self, title: str) -> None:
-        """Set the title of the session. A `session_title_changed` message follows."""
-        await self._tell(control.RenameSessionRequest, title=title)
+    async def rename(
+        self, title: str, *, source: Literal["host", "remote"] | None = None, session_id: str | None = None
+    ) -> None:
+        """Set the title of the session. A `session_title_changed` message follows.
+
+        Args:
+            title: The new title.
+            source: Who chose it: `host` for a user of your application, `remote` for claude.ai (the CLI's default).
+            session_id: The session to rename: refused if the CLI is at another one by now, after `/clear` for example.
+
+        Raises:
+            ControlRejectedError: The CLI is at another session than `session_id`.
+        """
+        await self._tell(control.RenameSessionRequest, title=title, **given(source=source, session_id=session_id))
 
     async def set_color(self, color: str) -> None:
         """Set the colour of the session. A CLI without a terminal refuses it (`unsupported_request`)."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -33,6 +34,14 @@ REPLY_SLACK: Final = 5.0
 """How many seconds longer than the call its reply may take."""
 
 
+def _rfc3339(time: datetime | str | None) -> str | None:
+    if not isinstance(time, datetime):
+        return time
+    if time.tzinfo is None:
+        raise OptionsError("needs a time zone: datetime.now(UTC) + ...", option="expires_at")
+    return time.isoformat()
+
+
 class MCPControls(Controls):
     """The MCP servers of a running session. The methods raise what those of `Client` raise."""
 
@@ -41,9 +50,13 @@ class MCPControls(Controls):
         self._mcp_host = host
         """The host of the servers in this process, if any."""
 
-    async def status(self) -> list[MCPServerStatus]:
-        """Return the status of every server: whether it is connected, its error, and its tools."""
-        return (await self._ask(control.MCPStatusRequest, control.MCPStatusReply)).mcp_servers
+    async def status(self, *, live_reply: bool = False) -> list[MCPServerStatus]:
+        """Return the status of every server: whether it is connected, its error, and its tools.
+
+        `live_reply` only affects cloud and remote sessions: the reply then goes only to clients that are attached now.
+        """
+        body = given(live_reply=live_reply)
+        return (await self._ask(control.MCPStatusRequest, control.MCPStatusReply, **body)).mcp_servers
 
     async def ready(self, timeout: float | None = None) -> list[MCPServerStatus]:
         """Wait until no server is connecting, and return them all.
@@ -145,6 +158,10 @@ class MCPControls(Controls):
         *,
         timeout: float | None = None,
         check_permissions: bool = False,
+        result_not_for_model: bool = False,
+        expires_at: datetime | str | None = None,
+        input_files: Sequence[Mapping[str, Any]] = (),
+        output_files: Sequence[Mapping[str, Any]] = (),
     ) -> control.MCPCallReply:
         """Call a tool of an external server without the model. The call does not become part of the conversation.
 
@@ -154,8 +171,17 @@ class MCPControls(Controls):
             timeout: Seconds that the call may take, 1 to 600; None means the CLI's default, 120.
             check_permissions: Check the permission rules first, and call `can_use_tool` if they ask, without a time
                 limit. Otherwise the tool is called regardless of the rules.
+            result_not_for_model: Return the server's own content blocks, without what the CLI does for a model, such as
+                cutting long results.
+            expires_at: Do not call the tool after this time, with a time zone; text is sent as it is (RFC 3339).
+                Required with `output_files`.
+            input_files: For cloud sessions: files to fetch for the call, as `{"name": ..., "lane_path": ...}`. The
+                argument `"{{in:name}}"` becomes the path.
+            output_files: For cloud sessions: files to keep after the call, as `{"name": ..., "lane_path": ...,
+                "if_match": ...}`. The argument `"{{out:name}}"` becomes the path. See `staging` of the reply.
 
         Raises:
+            OptionsError: `expires_at` has no time zone.
             ControlRejectedError: The tool failed (`error` is its message), or the server is not connected or runs in
                 this process.
         """
@@ -169,8 +195,71 @@ class MCPControls(Controls):
                 arguments=None if arguments is None else dict(arguments),
                 timeout_ms=None if timeout is None else round(timeout * MILLISECONDS),
                 check_permissions=check_permissions,
+                result_not_for_model=result_not_for_model,
+                expires_at=_rfc3339(expires_at),
+                input_files=[dict(one) for one in input_files] or None,
+                output_files=[dict(one) for one in output_files] or None,
             ),
         )
+
+    # Signing in --------------------------------------------------------------------------------------------------
+
+    async def authenticate(
+        self,
+        name: str,
+        *,
+        redirect_uri: str | None = None,
+        redirect_uri_only: bool = False,
+        timeout: float | None = None,
+    ) -> control.MCPAuthenticateReply:
+        """Begin the OAuth sign-in to an external server, and return the URL that the user has to open.
+
+        With `callback_expected`, the browser is redirected to a port of the CLI's machine (`callback_port`), which
+        completes the sign-in and connects the server. Where the browser cannot reach that port, pass the URL that it
+        was redirected to to `submit_oauth_callback`.
+
+        Args:
+            name: Its name in the configuration.
+            redirect_uri: Where the provider should redirect to, instead of a port of the CLI's machine. If it is
+                refused, the CLI uses the port (`redirect_scheme` is `localhost`).
+            redirect_uri_only: Fail if `redirect_uri` is refused.
+            timeout: Seconds to wait for the URL; None means `Timeouts.control`.
+
+        Raises:
+            ControlRejectedError: The server is unknown, or has no OAuth.
+        """
+        return await self._ask(
+            control.MCPAuthenticateRequest,
+            control.MCPAuthenticateReply,
+            timeout=timeout,
+            server_name=name,
+            **given(redirect_uri=redirect_uri, redirect_uri_only=redirect_uri_only),
+        )
+
+    async def submit_oauth_callback(self, name: str, callback_url: str, *, timeout: float | None = None) -> None:
+        """Complete a sign-in with the URL that the browser was redirected to. Returns once the tokens are there.
+
+        The CLI (2.1.328) does not connect the server by itself then: call `reconnect`.
+
+        Args:
+            name: The server that `authenticate` was called for.
+            callback_url: The whole URL, with `code` and `state`.
+            timeout: Seconds to wait; None means `Timeouts.control`.
+
+        Raises:
+            ControlRejectedError: No sign-in to this server is in progress, or the URL does not belong to it.
+        """
+        await self._tell(
+            control.MCPOAuthCallbackURLRequest, timeout=timeout, server_name=name, callback_url=callback_url
+        )
+
+    async def clear_auth(self, name: str, *, timeout: float | None = None) -> None:
+        """Sign out of an external server: revoke and delete its tokens.
+
+        Raises:
+            ControlRejectedError: The server is unknown, or connects without HTTP.
+        """
+        await self._tell(control.MCPClearAuthRequest, timeout=timeout, server_name=name)
 
     async def read_resource(self, name: str, uri: str) -> control.MCPReadResourceReply:
         """Read a resource of an external server. The CLI only serves URIs that begin with `ui://`."""

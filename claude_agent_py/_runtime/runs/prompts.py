@@ -14,7 +14,7 @@ import anyio
 
 from claude_agent_py._callbacks import failure_of, is_not_the_functions
 from claude_agent_py._errors import OptionsError
-from claude_agent_py.wire.base import WireModel, keep_source
+from claude_agent_py.wire.base import WireModel, dump, keep_source
 from claude_agent_py.wire.fitting import Misfit, check, fit
 from claude_agent_py.wire.messages.content import Block, ContentBlock, TextBlock, UnknownBlock
 
@@ -29,8 +29,8 @@ GENERATOR_GRACE: Final = 1.0
 """How many seconds a generator of prompts may take to close."""
 
 # A string, because the module of `UserMessage` is loaded with the first prompt.
-PromptContent: TypeAlias = Union[str, Sequence[ContentBlock], Mapping[str, Any], "UserMessage"]
-"""One prompt: text, a list of content blocks, or a `UserMessage`, also as a dict."""
+PromptContent: TypeAlias = Union[str, Sequence[ContentBlock | Mapping[str, Any]], Mapping[str, Any], "UserMessage"]
+"""One prompt: text, a list of content blocks, or a `UserMessage`; blocks and messages also as dicts of the API."""
 
 Prompt: TypeAlias = PromptContent | AsyncIterable[PromptContent]
 """The prompt of `query`: one prompt, or an async iterable of prompts."""
@@ -152,11 +152,19 @@ def _whole_message(prompt: Any) -> "UserMessage | None":
     raise problem  # outside of `except`: the context would show the values
 
 
+def _block_of(index: int, data: dict[str, Any]) -> Any:
+    """Return the block of a dict of the Messages API; fields that its model does not have are kept."""
+    try:
+        [block], _ = fit(list[ContentBlock], [data])
+        return block if dump(block) == data else UnknownBlock(raw=data)
+    except Misfit as error:
+        problem = OptionsError(f"block {index} is invalid: {Misfit(error.place[1:], error.what)}", option="prompt")
+    raise problem  # outside of `except`: the context would show the values
+
+
 def _checked_block(index: int, block: Any) -> Any:
     if isinstance(block, Mapping):
-        raise OptionsError(
-            f"block {index} is a dict; pass content blocks (TextBlock(text=...), ImageBlock(...), ...)", option="prompt"
-        )
+        return _block_of(index, dict(block))
     if not isinstance(block, Block | UnknownBlock):
         raise OptionsError(f"block {index} must be a content block, not {type(block).__name__}", option="prompt")
     try:

@@ -207,7 +207,7 @@ class Run(Generic[Output]):
         assert self._session is not None  # noqa: S101 - it was started
         assert self._mailbox is not None  # noqa: S101
         result = make_result(self._mailbox, self.tasks, self.agents, self._session.options)
-        if result.unfinished_tasks:
+        if result.unfinished_tasks and not self._mailbox.late_tasks:  # of late ones the session has told
             names = ", ".join(repr(task.description) for task in result.unfinished_tasks)
             logger.info("a run ended while its background tasks are still running: %s", names)
         return result

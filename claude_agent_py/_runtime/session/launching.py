@@ -3,19 +3,17 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import cast
 
 import anyio
 
 from claude_agent_py._errors import OptionsError
-from claude_agent_py._launch.locate import find_cli
-from claude_agent_py._launch.plan import LaunchPlan, plan_launch
+from claude_agent_py._launch.launch_plan import LaunchPlan
+from claude_agent_py._launch.locate import PROGRAM, find_cli
+from claude_agent_py._launch.plan import plan_launch
+from claude_agent_py._launch.table import options_of_the_start
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.transport import SubprocessTransport, Transport
-from claude_agent_py.transport.subprocess import FORCE
-
-FORCE_SHARE: Final = 0.5
-"""The largest part of `Timeouts.close` that killing the CLI may take."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +23,9 @@ class Launched:
     plan: LaunchPlan
     transport: Transport
     cli_path: Path | None
-    """The path of the program; None with a custom transport."""
+    """The path of the program; None if it is not on this machine, or unknown."""
+    follows_plan: bool
+    """Whether it was started from the plan; not with a ready-made transport."""
 
     async def discard(self) -> None:
         """Kill it; shielded from cancellation."""
@@ -34,17 +34,51 @@ class Launched:
         self.plan.clean_up()
 
 
-def force_of(options: ClientOptions) -> float:
-    """Return how many seconds killing the CLI may take."""
-    return min(FORCE, options.timeouts.close * FORCE_SHARE)
-
-
 def _plan(options: ClientOptions, cli: Path) -> LaunchPlan:
     try:
         return plan_launch(options, cli=cli)
     except OptionsError as error:
         problem = error.with_traceback(None)  # its frames hold settings and server configurations
     raise problem
+
+
+def _spawned(options: ClientOptions, plan: LaunchPlan) -> Transport:
+    """Write the files of a plan, and return the transport of its process, not started yet."""
+    plan.prepare()
+    if options.spawn is None:
+        return SubprocessTransport(plan)
+    try:
+        return checked_transport(options.spawn(plan), option="spawn")
+    except BaseException:
+        plan.clean_up()
+        raise
+
+
+def checked_transport(transport: object, *, option: str) -> Transport:
+    """Refuse an object that is not a transport.
+
+    Raises:
+        OptionsError: It is not.
+    """
+    if not hasattr(transport, "receive"):
+        raise OptionsError(f"a Transport is expected, not {transport!r}", option=option)
+    return cast(Transport, transport)
+
+
+def check_ready_made(options: ClientOptions, transport: Transport) -> None:
+    """Refuse options that a ready-made transport cannot pass to its CLI.
+
+    Raises:
+        OptionsError: There is one.
+    """
+    lost = [] if getattr(transport, "ignores_options", False) else options_of_the_start(options)
+    if lost:
+        also = f"; the same holds for {', '.join(lost[1:])}" if lost[1:] else ""
+        raise OptionsError(
+            "has no effect over a transport, whose program is started without it: use the option spawn instead, which "
+            f"gets the command line and the environment{also}",
+            option=lost[0],
+        )
 
 
 async def launch(
@@ -59,22 +93,20 @@ async def launch(
         CLINotFoundError: The `claude` program was not found.
         CLIStartError: The program cannot be started.
     """
-    cli = find_cli(options.cli_path) if transport is None else None
-    plan = _plan(options, cli or Path("claude"))
-    if transport is None:
-        plan.prepare()
-        transport = SubprocessTransport(
-            plan.argv,
-            env=plan.env,
-            cwd=plan.cwd,
-            user=plan.user,
-            force=force_of(options),
-            stderr_bytes=options.limits.stderr_bytes,
-            on_stderr=on_stderr,
-        )
-    elif transport.on_stderr is None:
+    if transport is not None:
+        cli = Path(PROGRAM)
+    elif options.spawn is not None and options.cli_path is not None:
+        cli = Path(options.cli_path)  # of another place
+    else:
+        cli = find_cli(options.cli_path)
+    is_here = transport is None and options.spawn is None
+    plan = _plan(options, cli)
+    launched = Launched(
+        plan, transport or _spawned(options, plan), cli if is_here else None, follows_plan=transport is None
+    )
+    transport = launched.transport
+    if transport.on_stderr is None:
         transport.on_stderr = on_stderr
-    launched = Launched(plan, transport, cli)
     try:
         await transport.start()
     except BaseException:

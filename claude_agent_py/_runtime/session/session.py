@@ -59,7 +59,7 @@ from claude_agent_py._runtime.answering.failures import FailureLog, HandlerFaile
 from claude_agent_py._runtime.runs.readers import Readers
 from claude_agent_py._runtime.runs.result import AuthenticationError, RunTimeoutError, UnreadableResultError
 from claude_agent_py._runtime.runs.run_mailbox import RunMailbox
-from claude_agent_py._runtime.session.launching import Launched, force_of
+from claude_agent_py._runtime.session.launching import Launched
 from claude_agent_py._runtime.session.waiter import Waiter
 from claude_agent_py._runtime.session.wire_log import WireLog, wire_log
 from claude_agent_py._streams import LazyEvent
@@ -164,8 +164,6 @@ class Session:
         """Functions that each cancel a child agent."""
         env = environment(options, {name: os.environ[name] for name in DIRECTORY_VARIABLES if name in os.environ})
         config_dir = config_directory(env)
-        self.config_dir: str = str(config_dir)
-        """The CLI's configuration folder."""
         self.intake: TaskIntake = TaskIntake(config_dir)
         """Feeds messages and hooks to the tasks."""
         self.tasks: TaskManager = TaskManager(self, intake=self.intake)
@@ -238,6 +236,7 @@ class Session:
         """Start the workers for a running CLI. An error or a cancellation leaves nothing behind."""
         self._engine.advance(Step.START)
         self.launched, self._owner, self._log = launched, os.getpid(), wire_log()
+        self.intake.paths.config_dir = self.task_list.config_dir = launched.plan.config_dir
         if self.options.resume_interrupted_turn:
             self._engine.expect_resumed_turn(self.open_run("result", None))
         for run in self.carried:
@@ -315,7 +314,7 @@ class Session:
             return
         budget = self.options.timeouts.close
         busy = min(BUSY_GRACE, budget * BUSY_SHARE)
-        patience = budget - force_of(self.options) - busy
+        patience = budget - self._force - busy
         started = anyio.current_time()
         with anyio.move_on_after(budget) as bound:
             try:
@@ -388,6 +387,12 @@ class Session:
         if self._told is not None:
             with self._at_most(LISTENER_GRACE):
                 await self._told.wait()
+
+    @property
+    def _force(self) -> float:
+        """How long ending the CLI by force may take, in seconds."""
+        assert self.launched is not None  # noqa: S101 - it is open
+        return self.launched.plan.force
 
     def _is_gone(self, transport: "Transport") -> bool:
         """Return whether the output or the process has ended. A grandchild may keep the pipe open after the process."""

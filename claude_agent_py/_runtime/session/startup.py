@@ -92,6 +92,7 @@ class _Startup:
         self._cli_path = launched.cli_path
         self._transport = launched.transport
         self._plan = launched.plan
+        self._follows_plan = launched.follows_plan
         self._earlier: Earlier | None = None
 
     async def recall(self) -> None:
@@ -101,7 +102,7 @@ class _Startup:
             return
         from claude_agent_py._runtime.session.earlier import read_earlier
 
-        self._earlier = await read_earlier(session_id, self._session.config_dir)
+        self._earlier = await read_earlier(session_id, self._plan.config_dir)
         if self._earlier is not None:
             self._earlier.recall_tasks(self._session.intake)
 
@@ -130,7 +131,7 @@ class _Startup:
             problem = await self._error("the CLI exited before the session was open")
             wrong = self._wrong_session(problem)
             raise (wrong or problem) from (problem if wrong else error)
-        if self._cli_path is not None:
+        if self._follows_plan:
             self._plan.check_reply(payload)
         try:
             return read_reply(InitializeReply, "initialize", payload)
@@ -202,7 +203,7 @@ class _Startup:
 
     async def check_settings(self) -> None:
         """Refuse to continue without the given settings: one invalid value makes the CLI drop a whole file."""
-        if not self._plan.files or self._cli_path is None:
+        if not self._plan.files or not self._follows_plan:
             return
         reply = await self._session.control("get_settings", timeout=self._options.timeouts.connect)
         ours = {str(path) for path in self._plan.files}

@@ -47,14 +47,14 @@ class Paths:
     """The directories of the session, as far as they are known."""
 
     def __init__(self, config_dir: str | os.PathLike[str] | None = None) -> None:
-        self._config_dir = None if config_dir is None else os.fspath(config_dir)
+        self.config_dir: str | os.PathLike[str] | None = config_dir
         self._outputs: str | None = None
         self._subagents: str | None = None
 
     def note_init(self, cwd: str | None, session_id: str | None) -> None:
         """Note what `system/init` says."""
-        if self._subagents is None and self._config_dir and cwd and session_id:
-            self._subagents = os.path.join(self._config_dir, "projects", project_slug(cwd), session_id, "subagents")
+        if self._subagents is None and self.config_dir and cwd and session_id:
+            self._subagents = os.path.join(self.config_dir, "projects", project_slug(cwd), session_id, "subagents")
 
     def note_hook(self, data: Mapping[str, Any]) -> None:
         """Note the paths in the input of a hook."""

@@ -183,12 +183,12 @@ class Record:
         return launcher.subagent_type or launcher.id if launcher else ""
 
     def retold(self, launcher: "Record | None" = None) -> Iterator[TaskEvent]:
-        """Yield the start and the end of each run so far."""
+        """Yield the start and the end of each run so far. One that an earlier process began has only its end."""
         by = self.author(launcher, acts=False)
         for run in self.runs:
             if not run.is_announced:
-                continue
-            if run is self.runs[0]:
+                pass
+            elif run is self.runs[0]:
                 told = (self.description, self.type, self.parent_id)
                 yield TaskStarted(self.id, run.started_at, run.run_id, *told, author=by)
             else:

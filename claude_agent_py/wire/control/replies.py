@@ -207,7 +207,7 @@ class HookListing(CamelModel):
     type: str = ""
     display_text: str = ""
     command_text: str = ""
-    content_label: str = ""
+    content_label: str | None = None
     """What `command_text` is: `Command`, `Prompt`, `URL`, ..."""
     condition: str | None = None
     timeout: Number | None = None
@@ -215,8 +215,9 @@ class HookListing(CamelModel):
     status_message: str | None = None
     runs_once: bool | None = None
     runs_in_background: bool | None = None
-    editable: bool | None = None
     disabled: bool | None = None
+    editable: JSONObject | None = None
+    """The matcher and the configuration of a hook that settings may change."""
 
 
 class HooksPolicy(CamelModel):
@@ -228,7 +229,6 @@ class HooksPolicy(CamelModel):
     all_disabled: bool = False
     policy_hook_count: Number = 0
     policy_unreadable: bool | None = None
-    """True if managed settings exist that the CLI could not read."""
 
 
 class GetHooksListingReply(FrameModel, rename="camel"):
@@ -239,9 +239,9 @@ class GetHooksListingReply(FrameModel, rename="camel"):
     event_catalog: list[HookEventInfo] = field(default_factory=list)
     policy: HooksPolicy | None = None
     safe_mode: JSONObject | None = None
-    """Set with `--safe-mode`: whether managed hooks still apply, and how to leave it."""
+    """Set if the CLI is in safe mode."""
     bare_mode: JSONObject | None = None
-    """Set with `--bare`, which switches these hooks off: how to leave it."""
+    """Set if the CLI is in bare mode, in which it calls no hooks."""
     errors: list[SettingsError] | None = None
 
 
@@ -494,6 +494,20 @@ class MCPCallReply(FrameModel, rename="camel"):
     structured_content: JSONObject | None = None
     meta: JSONObject | None = field(default=None, name="_meta")
     staging: JSONObject | None = None
+
+
+class MCPAuthenticateReply(FrameModel, rename="camel"):
+    """How to log in to an MCP server."""
+
+    requires_user_action: bool = False
+    """Whether the user has to open `auth_url`."""
+    auth_url: str | None = None
+    callback_expected: bool | None = None
+    """Whether the login continues with a redirect, rather than on claude.ai."""
+    redirect_scheme: Open[Literal["localhost", "custom"]] | None = None
+    callback_port: Number | None = None
+    """The port of the CLI's machine that the browser is redirected to."""
+    state: str | None = None
 
 
 class MCPResourceContent(CamelModel):

@@ -397,6 +397,24 @@ class MCPAuthenticateRequest(CamelModel):
 
     subtype: ClassVar[Literal["mcp_authenticate"]] = "mcp_authenticate"
     server_name: str
+    redirect_uri: str | None = None
+    redirect_uri_only: bool | None = None
+    live_reply: bool | None = None
+
+
+class MCPOAuthCallbackURLRequest(CamelModel):
+    """Complete the login to an MCP server with the URL that the browser was redirected to."""
+
+    subtype: ClassVar[Literal["mcp_oauth_callback_url"]] = "mcp_oauth_callback_url"
+    server_name: str
+    callback_url: str
+
+
+class MCPClearAuthRequest(CamelModel):
+    """Log out of an MCP server."""
+
+    subtype: ClassVar[Literal["mcp_clear_auth"]] = "mcp_clear_auth"
+    server_name: str
 
 
 # Files, plugins, skills -----------------------------------------------------------------------------------------------
@@ -524,6 +542,8 @@ RequestToCLI: TypeAlias = (
     | MCPCallRequest
     | MCPReadResourceRequest
     | MCPAuthenticateRequest
+    | MCPOAuthCallbackURLRequest
+    | MCPClearAuthRequest
     | ReadFileRequest
     | ListDirectoryRequest
     | FileSuggestionsRequest

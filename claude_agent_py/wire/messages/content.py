@@ -306,6 +306,14 @@ class MCPToolResultBlock(ServerToolResult):
         return text_of(self.content)
 
 
+class MCPToolListingBlock(Block):
+    """The tools of an MCP server that the API uses itself. Known to the CLI since 2.1.328."""
+
+    type: ClassVar[Literal["mcp_tool_listing"]] = "mcp_tool_listing"
+    mcp_server_name: str
+    tools: list[JSONObject] = field(default_factory=list)
+
+
 def _without_null(block: ToolResultBlock | MCPToolResultBlock) -> None:
     """Replace an `is_error` of None by False, which is not encoded."""
     if block.is_error is None:
@@ -347,6 +355,7 @@ ContentBlock: TypeAlias = (
     | AdvisorToolResultBlock
     | MCPToolUseBlock
     | MCPToolResultBlock
+    | MCPToolListingBlock
     | UnknownBlock
 )
 

@@ -37,7 +37,10 @@ class MessageOrigin(CamelModel):
     """For `peer` and `observer`: the task of the subagent that sent it."""
     body: str | None = None
     verified_peer_pid: Number | None = None
-    subkind: Open[Literal["scheduled-trigger", "peer-send-message", "projects-relay", "session-inbox"]] | None = None
+    subkind: (
+        Open[Literal["scheduled-trigger", "peer-send-message", "projects-relay", "session-inbox", "external-event"]]
+        | None
+    ) = None
     """For `task-notification`: the kind of sender, if it was not a task."""
     fire_reason: str | None = None
     producer: Open[Literal["session-task"]] | None = None

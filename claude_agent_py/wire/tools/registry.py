@@ -4,7 +4,9 @@ The models are imported on first use.
 """
 
 import contextlib
+import difflib
 import importlib
+import re
 from collections.abc import Mapping
 from types import UnionType
 from typing import Any, NamedTuple, get_args
@@ -71,6 +73,12 @@ BUILTIN_TOOL_NAMES: tuple[str, ...] = (
 )
 """The names that CLI 2.1.328 publishes. It has more tools; `InitMessage.tools` lists the tools of a session. Those for
 feedback, onboarding and claude.ai have no models: their inputs stay dicts."""
+
+STRUCTURED_OUTPUT = "StructuredOutput"
+"""The tool with which the model delivers structured output. It has no other effect."""
+
+UNLISTED_TOOLS: tuple[str, ...] = (STRUCTURED_OUTPUT,)
+"""Tools that exist without being published."""
 
 LEGACY_TOOL_NAME_ALIASES: Mapping[str, str] = {
     "Task": "Agent",
@@ -152,6 +160,19 @@ _TABLE: Mapping[str, _Models] = {
 def canonical_name(name: str) -> str:
     """Return the current name of a tool."""
     return LEGACY_TOOL_NAME_ALIASES.get(name, name)
+
+
+def is_misspelt(name: str) -> bool:
+    """Return whether a name looks like that of a built-in tool, but no such tool is known."""
+    is_plain = re.fullmatch(r"\w+", name) is not None and not name.startswith("mcp__")
+    return is_plain and name not in (*BUILTIN_TOOL_NAMES, *LEGACY_TOOL_NAME_ALIASES, *UNLISTED_TOOLS)
+
+
+def suggested_tool(name: str) -> str:
+    """Return `; did you mean ...?` with the built-in tool closest to `name`, or an empty string."""
+    known = {one.lower(): one for one in BUILTIN_TOOL_NAMES}
+    near = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.7)
+    return f"; did you mean {known[near[0]]!r}?" if near else ""
 
 
 def has_models(name: str) -> bool:

@@ -1,0 +1,45 @@
+"""What a session says about itself follows what changes, and prompts may come in the API's own shape."""
+
+from typing import Any
+
+import anyio
+import pytest
+
+from claude_agent_py import Client
+from claude_agent_py.testing import ScriptedModel
+
+pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
+
+
+async def test_the_commands_are_those_of_now() -> None:
+    async with ScriptedModel() as model:
+        options = model.options()
+        skill = model.sandbox.config_dir / "skills/late/SKILL.md"
+        async with Client(options) as client:
+            before = client.info
+            assert "late" not in [command.name for command in client.info.commands]
+            skill.parent.mkdir(parents=True)
+            skill.write_text("---\nname: late\ndescription: Comes late\n---\nCome late.\n")
+            messages = client.messages()
+            await client.settings.reload_skills()
+            with anyio.fail_after(20):
+                async for message in messages:
+                    if "late" in str(getattr(message, "commands", "")):
+                        break
+            assert "late" in [command.name for command in client.info.commands]
+    assert client.info.claude_code_version == before.claude_code_version
+
+
+async def test_a_prompt_may_be_blocks_of_the_api() -> None:
+    blocks: list[dict[str, Any]] = [
+        {"type": "text", "text": "Read this."},
+        {
+            "type": "document",
+            "source": {"type": "text", "media_type": "text/plain", "data": "It is raining."},
+            "title": "Weather",
+        },
+    ]
+    async with ScriptedModel(["Wet."]) as model, Client(model.options()) as client:
+        assert (await client.query(blocks)).text == "Wet."
+    sent = [block for message in model.requests[0].messages for block in message["content"] if isinstance(block, dict)]
+    assert all(any(given.items() <= block.items() for block in sent) for given in blocks)
