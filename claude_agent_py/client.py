@@ -228,7 +228,8 @@ class Client(SessionControls, Generic[Output]):
         old = self.session
         if self._connected is None or not self._connected.is_set() or old.state in (State.OPEN, State.EXITED):
             raise LocalProtocolError("reopen() is for a session whose CLI ended unexpectedly")
-        if self._transport is not None or not self._options.persist_session:
+        config_dir = None if old.launched is None else old.launched.plan.config_dir
+        if self._transport is not None or config_dir is None or not self._options.persist_session:
             raise LocalProtocolError("a session that is not on this machine's disk cannot be reopened")
         if self._options.session_store is not None:
             raise LocalProtocolError(
@@ -239,7 +240,7 @@ class Client(SessionControls, Generic[Output]):
         self._connected = LazyEvent()
         try:
             await old.close()
-            options = await options_to_go_on(self._options, old.answers.session_id, old.config_dir)
+            options = await options_to_go_on(self._options, old.answers.session_id, config_dir)
             if self._is_closed:
                 raise ConnectionClosedError("the client is closed; open a new one")
             session = Session(options, parent=self._parent)

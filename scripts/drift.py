@@ -51,6 +51,7 @@ LEFT_OUT: Mapping[str, str] = {
     "ControlResponse.pending_elicitation_requests": "a part of `ControlSuccess` and `ControlFailure`",
     "ControlResponse.pending_permission_requests": "a part of `ControlSuccess` and `ControlFailure`",
     "ControlResponse.pending_user_dialog_requests": "a part of `ControlSuccess` and `ControlFailure`",
+    "ElicitationRequest.serverName": "`mcp_server_name`",
     "HookCallbackMatcher.hooks": "the TypeScript package's own; on the wire it has ids",
     "keep_alive": "`KeepAlive`, which is not a message",
     **{f"{name}.data": "`raw`" for name in ("MirrorErrorMessage", "TaskNotificationMessage", "TaskProgressMessage")},

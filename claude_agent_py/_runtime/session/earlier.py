@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from pathlib import Path
 
 from claude_agent_py._errors import ClaudeAgentError
 from claude_agent_py._event_loop import run_file_work
@@ -16,7 +17,7 @@ from claude_agent_py.wire.messages.conversation import UserMessage
 logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 
-async def read_earlier(session_id: str, config_dir: str) -> "Earlier | None":
+async def read_earlier(session_id: str, config_dir: Path) -> "Earlier | None":
     """Read a session from disk in a thread; None if it is not there or cannot be read, which the CLI reports."""
     try:
         return await run_file_work(Earlier, session_id, config_dir, abandon_on_cancel=True)
@@ -28,7 +29,7 @@ async def read_earlier(session_id: str, config_dir: str) -> "Earlier | None":
 class Earlier:
     """A session as its last process left it. Making one blocks."""
 
-    def __init__(self, session_id: str, config_dir: str) -> None:
+    def __init__(self, session_id: str, config_dir: Path) -> None:
         self._session: StoredSession = get_session(session_id, config_dir=config_dir)
         self.tasks: Sequence[StoredTask] = self._session.tasks_of_ended_process()
 
@@ -74,7 +75,7 @@ class Earlier:
 
 
 async def options_to_go_on(
-    options: ClientOptions[Output], session_id: str | None, config_dir: str
+    options: ClientOptions[Output], session_id: str | None, config_dir: Path
 ) -> ClientOptions[Output]:
     """Return the options of another process for a session whose process died.
 
@@ -96,7 +97,7 @@ async def options_to_go_on(
     )
 
 
-def _is_on_disk(session_id: str, config_dir: str) -> bool:
+def _is_on_disk(session_id: str, config_dir: Path) -> bool:
     try:
         find_session(session_id, None, config_dir)
     except ClaudeAgentError:

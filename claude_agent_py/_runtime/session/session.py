@@ -166,9 +166,6 @@ class Session:
         """Functions that each cancel a child agent."""
         env = environment(options, {name: os.environ[name] for name in DIRECTORY_VARIABLES if name in os.environ})
         config_dir = config_directory(env)
-        self.config_dir: str = str(config_dir)
-        """The config folder of the CLI; empty if it is on another machine."""
-        """The CLI's configuration folder."""
         self.intake: TaskIntake = TaskIntake(config_dir)
         """Feeds messages and hooks to the tasks."""
         self.tasks: TaskManager = TaskManager(self, intake=self.intake)
@@ -241,7 +238,6 @@ class Session:
         """Start the workers for a running CLI. An error or a cancellation leaves nothing behind."""
         self._engine.advance(Step.START)
         self.launched, self._owner, self._log = launched, os.getpid(), wire_log()
-        self.config_dir = str(launched.plan.config_dir or "")
         self.intake.paths.config_dir = self.task_list.config_dir = launched.plan.config_dir
         if self.options.resume_interrupted_turn:
             self._engine.expect_resumed_turn(self.open_run("result", None))

@@ -97,12 +97,12 @@ class _Startup:
 
     async def recall(self) -> None:
         """Take in the tasks of the session's earlier processes, while the CLI starts. Needs the session's id."""
-        session_id = self._resumed_id()
-        if self._earlier is not None or session_id is None or self._cli_path is None or not self._session.config_dir:
+        session_id, config_dir = self._resumed_id(), self._plan.config_dir
+        if self._earlier is not None or session_id is None or config_dir is None or self._cli_path is None:
             return
         from claude_agent_py._runtime.session.earlier import read_earlier
 
-        self._earlier = await read_earlier(session_id, self._session.config_dir)
+        self._earlier = await read_earlier(session_id, config_dir)
         if self._earlier is not None:
             self._earlier.recall_tasks(self._session.intake)
 

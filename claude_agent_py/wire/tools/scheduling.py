@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from msgspec import field
 
-from claude_agent_py.wire.base import CamelModel, FrameModel, Number, Open, WireModel
+from claude_agent_py.wire.base import CamelModel, FrameModel, JSONObject, Number, Open, WireModel
 
 
 class CronCreateInput(FrameModel):
@@ -27,6 +27,10 @@ class CronCreateOutput(FrameModel, rename="camel"):
     recurring: bool = True
     durable: bool | None = None
     next_fire_at: Number | None = None
+    max_age_ms: Number | None = None
+    """The age at which a recurring job ends, in milliseconds; 0 means never."""
+    other_one_shots: list[JSONObject] | None = None
+    """The other one-shot jobs of the session that have yet to run: `id`, `humanSchedule`, `prompt`."""
 
 
 class CronDeleteInput(FrameModel):
