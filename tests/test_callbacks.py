@@ -70,7 +70,7 @@ async def test_a_slow_plain_handler_is_abandoned_and_can_notice() -> None:
         return "too late"
 
     with anyio.fail_after(5), pytest.raises(HandlerError, match="did not answer"):
-        await Callback(handler).answer(read=same, timeout=0.01, cancellation=cancellation)
+        await Callback(handler).answer(read=same, timeout=0.3, cancellation=cancellation)
     assert noticed.wait(5)
 
 

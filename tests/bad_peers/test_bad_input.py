@@ -67,7 +67,7 @@ async def test_an_agent_without_a_description_is_named_before_the_cli_drops_all_
         AgentDefinition(description=" ", prompt="p")
 
 
-BAD_PROMPTS: list[Any] = ["", "  \n", [], [{"type": "text", "text": "x"}], 5, None, b"x", [TextBlock(text=" ")], ["x"]]
+BAD_PROMPTS: list[Any] = ["", "  \n", [], [{"text": "no type"}], 5, None, b"x", [TextBlock(text=" ")], ["x"]]
 
 
 async def test_a_bad_prompt_is_an_error_before_it_is_sent(start: MakeClient) -> None:

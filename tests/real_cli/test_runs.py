@@ -185,7 +185,7 @@ async def test_the_cli_ends_in_order_also_where_nobody_waited_for_its_word() -> 
 
 
 async def test_a_bad_prompt_is_an_error_before_anything_is_sent() -> None:
-    bad: list[Any] = ["", "  \n", [], [{"type": "text", "text": "x"}], {"type": "user"}, 5, b"x", [TextBlock(text="")]]
+    bad: list[Any] = ["", "  \n", [], [{"text": "no type"}], {"type": "user"}, 5, b"x", [TextBlock(text="")]]
     with ScriptedModel([text("ok")]) as model:
         async with Client(model.options()) as client:
             for prompt in bad:
