@@ -36,11 +36,11 @@ def check_timeout(timeout: object) -> None:
 class Tasks(Protocol):
     """Finds other tasks of the session by their ids. A `TaskManager` does."""
 
-    def get(self, task_id: str) -> "Task | None":
+    def get(self, task_id: str, /) -> "Task | None":
         """Return a task, or None if the id is unknown."""
         ...
 
-    def __getitem__(self, task_id: str) -> "Task": ...
+    def __getitem__(self, task_id: str, /) -> "Task": ...
 
 
 class Task:

@@ -230,6 +230,10 @@ def _looks_like_a_call(section: Any, encoder: Encoder, names: Collection[str]) -
     return bool(near(section.name, names, cutoff=0.75)) and isinstance(_arguments(content, encoder), dict)
 
 
+_NAMED: Final = re.compile(r"""["']?name["']?\s*:\s*["']?([\w.-]+)""")
+"""The first name in a list of calls."""
+
+
 def _listed(text: str, names: Collection[str]) -> list[ToolCall]:
     """Return the calls if the text is a JSON or YAML list of calls, or one call; otherwise none."""
     body = _unfenced(text).strip()
@@ -240,8 +244,12 @@ def _listed(text: str, names: Collection[str]) -> list[ToolCall]:
             found = YAMLEncoder().decode(body)
         else:
             return []
-    except ValueError:
-        return []
+    except ValueError as error:
+        named = _NAMED.search(body)
+        if named is None or named[1] not in names:
+            return []
+        told = f"the list of calls cannot be read, so nothing was run: {error}; write it again"
+        return [ToolCall(name=named[1], input=body, problem=told)]
     items: list[Any] = found if isinstance(found, list) else [found]
     if not any(_is_call(item, names) for item in items):
         return []

@@ -225,7 +225,7 @@ class ToolChain:
     async def loop(
         self,
         call_model: CallModel,
-        messages: str | Iterable[Mapping[str, Any]],
+        messages: str | Mapping[str, Any] | Iterable[Mapping[str, Any]],
         *,
         max_steps: int = 10,
         stop_when: StopWhen | None = None,
@@ -251,7 +251,8 @@ class ToolChain:
         Args:
             call_model: Called with a copy of the messages so far, in the form of the Messages API. Returns the model's
                 answer: a response of the Messages API, a list of content blocks, or text.
-            messages: The conversation to begin with, which is not changed; or a prompt.
+            messages: The conversation to begin with, which is not changed; or its first message, or
+                a prompt.
             max_steps: How many times the model is called at most. The tools of the last step still run.
             stop_when: Called after each step with calls; returns whether to stop.
             on_step: Called after each step.
@@ -273,7 +274,7 @@ class ToolChain:
     def loop_sync(
         self,
         call_model: CallModel,
-        messages: str | Iterable[Mapping[str, Any]],
+        messages: str | Mapping[str, Any] | Iterable[Mapping[str, Any]],
         *,
         max_steps: int = 10,
         stop_when: StopWhen | None = None,

@@ -63,7 +63,7 @@ class LoopResult:
 async def run_loop(
     execute: Callable[[Any], Awaitable[ToolChainResult]],
     call_model: CallModel,
-    messages: str | Iterable[Mapping[str, Any]],
+    messages: str | Mapping[str, Any] | Iterable[Mapping[str, Any]],
     *,
     max_steps: int,
     stop_when: StopWhen | None,
@@ -75,9 +75,9 @@ async def run_loop(
     model = Callback(call_model)
     told = None if on_step is None else Callback(on_step)
     asked = None if stop_when is None else Callback(stop_when)
-    conversation: list[JSONObject] = (
-        [{"role": "user", "content": messages}] if isinstance(messages, str) else [dict(one) for one in messages]
-    )
+    if isinstance(messages, str | Mapping):
+        messages = [{"role": "user", "content": messages} if isinstance(messages, str) else messages]
+    conversation: list[JSONObject] = [dict(one) for one in messages]
     steps: list[LoopStep] = []
     ended: Literal["answered", "stopped", "max_steps"] | None = None
     while ended is None:

@@ -169,6 +169,13 @@ async def test_a_plain_function_runs_in_a_thread(answer: Any) -> None:
     assert result.messages[-1] == {"role": "assistant", "content": [{"type": "text", "text": "335789."}]}
 
 
+async def test_a_single_message_begins_a_conversation() -> None:
+    script = Script("Yes.")
+
+    assert (await CHAIN.loop(script, {"role": "user", "content": "Hi."})).text == "Yes."
+    assert script.heard == [[{"role": "user", "content": "Hi."}]]
+
+
 async def test_a_conversation_goes_on_and_is_not_changed() -> None:
     before = [{"role": "user", "content": "Hi."}, {"role": "assistant", "content": "Hello."}]
     script = Script("Yes.")

@@ -315,10 +315,25 @@ async def test_hostile_arguments_in_text_are_an_error_to_mend(text: str, encoder
 
 
 @pytest.mark.parametrize(
-    "text", ["[" * 100_000, "- name: " + "[" * 2_000, "- name: search\n  input: {query: !!int ''}", "- name: &a [*a]"]
+    "text", ["[" * 100_000, "- name: " + "[" * 2_000, "- name: other\n  input: {query: !!int ''}", "- name: &a [*a]"]
 )
-async def test_a_hostile_list_of_calls_is_text(text: str) -> None:
+async def test_a_hostile_list_without_a_tool_is_text(text: str) -> None:
     assert (await CHAIN.execute(text)).raw == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[{"name": "search", "input": {"query": "a"}}, {"name": "sea',
+        '{"name": "search", "input": {"query": "a",}}',
+        "- name: search\n  input: {query: !!int ''}",
+    ],
+)
+async def test_a_list_of_calls_that_cannot_be_read_is_an_error_and_nothing_runs(text: str) -> None:
+    result = await CHAIN.execute(text, XML)
+
+    assert [(call.name, type(call.error), call.output) for call in result.raw] == [("search", ToolError, None)]
+    assert "the list of calls cannot be read, so nothing was run" in result.text
 
 
 @pytest.mark.parametrize(
