@@ -66,7 +66,7 @@ def postgres_server() -> Iterator[str]:
     psycopg = pytest.importorskip("psycopg")
     folders = [str(path) for path in sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)]
     initdb, postgres = program("initdb", *folders), program("postgres", *folders)
-    folder = Path(os.path.realpath(tempfile.mkdtemp(prefix="pg-")))  # short, and open to the server's user
+    folder = Path(os.path.realpath(tempfile.mkdtemp(prefix="pg-", dir="/tmp")))  # short, open to its user
     data, sockets = folder / "data", folder / "sockets"
     sockets.mkdir()
     user: dict[str, Any] = {}

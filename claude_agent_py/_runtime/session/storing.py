@@ -77,7 +77,7 @@ class Storing:
 
     def __init__(self, options: ClientOptions) -> None:
         assert options.session_store is not None  # noqa: S101 - the caller looked
-        self.options = options
+        self.options: ClientOptions = options
         """The options to start the CLI with."""
         self._given = options
         self._store: Any = options.session_store
