@@ -60,6 +60,13 @@ class LoopResult:
         return self.steps[-1].response
 
 
+def _conversation(messages: Any) -> list[JSONObject]:
+    """Return a copy of a conversation, which may be given as a prompt or as its first message."""
+    if isinstance(messages, str):
+        return [{"role": "user", "content": messages}]
+    return [dict(one) for one in ([messages] if isinstance(messages, Mapping) else messages)]
+
+
 async def run_loop(
     execute: Callable[[Any], Awaitable[ToolChainResult]],
     call_model: CallModel,
@@ -75,9 +82,7 @@ async def run_loop(
     model = Callback(call_model)
     told = None if on_step is None else Callback(on_step)
     asked = None if stop_when is None else Callback(stop_when)
-    if isinstance(messages, str | Mapping):
-        messages = [{"role": "user", "content": messages} if isinstance(messages, str) else messages]
-    conversation: list[JSONObject] = [dict(one) for one in messages]
+    conversation = _conversation(messages)
     steps: list[LoopStep] = []
     ended: Literal["answered", "stopped", "max_steps"] | None = None
     while ended is None:
