@@ -201,7 +201,7 @@ def _in_sections(
     for section in pieces:
         name = section.name if section.name in names else folded.get(section.name.casefold(), section.name)
         is_other = not name or name.casefold() in others
-        if name in names or (not is_other and _looks_like_a_call(section, encoder, names)):
+        if not is_other and (name in names or _looks_like_a_call(section, encoder, names)):
             call = ToolCall(name=name, input=_arguments(section.content, encoder))
             if section is pieces[-1] and not section.is_closed:
                 if is_cut_off:

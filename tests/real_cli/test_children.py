@@ -25,7 +25,6 @@ from claude_agent_py import (
 from claude_agent_py._launch.locate import find_cli
 from claude_agent_py.children import ChildAgent, child_tool
 from claude_agent_py.client import current_client
-from claude_agent_py.messages import StatusMessage
 from claude_agent_py.permissions import PendingInteractions
 from claude_agent_py.tasks import Task, TaskHistory
 from claude_agent_py.testing import Failure, Gate, Reply, ScriptedModel, ToolCall, text, tool_use
@@ -534,10 +533,7 @@ async def test_a_child_is_in_the_permission_mode_that_its_parent_is_in() -> None
                 await client.set_permission_mode("plan")
                 await client.query("go")
                 modes.append(agent.options_under(client).permission_mode)
-                await client.set_permission_mode("acceptEdits")
-                async for message in client.messages():
-                    if isinstance(message, StatusMessage) and message.permission_mode == "acceptEdits":
-                        break
+                await client.set_permission_mode("acceptEdits")  # holds at once, before the CLI says so
                 modes.append(agent.options_under(client).permission_mode)
     assert modes == ["bypassPermissions", "plan", "acceptEdits"]
 

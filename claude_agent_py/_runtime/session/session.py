@@ -717,6 +717,10 @@ class Session:
             if isinstance(settings, Mapping) and turns_hooks_off(settings.get("env")):
                 raise OptionsError(f"{HOOKS_OFF} in their env disables all hooks", option="settings")
         limit = self.options.timeouts.control if timeout is None else timeout
+        if subtype == "set_permission_mode":
+            reply = await self.ask(subtype, fields, limit)
+            self.answers.permission_mode = fields.get("mode")  # the status message that says so comes later
+            return reply
         if subtype != END_SESSION:
             return await self.ask(subtype, fields, limit)
         self._engine.advance(Step.ASK_EXIT)  # from now on the CLI may exit at any time
