@@ -6,7 +6,6 @@ import re
 import shutil
 import stat
 import sys
-import time
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from typing import Any, Final
 
 from claude_agent_py._configuration import Unshown
 from claude_agent_py._errors import OptionsError
+from claude_agent_py._private_folders import leftovers, lock, unlock
 
 PRIVATE: Final = 0o700
 OTHERS: Final = 0o077
@@ -38,9 +38,6 @@ NEW_SECONDS: Final = 60.0
 
 PREFIX: Final = "claude-agent-py-"
 """The name prefix of the directories of plans."""
-
-_locks: dict[Path, int] = {}
-"""The locks on this process's directories, which show other processes that it is running."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +100,7 @@ class LaunchPlan:
         weakref.finalize(self, _remove, scratch, tuple(self.files), self.owner)
         try:
             scratch.mkdir(mode=0o700, exist_ok=True)
-            _lock(scratch)
+            lock(scratch)
             if self.user is not None:
                 shutil.chown(scratch, self.user)
             if self.home is not None and self.is_new_home:
@@ -187,49 +184,13 @@ def _remove(scratch: Path, paths: tuple[Path, ...], owner: int) -> None:
             path.unlink()
     with contextlib.suppress(OSError):
         scratch.rmdir()
-    if scratch in _locks:
-        os.close(_locks.pop(scratch))
-
-
-def _lock(directory: Path) -> None:
-    """Lock a directory while this process runs, if the system and the file system support it."""
-    if sys.platform == "win32" or directory in _locks:
-        return
-    import fcntl
-
-    lock = os.open(directory, os.O_RDONLY)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(lock)
-    else:
-        _locks[directory] = lock
+    unlock(scratch)
 
 
 def _sweep(folder: Path) -> None:
-    """Remove the unlocked directories, which killed processes of this user left."""
-    if sys.platform == "win32":
-        return
-    with contextlib.suppress(OSError):
-        left = [one for one in folder.iterdir() if re.fullmatch(rf"{PREFIX}[0-9a-f]{{16}}", one.name)]
-        for directory in left:
-            if directory not in _locks:
-                with contextlib.suppress(OSError):
-                    _remove_if_left(directory)
-
-
-def _remove_if_left(directory: Path) -> None:
-    import fcntl
-
-    about = directory.lstat()
-    is_new = time.time() - about.st_mtime < NEW_SECONDS  # its owner may be about to lock it
-    if not stat.S_ISDIR(about.st_mode) or about.st_uid != os.getuid() or is_new:
-        return
-    lock = os.open(directory, os.O_RDONLY | os.O_NOFOLLOW)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    """Remove the directories that killed processes of this user left."""
+    for directory in leftovers(folder, re.compile(rf"{PREFIX}[0-9a-f]{{16}}"), min_age=NEW_SECONDS):
         shutil.rmtree(directory / NEW_HOME, ignore_errors=True)
-        (directory / SETTINGS_FILE).unlink(missing_ok=True)
-        directory.rmdir()
-    finally:
-        os.close(lock)
+        with contextlib.suppress(OSError):
+            (directory / SETTINGS_FILE).unlink(missing_ok=True)
+            directory.rmdir()

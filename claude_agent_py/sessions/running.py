@@ -10,15 +10,13 @@ import os
 import re
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
+from claude_agent_py._proc import parent_and_start
 from claude_agent_py._untrusted import read_bytes, read_json
 
 _RECORD: Final = re.compile(r"\d{1,10}\.json")
 _MOST_BYTES: Final = 64 * 1024
-_STARTED: Final = 19
-"""The field of `/proc/<pid>/stat`, after the name, with the time when the process started."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +61,8 @@ def _is_running(record: dict[str, Any]) -> bool:
     pid = record["pid"]
     if pid <= 0 or not _exists(pid):
         return False
-    started, known = _started(pid), record.get("procStart")
-    return started is None or not isinstance(known, str) or started == known
+    found, known = parent_and_start(pid), record.get("procStart")
+    return found is None or not isinstance(known, str) or found[1] == known
 
 
 def _is_elsewhere(domain: str) -> bool:
@@ -86,13 +84,3 @@ def _exists(pid: int) -> bool:
     except (OSError, OverflowError):
         return False
     return True
-
-
-def _started(pid: int) -> str | None:
-    """Return when a process started, in the kernel's clock, or None where /proc does not say."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return None
-    fields = stat.rpartition(")")[2].split()
-    return fields[_STARTED] if len(fields) > _STARTED else None

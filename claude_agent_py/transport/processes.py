@@ -19,6 +19,7 @@ from anyio.abc import Process
 from anyio.lowlevel import RunVar
 
 from claude_agent_py._event_loop import in_trio, run_file_work
+from claude_agent_py._proc import contents, parent_and_start
 
 LOOK_FIRST: Final = 0.1
 LOOK_EVERY: Final = 1.0
@@ -32,8 +33,6 @@ MARK: Final = "CLAUDE_AGENT_PY_PROCESS"
 
 PS_TIMEOUT: Final = 2.0
 """Time limit of `ps` in seconds; it takes a few milliseconds."""
-
-READ_BYTES: Final = 64 * 1024
 
 
 async def wait_for_exit(process: Process) -> int:
@@ -67,7 +66,7 @@ Table: TypeAlias = dict[int, tuple[int, str]]
 
 def in_proc(pids: Collection[int] | None = None) -> Table:
     """Look up these processes, or all, in /proc. Empty if it is not mounted."""
-    return {pid: stat for pid in (_all_pids() if pids is None else pids) if (stat := _stat(pid))}
+    return {pid: stat for pid in (_all_pids() if pids is None else pids) if (stat := parent_and_start(pid))}
 
 
 def in_ps(pids: Collection[int] | None = None) -> Table:
@@ -122,8 +121,8 @@ def _children(parent: int) -> list[ProcessID]:
     born: list[ProcessID] = []
     with contextlib.suppress(OSError):  # it has exited
         for thread in os.listdir(f"/proc/{parent}/task"):
-            for child in map(int, _contents(f"/proc/{parent}/task/{thread}/children").split()):
-                stat = _stat(child)
+            for child in map(int, contents(f"/proc/{parent}/task/{thread}/children").split()):
+                stat = parent_and_start(child)
                 if stat and stat[0] == parent:  # otherwise the id has been reused
                     born.append(ProcessID(child, stat[1]))
     return born
@@ -173,7 +172,7 @@ _MARK_ENTRY: Final = f"{MARK}=".encode()
 
 def _mark_of(pid: int) -> str:
     """Return the value of `MARK` in the initial environment of a process; empty if it has none."""
-    environ = _contents(f"/proc/{pid}/environ")
+    environ = contents(f"/proc/{pid}/environ")
     at = environ.find(_MARK_ENTRY)
     while at > 0 and environ[at - 1]:  # part of another name or of a value
         at = environ.find(_MARK_ENTRY, at + 1)
@@ -234,29 +233,6 @@ def _all_pids() -> list[int]:
         return [int(name) for name in os.listdir("/proc") if name.isdigit()]
     except OSError:  # some containers lack it
         return []
-
-
-def _stat(pid: int) -> tuple[int, str] | None:
-    """Return the parent and the start time of a process, or None if it has exited."""
-    fields = _contents(f"/proc/{pid}/stat").rpartition(b")")[2].split()  # the name before it may contain anything
-    return (int(fields[1]), fields[19].decode()) if fields else None
-
-
-def _contents(path: str) -> bytes:
-    """Return the contents of a file in /proc; empty if the process has exited or belongs to another user."""
-    try:
-        file = os.open(path, os.O_RDONLY)
-    except OSError:
-        return b""
-    contents = b""
-    try:
-        while part := os.read(file, READ_BYTES):
-            contents += part
-    except OSError:
-        return b""
-    finally:
-        os.close(file)
-    return contents
 
 
 def _kill(pid: int) -> None:

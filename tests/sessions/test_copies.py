@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from stored import SESSION, Stored
 
+from claude_agent_py._private_folders import unlock
 from claude_agent_py.errors import OptionsError, SessionError, SessionNotFoundError, StoreError
 from claude_agent_py.sessions import (
     MemoryStore,
@@ -93,7 +94,7 @@ def test_secrets_of_a_killed_process_are_removed_by_the_next(tmp_path: Path, mon
     left = materialise.make_folder(env)
     (left.projects / "x.jsonl").write_text("{}\n")
     alive = materialise.make_folder(env)
-    materialise._unlock(left.path)  # as if its process had died
+    unlock(left.path)  # as if its process had died
     os.utime(left.path, (os.stat(left.path).st_mtime - 120,) * 2)
     materialise.make_folder(env).remove()
     assert os.listdir(left.path) == ["projects"]

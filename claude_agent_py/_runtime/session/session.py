@@ -719,7 +719,9 @@ class Session:
         limit = self.options.timeouts.control if timeout is None else timeout
         if subtype == "set_permission_mode":
             reply = await self.ask(subtype, fields, limit)
-            self.answers.permission_mode = fields.get("mode")  # the status message that says so comes later
+            self.answers.permission_mode = reply.get(
+                "mode", fields.get("mode")
+            )  # the status message that says so comes later
             return reply
         if subtype != END_SESSION:
             return await self.ask(subtype, fields, limit)

@@ -12,13 +12,12 @@ import os
 import re
 import secrets
 import shutil
-import stat
 import subprocess
 import sys
 import tempfile
 import time
 import weakref
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,6 +25,7 @@ import anyio
 
 from claude_agent_py._errors import StoreError
 from claude_agent_py._event_loop import run_file_work
+from claude_agent_py._private_folders import leftovers, lock, unlock
 from claude_agent_py._untrusted import read_bytes
 from claude_agent_py.sessions.stores.blocking import Place
 from claude_agent_py.sessions.stores.local import (
@@ -51,8 +51,6 @@ KEPT_DAYS: Final = 7
 NEW_SECONDS: Final = 60.0
 KEYCHAIN_SECONDS: Final = 5.0
 _MOST_BYTES: Final = 16 * 1024 * 1024
-_locks: dict[str, int] = {}
-"""The locks of the folders of this process, which show other processes that it is running."""
 
 
 class PrivateFolder:
@@ -77,7 +75,7 @@ class PrivateFolder:
             _strip(self.path)
         else:
             _remove(self.path)
-        _unlock(self.path)
+        unlock(self.path)
 
 
 # Making it -------------------------------------------------------------------------------------------------------
@@ -97,7 +95,7 @@ def make_folder(env: Mapping[str, str] | None) -> PrivateFolder:
     path = parent / f"{PREFIX}{secrets.token_hex(8)}"
     try:
         path.mkdir(mode=0o700)
-        _lock(path)
+        lock(path)
     except OSError as error:
         raise StoreError(f"the folder to resume in cannot be made: {error}") from error
     folder = PrivateFolder(path)
@@ -298,7 +296,7 @@ async def asked(what: str, timeout: float) -> AsyncIterator[None]:
 
 async def send_leftovers(place: Place, load_stored: Any, append: Append) -> None:
     """Append what a killed process on this machine did not deliver of a session. Logs failures."""
-    for folder in await run_file_work(lambda: list(_leftovers(Path(tempfile.gettempdir()).resolve()))):
+    for folder in await run_file_work(lambda: list(leftovers(Path(tempfile.gettempdir()).resolve(), _OURS))):
         for path in folder.glob(f"projects/*/{place.session}{SUFFIX}"):
             try:
                 for transcript, _ in transcripts_of(str(path)):
@@ -311,42 +309,20 @@ async def send_leftovers(place: Place, load_stored: Any, append: Append) -> None
                 await run_file_work(_remove, folder)
 
 
-def _leftovers(parent: Path) -> Iterator[Path]:
-    """Yield the folders of processes that have ended."""
-    if sys.platform == "win32":
-        return
-    import fcntl
-
-    with contextlib.suppress(OSError):
-        for path in parent.iterdir():
-            if not _OURS.fullmatch(path.name) or str(path) in _locks:
-                continue
-            with contextlib.suppress(OSError):
-                status = path.lstat()
-                if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
-                    continue
-                descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
-                try:
-                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    yield path
-                finally:
-                    os.close(descriptor)
-
-
 def _abandon(path: Path, owner: int) -> None:
     """Remove the secrets of a folder that nobody removed; its transcripts may not be in the store."""
     if owner == os.getpid():
         _strip(path)
-        _unlock(path)
+        unlock(path)
 
 
 def _sweep(parent: Path) -> None:
     """Remove the secrets of folders that killed processes left, and all of those that are old."""
-    for path in _leftovers(parent):
+    for path in leftovers(parent, _OURS, min_age=NEW_SECONDS):
         age = time.time() - path.stat().st_mtime
         if age > KEPT_DAYS * 24 * 3600:
             _remove(path)
-        elif age > NEW_SECONDS:  # otherwise its owner may be about to lock it
+        else:
             _strip(path)
 
 
@@ -372,23 +348,3 @@ def _remove(path: Path) -> None:
             return
         time.sleep(0.05)
     logger.warning("the folder %s cannot be removed", path)
-
-
-def _lock(path: Path) -> None:
-    if sys.platform == "win32":
-        return
-    import fcntl
-
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(descriptor)
-    else:
-        _locks[str(path)] = descriptor
-
-
-def _unlock(path: Path) -> None:
-    descriptor = _locks.pop(str(path), None)
-    if descriptor is not None:
-        os.close(descriptor)

@@ -1,0 +1,32 @@
+"""What Linux tells of processes in /proc."""
+
+import os
+from typing import Final
+
+_READ_BYTES: Final = 64 * 1024
+_PARENT: Final = 1
+_STARTED: Final = 19
+"""The places in `/proc/<pid>/stat`, after the name."""
+
+
+def parent_and_start(pid: int) -> tuple[int, str] | None:
+    """Return the parent of a process and its start time in kernel ticks; None if it has exited or there is no /proc."""
+    fields = contents(f"/proc/{pid}/stat").rpartition(b")")[2].split()  # the name before it may contain anything
+    return (int(fields[_PARENT]), fields[_STARTED].decode()) if len(fields) > _STARTED else None
+
+
+def contents(path: str) -> bytes:
+    """Return the contents of a file in /proc; empty if the process has exited or belongs to another user."""
+    try:
+        file = os.open(path, os.O_RDONLY)
+    except OSError:
+        return b""
+    read = b""
+    try:
+        while part := os.read(file, _READ_BYTES):
+            read += part
+    except OSError:
+        return b""
+    finally:
+        os.close(file)
+    return read
