@@ -73,10 +73,10 @@ def _copied(source: Snapshot, session_id: str, copy_id: str, last: str | None, t
             continue
         if not line.isascii():
             line = line.decode("utf-8", "replace").encode()  # as the CLI reads it
-        if line.startswith(_REPLACED):
-            yield _moved(line, session_id, copy_id) + b"\n"
-            continue
         try:
+            if line.startswith(_REPLACED):
+                yield _moved(line, session_id, copy_id) + b"\n"
+                continue
             entry = read_entry(line)
         except ValueError:
             continue  # a damaged line helps nobody in a copy
