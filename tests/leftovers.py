@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import gc
 import os
+import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -78,6 +79,13 @@ def processes_with(variable: str, argument: str = "") -> list[int]:
         if variable.encode() in variables.split(b"\0") and argument.encode() in words:
             found.append(int(entry.name))
     return [pid for pid in found if pid != os.getpid()]
+
+
+def kill(*pids: int) -> None:
+    """Kill processes; one that has ended by itself in the meantime is no error."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 async def until_gone(*pids: int) -> None:

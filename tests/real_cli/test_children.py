@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import pytest
 from anyio.streams.buffered import BufferedByteReceiveStream
-from leftovers import processes_with, until_gone
+from leftovers import kill, processes_with, until_gone
 
 from claude_agent_py import (
     AgentDefinition,
@@ -611,8 +611,7 @@ async def test_the_tasks_of_a_program_that_is_killed_are_closed_by_the_next_read
                 while after.status is TaskStatus.RUNNING:  # more that it had recorded
                     after = await anext(records)
                 (task,) = await history.rebuild("session")
-        for pid in processes_of(model):
-            os.kill(pid, signal.SIGKILL)
+        kill(*processes_of(model))
         gate.open()
     assert [record.kind.value for record in before] == ["created", "started"]
     assert (after.kind.value, after.details["by"], task.status) == ("cancelled", "process", TaskStatus.STOPPED)

@@ -1,8 +1,6 @@
 """A program that is killed with SIGKILL: its CLIs, their shells and its child agents end within seconds."""
 
 import json
-import os
-import signal
 import subprocess
 import sys
 import textwrap
@@ -13,7 +11,7 @@ from typing import Any
 
 import anyio
 import pytest
-from leftovers import is_alive, processes_with
+from leftovers import is_alive, kill, processes_with
 
 from claude_agent_py.testing import Gate, Reply, ScriptedModel, tool_use
 
@@ -122,8 +120,7 @@ def test_all_of_a_killed_program_ends(name: str, backend: str) -> None:
         try:
             anyio.run(until, lambda: not processes_with(home))
         finally:
-            for pid in processes_with(home):
-                os.kill(pid, signal.SIGKILL)
+            kill(*processes_with(home))
             gate.open()
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import anyio
 import pytest
+from leftovers import kill
 
 from claude_agent_py import Client, ClientOptions, Timeouts, query, run
 from claude_agent_py.errors import ClaudeAgentError, OptionsError, SessionLeasedError, SessionNotFoundError, StoreError
@@ -384,7 +385,7 @@ async def test_a_killed_process_loses_nothing_that_the_cli_had_written(tmp_path:
                 while "WAIT" not in json.dumps(on_disk(folder, first.session_id)):
                     await anyio.sleep(0.01)
             process.send_signal(signal.SIGKILL)
-            os.kill(pid, signal.SIGKILL)
+            kill(pid)
             await anyio.to_thread.run_sync(process.wait)
         written = on_disk(folder, first.session_id)
         key = key_of(model, first.session_id)
