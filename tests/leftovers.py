@@ -13,7 +13,7 @@ from pathlib import Path
 import anyio
 from anyio.lowlevel import checkpoint
 
-PATIENCE = 5.0
+PATIENCE = 30.0
 """Time limit for workers and processes to end, in seconds."""
 
 

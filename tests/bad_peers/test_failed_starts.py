@@ -97,7 +97,7 @@ async def test_garbage_is_shown_in_the_error(start: MakeClient) -> None:
 
 async def test_empty_lines_and_unknown_frames_before_the_answer_do_no_harm(start: MakeClient) -> None:
     fake = FakeCLI(b"\n\r\n  \n", frames.system("something_new"), steps.turn("hello"))
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with start(fake) as client:
             assert (await client.query("hi")).text == "hello"
 
@@ -153,7 +153,7 @@ async def test_a_program_that_is_too_old_to_start(tmp_path: Path, rest: str) -> 
 
 @pytest.mark.parametrize("version", ["2.1.400", "2.1.400-beta.1", "3.0.0 (Claude Code)", "10.0.0", "dev"])
 async def test_newer_and_odd_versions_are_taken(start: MakeClient, version: str) -> None:
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with start(FakeCLI(version=version)) as client:
             assert client.is_open
 
@@ -280,7 +280,7 @@ async def test_a_run_whose_start_failed_stays_failed(tmp_path: Path) -> None:
             await use()
         errors.append(caught.value)
 
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             for use in (lambda: run, lambda: anext(aiter(run)), run.result):
                 group.start_soon(fails, use)
@@ -303,7 +303,7 @@ async def test_a_run_whose_start_was_cancelled_starts_afresh(tmp_path: Path) -> 
         answers={"initialize": None},
     )
     run = query("hi", ClientOptions(cli_path=fake.install(tmp_path)))
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             group.start_soon(run.result)
             await fake.wait_received({"request": {"subtype": "initialize"}})

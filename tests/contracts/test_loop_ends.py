@@ -164,7 +164,7 @@ def test_leaving_a_loop_over_a_run_ends_its_process(backend: str, options: MakeO
     chosen = options(fake)
 
     async def main() -> None:
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             async for _ in query("hi", chosen):
                 break
             await until_gone(fake.starts[0].pid)
@@ -179,7 +179,7 @@ def test_dropping_a_run_ends_its_process(backend: str, options: MakeOptions) -> 
     chosen = options(fake)
 
     async def main() -> None:
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             one = query("hi", chosen)
             iterator = aiter(one)
             await anext(iterator)
@@ -209,7 +209,7 @@ def test_the_process_is_gone_when_the_run_is_over(backend: str, options: MakeOpt
     chosen = options(fake)
 
     async def main() -> None:
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             assert (await run("hi", chosen)).text == "one"
             assert not is_alive(fake.starts[0].pid)
             one = query("hi", chosen)
@@ -227,7 +227,7 @@ def test_a_run_may_be_made_outside_of_the_loop_that_runs_it(backend: str, option
     one = query("hi", options(FakeCLI(steps.turn("one"))))
 
     async def main() -> None:
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             assert (await one).text == "one"
 
     run_loop(backend, main)
@@ -238,7 +238,7 @@ def test_a_client_may_be_made_outside_of_the_loop_that_runs_it(backend: str, opt
     made = Client(options(FakeCLI(steps.turn("one")), on_stderr=print, on_task_notification=print))
 
     async def main() -> None:
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             async with made:
                 assert (await made.query("hi")).text == "one"
 

@@ -223,7 +223,7 @@ async def test_a_prompt_unarchives_a_session() -> None:
         assert get_session(session, config_dir=config).info.archived
         async with Client(model.options(resume=session)) as client:
             await client.query("again")
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             while get_session(session, config_dir=config).info.archived:
                 await anyio.sleep(0.02)
         archive_session(session, config_dir=config)

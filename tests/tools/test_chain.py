@@ -616,7 +616,7 @@ async def test_results_keep_the_order_of_the_calls() -> None:
         await second_is_done.wait()
         return f"{index} {context.tool_use_id}"
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         result = await ToolChain([work], text_format=XML).execute(
             [use("work", {"index": index}, f"id{index}") for index in range(3)]
         )
@@ -646,7 +646,7 @@ async def test_cancelling_cancels_the_running_calls_and_starts_no_other() -> Non
         heard.append("after")
 
     chain = ToolChain([waits, blocks, after])
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as workers:
             workers.start_soon(chain.execute, [use("waits"), use("blocks"), use("after")])
             await anyio.to_thread.run_sync(in_thread.wait, 5)
