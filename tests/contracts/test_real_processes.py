@@ -23,6 +23,7 @@ from claude_agent_py import (
     query,
     run,
 )
+from claude_agent_py._proc import contents, parent_and_start
 from claude_agent_py.testing import Gate, Reply, ScriptedModel, text, tool_use
 
 pytestmark = [
@@ -64,11 +65,18 @@ class Shells:
                 found.append(int(folder.name))
         return found
 
-    async def wait_running(self, count: int = 2) -> list[int]:
+    async def wait_running(self, count: int = 1) -> list[int]:
+        """Wait until so many commands run; return their processes: each has a child under the tag, and is its parent.
+
+        Not every process that has the tag in its arguments: a shell that is about to start a program has it, too.
+        """
         with anyio.fail_after(60):
-            while len(pids := self.pids()) < count:
+            while True:
+                named = [pid for pid in self.pids() if contents(f"/proc/{pid}/cmdline").startswith(self.tag.encode())]
+                born = [child[0] for pid in named if (child := parent_and_start(pid))]
+                if len(named) == len(born) == count:
+                    return [*named, *born]
                 await anyio.sleep(0.02)
-        return pids
 
 
 def detached(one: str, two: str) -> tuple[str, str]:
@@ -228,7 +236,7 @@ async def test_what_detached_itself_ends_with_the_session(shells: Shells, tasks:
     with ScriptedModel([*script, "done"]) as model, anyio.fail_after(60):
         async with Client(model.options()) as client:
             assert (await client.query("go")).text == "done"
-            pids = await shells.wait_running(4)
+            pids = await shells.wait_running(2)
             await client.close(tasks=tasks)
             assert not any(is_alive(pid) for pid in pids)
 
