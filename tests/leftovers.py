@@ -6,6 +6,7 @@ import gc
 import os
 import signal
 import sys
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -93,6 +94,16 @@ async def until_gone(*pids: int) -> None:
     with anyio.fail_after(PATIENCE):
         while any(is_alive(pid) for pid in pids):
             await anyio.sleep(0.01)
+
+
+def gone(*pids: int) -> bool:
+    """Wait for processes to end, without an event loop, and return whether they have."""
+    deadline = time.monotonic() + PATIENCE
+    while any(is_alive(pid) for pid in pids):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
 
 
 async def until_workers(count: int) -> None:

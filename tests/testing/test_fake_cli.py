@@ -162,7 +162,7 @@ program_only = pytest.mark.skipif(sys.platform == "win32", reason="the installed
 
 
 def run(program: Path, *sent: dict[str, Any], args: tuple[str, ...] = ()) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run([program, *args], input=frames.encode(*sent), capture_output=True, timeout=30, check=False)
+    return subprocess.run([program, *args], input=frames.encode(*sent), capture_output=True, timeout=120, check=False)
 
 
 @program_only
