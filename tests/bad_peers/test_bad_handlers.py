@@ -4,7 +4,6 @@ import asyncio
 import contextvars
 import logging
 import threading
-import time
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -19,6 +18,7 @@ from claude_agent_py import (
     HookMatcher,
     PermissionRequest,
     TaskNotificationMessage,
+    Timeouts,
     ToolServer,
     tool,
 )
@@ -215,7 +215,7 @@ async def test_a_slow_handler_holds_up_nobody_else(start: MakeClient, kind: str)
     def slow_in_a_thread(request: PermissionRequest, context: Any) -> Allow:
         begun.append(context.request_id)
         if context.request_id == "slow":
-            assert release.wait(8)
+            assert release.wait(120)
         return Allow()
 
     fake = FakeCLI(
@@ -240,7 +240,7 @@ async def test_more_plain_handlers_than_threads_do_not_hold_up_the_session(start
     release = threading.Event()
 
     def slow(request: PermissionRequest, context: Any) -> Allow:
-        release.wait(8)
+        release.wait(120)
         return Allow()
 
     asks = [frames.can_use_tool(f"r{number}") for number in range(60)]
@@ -263,7 +263,7 @@ async def test_closing_does_not_wait_for_a_handler(start: MakeClient, kind: str)
 
     def never_in_a_thread(request: PermissionRequest, context: Any) -> Allow:
         begun.set()
-        release.wait(8)
+        release.wait(120)
         return Allow()
 
     fake = FakeCLI(frames.can_use_tool("r1"))
@@ -309,7 +309,7 @@ async def test_a_slow_listener_only_falls_behind(start: MakeClient, kind: str) -
         told.append(message.task_id)
 
     def slow_in_a_thread(message: TaskNotificationMessage) -> None:
-        release.wait(8)
+        release.wait(120)
         told.append(message.task_id)
 
     fake = FakeCLI(steps.turn(tasks_that_end(50)), steps.turn("second"))
@@ -343,7 +343,7 @@ async def test_what_came_before_the_end_is_still_told(start: MakeClient) -> None
     told: list[str] = []
 
     async def slow(message: TaskNotificationMessage) -> None:
-        await anyio.sleep(0.05)
+        await anyio.sleep(0.01)
         told.append(message.task_id)
 
     fake = FakeCLI(steps.turn(tasks_that_end(5)))
@@ -353,15 +353,17 @@ async def test_what_came_before_the_end_is_still_told(start: MakeClient) -> None
     assert told == [f"t{number}" for number in range(5)]
 
 
-async def test_a_listener_that_never_ends_does_not_hold_up_the_close(start: MakeClient) -> None:
+async def test_a_listener_that_never_ends_does_not_hold_up_the_close(
+    start: MakeClient, caplog: pytest.LogCaptureFixture
+) -> None:
     async def never(message: TaskNotificationMessage) -> None:
         await anyio.sleep_forever()
 
-    began = time.monotonic()
+    fake = FakeCLI(steps.turn(tasks_that_end(1)))
     with anyio.fail_after(60):
-        async with start(FakeCLI(steps.turn(tasks_that_end(1))), on_task_notification=never) as client:
+        async with start(fake, on_task_notification=never, timeouts=Timeouts(close=50)) as client:
             await client.query("first")
-    assert time.monotonic() - began < 6
+    assert "close() stops waiting" not in caplog.text
 
 
 @pytest.mark.parametrize("listener", [raises, raises_in_a_thread, *NO_EXCEPTIONS])
@@ -410,7 +412,7 @@ async def test_handlers_and_listeners_that_block_hold_up_no_guard(start: MakeCli
     release = threading.Event()
 
     def blocks(*args: Any) -> None:
-        release.wait(15)
+        release.wait(120)
 
     def guard(*args: Any) -> Any:
         return {"decision": "block", "reason": "guarded"}

@@ -1,7 +1,6 @@
 """The CLI ends under a session: whoever waits for anything is told so, soon, with the evidence."""
 
 import contextlib
-import os
 import signal
 import sys
 import uuid
@@ -11,7 +10,7 @@ from typing import Any
 
 import anyio
 import pytest
-from leftovers import is_alive, until_gone
+from leftovers import is_alive, kill, until_gone
 from peers import MakeClient, read_into
 
 from claude_agent_py import (
@@ -253,10 +252,10 @@ ENDS = pytest.mark.parametrize("end", [steps.exit(3), steps.die(signal.SIGKILL)]
 async def test_what_a_dead_program_started_is_ended_at_close(start_process: MakeClient, end: Any) -> None:
     """Also in a session of its own, as the shells of the CLI are, and with a parent that is gone."""
     tag = f"# {uuid.uuid4()}"
-    shells = f"import os, time\nif os.fork(): os._exit(0)\nos.setsid()\ntime.sleep(60) {tag}"
+    shells = f"import os, time\nif os.fork(): os._exit(0)\nos.setsid()\ntime.sleep(600) {tag}"
     fake = FakeCLI(
         steps.wait_for_prompt(),
-        steps.spawn([sys.executable, "-IS", "-c", "import time; time.sleep(60)"]),
+        steps.spawn([sys.executable, "-IS", "-c", "import time; time.sleep(600)"]),
         steps.spawn([sys.executable, "-IS", "-c", shells]),
         end,
     )
@@ -283,7 +282,7 @@ def processes_with(text: str) -> list[int]:
 async def test_an_end_is_noticed_although_a_child_holds_the_pipes(tmp_path: Path, end: Any) -> None:
     fake = FakeCLI(steps.wait_for_prompt(), steps.stderr("the reason\n"), end)
     program = fake.install(tmp_path)
-    program.write_text(program.read_text().replace("exec ", f"sleep 60 &\necho $! >> {tmp_path}/pids\nexec "))
+    program.write_text(program.read_text().replace("exec ", f"sleep 600 &\necho $! >> {tmp_path}/pids\nexec "))
     with anyio.fail_after(60):
         async with Client(ClientOptions(cli_path=program)) as client:
             with pytest.raises(CLIExitError) as caught:
@@ -297,7 +296,7 @@ async def test_an_end_is_noticed_although_a_child_holds_the_pipes(tmp_path: Path
 @linux_only
 async def test_a_session_that_was_left_ends_although_a_child_holds_the_pipes(tmp_path: Path) -> None:
     program = FakeCLI(steps.turn()).install(tmp_path)
-    program.write_text(program.read_text().replace("exec ", f"sleep 60 &\necho $! >> {tmp_path}/pids\nexec "))
+    program.write_text(program.read_text().replace("exec ", f"sleep 600 &\necho $! >> {tmp_path}/pids\nexec "))
     client = Client(ClientOptions(cli_path=program))
     try:
         with anyio.fail_after(60):
@@ -308,8 +307,7 @@ async def test_a_session_that_was_left_ends_although_a_child_holds_the_pipes(tmp
             async for _ in events:
                 pass
     finally:
-        for pid in (tmp_path / "pids").read_text().split():
-            os.kill(int(pid), signal.SIGKILL)
+        kill(*map(int, (tmp_path / "pids").read_text().split()))
 
 
 async def test_a_long_stderr_is_cut_to_its_end(start_process: MakeClient) -> None:
