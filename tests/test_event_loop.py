@@ -220,7 +220,7 @@ async def test_what_never_waits_is_run_in_place() -> None:
 async def test_what_waits_says_so_once_and_can_be_cancelled() -> None:
     told: list[str] = []
 
-    async def work() -> str:
+    async def work(at_end: anyio.Event) -> str:
         for _ in range(3):
             await anyio.sleep(0)
         with anyio.move_on_after(0.01):
@@ -229,12 +229,20 @@ async def test_what_waits_says_so_once_and_can_be_cancelled() -> None:
             inner.cancel()
             await anyio.sleep_forever()
         try:
+            at_end.set()
             await anyio.sleep_forever()
         finally:
             told.append("cancelled")
         return "never"
 
-    with anyio.fail_after(30), anyio.move_on_after(0.2) as scope:
-        await run_until_wait(work(), lambda: told.append("waits"))
-    assert scope.cancelled_caught
+    at_end = anyio.Event()
+
+    async def run() -> None:
+        await run_until_wait(work(at_end), lambda: told.append("waits"))
+
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as group:
+            group.start_soon(run)
+            await at_end.wait()
+            group.cancel_scope.cancel()
     assert told == ["waits", "cancelled"]

@@ -81,17 +81,21 @@ async def test_a_crash_is_an_error_with_the_evidence(agent_of: MakeAgent) -> Non
     assert "Segmentation fault" in outcome.failure_reason
 
 
+CONNECT = 3.0
+"""Enough for a program to say why it ends, in seconds."""
+
+
 @pytest.mark.parametrize(
     ("fake", "said"),
     [
         (child_cli(steps.stderr("no licence\n"), steps.exit(3)), ["exit code 3", "no licence"]),
         (child_cli(b"Usage: claude\n", steps.hang()), ["Usage: claude"]),
-        (child_cli(answers={"initialize": None}), ["did not initialize within 0.5 s"]),
+        (child_cli(answers={"initialize": None}), ["did not initialize within 3 s"]),
         (child_cli(name="another"), ["the CLI did not accept worker"]),
     ],
 )
 async def test_a_child_that_cannot_start_is_an_error(agent_of: MakeAgent, fake: FakeCLI, said: list[str]) -> None:
-    agent = agent_of(fake, options={"timeouts": Timeouts(connect=0.5)})
+    agent = agent_of(fake, options={"timeouts": Timeouts(connect=CONNECT)})
     with anyio.fail_after(60):
         async with parent() as client:
             outcome = await (await client.spawn(agent, "Do it."))
@@ -115,12 +119,12 @@ async def test_a_child_that_takes_too_long_is_an_error_and_keeps_its_words(agent
     fake = child_cli(steps.wait_for_prompt(), frames.of_prompt(frames.assistant("half of it")), steps.hang())
     with anyio.fail_after(60):
         async with parent() as client:
-            task = await client.spawn(agent_of(fake, timeout=0.3), "Do it.")
+            task = await client.spawn(agent_of(fake, timeout=2.5), "Do it.")
             outcome = await task
             assert await task.read_output() == "half of it"
             await until_gone(fake.starts[0].pid)
     assert outcome.status is TaskStatus.FAILED
-    assert "0.3" in (outcome.failure_reason or "")
+    assert "2.5" in (outcome.failure_reason or "")
 
 
 async def test_an_error_result_is_an_error(agent_of: MakeAgent) -> None:

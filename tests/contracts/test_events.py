@@ -24,7 +24,7 @@ from claude_agent_py.testing import FakeCLI, Gate, frames, steps
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
 
-SOON = Timeouts(close=0.2)
+SOON = Timeouts(close=1.0)
 """For peers that do not stop their tasks."""
 
 

@@ -133,7 +133,7 @@ async def test_every_method_is_answered_as_its_documentation_says() -> None:
         with anyio.fail_after(60):
             async with Client(options) as client:
                 await client.query("hi")
-                await client.mcp.ready(timeout=20)
+                await client.mcp.ready(timeout=60)
                 for name, (ask, expected) in EVERY_METHOD.items():
                     await _expect(name, ask(client), expected)
 
@@ -297,7 +297,7 @@ async def test_the_diff_of_a_repository() -> None:
 
 
 async def test_a_shell_in_the_background_is_read_and_stopped() -> None:
-    shell = tool_use("Bash", {"command": "echo one; sleep 60", "description": "Wait", "run_in_background": True})
+    shell = tool_use("Bash", {"command": "echo one; sleep 600", "description": "Wait", "run_in_background": True})
     with ScriptedModel([shell, text("Started.")]) as model, anyio.fail_after(60):
         async with Client(model.options()) as client:
             await client.query("go")
@@ -305,7 +305,7 @@ async def test_a_shell_in_the_background_is_read_and_stopped() -> None:
             while "one" not in (reply := await client.control("get_task_output", task_id=task.id))["output"]:
                 await anyio.lowlevel.checkpoint()
             await client.control("stop_task", task_id=task.id)
-            outcome = await task.wait(timeout=10)
+            outcome = await task.wait(timeout=60)
     assert reply["total_bytes"] == 4
     assert reply["truncated"] is False
     assert outcome.status == "stopped"
@@ -324,7 +324,7 @@ async def test_ready_waits_for_slow_servers_and_says_which_failed(tmp_path: Path
             with pytest.raises(MCPNotReadyError) as caught:
                 await client.mcp.ready(timeout=1)
             sign.touch()
-            settled = await client.mcp.ready(timeout=20)
+            settled = await client.mcp.ready(timeout=60)
     assert "slow" in caught.value.servers
     assert {server.name: server.status for server in settled} == {"slow": "connected", "broken": "failed"}
     assert [tool.name for server in settled for tool in server.tools or ()] == ["add"]

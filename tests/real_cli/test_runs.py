@@ -261,7 +261,7 @@ async def test_several_runs_at_once_each_get_their_answer() -> None:
         async with Client(model.options()) as client:
             with anyio.fail_after(60):
                 runs = [client.query(p) for p in ("first", "second", "third")]
-                await model.wait_for_requests(1, timeout=10)
+                await model.wait_for_requests(1, timeout=60)
                 gate.open()
                 first, second, third = [await r for r in runs]
     assert first.text == "one"
@@ -293,7 +293,7 @@ async def test_an_interrupt_ends_the_run_with_a_receipt() -> None:
         async with Client(model.options()) as client:
             with anyio.fail_after(60):
                 one = client.query("slow")
-                await model.wait_for_requests(1, timeout=10)
+                await model.wait_for_requests(1, timeout=60)
                 receipt = await one.interrupt()
                 with pytest.raises(InterruptedRunError):
                     await one
@@ -310,7 +310,7 @@ async def test_interrupting_a_queued_run_takes_its_prompt_out_of_the_queue() -> 
         async with Client(model.options()) as client:
             with anyio.fail_after(60):
                 first = client.query("first")
-                await model.wait_for_requests(1, timeout=10)
+                await model.wait_for_requests(1, timeout=60)
                 second = client.query("second")
                 receipt = await second.interrupt()
                 with pytest.raises(PromptCancelledError):
@@ -446,7 +446,7 @@ async def test_a_prompt_iterator_that_gives_nothing_is_an_error() -> None:
 
 
 async def test_interrupting_a_run_that_waits_for_its_tasks_ends_it_and_spares_them() -> None:
-    shell = tool_use("Bash", {"command": "sleep 30", "description": "Wait", "run_in_background": True})
+    shell = tool_use("Bash", {"command": "sleep 600", "description": "Wait", "run_in_background": True})
     with ScriptedModel([Reply(shell), text("started")]) as model:
         async with Client(model.options()) as client:
             with anyio.fail_after(60):
@@ -460,7 +460,7 @@ async def test_interrupting_a_run_that_waits_for_its_tasks_ends_it_and_spares_th
                 (task,) = client.tasks
                 assert not task.done
                 late = await one.interrupt(stop_tasks=True)
-                await task.wait(timeout=10)
+                await task.wait(timeout=60)
     assert receipt.outcome == "interrupted"
     assert late.outcome == "too_late"
     assert caught.value.result.text == "started"

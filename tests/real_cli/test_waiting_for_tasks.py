@@ -1,6 +1,7 @@
 """A background shell that never ends, against the real CLI: what waits for it, for how long, and what becomes of it."""
 
 import logging
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -64,7 +65,7 @@ async def test_in_a_session_only_the_tasks_are_stopped() -> None:
         async with Client(model.options(timeouts=BRIEF)) as client:
             result = await client.query("go", until="idle")
             task = only(result.unfinished_tasks)
-            assert (await task.wait(timeout=20)).status == "stopped"
+            assert (await task.wait(timeout=60)).status == "stopped"
             assert result.unfinished_tasks == [task]
             assert (await client.query("and now?")).text
 
@@ -79,14 +80,16 @@ async def test_tasks_may_be_left_alone(caplog: pytest.LogCaptureFixture) -> None
     assert "go on" in warnings(caplog)[0]
 
 
-async def test_a_run_leaves_its_process_to_tasks_that_are_left_alone() -> None:
+async def test_a_run_leaves_its_process_to_tasks_that_are_left_alone(tmp_path: Path) -> None:
+    slow = f"while [ ! -e {tmp_path}/end ]; do sleep 0.05; done; echo done"
     script: list[LooseAnswer] = [
-        Reply(tool_use("Bash", {"command": "sleep 2; echo done", "description": "Slow", "run_in_background": True})),
+        Reply(tool_use("Bash", {"command": slow, "description": "Slow", "run_in_background": True})),
         text("It is under way."),
     ]
     with ScriptedModel(script) as model, anyio.fail_after(60):
         result = await run("go", model.options(timeouts=BRIEF, late_tasks="leave"))
-        outcome = await only(result.unfinished_tasks).wait(timeout=20)
+        (tmp_path / "end").touch()
+        outcome = await only(result.unfinished_tasks).wait(timeout=60)
     assert outcome.status == "completed"
 
 

@@ -232,7 +232,7 @@ async def test_the_program_ends_as_the_cli_does(tmp_path: Path, options: Any, se
             with pytest.raises(subprocess.TimeoutExpired):
                 process.wait(0.3)
         process.send_signal(sent)
-        assert process.wait(10) == code
+        assert process.wait(60) == code
 
 
 @program_only

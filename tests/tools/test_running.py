@@ -10,6 +10,7 @@ from typing import Any
 import anyio
 import pytest
 from anyio import Event, from_thread
+from trio.testing import MockClock
 
 from claude_agent_py import ToolContext, ToolResult, tool
 from claude_agent_py.errors import HandlerError, OptionsError, ToolError, ToolInputError, ToolTimeoutError
@@ -125,7 +126,7 @@ async def test_a_plain_function_that_takes_too_long_is_abandoned() -> None:
 
     @tool(timeout=0.02)
     def slow() -> None:
-        release.wait(10)
+        release.wait(120)
 
     try:
         with anyio.fail_after(30):
@@ -136,7 +137,7 @@ async def test_a_plain_function_that_takes_too_long_is_abandoned() -> None:
 
 
 async def test_a_timeout_of_the_tools_own_is_not_ours() -> None:
-    @tool(timeout=5)
+    @tool(timeout=60)
     async def impatient() -> None:
         raise TimeoutError("the database")
 
@@ -163,10 +164,11 @@ async def test_no_more_calls_than_allowed_run_at_once() -> None:
     assert most == 2
 
 
+@pytest.mark.parametrize("anyio_backend", [("trio", {"clock": MockClock(autojump_threshold=0)})])
 async def test_waiting_for_a_turn_does_not_count_as_running() -> None:
-    @tool(max_concurrency=1, timeout=0.3)
+    @tool(max_concurrency=1, timeout=3)
     async def work() -> str:
-        await anyio.sleep(0.12)
+        await anyio.sleep(2)
         return "done"
 
     results: list[str] = []
@@ -320,7 +322,7 @@ async def test_a_default_timeout_is_for_tools_without_one() -> None:
     async def slow() -> None:
         await anyio.sleep_forever()
 
-    @tool(timeout=5)
+    @tool(timeout=60)
     async def patient() -> str:
         await anyio.sleep(0.05)
         return "done"
