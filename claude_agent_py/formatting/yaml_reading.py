@@ -72,9 +72,9 @@ class YAMLReader:
             if STRUCTURE.fullmatch(line.text):
                 self._builder.end_text()
                 self._next = None
-            elif (yield from self._is_lead_in(line)):
-                self._outside(line)
-            elif line.text[:1] in (" ", "-", "#") or not (yield from self._entry(line)):
+                continue
+            is_text = line.text[:1] in (" ", "-", "#") or (yield from self._is_lead_in(line))
+            if is_text or not (yield from self._entry(line)):
                 self._outside(line)
 
     def _outside(self, line: _Line) -> None:
