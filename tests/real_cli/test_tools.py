@@ -304,7 +304,13 @@ async def test_ten_megabytes_are_cut_where_the_cli_would_hide_them(tmp_path: Pat
         """Much, but wanted."""
         return "x" * 150_000
 
-    tools = [cut, spilled, refused, roomy]
+    @tool
+    def several() -> list[Any]:
+        """Text and media, each short enough by itself."""
+        link = ResourceLink("https://example.com", "example", "described " * 50)
+        return ["x" * 30_000, File("y" * 30_000, "a.txt"), File(b"\x00", "a.bin"), Audio(b"abc"), link]
+
+    tools = [cut, spilled, refused, roomy, several]
     script: list[Any] = [*(calling(item.name) for item in tools), text("done")]
     with ScriptedModel(script) as model, anyio.fail_after(60):
         await run("go", model.options(mcp_servers={"helper": ToolServer("helper", tools)}))
@@ -316,6 +322,8 @@ async def test_ten_megabytes_are_cut_where_the_cli_would_hide_them(tmp_path: Pat
     assert f"full result in {path}]" in result_text(last, "toolu_spilled")
     assert "10,000,000 characters, over the limit of 50,000" in result_text(last, "toolu_refused")
     assert result_text(last, "toolu_roomy") == "x" * 150_000
+    assert len(result_text(last, "toolu_several")) > 45_000
+    assert "of 30,000 characters]" in result_text(last, "toolu_several")
 
 
 async def test_an_interrupt_cancels_the_call_and_the_session_goes_on() -> None:

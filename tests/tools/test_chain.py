@@ -321,6 +321,20 @@ async def test_a_hostile_list_without_a_tool_is_text(text: str) -> None:
     assert (await CHAIN.execute(text)).raw == ()
 
 
+@pytest.mark.parametrize("kind", [dict, list])
+async def test_arguments_may_be_nested_deep(kind: type) -> None:
+    deep: Any = kind()
+    for _ in range(2_000):
+        deep = {"a": deep} if kind is dict else [deep]
+
+    calls = [ToolUseBlock(id="1", name="search", input={"query": deep}), ToolCall(id="2", name="search", input=deep)]
+    result = await CHAIN.execute(calls)
+
+    assert [type(call.error) for call in result.raw] == [ToolInputError, ToolInputError]
+    with pytest.raises(TypeError, match=f"not a {kind.__name__} that is nested too deep"):
+        await CHAIN.execute([{"name": 5, "input": deep}] if kind is dict else [deep])
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -420,6 +434,7 @@ async def test_what_is_no_call_is_text(text: str) -> None:
     ("make", "text"),
     [
         (XMLFormat, '<answer>I look.</answer><picture></picture><serach>{"query": "a"}</serach>'),
+        (XMLFormat, '<calls>\n<picture></picture>\n<serach>{"query": "a"}</serach>\n</calls>'),
         (MarkdownFormat, '# answer\nI look.\n\n# picture\n\n# serach\n{"query": "a"}'),
     ],
 )
