@@ -117,7 +117,7 @@ async def until_workers(count: int) -> None:
 async def nothing_left() -> AsyncIterator[None]:
     """Assert that the block leaves no worker, process or open pipe.
 
-    On a busy machine a session may be over a moment after the time limit of its `close()`: they have a while to go.
+    On a busy machine a session may be over a moment after the time limit of its `close()`: leftovers have a while.
     """
     before = workers(), children(), pipes()
     yield
