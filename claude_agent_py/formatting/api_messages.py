@@ -52,8 +52,8 @@ def to_api_messages(messages: Iterable[Any], prompts: Iterable[UserMessage] = ()
 
     Args:
         messages: The messages of a run or a session, in order. Those of other types are ignored.
-        prompts: The prompts (`RunResult.sent`), which the CLI does not repeat. Each is placed where the CLI reports that
-            it started, or at the beginning if the messages do not mention it. One that never started is left out.
+        prompts: The prompts (`RunResult.sent`), which the CLI does not repeat. Each is placed where the CLI reports
+            that it started, or at the beginning if the messages do not mention it. One that never started is left out.
 
     Raises:
         TypeError: A prompt is not a `UserMessage`.
