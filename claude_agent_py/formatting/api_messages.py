@@ -52,11 +52,17 @@ def to_api_messages(messages: Iterable[Any], prompts: Iterable[UserMessage] = ()
 
     Args:
         messages: The messages of a run or a session, in order. Those of other types are ignored.
-        prompts: The prompts, which the CLI does not repeat. Each is placed where the CLI reports that it started, or at
-            the beginning if the messages do not mention it. One that never started is left out.
+        prompts: The prompts (`RunResult.sent`), which the CLI does not repeat. Each is placed where the CLI reports
+            that it started, or at the beginning if the messages do not mention it. One that never started is left out.
+
+    Raises:
+        TypeError: A prompt is not a `UserMessage`.
     """
     conversation = _Conversation()
-    for message in _since_compaction(_with_prompts(list(messages), list(prompts))):
+    sent: list[Any] = list(prompts)
+    if wrong := [prompt for prompt in sent if not isinstance(prompt, UserMessage)]:
+        raise TypeError(f"prompts must be UserMessages, as in RunResult.sent, not {type(wrong[0]).__name__}")
+    for message in _since_compaction(_with_prompts(list(messages), sent)):
         conversation.add(message)
     return conversation.rendered()
 

@@ -95,6 +95,11 @@ def test_blocks_are_joined_and_all_results_come_in_one_message_in_the_order_of_t
     ]
 
 
+def test_prompts_are_messages() -> None:
+    with pytest.raises(TypeError, match=r"must be UserMessages, as in RunResult\.sent, not str"):
+        to_api_messages([], ["p1"])  # type: ignore[list-item]
+
+
 def test_prompts_are_placed_where_they_started() -> None:
     prompts = [prompt("One", "p1"), prompt("Two", "p2"), prompt("Never", "p3"), prompt("Taken back", "p4")]
     messages = read(
