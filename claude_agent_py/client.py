@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from claude_agent_py._runtime.runs.prompts import Prompt
     from claude_agent_py._runtime.runs.run import Run
     from claude_agent_py._runtime.runs.subagents import Subagent
-    from claude_agent_py._runtime.session.session import Session, TasksAtClose
+    from claude_agent_py._runtime.session.ending import TasksAtClose
+    from claude_agent_py._runtime.session.session import Session
     from claude_agent_py._runtime.session.storing import Storing
     from claude_agent_py.hooks.live import LiveHooks
     from claude_agent_py.permissions.interactions import Inbox
@@ -239,7 +240,7 @@ class Client(SessionControls, Generic[Output]):
             raise ConnectionClosedError("the client is closed; open a new one")
         self._connected = LazyEvent()
         try:
-            await old.close()
+            await old.ending.close()
             options = await options_to_go_on(self._options, old.answers.session_id, config_dir)
             if self._is_closed:
                 raise ConnectionClosedError("the client is closed; open a new one")
@@ -272,7 +273,7 @@ class Client(SessionControls, Generic[Output]):
             raise OptionsError(f"must be 'stop', 'wait' or 'leave', not {tasks!r}", option="tasks")
         self._warns, self._is_closed = False, True
         from_within = current() is self
-        await self.session.close(tasks=tasks, wait=not from_within, advice=self._advice, client=self)
+        await self.session.ending.close(tasks=tasks, wait=not from_within, advice=self._advice, client=self)
         if self._connected is not None and not from_within:
             await self._connected.wait()  # a pending `connect` fails once the client is closed
 
@@ -285,13 +286,13 @@ class Client(SessionControls, Generic[Output]):
         session: Session | None = vars(self).get("session")
         if session is not None:
             session.cancel_children()
-            session.abort()
+            session.ending.abort()
 
     def __del__(self) -> None:
         if self._warns and not self.session.is_forked:
             what = repr(self.session.transport)
             self._warns = False
-            self.session.abort("its client was dropped without being closed, and the session ended with it")
+            self.session.ending.abort("its client was dropped without being closed, and the session ended with it")
             warnings.warn(
                 f"unclosed Client over {what}: use `async with Client(...)`, or `await client.close()`",
                 ResourceWarning,

@@ -14,13 +14,12 @@ task group that belongs to the event loop rather than to a caller (`_event_loop.
 everything that needs no I/O.
 """
 
-import contextlib
 import functools
 import logging
 import math
 import os
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 import anyio
 from anyio.abc import TaskGroup
@@ -38,7 +37,7 @@ from claude_agent_py._errors import (
     OptionsError,
     TaskError,
 )
-from claude_agent_py._event_loop import clock, from_any_thread, run_until_wait, spawn_detached, worker
+from claude_agent_py._event_loop import clock, run_until_wait, spawn_detached, worker
 from claude_agent_py._launch.environment import config_directory, environment
 from claude_agent_py._protocol.engine import UNSUPPORTED, Engine
 from claude_agent_py._protocol.events import (
@@ -59,6 +58,7 @@ from claude_agent_py._runtime.answering.failures import FailureLog, HandlerFaile
 from claude_agent_py._runtime.runs.readers import Readers
 from claude_agent_py._runtime.runs.result import AuthenticationError, RunTimeoutError, UnreadableResultError
 from claude_agent_py._runtime.runs.run_mailbox import RunMailbox
+from claude_agent_py._runtime.session.ending import DRAIN_GRACE, Ending
 from claude_agent_py._runtime.session.launching import Launched
 from claude_agent_py._runtime.session.waiter import Waiter
 from claude_agent_py._runtime.session.wire_log import WireLog, wire_log
@@ -79,34 +79,11 @@ if TYPE_CHECKING:
 
 logger: logging.Logger = logging.getLogger("claude_agent_py")
 
-TasksAtClose: TypeAlias = Literal["stop", "wait", "leave"]
-
 END_SESSION: Final = "end_session"
 """The control request that makes the CLI exit."""
 
-NOT_CONNECTED: Final = "the client is not connected; use `async with`, or call connect() first"
-CLOSED: Final = "the client is closed; open a new one to go on"
-
 DIRECTORY_VARIABLES: Final = ("HOME", "CLAUDE_CONFIG_DIR", "CLAUDE_CODE_TASK_LIST_ID")
 """Determine where the CLI stores files that this package reads. Copying the whole environment would be slow."""
-
-LOOK_EVERY: Final = 0.1
-"""Seconds between checks whether a CLI closed with `tasks="leave"` is idle."""
-
-LISTENER_GRACE: Final = 2.0
-"""Seconds that listeners get at the end to process what is queued."""
-
-DRAIN_GRACE: Final = 1.0
-"""Seconds to wait for the end of stdout and stderr after the process exited: a grandchild may hold them open."""
-
-BUSY_GRACE: Final = 0.3
-"""Seconds that a busy CLI gets to exit by itself. It would first finish its turn and its tasks."""
-
-BUSY_SHARE: Final = 0.1
-"""The largest share of `Timeouts.close` that `BUSY_GRACE` may use."""
-
-CANCEL_RESERVE: Final = 0.05
-"""Seconds of `Timeouts.close` reserved for cancelling the workers."""
 
 PIECE_BYTES: Final = 12 * 1024
 """How much the engine decodes before readers get their turn. Short-lived messages are cheap: a few dozen at a time do
@@ -125,19 +102,6 @@ class _Question(NamedTuple):
     def cancel(self) -> None:
         self.cancellation.set()
         self.scope.cancel()
-
-
-class _Closing(NamedTuple):
-    """How the session closes."""
-
-    grace: float = 0.0
-    """Seconds that the CLI gets to exit by itself."""
-    deadline: float = math.inf
-    """When closing must be complete, on the clock of the event loop."""
-    why: str = CLOSED
-    """The text of the error for later calls."""
-    client: object = None
-    """Kept alive until the session is closed."""
 
 
 class Session:
@@ -172,6 +136,7 @@ class Session:
         self.task_list: TaskList = TaskList(config_dir, list_id=env.get("CLAUDE_CODE_TASK_LIST_ID"))
         self.answers: Answers = Answers(self, parent)
         self._engine = Engine(self.answers, max_line_bytes=options.limits.max_line_bytes)
+        self.ending: Ending = Ending(self, self._engine)
         self._owner = os.getpid()
         self._workers: TaskGroup | None = None
         self._replies: dict[str, Waiter] = {}
@@ -189,25 +154,13 @@ class Session:
         """The runs of the session's last process that go on here."""
         self._resumption_known = LazyEvent()
         """Set once the CLI has taken up such a turn, or has none."""
-        self._told_late: frozenset[str] = frozenset()
-        """The tasks already reported as running after their run ended."""
         self._log: WireLog | None = None
         self._is_writing = False
         """Whether a writer is running."""
         self._timer: anyio.CancelScope | None = None
         """The scope in which the timer sleeps; moving its deadline wakes it earlier."""
-        self._closing = _Closing()
-        self._end_soon: Callable[[], object] | None = None
-        """Makes the session close, from any thread; None before `open`."""
-        self._is_to_end = False
         self._told: LazyEvent | None = None
         """Set when the listeners have received everything; None without listeners."""
-        self._stream_over = LazyEvent()
-        self._over = LazyEvent()
-        self._ended_as: State | None = None
-        """DIED, EXITED or CLOSED: how the session ended for its users."""
-        self._broken_by: Exception | None = None
-        """The exception of a worker: a bug in this package or in a transport."""
 
     def __repr__(self) -> str:
         return f"<Session {self.state.value} over {self.transport!r}>"
@@ -244,12 +197,12 @@ class Session:
         for run in self.carried:
             self._carry_on(run)
         ready = LazyEvent()
-        self._end_soon = from_any_thread(self._stop_timer)
+        self.ending.be_ready()
         spawn_detached(lambda: self._live(launched.transport, ready), name="claude_agent_py session")
         try:
             await ready.wait()
         except BaseException:
-            self.abort()
+            self.ending.abort()
             raise
 
     async def _live(self, transport: "Transport", ready: LazyEvent) -> None:
@@ -268,22 +221,22 @@ class Session:
                 ready.set()
                 await self._keep_time(transport, workers)
                 if not self.is_forked:  # else the CLI belongs to the parent process
-                    await self._end_process(transport)
+                    await self.ending.end_process(transport)
                 workers.cancel_scope.cancel()
         except Exception as error:
-            self._broken_by = error
+            self.ending.note_broken(error)
             raise
         finally:
             self._workers = None
             self._engine.advance(Step.CLOSE)
             self._engine.advance(Step.END_OF_STREAM)
             ready.set()
-            self._end_everything()
+            self.end_everything()
             with anyio.CancelScope(shield=True):
                 await transport.close(grace=0.0)
                 if self.storing is not None:
                     await self.storing.end()
-            self._over.set()
+            self.ending.note_closed()
 
     def start_soon(self, function: Callable[..., Awaitable[None]], *args: Any) -> None:
         """Run an async function as a worker of the session. Failures are logged."""
@@ -298,130 +251,25 @@ class Session:
         except Exception:
             logger.exception("background work %s of the session failed", callback_name(function))
 
-    # Closing -----------------------------------------------------------------------------------------------------
+    # The end -----------------------------------------------------------------------------------------------------
 
-    async def close(
-        self, *, tasks: TasksAtClose = "stop", wait: bool = True, advice: str = "", client: object = None
-    ) -> None:
-        """Close the session. Idempotent; takes at most `Timeouts.close` and leaves no process and no worker behind.
+    def check_open(self) -> None:
+        """Raise unless prompts and requests can be sent.
 
-        Args:
-            tasks: What to do with running background tasks: `stop` stops them; `wait` waits for them within the time
-                limit; `leave` returns at once and lets them finish while the event loop runs.
-            wait: Whether to wait until the session is closed.
-            advice: How to wait for tasks instead of stopping them, for the warning.
-            client: Kept alive until the session is closed, because handlers may use it.
-
-        Cancelling stops the waiting, not the closing. Does nothing in a process made by `os.fork`.
+        Raises:
+            ConnectionClosedError: The session is not open.
+            CLIExitError: The CLI has ended.
         """
-        if self.state is State.NEW:
-            self._engine.advance(Step.CLOSE)
-        if self._end_soon is None or self.state is State.LEFT or self.is_forked:
-            return
-        budget = self.options.timeouts.close
-        busy = min(BUSY_GRACE, budget * BUSY_SHARE)
-        patience = budget - self._force - busy
-        started = anyio.current_time()
-        with anyio.move_on_after(budget) as bound:
-            try:
-                if tasks != "leave" and self.tasks.live_ids():  # child agents may run even if the CLI has exited
-                    await self._end_tasks(tasks, patience, advice)
-            finally:
-                left = max(busy, patience - (anyio.current_time() - started))
-                grace = left if self._is_idle() else min(left, busy)
-                deadline = started + budget - min(CANCEL_RESERVE, budget * BUSY_SHARE)
-                closing = _Closing(grace, deadline, client=client)
-                self._request_close(Step.LEAVE if tasks == "leave" else Step.CLOSE, closing)
-            if wait and tasks != "leave":
-                await self._over.wait()
-        if bound.cancelled_caught:
-            logger.warning(
-                "close() stops waiting after %g s (Timeouts.close): a handler, listener or tool does not end when it "
-                "is cancelled",
-                budget,
-            )
+        if not self.is_open:
+            raise self.ending.error_now
 
-    async def wait_closed(self) -> None:
-        """Wait until the session is closed: its process has exited and its workers have ended."""
-        if self._end_soon is not None:
-            await self._over.wait()
-
-    def abort(self, why: str = CLOSED) -> None:
-        """Kill the session without waiting. May be called from any thread and from a finalizer."""
-        self._request_close(Step.CLOSE, _Closing(why=why))
-
-    def _request_close(self, step: Step, closing: _Closing) -> None:
-        if self.state not in (State.LEFT, State.CLOSING, State.CLOSED):  # else it is already closing
-            self._closing = closing
-        self._engine.advance(step)
-        if self._end_soon is not None:
-            with contextlib.suppress(RuntimeError):  # the event loop is closed
-                self._end_soon()
-
-    def _is_idle(self) -> bool:
-        """Return whether the CLI has reported that it is idle."""
-        turns = self._engine.turns
-        return not turns.open_runs and not self.tasks.live_ids() and turns.is_idle(anyio.current_time())
-
-    async def _end_tasks(self, tasks: TasksAtClose, limit: float, advice: str) -> None:
-        with anyio.move_on_after(limit):
-            try:
-                if tasks == "wait":
-                    await self.tasks.wait_all()
-                    return
-                if names := self.names_of(self.tasks.live_ids() - self._told_late):
-                    logger.warning("closing ends background tasks that run: %s; %s", names, advice)
-                await self.tasks.stop_all()
-            except ClaudeAgentError:
-                return  # the end of the process stops the rest
-
-    async def _end_process(self, transport: "Transport") -> None:
-        """End the program; after `close(tasks="leave")` only once it is idle."""
-        if self.state is State.LEFT:
-            self._dismiss()
-            while not self._is_gone(transport) and not self._engine.turns.is_idle(anyio.current_time()):
-                await self._wait_for_stream(LOOK_EVERY)
-            await transport.end_input()
-            while not self._is_gone(transport):
-                await self._wait_for_stream(LOOK_EVERY)
-            await self._wait_for_stream(DRAIN_GRACE)
-        await transport.close(grace=self._closing.grace)
-        if not self._stream_over.is_set():
-            with self._at_most(DRAIN_GRACE):
-                await self._stream_over.wait()  # read what it wrote before it exited
-        if self.storing is not None:
-            await self.storing.drain(self._closing.deadline)
-        self._end_everything()
-        if self._told is not None:
-            with self._at_most(LISTENER_GRACE):
-                await self._told.wait()
-
-    @property
-    def _force(self) -> float:
-        """How long ending the CLI by force may take, in seconds."""
-        assert self.launched is not None  # noqa: S101 - it is open
-        return self.launched.plan.force
-
-    def _is_gone(self, transport: "Transport") -> bool:
-        """Return whether the output or the process has ended. A grandchild may keep the pipe open after the process."""
-        return self._stream_over.is_set() or transport.exit_code is not None
-
-    async def _wait_for_stream(self, seconds: float) -> None:
-        """Wait for the end of the output, at most this long."""
-        with anyio.move_on_after(seconds):
-            await self._stream_over.wait()
-
-    def _at_most(self, seconds: float) -> anyio.CancelScope:
-        """Return a scope that ends after this time, or earlier at the deadline of `close`."""
-        return anyio.CancelScope(deadline=min(anyio.current_time() + seconds, self._closing.deadline))
-
-    def _end_everything(self) -> None:
+    def end_everything(self) -> None:
         """End everything that depends on the output of the CLI. Idempotent."""
-        self._stream_over.set()
+        self.ending.stream_over.set()
         if self.answers.has_ended:
             return
-        self._dismiss()
-        error = self.end_error()
+        self.dismiss()
+        error = self.ending.error
         for question in self._questions.values():
             question.cancel()
         self.intake.process_exited(str(error).splitlines()[0])
@@ -432,18 +280,14 @@ class Session:
         if isinstance(error, ConnectionClosedError):  # the session is closed, not just the CLI gone
             self.cancel_children()
 
-    def _note_end(self) -> None:
-        if self._ended_as is None:
-            self._ended_as = self.state if self.state in (State.DIED, State.EXITED) else State.CLOSED
-
-    def _dismiss(self) -> None:
+    def dismiss(self) -> None:
         """Fail the pending requests and runs and end the readers. Idempotent."""
-        self._note_end()
+        self.ending.note()
         for waiter in self._replies.values():
-            waiter.fail(self.end_error)
+            waiter.fail(self._end_error)
         self._resumption_known.set()
         for run in self._engine.turns.open_runs:
-            self.fail_run(run, self.end_error)
+            self.fail_run(run, self._end_error)
         self.readers.end()
 
     def cancel_children(self) -> None:
@@ -451,48 +295,8 @@ class Session:
         for cancel in list(self.children):
             cancel()
 
-    # How it ended ------------------------------------------------------------------------------------------------
-
-    def check_open(self) -> None:
-        """Raise unless prompts and requests can be sent.
-
-        Raises:
-            ConnectionClosedError: The session is not open.
-            CLIExitError: The CLI has ended.
-        """
-        if not self.is_open:
-            raise self._failure()
-
-    @property
-    def ended_well(self) -> bool:
-        """Whether the session ended on request, not because the CLI died or a worker failed."""
-        if self._ended_as is State.EXITED:
-            return self.transport is not None and self.transport.exit_code == 0
-        return self._ended_as is State.CLOSED and self._broken_by is None
-
-    def end_error(self) -> ClaudeAgentError:
-        """Return the error for uses of the session after its end."""
-        is_gone = self._ended_as in (State.DIED, State.EXITED) and self._broken_by is None
-        return self._exit_error() if is_gone else self._failure()
-
-    def _failure(self) -> ClaudeAgentError:
-        """Return the error for sending in the current state."""
-        if self._broken_by is not None:
-            return _broken(self._broken_by)
-        if self.state in (State.DIED, State.EXITED):
-            return self._exit_error()
-        return ConnectionClosedError(NOT_CONNECTED if self.state is State.NEW else self._closing.why)
-
-    def _exit_error(self) -> CLIExitError:
-        launched, version = self.launched, self.info.claude_code_version if self.info else None
-        assert launched is not None  # noqa: S101 - it has run
-        return CLIExitError(
-            "the CLI ended while the session was in use",
-            exit_code=launched.transport.exit_code,
-            stderr_tail=launched.transport.stderr_tail,
-            cli_path=str(launched.cli_path) if launched.cli_path else None,
-            version=version,
-        )
+    def _end_error(self) -> ClaudeAgentError:
+        return self.ending.error
 
     # Workers -----------------------------------------------------------------------------------------------------
 
@@ -516,7 +320,7 @@ class Session:
         if scope.cancelled_caught:
             return  # the request it was answering was cancelled; a successor pumps
         engine.advance(Step.END_OF_STREAM)
-        self._note_end()
+        self.ending.note()
         with anyio.move_on_after(DRAIN_GRACE):  # errors show the exit status and the last of stderr
             await transport.wait()
             await stderr_over.wait()
@@ -538,17 +342,17 @@ class Session:
     async def _keep_time(self, transport: "Transport", workers: TaskGroup) -> None:
         """Tick the engine at its deadlines and watch the process, until the session closes."""
         wait: Callable[[], Awaitable[object]] = transport.wait
-        while not self._is_to_end:
+        while not self.ending.is_requested:
             deadline = self._engine.next_deadline()
             with anyio.CancelScope(deadline=math.inf if deadline is None else deadline) as self._timer:
                 await wait()
                 wait = anyio.sleep_forever
                 workers.start_soon(self._watch_process, transport)
-            if not self._is_to_end:
+            if not self.ending.is_requested:
                 self.act(self._engine.tick(anyio.current_time()))
 
-    def _stop_timer(self) -> None:
-        self._is_to_end = True
+    def stop_timer(self) -> None:
+        """Let the timer see that the session is to close."""
         if self._timer is not None:
             self._timer.cancel()
 
@@ -558,9 +362,9 @@ class Session:
         if await transport.wait() is None:
             return
         self._engine.advance(Step.END_OF_STREAM)
-        self._note_end()
-        await self._wait_for_stream(DRAIN_GRACE)
-        if not self._stream_over.is_set():
+        self.ending.note()
+        await self.ending.wait_for_stream(DRAIN_GRACE)
+        if not self.ending.stream_over.is_set():
             self.act(self._engine.receive_eof(anyio.current_time()))
 
     @worker
@@ -586,6 +390,11 @@ class Session:
             for deliver in self.answers.deliveries:
                 listeners.start_soon(self._run, deliver)
         told.set()
+
+    async def tell_listeners_the_rest(self) -> None:
+        """Wait until the listeners have received everything."""
+        if self._told is not None:
+            await self._told.wait()
 
     # What the engine reports -------------------------------------------------------------------------------------
 
@@ -901,7 +710,7 @@ class Session:
             problem, raw = f"the result of the run cannot be read: {end.frame.error}", end.frame.raw
             failure = lambda: UnreadableResultError(problem, raw=raw)  # noqa: E731
         elif end.reason == "closed":
-            failure = self.end_error
+            failure = self._end_error
             self.cut_off.append(run)
         run.finish(end.tasks, end, failure)
         if end.reason == "timeout":
@@ -921,7 +730,7 @@ class Session:
 
     def _end_late_tasks(self, end: RunEnded) -> None:
         """Stop or leave the tasks that were running when `Timeouts.idle` expired, as `late_tasks` says."""
-        self._told_late |= end.late_tasks
+        self.ending.told |= end.late_tasks
         is_stop = self.options.late_tasks == "stop"
         logger.warning(
             "background tasks still ran %g s after the answer (Timeouts.idle), %s: %s",
@@ -977,13 +786,5 @@ class Session:
         RunWaits: _on_run_waits,
         TurnResumed: _on_turn_resumed,
         StrayReply: lambda self, event: logger.debug("stray reply: %r", event),
-        StreamEnded: lambda self, event: self._end_everything(),
+        StreamEnded: lambda self, event: self.end_everything(),
     }
-
-
-def _broken(error: BaseException) -> ConnectionClosedError:
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    failure = ConnectionClosedError(f"the session broke: {type(error).__name__}: {error}")
-    failure.__cause__ = error
-    return failure

@@ -77,8 +77,8 @@ async def open_session(session: Session, launched: Launched) -> None:
         await startup.take_up_turn(info)
     except BaseException:
         with anyio.CancelScope(shield=True):
-            session.abort()
-            await session.wait_closed()
+            session.ending.abort()
+            await session.ending.wait_closed()
             await launched.discard()
         raise
 
