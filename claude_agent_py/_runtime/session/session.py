@@ -317,6 +317,7 @@ class Session:
                 for start in range(PIECE_BYTES, len(data), PIECE_BYTES):
                     await checkpoint()  # let readers take what has arrived
                     act(engine.receive_data(data[start : start + PIECE_BYTES], now()))
+                del data, events  # else up to 256 KiB would stay while it waits
         if scope.cancelled_caught:
             return  # the request it was answering was cancelled; a successor pumps
         engine.advance(Step.END_OF_STREAM)
