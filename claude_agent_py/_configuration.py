@@ -36,6 +36,10 @@ class Unshown(Mapping[str, Any]):
     def __len__(self) -> int:
         return len(self._values)
 
+    def copy(self) -> dict[str, Any]:
+        """Return the values in a dict."""
+        return dict(self._values)
+
     def __repr__(self) -> str:
         return f"<{len(self)} values>"
 

@@ -77,8 +77,8 @@ def current_client() -> Client | None:
 class Client(SessionControls, Generic[Output]):
     """A session with the Claude Code CLI.
 
-    Use it as `async with Client(options) as client`, or call `connect()` and `close()` yourself, each from any worker.
-    All methods may be called from any number of workers at once, on asyncio and trio.
+    Use it as `async with Client(options) as client`, or call `connect()` and `close()` yourself. All methods, these
+    too, may be called from any number of coroutines at once, on asyncio and trio.
 
     A client that is garbage-collected without being closed emits a `ResourceWarning`, and its session is killed. Runs
     and `messages()` iterators keep their client alive; tasks do not.
@@ -274,7 +274,7 @@ class Client(SessionControls, Generic[Output]):
         self._warns, self._is_closed = False, True
         from_within = current() is self
         await self.session.ending.close(tasks=tasks, wait=not from_within, advice=self._advice, client=self)
-        if self._connected is not None and not from_within:
+        if self._connected is not None and not self._connected.is_set() and not from_within:
             await self._connected.wait()  # a pending `connect` fails once the client is closed
 
     def abort(self) -> None:
@@ -338,10 +338,8 @@ class Client(SessionControls, Generic[Output]):
             mailbox = session.open_run(until, timeout)
             session.start_soon(send_each, session, mailbox, prompt)
         else:
-            message = session.check_prompt(prompt_message(prompt, verbatim=self._options.verbatim_prompts))
-            mailbox = session.open_run(until, timeout)
-            session.send_prompt(mailbox, message)
-            session.seal_run(mailbox)
+            message = prompt_message(prompt, verbatim=self._options.verbatim_prompts)
+            mailbox = session.start_run(message, until, timeout)
         return Run(self, session, mailbox)
 
     @property
@@ -404,7 +402,7 @@ class Client(SessionControls, Generic[Output]):
         Raises:
             ConnectionClosedError: The client is not connected, or (while iterating) the session broke.
             CLIExitError: While iterating, after the last message: the CLI exited unexpectedly.
-            LocalProtocolError: While iterating: another worker is using the same iterator.
+            LocalProtocolError: While iterating: another coroutine is using the same iterator.
         """
         from claude_agent_py._runtime.session.session_messages import SessionMessages
 

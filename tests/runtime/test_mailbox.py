@@ -226,7 +226,7 @@ async def test_there_is_one_reader_at_a_time() -> None:
         async with anyio.create_task_group() as group:
             group.start_soon(rest, mailbox)
             await anyio.wait_all_tasks_blocked()
-            with pytest.raises(LocalProtocolError, match="another worker is already reading"):
+            with pytest.raises(LocalProtocolError, match="another coroutine is already reading"):
                 await mailbox.get()
             mailbox.close()
 

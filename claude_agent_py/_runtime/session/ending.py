@@ -81,8 +81,9 @@ class SessionPort(Protocol):
         """End everything that depends on the output of the CLI. Idempotent."""
         ...
 
-    async def tell_listeners_the_rest(self) -> None:
-        """Wait until the listeners have received everything."""
+    @property
+    def told(self) -> LazyEvent | None:
+        """Set when the listeners have received everything; None without listeners."""
         ...
 
     def names_of(self, task_ids: Iterable[str]) -> str:
@@ -170,6 +171,7 @@ class Ending:
                 deadline = started + budget - min(CANCEL_RESERVE, budget * BUSY_SHARE)
                 closing = _Closing(grace, deadline, client=client)
                 self._request(Step.LEAVE if tasks == "leave" else Step.CLOSE, closing)
+                session.stop_timer()
             if wait and tasks != "leave":
                 await self._over.wait()
         if bound.cancelled_caught:
@@ -182,14 +184,14 @@ class Ending:
     def abort(self, why: str = CLOSED) -> None:
         """Kill the session without waiting. May be called from any thread and from a finalizer."""
         self._request(Step.CLOSE, _Closing(why=why))
+        if self._stop_timer is not None:
+            with contextlib.suppress(RuntimeError):  # the event loop is closed
+                self._stop_timer()
 
     def _request(self, step: Step, closing: _Closing) -> None:
         if not self.is_requested:
             self._closing = closing
         self._engine.advance(step)
-        if self._stop_timer is not None:
-            with contextlib.suppress(RuntimeError):  # the event loop is closed
-                self._stop_timer()
 
     def _is_idle(self) -> bool:
         """Return whether the CLI has reported that it is idle."""
@@ -222,8 +224,9 @@ class Ending:
         if self._session.storing is not None:
             await self._session.storing.drain(self._closing.deadline)
         self._session.end_everything()
-        with self._at_most(LISTENER_GRACE):
-            await self._session.tell_listeners_the_rest()
+        if (told := self._session.told) is not None:
+            with self._at_most(LISTENER_GRACE):
+                await told.wait()
 
     async def _let_it_finish(self, transport: "Transport") -> None:
         self._session.dismiss()

@@ -26,6 +26,7 @@ from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint
 
 from claude_agent_py._callbacks import callback_name
+from claude_agent_py._cancellation import Cancellation
 from claude_agent_py._errors import (
     ClaudeAgentError,
     CLIExitError,
@@ -38,7 +39,7 @@ from claude_agent_py._errors import (
     TaskError,
 )
 from claude_agent_py._event_loop import clock, run_until_wait, spawn_detached, worker
-from claude_agent_py._launch.environment import config_directory, environment
+from claude_agent_py._launch.environment import variable
 from claude_agent_py._protocol.engine import UNSUPPORTED, Engine
 from claude_agent_py._protocol.events import (
     Event,
@@ -50,7 +51,6 @@ from claude_agent_py._protocol.events import (
     StrayReply,
     StreamEnded,
 )
-from claude_agent_py._protocol.handlers import Cancellation
 from claude_agent_py._protocol.state import State, Step
 from claude_agent_py._protocol.turns import RunEnded, RunLimits, RunWaits, TurnResumed, Until
 from claude_agent_py._runtime.answering.answers import Answers
@@ -81,9 +81,6 @@ logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 END_SESSION: Final = "end_session"
 """The control request that makes the CLI exit."""
-
-DIRECTORY_VARIABLES: Final = ("HOME", "CLAUDE_CONFIG_DIR", "CLAUDE_CODE_TASK_LIST_ID")
-"""Determine where the CLI stores files that this package reads. Copying the whole environment would be slow."""
 
 PIECE_BYTES: Final = 12 * 1024
 """How much the engine decodes before readers get their turn. Short-lived messages are cheap: a few dozen at a time do
@@ -128,12 +125,10 @@ class Session:
         """The known agent definitions by name. Those of child agents are added when they start."""
         self.children: set[Callable[[], None]] = set()
         """Functions that each cancel a child agent."""
-        env = environment(options, {name: os.environ[name] for name in DIRECTORY_VARIABLES if name in os.environ})
-        config_dir = config_directory(env)
-        self.intake: TaskIntake = TaskIntake(config_dir)
+        self.intake: TaskIntake = TaskIntake()
         """Feeds messages and hooks to the tasks."""
         self.tasks: TaskManager = TaskManager(self, intake=self.intake)
-        self.task_list: TaskList = TaskList(config_dir, list_id=env.get("CLAUDE_CODE_TASK_LIST_ID"))
+        self.task_list: TaskList = TaskList(list_id=variable(options, "CLAUDE_CODE_TASK_LIST_ID"))
         self.answers: Answers = Answers(self, parent)
         self._engine = Engine(self.answers, max_line_bytes=options.limits.max_line_bytes)
         self.ending: Ending = Ending(self, self._engine)
@@ -322,18 +317,17 @@ class Session:
             return  # the request it was answering was cancelled; a successor pumps
         engine.advance(Step.END_OF_STREAM)
         self.ending.note()
-        with anyio.move_on_after(DRAIN_GRACE):  # errors show the exit status and the last of stderr
-            await transport.wait()
-            await stderr_over.wait()
+        if transport.exit_code is None or not stderr_over.is_set():
+            with anyio.move_on_after(DRAIN_GRACE):  # errors show the exit status and the last of stderr
+                await transport.wait()
+                await stderr_over.wait()
         act(engine.receive_eof(anyio.current_time()))
 
     @worker
     async def _write(self, transport: "Transport") -> None:
         """Write the pending data, including what is added meanwhile."""
         try:
-            while data := self._engine.data_to_send():
-                if self._log is not None:
-                    self._log.sent(data)
+            while data := self._take_data():
                 await transport.send(data)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             return  # the CLI no longer reads; the pump sees its end
@@ -342,13 +336,15 @@ class Session:
 
     async def _keep_time(self, transport: "Transport", workers: TaskGroup) -> None:
         """Tick the engine at its deadlines and watch the process, until the session closes."""
-        wait: Callable[[], Awaitable[object]] = transport.wait
+        is_running = True
         while not self.ending.is_requested:
             deadline = self._engine.next_deadline()
             with anyio.CancelScope(deadline=math.inf if deadline is None else deadline) as self._timer:
-                await wait()
-                wait = anyio.sleep_forever
-                workers.start_soon(self._watch_process, transport)
+                if is_running:
+                    await transport.wait()
+                    is_running = False
+                    workers.start_soon(self._watch_process, transport)
+                await anyio.sleep_forever()
             if not self.ending.is_requested:
                 self.act(self._engine.tick(anyio.current_time()))
 
@@ -392,10 +388,10 @@ class Session:
                 listeners.start_soon(self._run, deliver)
         told.set()
 
-    async def tell_listeners_the_rest(self) -> None:
-        """Wait until the listeners have received everything."""
-        if self._told is not None:
-            await self._told.wait()
+    @property
+    def told(self) -> LazyEvent | None:
+        """Set when the listeners have received everything; None without listeners."""
+        return self._told
 
     # What the engine reports -------------------------------------------------------------------------------------
 
@@ -410,16 +406,19 @@ class Session:
         """Write pending data, and wake the timer if a deadline has moved closer."""
         if self._engine.has_data_to_send and not self._is_writing and (transport := self.transport) is not None:
             if transport.can_send_nowait:
-                data = self._engine.data_to_send()
-                if self._log is not None:
-                    self._log.sent(data)
-                transport.send_nowait(data)
+                transport.send_nowait(self._take_data())
             elif self._workers is not None:
                 self._is_writing = True
                 self._workers.start_soon(self._write, transport)
         deadline = self._engine.next_deadline()
         if deadline is not None and self._timer is not None and deadline < self._timer.deadline:
             self._timer.deadline = deadline
+
+    def _take_data(self) -> bytes:
+        data = self._engine.data_to_send()
+        if data and self._log is not None:
+            self._log.sent(data)
+        return data
 
     def _on_message(self, event: MessageReceived) -> None:
         if self.info is None and type(event.message) is MalformedFrame:
@@ -578,6 +577,20 @@ class Session:
         self.act(self._engine.settle(anyio.current_time()))
 
     # Runs --------------------------------------------------------------------------------------------------------
+
+    def start_run(self, prompt: UserMessage, until: Until, timeout: float | None) -> RunMailbox:
+        """Open a run and send its only prompt. Returns before it is written.
+
+        Raises:
+            OptionsError: An earlier prompt had the same uuid, or the prompt is not JSON.
+            ConnectionClosedError: The session is not open.
+            CLIExitError: The CLI has ended.
+        """
+        self.check_prompt(prompt)
+        run = self.open_run(until, timeout)
+        self.send_prompt(run, prompt)
+        self.seal_run(run)
+        return run
 
     def open_run(self, until: Until, timeout: float | None) -> RunMailbox:
         """Open a run. `send_prompt` and `seal_run` follow.

@@ -231,6 +231,8 @@ class _Startup:
         That takes as long as its hooks and servers need. The turn's run is there afterwards, or later if it takes long.
         """
         session = self._session
+        if not self._options.resume_interrupted_turn and not session.carried:
+            return
         with anyio.move_on_after(self._options.timeouts.connect):
             await session.wait_for_resumed_turn(is_running=info.session_state == "running")
         if session.resumed is not None:
