@@ -279,7 +279,7 @@ async def test_a_reader_who_never_has_to_wait_can_be_cancelled_all_the_same() ->
 
 
 async def test_a_reader_who_never_has_to_wait_lets_the_others_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("claude_agent_py._runtime.runs.mailbox.TURN", 0.0)
+    monkeypatch.setattr("claude_agent_py._runtime.runs.mailbox.SLICE", 0.0)
     mailbox = Mailbox(1 << 20)
     for number in range(MANY):
         put(mailbox, message(number))
