@@ -245,7 +245,7 @@ class Client(SessionControls, Generic[Output]):
             if self._is_closed:
                 raise ConnectionClosedError("the client is closed; open a new one")
             session = Session(options, parent=self._parent)
-            session.carried = [run for run in old.cut_off if run.is_sealed]
+            session.resumption.carried = [run for run in old.cut_off if run.is_sealed]
             for name in [name for name in vars(self) if isinstance(getattr(type(self), name, None), cached_property)]:
                 del vars(self)[name]  # the groups of controls, too, have the session
             vars(self)["session"] = session
@@ -352,7 +352,7 @@ class Client(SessionControls, Generic[Output]):
         """
         from claude_agent_py._runtime.runs.run import Run
 
-        mailbox = self.session.resumed
+        mailbox = self.session.resumption.run
         return None if mailbox is None else Run(self, self.session, mailbox)
 
     async def spawn(

@@ -18,7 +18,7 @@ import functools
 import logging
 import math
 import os
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 import anyio
@@ -29,7 +29,6 @@ from claude_agent_py._callbacks import callback_name
 from claude_agent_py._cancellation import Cancellation
 from claude_agent_py._errors import (
     ClaudeAgentError,
-    CLIExitError,
     ConnectionClosedError,
     ControlError,
     ControlRejectedError,
@@ -60,6 +59,7 @@ from claude_agent_py._runtime.runs.result import AuthenticationError, RunTimeout
 from claude_agent_py._runtime.runs.run_mailbox import RunMailbox
 from claude_agent_py._runtime.session.ending import DRAIN_GRACE, Ending
 from claude_agent_py._runtime.session.launching import Launched
+from claude_agent_py._runtime.session.resumption import Resumption
 from claude_agent_py._runtime.session.waiter import Waiter
 from claude_agent_py._runtime.session.wire_log import WireLog, wire_log
 from claude_agent_py._streams import LazyEvent
@@ -68,7 +68,7 @@ from claude_agent_py.options import ClientOptions
 from claude_agent_py.options.checks import HOOKS_OFF, turns_hooks_off
 from claude_agent_py.tasks import TaskIntake, TaskManager
 from claude_agent_py.todo import TaskList
-from claude_agent_py.wire.messages.conversation import UserContent, UserMessage
+from claude_agent_py.wire.messages.conversation import UserMessage
 from claude_agent_py.wire.unknown import MalformedFrame
 
 if TYPE_CHECKING:
@@ -132,6 +132,7 @@ class Session:
         self.answers: Answers = Answers(self, parent)
         self._engine = Engine(self.answers, max_line_bytes=options.limits.max_line_bytes)
         self.ending: Ending = Ending(self, self._engine)
+        self.resumption: Resumption = Resumption(self, self._engine)
         self._owner = os.getpid()
         self._workers: TaskGroup | None = None
         self._replies: dict[str, Waiter] = {}
@@ -139,16 +140,8 @@ class Session:
         self._questions: dict[str, _Question] = {}
         self._garbage: str | None = None
         """The start of output that is not JSON, if the program printed any before it was initialized."""
-        self.resumed: RunMailbox | None = None
-        """The run of the turn that an earlier process left, once the CLI has taken it up."""
-        self.resumed_prompts: tuple[str, ...] | None = None
-        """The prompts of that turn; None until the CLI has said which it takes up, if any."""
         self.cut_off: list[RunMailbox] = []
         """The runs that the death of the CLI ended."""
-        self.carried: list[RunMailbox] = []
-        """The runs of the session's last process that go on here."""
-        self._resumption_known = LazyEvent()
-        """Set once the CLI has taken up such a turn, or has none."""
         self._log: WireLog | None = None
         self._is_writing = False
         """Whether a writer is running."""
@@ -187,10 +180,7 @@ class Session:
         self._engine.advance(Step.START)
         self.launched, self._owner, self._log = launched, os.getpid(), wire_log()
         self.intake.paths.config_dir = self.task_list.config_dir = launched.plan.config_dir
-        if self.options.resume_interrupted_turn:
-            self._engine.expect_resumed_turn(self.open_run("result", None))
-        for run in self.carried:
-            self._carry_on(run)
+        self.resumption.begin()
         ready = LazyEvent()
         self.ending.be_ready()
         spawn_detached(lambda: self._live(launched.transport, ready), name="claude_agent_py session")
@@ -280,7 +270,7 @@ class Session:
         self.ending.note()
         for waiter in self._replies.values():
             waiter.fail(self._end_error)
-        self._resumption_known.set()
+        self.resumption.give_up()
         for run in self._engine.turns.open_runs:
             self.fail_run(run, self._end_error)
         self.readers.end()
@@ -601,10 +591,11 @@ class Session:
         """
         self.check_open()
         run = RunMailbox(self.options.limits.mailbox_bytes, until, timeout)
-        self._open(run)
+        self.register_run(run)
         return run
 
-    def _open(self, run: RunMailbox) -> None:
+    def register_run(self, run: RunMailbox) -> None:
+        """Open a run that is there already."""
         timeouts = self.options.timeouts
         limits = RunLimits(
             run=timeouts.run if run.timeout is None else run.timeout,
@@ -613,61 +604,6 @@ class Session:
             idle=timeouts.idle,
         )
         self._engine.open_run(run, run.until, limits, anyio.current_time())
-
-    def _carry_on(self, run: RunMailbox) -> None:
-        """Open a run of the session's last process, whose prompts the CLI may take up by itself."""
-        now = anyio.current_time()
-        run.reopen()
-        run.moved_to = self
-        self._open(run)
-        for prompt in run.unanswered:
-            self._engine.expect_prompt(run, prompt.uuid, now)
-        self.act(self._engine.seal_run(run, now))
-
-    def settle_carried(self, known: Collection[str]) -> None:
-        """Decide about the prompts of the last process that the CLI did not take up, once it has said what it does.
-
-        Those that are not on disk never reached the conversation, and are sent again. Of the others the CLI had ended
-        the turn, and would ignore them; what it said of that is lost, and their runs end as they did before.
-
-        Args:
-            known: The uuids of the prompts that are on disk.
-        """
-        if self.resumed_prompts is None:
-            return
-        for run in self.carried:
-            left = [prompt for prompt in run.unanswered if prompt.uuid not in self.resumed_prompts]
-            if run.is_over:
-                continue
-            if any(prompt.uuid in known for prompt in left):
-                self.fail_run(run, lambda: CLIExitError("the CLI ended before it reported the result of the run"))
-            else:
-                for prompt in left:
-                    self._engine.send_again(prompt)
-        self._flush()
-
-    async def wait_for_resumed_turn(self, *, is_running: bool) -> None:
-        """Wait until the CLI has taken up the turn that an earlier process left, or has said that there is none.
-
-        Args:
-            is_running: Whether the CLI was at work when it answered `initialize`: it begins that turn before.
-        """
-        if not self.options.resume_interrupted_turn:
-            self.resumed_prompts = ()
-            return
-        if not is_running:
-            self.act(self._engine.expect_no_resumed_turn())
-        await self._resumption_known.wait()
-
-    def _on_turn_resumed(self, event: TurnResumed) -> None:
-        run: RunMailbox = event.run_id
-        self.resumed_prompts = event.prompts
-        if event.adopted:
-            self.resumed, run.is_sealed = run, True
-            run.sent += [UserMessage(message=UserContent(role="user", content=""), uuid=p) for p in event.adopted]
-        else:
-            run.finish(frozenset())
-        self._resumption_known.set()
 
     def send_prompt(self, run: RunMailbox, prompt: UserMessage) -> None:
         """Send a prompt of a run. Returns before it is written.
@@ -798,7 +734,7 @@ class Session:
         RequestTimedOut: _on_late_reply,
         RunEnded: _on_run_ended,
         RunWaits: _on_run_waits,
-        TurnResumed: _on_turn_resumed,
+        TurnResumed: lambda self, event: self.resumption.on_turn_resumed(event),
         StrayReply: lambda self, event: logger.debug("stray reply: %r", event),
         StreamEnded: lambda self, event: self.end_everything(),
     }
