@@ -57,7 +57,7 @@ from claude_agent_py._runtime.answering.failures import FailureLog, HandlerFaile
 from claude_agent_py._runtime.runs.readers import Readers
 from claude_agent_py._runtime.runs.result import AuthenticationError, RunTimeoutError, UnreadableResultError
 from claude_agent_py._runtime.runs.run_mailbox import RunMailbox
-from claude_agent_py._runtime.session.ending import DRAIN_GRACE, Ending
+from claude_agent_py._runtime.session.ending import DRAIN_GRACE, EXIT_GRACE, Ending
 from claude_agent_py._runtime.session.launching import Launched
 from claude_agent_py._runtime.session.resumption import Resumption
 from claude_agent_py._runtime.session.waiter import Waiter
@@ -307,9 +307,11 @@ class Session:
             return  # the request it was answering was cancelled; a successor pumps
         engine.advance(Step.END_OF_STREAM)
         self.ending.note()
-        if transport.exit_code is None or not stderr_over.is_set():
-            with anyio.move_on_after(DRAIN_GRACE):  # errors show the exit status and the last of stderr
+        if transport.exit_code is None:  # errors show the exit status and the last of stderr
+            with anyio.move_on_after(EXIT_GRACE):
                 await transport.wait()
+        if not stderr_over.is_set():
+            with anyio.move_on_after(DRAIN_GRACE):
                 await stderr_over.wait()
         act(engine.receive_eof(anyio.current_time()))
 
