@@ -17,9 +17,9 @@ import anyio
 from anyio import CapacityLimiter, to_thread
 from anyio.lowlevel import RunVar
 
+from claude_agent_py._cancellation import Cancellation
 from claude_agent_py._errors import HandlerError
 from claude_agent_py._event_loop import in_event_loop, is_cancelled
-from claude_agent_py._protocol.handlers import Cancellation
 
 Answer = TypeVar("Answer")
 

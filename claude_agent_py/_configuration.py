@@ -3,7 +3,6 @@
 Validation errors become an `OptionsError` that names the field and never shows the value, which may be a secret.
 """
 
-import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
@@ -35,6 +34,10 @@ class Unshown(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len(self._values)
+
+    def copy(self) -> dict[str, Any]:
+        """Return the values in a dict."""
+        return dict(self._values)
 
     def __repr__(self) -> str:
         return f"<{len(self)} values>"
@@ -187,6 +190,8 @@ def inner_text(error: OptionsError) -> str:
 def suggest(name: str, known: Iterable[str]) -> str:
     """Return `; did you mean ...?` with the known name closest to `name`, or an empty string."""
     wanted = snake_case(name)
+    import difflib  # 2 ms that only mistakes need
+
     near = difflib.get_close_matches(wanted, list(known), n=1, cutoff=0.6)
     return f"; did you mean {near[0]!r}?" if near else ""
 

@@ -129,6 +129,12 @@ def pipe_writer(stream: object) -> PipeWriter | None:
     return writer if isinstance(writer, asyncio.StreamWriter) else None
 
 
+def is_read_to_its_end(stream: object) -> bool:
+    """Return whether the output of an anyio process was read to its end, and closed by that. Only asyncio closes it."""
+    reader = getattr(stream, "_stream", None)
+    return isinstance(reader, asyncio.StreamReader) and reader.at_eof()
+
+
 def from_any_thread(function: Callable[[], object]) -> Callable[[], object]:
     """Return a callable that has this event loop call a function soon; for any thread, and for finalizers.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from claude_agent_py._protocol.handlers import Cancellation
+from claude_agent_py._cancellation import Cancellation
 
 if TYPE_CHECKING:
     from claude_agent_py.tasks.task import Task

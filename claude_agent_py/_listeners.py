@@ -27,7 +27,7 @@ PIECE: Final = 1000
 THREAD_TURN: Final = 0.05
 """How many seconds that may take; errors are reported after it."""
 
-TURN: Final = 0.005
+SLICE: Final = 0.005
 """After how many seconds a listener that never awaits yields to other workers."""
 
 
@@ -79,12 +79,12 @@ class ListenerQueue:
         """Call the listener with each item until `end`."""
         try:
             while self._waiting or not self._has_ended:
-                turn_ends = monotonic() + TURN
+                slice_ends = monotonic() + SLICE
                 while self._waiting:
                     await self._tell()
-                    if monotonic() > turn_ends:
+                    if monotonic() > slice_ends:
                         await checkpoint()
-                        turn_ends = monotonic() + TURN
+                        slice_ends = monotonic() + SLICE
                 self._warn()
                 if not self._has_ended:
                     self._changed = anyio.Event()

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from claude_agent_py._runtime.runs.prompts import Prompt
     from claude_agent_py._runtime.runs.run import Run
     from claude_agent_py._runtime.runs.subagents import Subagent
-    from claude_agent_py._runtime.session.session import Session, TasksAtClose
+    from claude_agent_py._runtime.session.ending import TasksAtClose
+    from claude_agent_py._runtime.session.session import Session
     from claude_agent_py._runtime.session.storing import Storing
     from claude_agent_py.hooks.live import LiveHooks
     from claude_agent_py.permissions.interactions import Inbox
@@ -76,8 +77,8 @@ def current_client() -> Client | None:
 class Client(SessionControls, Generic[Output]):
     """A session with the Claude Code CLI.
 
-    Use it as `async with Client(options) as client`, or call `connect()` and `close()` yourself, each from any worker.
-    All methods may be called from any number of workers at once, on asyncio and trio.
+    Use it as `async with Client(options) as client`, or call `connect()` and `close()` yourself. All methods, these
+    too, may be called from any number of coroutines at once, on asyncio and trio.
 
     A client that is garbage-collected without being closed emits a `ResourceWarning`, and its session is killed. Runs
     and `messages()` iterators keep their client alive; tasks do not.
@@ -239,12 +240,12 @@ class Client(SessionControls, Generic[Output]):
             raise ConnectionClosedError("the client is closed; open a new one")
         self._connected = LazyEvent()
         try:
-            await old.close()
+            await old.ending.close()
             options = await options_to_go_on(self._options, old.answers.session_id, config_dir)
             if self._is_closed:
                 raise ConnectionClosedError("the client is closed; open a new one")
             session = Session(options, parent=self._parent)
-            session.carried = [run for run in old.cut_off if run.is_sealed]
+            session.resumption.carried = [run for run in old.cut_off if run.is_sealed]
             for name in [name for name in vars(self) if isinstance(getattr(type(self), name, None), cached_property)]:
                 del vars(self)[name]  # the groups of controls, too, have the session
             vars(self)["session"] = session
@@ -272,8 +273,8 @@ class Client(SessionControls, Generic[Output]):
             raise OptionsError(f"must be 'stop', 'wait' or 'leave', not {tasks!r}", option="tasks")
         self._warns, self._is_closed = False, True
         from_within = current() is self
-        await self.session.close(tasks=tasks, wait=not from_within, advice=self._advice, client=self)
-        if self._connected is not None and not from_within:
+        await self.session.ending.close(tasks=tasks, wait=not from_within, advice=self._advice, client=self)
+        if self._connected is not None and not self._connected.is_set() and not from_within:
             await self._connected.wait()  # a pending `connect` fails once the client is closed
 
     def abort(self) -> None:
@@ -285,13 +286,13 @@ class Client(SessionControls, Generic[Output]):
         session: Session | None = vars(self).get("session")
         if session is not None:
             session.cancel_children()
-            session.abort()
+            session.ending.abort()
 
     def __del__(self) -> None:
         if self._warns and not self.session.is_forked:
             what = repr(self.session.transport)
             self._warns = False
-            self.session.abort("its client was dropped without being closed, and the session ended with it")
+            self.session.ending.abort("its client was dropped without being closed, and the session ended with it")
             warnings.warn(
                 f"unclosed Client over {what}: use `async with Client(...)`, or `await client.close()`",
                 ResourceWarning,
@@ -337,10 +338,8 @@ class Client(SessionControls, Generic[Output]):
             mailbox = session.open_run(until, timeout)
             session.start_soon(send_each, session, mailbox, prompt)
         else:
-            message = session.check_prompt(prompt_message(prompt, verbatim=self._options.verbatim_prompts))
-            mailbox = session.open_run(until, timeout)
-            session.send_prompt(mailbox, message)
-            session.seal_run(mailbox)
+            message = prompt_message(prompt, verbatim=self._options.verbatim_prompts)
+            mailbox = session.start_run(message, until, timeout)
         return Run(self, session, mailbox)
 
     @property
@@ -353,7 +352,7 @@ class Client(SessionControls, Generic[Output]):
         """
         from claude_agent_py._runtime.runs.run import Run
 
-        mailbox = self.session.resumed
+        mailbox = self.session.resumption.run
         return None if mailbox is None else Run(self, self.session, mailbox)
 
     async def spawn(
@@ -403,7 +402,7 @@ class Client(SessionControls, Generic[Output]):
         Raises:
             ConnectionClosedError: The client is not connected, or (while iterating) the session broke.
             CLIExitError: While iterating, after the last message: the CLI exited unexpectedly.
-            LocalProtocolError: While iterating: another worker is using the same iterator.
+            LocalProtocolError: While iterating: another coroutine is using the same iterator.
         """
         from claude_agent_py._runtime.session.session_messages import SessionMessages
 

@@ -69,6 +69,13 @@ def environment(
     return Unshown(env)
 
 
+def variable(options: ClientOptions, name: str) -> str | None:
+    """Return a variable of the CLI's environment, one that only the user sets."""
+    if name in options.env:
+        return options.env[name]
+    return os.environ.get(name) if options.inherit_env else None
+
+
 def _inherited(surrounding: Mapping[str, str]) -> dict[str, str]:
     traced = _trace_context()
     stale = {"TRACEPARENT", "TRACESTATE"} if "TRACEPARENT" in traced else set()

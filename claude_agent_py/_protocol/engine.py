@@ -53,7 +53,7 @@ class Engine:
         self._to_send: list[bytes] = []
         self._sent: set[str] = set()
         """The uuids of all prompts so far."""
-        self._asked = False
+        self._settled_since_tick = False
         """Whether a request of the CLI was settled since the last tick."""
 
     @property
@@ -99,7 +99,7 @@ class Engine:
         return events
 
     def _receive(self, lines: Iterable[bytes | OversizeLine], events: list[Event], now: float) -> None:
-        handlers, track, route = self._HANDLERS, self._tasks.track, self._turns.route
+        handlers = self._HANDLERS
         for line in lines:
             if isinstance(line, OversizeLine):
                 self._on_oversize(line, events, now)
@@ -110,15 +110,10 @@ class Engine:
             handler = handlers.get(type(frame))
             if handler is not None:
                 handler(self, frame, events, now)
-                continue
-            if isinstance(frame, ControlRequest):  # one that only this side may make
+            elif isinstance(frame, ControlRequest):  # one that only this side may make
                 self._on_request(frame, events, now)
-                continue
-            track(frame, line)  # from here on as in `_on_message`, without the call: it is the way of nearly all lines
-            runs, ended = route(frame, now)
-            events.append(MessageReceived(frame, runs, line))
-            if ended:
-                events += ended
+            else:
+                self._on_message(frame, line, events, now)
 
     def _on_message(self, message: Any, line: bytes, events: list[Event], now: float) -> None:
         self._tasks.track(message, line)  # first, so that the router sees which tasks are live now
@@ -171,7 +166,7 @@ class Engine:
             events.append(RequestReceived(frame.request_id, frame.request))
 
     def _on_cancel(self, frame: ControlCancelRequest, events: list[Event], now: float) -> None:
-        if self._settle(frame.request_id):
+        if self._settle_request(frame.request_id):
             events.append(RequestCancelled(frame.request_id))
 
     def _on_response(self, frame: ControlResponse, events: list[Event], now: float) -> None:
@@ -232,13 +227,13 @@ class Engine:
 
     def _respond(self, response: dict[str, Any]) -> bool:
         line = encode_answer({"type": "control_response", "response": response})
-        if not self._settle(response["request_id"]) or self._state not in CLI_READS:
+        if not self._settle_request(response["request_id"]) or self._state not in CLI_READS:
             return False
         self._to_send.append(line)
         return True
 
-    def _settle(self, request_id: str) -> bool:
-        self._asked = True
+    def _settle_request(self, request_id: str) -> bool:
+        self._settled_since_tick = True
         return self._incoming.settle(request_id)
 
     # Runs --------------------------------------------------------------------------------------------------------
@@ -318,9 +313,9 @@ class Engine:
 
     def tick(self, now: float) -> list[Event]:
         """Return the events caused by the passing of time."""
-        if self._asked or len(self._incoming):
-            self._asked = False
-            self._turns.keep_alive(now)  # the CLI is, or was, waiting for an answer of this side
+        if self._settled_since_tick or len(self._incoming):
+            self._settled_since_tick = False
+            self._turns.restart_silence(now)  # the CLI is, or was, waiting for an answer of this side
         events: list[Event] = [
             RequestTimedOut(r.request_id, r.subtype, r.timeout or 0.0) for r in self._outgoing.expire(now)
         ]

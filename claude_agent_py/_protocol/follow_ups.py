@@ -18,32 +18,32 @@ class FollowUps:
     """The expected follow-up turns. True if there are any."""
 
     def __init__(self) -> None:
-        self._runs: set[str] = set()
+        self._task_runs: set[str] = set()
         self.until: float = 0.0
         """When the expectations expire, except during a turn, which may delay or replace the follow-up turns."""
 
     def __bool__(self) -> bool:
-        return bool(self._runs)
+        return bool(self._task_runs)
 
-    def expect(self, run_id: str, now: float) -> None:
+    def expect(self, task_run_id: str, now: float) -> None:
         """Expect a follow-up turn for this run of a task."""
-        self._runs.add(run_id)
+        self._task_runs.add(task_run_id)
         self.until = now + FOLLOW_UP_GRACE
 
-    def forget(self, run_id: str) -> None:
+    def forget(self, task_run_id: str) -> None:
         """Expect no follow-up turn for this run of a task."""
-        self._runs.discard(run_id)
+        self._task_runs.discard(task_run_id)
 
-    def turn_ended(self, run_id: str | None, now: float) -> None:
+    def turn_ended(self, task_run_id: str | None, now: float) -> None:
         """Note the end of a turn, which was the follow-up of this run of a task. Delayed follow-up turns begin now."""
-        self._runs.discard(run_id or "")
+        self._task_runs.discard(task_run_id or "")
         self.until = now + FOLLOW_UP_GRACE
 
     def give_up(self, now: float) -> None:
         """Drop expired expectations. Must not be called during a turn."""
         if now >= self.until:
-            self._runs.clear()
+            self._task_runs.clear()
 
     def clear(self) -> None:
         """Drop all expectations: the CLI is idle."""
-        self._runs.clear()
+        self._task_runs.clear()

@@ -231,7 +231,7 @@ class TurnRouter:
             return ()
         run.sealed = True
         run.last_progress = now
-        return self._finished(now)
+        return self.settle(now)
 
     def drop_run(self, run_id: RunId) -> tuple[str, ...]:
         """Drop a run and return its unanswered prompts."""
@@ -269,7 +269,7 @@ class TurnRouter:
                 if run is not None:
                     run.heard = True
                     run.last_progress = now
-        return runs, self._finished(now) if rule.may_end else ()
+        return runs, self.settle(now) if rule.may_end else ()
 
     def spoil(self, frame: MalformedFrame, now: float) -> tuple[Verdict, ...]:
         """End the runs whose prompts a malformed result answers."""
@@ -281,13 +281,9 @@ class TurnRouter:
         ends = tuple(self._end(self._runs[owner], "unreadable", frame=frame) for owner in owners)
         for end in ends:
             self.drop_run(end.run_id)
-        return ends + self._finished(now)
+        return ends + self.settle(now)
 
-    def settle(self, now: float) -> tuple[Verdict, ...]:
-        """Return the runs that are over because tasks ended without a message."""
-        return self._finished(now)
-
-    def _on_delta(self, message: StreamEventMessage | AssistantMessage, now: float) -> tuple[RunId, ...]:
+    def _on_main_agent(self, message: StreamEventMessage | AssistantMessage, now: float) -> tuple[RunId, ...]:
         """Route a message of the main agent to the turn, which it may begin."""
         turn = self._turn or self._begin_turn(message.prompt_uuids, now)
         if message.user_message_uuid is not None:  # only on the first message of an answer
@@ -295,7 +291,7 @@ class TurnRouter:
         return turn.audience
 
     def _on_assistant(self, message: AssistantMessage, now: float) -> tuple[RunId, ...]:
-        return self._subagent_audience(message) if message.is_subagent else self._on_delta(message, now)
+        return self._subagent_audience(message) if message.is_subagent else self._on_main_agent(message, now)
 
     def _on_user(self, message: UserMessage, now: float) -> tuple[RunId, ...]:
         """Route a user message. It begins no turn: the CLI prints some between turns (after `set_model`, say)."""
@@ -500,8 +496,8 @@ class TurnRouter:
 
     # Ends --------------------------------------------------------------------------------------------------------
 
-    def _finished(self, now: float) -> tuple[Verdict, ...]:
-        """Remove the runs that are over, and return what was decided."""
+    def settle(self, now: float) -> tuple[Verdict, ...]:
+        """Remove the runs that are over, perhaps because tasks ended without a message, and return what was decided."""
         ends = tuple(end for run in self._runs.values() if (end := self._end_of(run, now)))
         for end in ends:
             self.drop_run(end.run_id)
@@ -518,11 +514,19 @@ class TurnRouter:
             run.waits_since = now
         return self._end(run, "idle") if self.is_idle(now) else None
 
-    def _end(self, run: _Run, reason: EndReason, **how: Any) -> RunEnded:
+    def _end(
+        self,
+        run: _Run,
+        reason: EndReason,
+        *,
+        kind: TimeoutKind | None = None,
+        limit: float | None = None,
+        frame: MalformedFrame | None = None,
+    ) -> RunEnded:
         tasks = frozenset(run.tasks)
-        late = tasks & self._tasks.live_ids() if how.get("kind") == "idle" else frozenset[str]()
+        late = tasks & self._tasks.live_ids() if kind == "idle" else frozenset[str]()
         is_in_turn = run.run_id in self.turn_runs
-        return RunEnded(run.run_id, reason, tasks=tasks, was_in_turn=is_in_turn, late_tasks=late, **how)
+        return RunEnded(run.run_id, reason, kind, limit, tasks, is_in_turn, frame, late)
 
     def is_idle(self, now: float) -> bool:
         """Return whether the session is idle: no turn, running task, open question or expected follow-up turn.
@@ -537,7 +541,7 @@ class TurnRouter:
 
     # Time --------------------------------------------------------------------------------------------------------
 
-    def keep_alive(self, now: float) -> None:
+    def restart_silence(self, now: float) -> None:
         """Restart the silence limit of every run, because the CLI is waiting for an answer of this side."""
         for run in self._runs.values():
             run.last_progress = now
@@ -596,12 +600,12 @@ class TurnRouter:
         )
         for end in ends:
             self.drop_run(end.run_id)
-        return ends + self._finished(now)
+        return ends + self.settle(now)
 
     _OTHER: ClassVar[_Rule] = _Rule(_on_other, is_progress=False)
     _RULES: ClassVar[Mapping[type, _Rule]] = {
         InitMessage: _Rule(_on_init, is_progress=False, may_end=True),
-        StreamEventMessage: _Rule(_on_delta),
+        StreamEventMessage: _Rule(_on_main_agent),
         ThinkingTokensMessage: _Rule(_on_other),
         AssistantMessage: _Rule(_on_assistant),
         UserMessage: _Rule(_on_user),

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from claude_agent_py._callbacks import Callback
+from claude_agent_py._cancellation import Cancellation
 from claude_agent_py._errors import HandlerError
 from claude_agent_py._handler_context import HandlerContext
-from claude_agent_py._protocol.handlers import Cancellation
 from claude_agent_py.hooks.context import HookContext
 from claude_agent_py.hooks.last_word import LastWord
 from claude_agent_py.hooks.matcher import WITHHOLDING, HookMatcher

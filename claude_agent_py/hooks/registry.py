@@ -1,7 +1,7 @@
 """`Hooks`: the hooks of a session before it starts, from a dict or from decorators."""
 
 import difflib
-import sys
+import inspect
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -163,7 +163,7 @@ def _doubts(event: str, matcher: HookMatcher) -> Iterator[str]:
 
 def _depth_of_caller() -> int:
     """Return the stack level of the first caller outside this package and pydantic."""
-    depth, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _OURS:
+    depth, frame = 0, inspect.currentframe()
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _OURS:
         depth, frame = depth + 1, frame.f_back
     return depth

@@ -14,9 +14,9 @@ from typing import Any
 from anyio import from_thread
 
 from claude_agent_py._callbacks import Callback, callback_name, failure_of, takes_arguments
+from claude_agent_py._cancellation import Cancellation
 from claude_agent_py._errors import HandlerError, OptionsError
 from claude_agent_py._handler_context import HandlerContext
-from claude_agent_py._protocol.handlers import Cancellation
 from claude_agent_py.permissions.interactions import (
     AnswerSource,
     Inbox,

@@ -42,7 +42,8 @@ class MessageLog:
     def __init__(self, limit: int = MESSAGE_LIMIT) -> None:
         self._limit = limit
         self._by_task: dict[str, _Kept] = {}
-        self._order: deque[_Kept] = deque()
+        self._order: deque[_Kept] | None = None
+        """The order in which messages came; None before the first one, because an empty deque takes 600 bytes."""
 
     def add(self, task_id: str, message: SubagentMessage, line: bytes = b"") -> None:
         """Keep a message, or its line if that decodes to it."""
@@ -52,9 +53,10 @@ class MessageLog:
         if kept is None:
             kept = self._by_task[task_id] = _Kept()
         kept.messages.append(line or message)
-        self._order.append(kept)
-        if len(self._order) > self._limit:
-            oldest = self._order.popleft()
+        order = self._order = deque() if self._order is None else self._order
+        order.append(kept)
+        if len(order) > self._limit:
+            oldest = order.popleft()
             oldest.messages.popleft()
             oldest.first += 1
 

@@ -265,7 +265,7 @@ class Task:
     async def wait(self, timeout: float | None = None) -> TaskOutcome:
         """Wait for the end of the current run, and return its outcome, also that of a task that failed.
 
-        Any number of workers may wait. A timeout or a cancellation of the wait never disturbs the task.
+        Any number of coroutines may wait. A timeout or a cancellation of the wait never disturbs the task.
 
         Args:
             timeout: Seconds; None waits as long as it takes.

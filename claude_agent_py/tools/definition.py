@@ -3,7 +3,6 @@
 import functools
 import inspect
 import re
-import sys
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -277,7 +276,7 @@ def tool(
         OptionsError: A parameter's type or name is not supported, or a keyword is unknown.
     """
     _check_call(function, more, settings)
-    namespace = sys._getframe(1).f_locals
+    namespace = _locals_of_caller()
     if function is not None:
         return _made(function, name, description, settings, namespace)
 
@@ -285,6 +284,13 @@ def tool(
         return _made(function, name, description, settings, namespace)
 
     return decorate
+
+
+def _locals_of_caller() -> Mapping[str, Any]:
+    """Return the local variables of who called `tool`: annotations may name types that are defined there."""
+    frame = inspect.currentframe()
+    caller = frame.f_back.f_back if frame is not None and frame.f_back is not None else None
+    return caller.f_locals if caller is not None else {}
 
 
 def _check_call(function: object, more: tuple[object, ...], settings: Mapping[str, Any]) -> None:

@@ -4,6 +4,7 @@ It ends with the end of its input, then SIGTERM, then SIGKILL of the group and a
 """
 
 import contextlib
+import functools
 import os
 import subprocess
 import sys
@@ -13,8 +14,9 @@ from typing import Final
 import anyio
 from anyio.abc import Process
 
+from claude_agent_py._configuration import Unshown
 from claude_agent_py._errors import CLIStartError
-from claude_agent_py._event_loop import PipeWriter, pipe_writer
+from claude_agent_py._event_loop import PipeWriter, is_read_to_its_end, pipe_writer
 from claude_agent_py._launch.launch_plan import LaunchPlan
 from claude_agent_py._streams import LazyEvent
 from claude_agent_py.transport.at_exit import end_at_exit, forget
@@ -89,6 +91,7 @@ class StderrTail:
         return self._tail.decode(errors="replace")
 
 
+@functools.cache
 def _keep_read_buffers() -> None:
     """Make glibc allocate the buffer of each read on its heap instead of mapping it.
 
@@ -152,7 +155,7 @@ class SubprocessTransport(Transport):
                     stdout=subprocess.PIPE,
                     stderr=subprocess.PIPE,
                     cwd=self._cwd,
-                    env={**(self._env or {}), MARK: self._mark},
+                    env=self._environment(),
                     user=self._user,
                     start_new_session=sys.platform != "win32",
                     creationflags=CREATION_FLAGS,
@@ -170,6 +173,10 @@ class SubprocessTransport(Transport):
         self._writer = pipe_writer(self._running().stdin)
         self._owner = os.getpid()
         end_at_exit(self._running().pid, self._mark)
+
+    def _environment(self) -> dict[str, str]:
+        env = self._env or {}
+        return {**(env.copy() if isinstance(env, Unshown) else env), MARK: self._mark}
 
     async def receive(self) -> bytes:
         """Return the next bytes of stdout; `b""` at its end."""
@@ -220,6 +227,9 @@ class SubprocessTransport(Transport):
         if not self._input_ended and not self._is_forked:
             self._input_ended = True
             assert process.stdin is not None  # noqa: S101 - it was asked for
+            if self._writer is not None:
+                self._writer.close()
+                return
             with contextlib.suppress(OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
                 await process.stdin.aclose()
 
@@ -284,7 +294,8 @@ class SubprocessTransport(Transport):
             self._lifeline.close()
         if process.returncode is not None:
             forget(process.pid)
-            await process.aclose()
+            if not (is_read_to_its_end(process.stdout) and is_read_to_its_end(process.stderr)):
+                await process.aclose()
             return
         with anyio.CancelScope(deadline=deadline):
             await process.aclose()
@@ -303,8 +314,9 @@ class SubprocessTransport(Transport):
         return [] if process.returncode is not None else await find_descendants(process.pid, self._force * LOOK_SHARE)
 
     async def _is_gone(self, process: Process, within: float) -> bool:
-        with anyio.move_on_after(within):
-            await wait_for_exit(process)
+        if process.returncode is None:
+            with anyio.move_on_after(within):
+                await wait_for_exit(process)
         return process.returncode is not None
 
     def _running(self) -> Process:

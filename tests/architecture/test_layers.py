@@ -48,7 +48,6 @@ def test_imports_are_absolute() -> None:
 PURE = ("claude_agent_py.wire", "claude_agent_py._protocol", "claude_agent_py.formatting")
 IO_MODULES = {"anyio", "asyncio", "trio", "subprocess", "socket", "threading", "time", "os", "pathlib", "tempfile"}
 ALLOWED = {
-    ("claude_agent_py._protocol.handlers", "threading"),  # a flag that handlers may read from any thread
     ("claude_agent_py.formatting.media", "pathlib"),  # media may be given as files
     ("claude_agent_py.formatting.media", "os"),
     ("claude_agent_py.formatting.encoders", "pathlib"),  # a path is a value to show

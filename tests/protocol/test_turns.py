@@ -750,7 +750,7 @@ def test_while_somebody_is_asked_nobody_is_silent() -> None:
     run = scene.ask("a", limits=RunLimits(silence=5.0, first_message=5.0))
     scene.cli(started("a"))
     scene.wait(4)
-    scene.router.keep_alive(scene.now)
+    scene.router.restart_silence(scene.now)
     scene.wait(4)
     assert scene.end_of(run) is None
     scene.wait(60)

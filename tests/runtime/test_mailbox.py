@@ -226,7 +226,7 @@ async def test_there_is_one_reader_at_a_time() -> None:
         async with anyio.create_task_group() as group:
             group.start_soon(rest, mailbox)
             await anyio.wait_all_tasks_blocked()
-            with pytest.raises(LocalProtocolError, match="another worker is already reading"):
+            with pytest.raises(LocalProtocolError, match="another coroutine is already reading"):
                 await mailbox.get()
             mailbox.close()
 
@@ -279,7 +279,7 @@ async def test_a_reader_who_never_has_to_wait_can_be_cancelled_all_the_same() ->
 
 
 async def test_a_reader_who_never_has_to_wait_lets_the_others_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("claude_agent_py._runtime.runs.mailbox.TURN", 0.0)
+    monkeypatch.setattr("claude_agent_py._runtime.runs.mailbox.SLICE", 0.0)
     mailbox = Mailbox(1 << 20)
     for number in range(MANY):
         put(mailbox, message(number))

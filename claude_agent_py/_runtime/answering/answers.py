@@ -14,11 +14,11 @@ from uuid import UUID
 
 from anyio.abc import TaskGroup
 
+from claude_agent_py._cancellation import Cancellation
 from claude_agent_py._errors import OptionsError
 from claude_agent_py._handler_context import HandlerContext
 from claude_agent_py._listeners import ListenerQueue
 from claude_agent_py._protocol.events import RequestReceived
-from claude_agent_py._protocol.handlers import Cancellation
 from claude_agent_py._runtime.answering.parts import needs_hooks, needs_permissions, needs_servers
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.options.delegation import AGENT_TOOL, CUSTOM_TOOLS_SERVER, why_no_agent_tool

@@ -19,7 +19,7 @@ DECODED_BYTES: Final = 1024 * 1024
 """How many bytes wait as messages, by the length of their lines; the rest waits as lines. A line takes a tenth of the
 memory of its message, and none of the garbage collector's time."""
 
-TURN: Final = 0.005
+SLICE: Final = 0.005
 """After how many seconds of taking waiting messages a reader yields to other workers."""
 
 
@@ -50,7 +50,7 @@ class Mailbox:
         self._wakeup: anyio.Event | None = None
         self._is_waiting = False
         self._has_reader = False
-        self._turn_ends = 0.0
+        self._slice_ends = 0.0
 
     def __len__(self) -> int:
         return len(self._held) + len(self._local) + (len(self._spill) - self._taken if self._spill else 0)
@@ -115,7 +115,7 @@ class Mailbox:
 
     def ready(self) -> Any | None:
         """Return the next message, or None if the reader has to await `get`."""
-        if not self._held or monotonic() >= self._turn_ends:
+        if not self._held or monotonic() >= self._slice_ends:
             return None
         message = self._held.popleft()  # `_take` inlined, for speed
         self._held_bytes -= self._sizes.popleft()
@@ -130,9 +130,9 @@ class Mailbox:
             LocalProtocolError: Another worker is reading.
         """
         self._has_reader = True
-        if monotonic() > self._turn_ends:
+        if monotonic() > self._slice_ends:
             await checkpoint()
-            self._turn_ends = monotonic() + TURN
+            self._slice_ends = monotonic() + SLICE
         while not self._held and self._spill is None:
             if self._failure is not None:
                 raise self._failure.again()
@@ -143,13 +143,13 @@ class Mailbox:
 
     async def _wait(self) -> None:
         if self._is_waiting:
-            raise LocalProtocolError("another worker is already reading these messages")
+            raise LocalProtocolError("another coroutine is already reading these messages")
         self._is_waiting, self._wakeup = True, anyio.Event()
         try:
             await self._wakeup.wait()
         finally:
             self._is_waiting, self._wakeup = False, None
-            self._turn_ends = monotonic() + TURN
+            self._slice_ends = monotonic() + SLICE
 
     def _wake(self) -> None:
         if self._wakeup is not None:

@@ -46,8 +46,8 @@ class Run(Generic[Output]):
     * `async with run` interrupts the run on exit, unless it is over.
 
     Leaving a loop early loses nothing: iterate again to continue, or await. After the last message, iterating again
-    yields the recorded messages, which are all but the deltas. Cancelling has no effect on the run. Only one worker may
-    iterate at a time; any number may await.
+    yields the recorded messages, which are all but the deltas. Cancelling has no effect on the run. Only one coroutine
+    may iterate at a time; any number may await.
     """
 
     def __init__(self, client: object, session: Session | None, mailbox: RunMailbox | None) -> None:

@@ -108,7 +108,8 @@ async def launch(
     is_here = transport is None and options.spawn is None
     plan = _plan(options, cli)
     if config_dir is not None:
-        plan = replace(plan, env=Unshown({**plan.env, "CLAUDE_CONFIG_DIR": config_dir}))
+        env = Unshown({**plan.env, "CLAUDE_CONFIG_DIR": config_dir})
+        plan = replace(plan, env=env, config_dir=Path(config_dir))
     launched = Launched(
         plan, transport or _spawned(options, plan), cli if is_here else None, follows_plan=transport is None
     )

@@ -14,22 +14,21 @@ task group that belongs to the event loop rather than to a caller (`_event_loop.
 everything that needs no I/O.
 """
 
-import contextlib
 import functools
 import logging
 import math
 import os
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple, TypeAlias
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 import anyio
 from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint
 
 from claude_agent_py._callbacks import callback_name
+from claude_agent_py._cancellation import Cancellation
 from claude_agent_py._errors import (
     ClaudeAgentError,
-    CLIExitError,
     ConnectionClosedError,
     ControlError,
     ControlRejectedError,
@@ -38,8 +37,8 @@ from claude_agent_py._errors import (
     OptionsError,
     TaskError,
 )
-from claude_agent_py._event_loop import clock, from_any_thread, run_until_wait, spawn_detached, worker
-from claude_agent_py._launch.environment import config_directory, environment
+from claude_agent_py._event_loop import clock, run_until_wait, spawn_detached, worker
+from claude_agent_py._launch.environment import variable
 from claude_agent_py._protocol.engine import UNSUPPORTED, Engine
 from claude_agent_py._protocol.events import (
     Event,
@@ -51,7 +50,6 @@ from claude_agent_py._protocol.events import (
     StrayReply,
     StreamEnded,
 )
-from claude_agent_py._protocol.handlers import Cancellation
 from claude_agent_py._protocol.state import State, Step
 from claude_agent_py._protocol.turns import RunEnded, RunLimits, RunWaits, TurnResumed, Until
 from claude_agent_py._runtime.answering.answers import Answers
@@ -59,7 +57,9 @@ from claude_agent_py._runtime.answering.failures import FailureLog, HandlerFaile
 from claude_agent_py._runtime.runs.readers import Readers
 from claude_agent_py._runtime.runs.result import AuthenticationError, RunTimeoutError, UnreadableResultError
 from claude_agent_py._runtime.runs.run_mailbox import RunMailbox
+from claude_agent_py._runtime.session.ending import DRAIN_GRACE, EXIT_GRACE, Ending
 from claude_agent_py._runtime.session.launching import Launched
+from claude_agent_py._runtime.session.resumption import Resumption
 from claude_agent_py._runtime.session.waiter import Waiter
 from claude_agent_py._runtime.session.wire_log import WireLog, wire_log
 from claude_agent_py._streams import LazyEvent
@@ -68,7 +68,7 @@ from claude_agent_py.options import ClientOptions
 from claude_agent_py.options.checks import HOOKS_OFF, turns_hooks_off
 from claude_agent_py.tasks import TaskIntake, TaskManager
 from claude_agent_py.todo import TaskList
-from claude_agent_py.wire.messages.conversation import UserContent, UserMessage
+from claude_agent_py.wire.messages.conversation import UserMessage
 from claude_agent_py.wire.unknown import MalformedFrame
 
 if TYPE_CHECKING:
@@ -79,37 +79,8 @@ if TYPE_CHECKING:
 
 logger: logging.Logger = logging.getLogger("claude_agent_py")
 
-TasksAtClose: TypeAlias = Literal["stop", "wait", "leave"]
-
 END_SESSION: Final = "end_session"
 """The control request that makes the CLI exit."""
-
-NOT_CONNECTED: Final = "the client is not connected; use `async with`, or call connect() first"
-CLOSED: Final = "the client is closed; open a new one to go on"
-
-DIRECTORY_VARIABLES: Final = ("HOME", "CLAUDE_CONFIG_DIR", "CLAUDE_CODE_TASK_LIST_ID")
-"""Determine where the CLI stores files that this package reads. Copying the whole environment would be slow."""
-
-LOOK_EVERY: Final = 0.1
-"""Seconds between checks whether a CLI closed with `tasks="leave"` is idle."""
-
-LISTENER_GRACE: Final = 2.0
-"""Seconds that listeners get at the end to process what is queued."""
-
-DRAIN_GRACE: Final = 1.0
-"""Seconds to wait for the end of stdout and stderr after the process exited: a grandchild may hold them open."""
-
-EXIT_GRACE: Final = 3.0
-"""How long a CLI whose output has ended may take to exit before it counts as gone without an exit status, in s."""
-
-BUSY_GRACE: Final = 0.3
-"""Seconds that a busy CLI gets to exit by itself. It would first finish its turn and its tasks."""
-
-BUSY_SHARE: Final = 0.1
-"""The largest share of `Timeouts.close` that `BUSY_GRACE` may use."""
-
-CANCEL_RESERVE: Final = 0.05
-"""Seconds of `Timeouts.close` reserved for cancelling the workers."""
 
 PIECE_BYTES: Final = 12 * 1024
 """How much the engine decodes before readers get their turn. Short-lived messages are cheap: a few dozen at a time do
@@ -128,19 +99,6 @@ class _Question(NamedTuple):
     def cancel(self) -> None:
         self.cancellation.set()
         self.scope.cancel()
-
-
-class _Closing(NamedTuple):
-    """How the session closes."""
-
-    grace: float = 0.0
-    """Seconds that the CLI gets to exit by itself."""
-    deadline: float = math.inf
-    """When closing must be complete, on the clock of the event loop."""
-    why: str = CLOSED
-    """The text of the error for later calls."""
-    client: object = None
-    """Kept alive until the session is closed."""
 
 
 class Session:
@@ -167,14 +125,14 @@ class Session:
         """The known agent definitions by name. Those of child agents are added when they start."""
         self.children: set[Callable[[], None]] = set()
         """Functions that each cancel a child agent."""
-        env = environment(options, {name: os.environ[name] for name in DIRECTORY_VARIABLES if name in os.environ})
-        config_dir = config_directory(env)
-        self.intake: TaskIntake = TaskIntake(config_dir)
+        self.intake: TaskIntake = TaskIntake()
         """Feeds messages and hooks to the tasks."""
         self.tasks: TaskManager = TaskManager(self, intake=self.intake)
-        self.task_list: TaskList = TaskList(config_dir, list_id=env.get("CLAUDE_CODE_TASK_LIST_ID"))
+        self.task_list: TaskList = TaskList(list_id=variable(options, "CLAUDE_CODE_TASK_LIST_ID"))
         self.answers: Answers = Answers(self, parent)
         self._engine = Engine(self.answers, max_line_bytes=options.limits.max_line_bytes)
+        self.ending: Ending = Ending(self, self._engine)
+        self.resumption: Resumption = Resumption(self, self._engine)
         self._owner = os.getpid()
         self._workers: TaskGroup | None = None
         self._replies: dict[str, Waiter] = {}
@@ -182,35 +140,15 @@ class Session:
         self._questions: dict[str, _Question] = {}
         self._garbage: str | None = None
         """The start of output that is not JSON, if the program printed any before it was initialized."""
-        self.resumed: RunMailbox | None = None
-        """The run of the turn that an earlier process left, once the CLI has taken it up."""
-        self.resumed_prompts: tuple[str, ...] | None = None
-        """The prompts of that turn; None until the CLI has said which it takes up, if any."""
         self.cut_off: list[RunMailbox] = []
         """The runs that the death of the CLI ended."""
-        self.carried: list[RunMailbox] = []
-        """The runs of the session's last process that go on here."""
-        self._resumption_known = LazyEvent()
-        """Set once the CLI has taken up such a turn, or has none."""
-        self._told_late: frozenset[str] = frozenset()
-        """The tasks already reported as running after their run ended."""
         self._log: WireLog | None = None
         self._is_writing = False
         """Whether a writer is running."""
         self._timer: anyio.CancelScope | None = None
         """The scope in which the timer sleeps; moving its deadline wakes it earlier."""
-        self._closing = _Closing()
-        self._end_soon: Callable[[], object] | None = None
-        """Makes the session close, from any thread; None before `open`."""
-        self._is_to_end = False
         self._told: LazyEvent | None = None
         """Set when the listeners have received everything; None without listeners."""
-        self._stream_over = LazyEvent()
-        self._over = LazyEvent()
-        self._ended_as: State | None = None
-        """DIED, EXITED or CLOSED: how the session ended for its users."""
-        self._broken_by: Exception | None = None
-        """The exception of a worker: a bug in this package or in a transport."""
 
     def __repr__(self) -> str:
         return f"<Session {self.state.value} over {self.transport!r}>"
@@ -242,17 +180,14 @@ class Session:
         self._engine.advance(Step.START)
         self.launched, self._owner, self._log = launched, os.getpid(), wire_log()
         self.intake.paths.config_dir = self.task_list.config_dir = launched.plan.config_dir
-        if self.options.resume_interrupted_turn:
-            self._engine.expect_resumed_turn(self.open_run("result", None))
-        for run in self.carried:
-            self._carry_on(run)
+        self.resumption.begin()
         ready = LazyEvent()
-        self._end_soon = from_any_thread(self._stop_timer)
+        self.ending.be_ready()
         spawn_detached(lambda: self._live(launched.transport, ready), name="claude_agent_py session")
         try:
             await ready.wait()
         except BaseException:
-            self.abort()
+            self.ending.abort()
             raise
 
     async def _live(self, transport: "Transport", ready: LazyEvent) -> None:
@@ -271,22 +206,22 @@ class Session:
                 ready.set()
                 await self._keep_time(transport, workers)
                 if not self.is_forked:  # else the CLI belongs to the parent process
-                    await self._end_process(transport)
+                    await self.ending.end_process(transport)
                 workers.cancel_scope.cancel()
         except Exception as error:
-            self._broken_by = error
+            self.ending.note_broken(error)
             raise
         finally:
             self._workers = None
             self._engine.advance(Step.CLOSE)
             self._engine.advance(Step.END_OF_STREAM)
             ready.set()
-            self._end_everything()
+            self.end_everything()
             with anyio.CancelScope(shield=True):
                 await transport.close(grace=0.0)
                 if self.storing is not None:
                     await self.storing.end()
-            self._over.set()
+            self.ending.note_closed()
 
     def start_soon(self, function: Callable[..., Awaitable[None]], *args: Any) -> None:
         """Run an async function as a worker of the session. Failures are logged."""
@@ -301,130 +236,25 @@ class Session:
         except Exception:
             logger.exception("background work %s of the session failed", callback_name(function))
 
-    # Closing -----------------------------------------------------------------------------------------------------
+    # The end -----------------------------------------------------------------------------------------------------
 
-    async def close(
-        self, *, tasks: TasksAtClose = "stop", wait: bool = True, advice: str = "", client: object = None
-    ) -> None:
-        """Close the session. Idempotent; takes at most `Timeouts.close` and leaves no process and no worker behind.
+    def check_open(self) -> None:
+        """Raise unless prompts and requests can be sent.
 
-        Args:
-            tasks: What to do with running background tasks: `stop` stops them; `wait` waits for them within the time
-                limit; `leave` returns at once and lets them finish while the event loop runs.
-            wait: Whether to wait until the session is closed.
-            advice: How to wait for tasks instead of stopping them, for the warning.
-            client: Kept alive until the session is closed, because handlers may use it.
-
-        Cancelling stops the waiting, not the closing. Does nothing in a process made by `os.fork`.
+        Raises:
+            ConnectionClosedError: The session is not open.
+            CLIExitError: The CLI has ended.
         """
-        if self.state is State.NEW:
-            self._engine.advance(Step.CLOSE)
-        if self._end_soon is None or self.state is State.LEFT or self.is_forked:
-            return
-        budget = self.options.timeouts.close
-        busy = min(BUSY_GRACE, budget * BUSY_SHARE)
-        patience = budget - self._force - busy
-        started = anyio.current_time()
-        with anyio.move_on_after(budget) as bound:
-            try:
-                if tasks != "leave" and self.tasks.live_ids():  # child agents may run even if the CLI has exited
-                    await self._end_tasks(tasks, patience, advice)
-            finally:
-                left = max(busy, patience - (anyio.current_time() - started))
-                grace = left if self._is_idle() else min(left, busy)
-                deadline = started + budget - min(CANCEL_RESERVE, budget * BUSY_SHARE)
-                closing = _Closing(grace, deadline, client=client)
-                self._request_close(Step.LEAVE if tasks == "leave" else Step.CLOSE, closing)
-            if wait and tasks != "leave":
-                await self._over.wait()
-        if bound.cancelled_caught:
-            logger.warning(
-                "close() stops waiting after %g s (Timeouts.close): a handler, listener or tool does not end when it "
-                "is cancelled",
-                budget,
-            )
+        if not self.is_open:
+            raise self.ending.error_now
 
-    async def wait_closed(self) -> None:
-        """Wait until the session is closed: its process has exited and its workers have ended."""
-        if self._end_soon is not None:
-            await self._over.wait()
-
-    def abort(self, why: str = CLOSED) -> None:
-        """Kill the session without waiting. May be called from any thread and from a finalizer."""
-        self._request_close(Step.CLOSE, _Closing(why=why))
-
-    def _request_close(self, step: Step, closing: _Closing) -> None:
-        if self.state not in (State.LEFT, State.CLOSING, State.CLOSED):  # else it is already closing
-            self._closing = closing
-        self._engine.advance(step)
-        if self._end_soon is not None:
-            with contextlib.suppress(RuntimeError):  # the event loop is closed
-                self._end_soon()
-
-    def _is_idle(self) -> bool:
-        """Return whether the CLI has reported that it is idle."""
-        turns = self._engine.turns
-        return not turns.open_runs and not self.tasks.live_ids() and turns.is_idle(anyio.current_time())
-
-    async def _end_tasks(self, tasks: TasksAtClose, limit: float, advice: str) -> None:
-        with anyio.move_on_after(limit):
-            try:
-                if tasks == "wait":
-                    await self.tasks.wait_all()
-                    return
-                if names := self.names_of(self.tasks.live_ids() - self._told_late):
-                    logger.warning("closing ends background tasks that run: %s; %s", names, advice)
-                await self.tasks.stop_all()
-            except ClaudeAgentError:
-                return  # the end of the process stops the rest
-
-    async def _end_process(self, transport: "Transport") -> None:
-        """End the program; after `close(tasks="leave")` only once it is idle."""
-        if self.state is State.LEFT:
-            self._dismiss()
-            while not self._is_gone(transport) and not self._engine.turns.is_idle(anyio.current_time()):
-                await self._wait_for_stream(LOOK_EVERY)
-            await transport.end_input()
-            while not self._is_gone(transport):
-                await self._wait_for_stream(LOOK_EVERY)
-            await self._wait_for_stream(DRAIN_GRACE)
-        await transport.close(grace=self._closing.grace)
-        if not self._stream_over.is_set():
-            with self._at_most(DRAIN_GRACE):
-                await self._stream_over.wait()  # read what it wrote before it exited
-        if self.storing is not None:
-            await self.storing.drain(self._closing.deadline)
-        self._end_everything()
-        if self._told is not None:
-            with self._at_most(LISTENER_GRACE):
-                await self._told.wait()
-
-    @property
-    def _force(self) -> float:
-        """How long ending the CLI by force may take, in seconds."""
-        assert self.launched is not None  # noqa: S101 - it is open
-        return self.launched.plan.force
-
-    def _is_gone(self, transport: "Transport") -> bool:
-        """Return whether the output or the process has ended. A grandchild may keep the pipe open after the process."""
-        return self._stream_over.is_set() or transport.exit_code is not None
-
-    async def _wait_for_stream(self, seconds: float) -> None:
-        """Wait for the end of the output, at most this long."""
-        with anyio.move_on_after(seconds):
-            await self._stream_over.wait()
-
-    def _at_most(self, seconds: float) -> anyio.CancelScope:
-        """Return a scope that ends after this time, or earlier at the deadline of `close`."""
-        return anyio.CancelScope(deadline=min(anyio.current_time() + seconds, self._closing.deadline))
-
-    def _end_everything(self) -> None:
+    def end_everything(self) -> None:
         """End everything that depends on the output of the CLI. Idempotent."""
-        self._stream_over.set()
+        self.ending.stream_over.set()
         if self.answers.has_ended:
             return
-        self._dismiss()
-        error = self.end_error()
+        self.dismiss()
+        error = self.ending.error
         for question in self._questions.values():
             question.cancel()
         self.intake.process_exited(str(error).splitlines()[0])
@@ -435,18 +265,14 @@ class Session:
         if isinstance(error, ConnectionClosedError):  # the session is closed, not just the CLI gone
             self.cancel_children()
 
-    def _note_end(self) -> None:
-        if self._ended_as is None:
-            self._ended_as = self.state if self.state in (State.DIED, State.EXITED) else State.CLOSED
-
-    def _dismiss(self) -> None:
+    def dismiss(self) -> None:
         """Fail the pending requests and runs and end the readers. Idempotent."""
-        self._note_end()
+        self.ending.note()
         for waiter in self._replies.values():
-            waiter.fail(self.end_error)
-        self._resumption_known.set()
+            waiter.fail(self._end_error)
+        self.resumption.give_up()
         for run in self._engine.turns.open_runs:
-            self.fail_run(run, self.end_error)
+            self.fail_run(run, self._end_error)
         self.readers.end()
 
     def cancel_children(self) -> None:
@@ -454,48 +280,8 @@ class Session:
         for cancel in list(self.children):
             cancel()
 
-    # How it ended ------------------------------------------------------------------------------------------------
-
-    def check_open(self) -> None:
-        """Raise unless prompts and requests can be sent.
-
-        Raises:
-            ConnectionClosedError: The session is not open.
-            CLIExitError: The CLI has ended.
-        """
-        if not self.is_open:
-            raise self._failure()
-
-    @property
-    def ended_well(self) -> bool:
-        """Whether the session ended on request, not because the CLI died or a worker failed."""
-        if self._ended_as is State.EXITED:
-            return self.transport is not None and self.transport.exit_code == 0
-        return self._ended_as is State.CLOSED and self._broken_by is None
-
-    def end_error(self) -> ClaudeAgentError:
-        """Return the error for uses of the session after its end."""
-        is_gone = self._ended_as in (State.DIED, State.EXITED) and self._broken_by is None
-        return self._exit_error() if is_gone else self._failure()
-
-    def _failure(self) -> ClaudeAgentError:
-        """Return the error for sending in the current state."""
-        if self._broken_by is not None:
-            return _broken(self._broken_by)
-        if self.state in (State.DIED, State.EXITED):
-            return self._exit_error()
-        return ConnectionClosedError(NOT_CONNECTED if self.state is State.NEW else self._closing.why)
-
-    def _exit_error(self) -> CLIExitError:
-        launched, version = self.launched, self.info.claude_code_version if self.info else None
-        assert launched is not None  # noqa: S101 - it has run
-        return CLIExitError(
-            "the CLI ended while the session was in use",
-            exit_code=launched.transport.exit_code,
-            stderr_tail=launched.transport.stderr_tail,
-            cli_path=str(launched.cli_path) if launched.cli_path else None,
-            version=version,
-        )
+    def _end_error(self) -> ClaudeAgentError:
+        return self.ending.error
 
     # Workers -----------------------------------------------------------------------------------------------------
 
@@ -516,23 +302,24 @@ class Session:
                 for start in range(PIECE_BYTES, len(data), PIECE_BYTES):
                     await checkpoint()  # let readers take what has arrived
                     act(engine.receive_data(data[start : start + PIECE_BYTES], now()))
+                del data, events  # else up to 256 KiB would stay while it waits
         if scope.cancelled_caught:
             return  # the request it was answering was cancelled; a successor pumps
         engine.advance(Step.END_OF_STREAM)
-        self._note_end()
-        with anyio.move_on_after(EXIT_GRACE):  # errors show the exit status and the last of stderr
-            await transport.wait()
-        with anyio.move_on_after(DRAIN_GRACE):
-            await stderr_over.wait()
+        self.ending.note()
+        if transport.exit_code is None:  # errors show the exit status and the last of stderr
+            with anyio.move_on_after(EXIT_GRACE):
+                await transport.wait()
+        if not stderr_over.is_set():
+            with anyio.move_on_after(DRAIN_GRACE):
+                await stderr_over.wait()
         act(engine.receive_eof(anyio.current_time()))
 
     @worker
     async def _write(self, transport: "Transport") -> None:
         """Write the pending data, including what is added meanwhile."""
         try:
-            while data := self._engine.data_to_send():
-                if self._log is not None:
-                    self._log.sent(data)
+            while data := self._take_data():
                 await transport.send(data)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             return  # the CLI no longer reads; the pump sees its end
@@ -541,18 +328,20 @@ class Session:
 
     async def _keep_time(self, transport: "Transport", workers: TaskGroup) -> None:
         """Tick the engine at its deadlines and watch the process, until the session closes."""
-        wait: Callable[[], Awaitable[object]] = transport.wait
-        while not self._is_to_end:
+        is_running = True
+        while not self.ending.is_requested:
             deadline = self._engine.next_deadline()
             with anyio.CancelScope(deadline=math.inf if deadline is None else deadline) as self._timer:
-                await wait()
-                wait = anyio.sleep_forever
-                workers.start_soon(self._watch_process, transport)
-            if not self._is_to_end:
+                if is_running:
+                    await transport.wait()
+                    is_running = False
+                    workers.start_soon(self._watch_process, transport)
+                await anyio.sleep_forever()
+            if not self.ending.is_requested:
                 self.act(self._engine.tick(anyio.current_time()))
 
-    def _stop_timer(self) -> None:
-        self._is_to_end = True
+    def stop_timer(self) -> None:
+        """Let the timer see that the session is to close."""
         if self._timer is not None:
             self._timer.cancel()
 
@@ -562,9 +351,9 @@ class Session:
         if await transport.wait() is None:
             return
         self._engine.advance(Step.END_OF_STREAM)
-        self._note_end()
-        await self._wait_for_stream(DRAIN_GRACE)
-        if not self._stream_over.is_set():
+        self.ending.note()
+        await self.ending.wait_for_stream(DRAIN_GRACE)
+        if not self.ending.stream_over.is_set():
             self.act(self._engine.receive_eof(anyio.current_time()))
 
     @worker
@@ -591,6 +380,11 @@ class Session:
                 listeners.start_soon(self._run, deliver)
         told.set()
 
+    @property
+    def told(self) -> LazyEvent | None:
+        """Set when the listeners have received everything; None without listeners."""
+        return self._told
+
     # What the engine reports -------------------------------------------------------------------------------------
 
     def act(self, events: Iterable[Event]) -> None:
@@ -604,16 +398,19 @@ class Session:
         """Write pending data, and wake the timer if a deadline has moved closer."""
         if self._engine.has_data_to_send and not self._is_writing and (transport := self.transport) is not None:
             if transport.can_send_nowait:
-                data = self._engine.data_to_send()
-                if self._log is not None:
-                    self._log.sent(data)
-                transport.send_nowait(data)
+                transport.send_nowait(self._take_data())
             elif self._workers is not None:
                 self._is_writing = True
                 self._workers.start_soon(self._write, transport)
         deadline = self._engine.next_deadline()
         if deadline is not None and self._timer is not None and deadline < self._timer.deadline:
             self._timer.deadline = deadline
+
+    def _take_data(self) -> bytes:
+        data = self._engine.data_to_send()
+        if data and self._log is not None:
+            self._log.sent(data)
+        return data
 
     def _on_message(self, event: MessageReceived) -> None:
         if self.info is None and type(event.message) is MalformedFrame:
@@ -773,6 +570,20 @@ class Session:
 
     # Runs --------------------------------------------------------------------------------------------------------
 
+    def start_run(self, prompt: UserMessage, until: Until, timeout: float | None) -> RunMailbox:
+        """Open a run and send its only prompt. Returns before it is written.
+
+        Raises:
+            OptionsError: An earlier prompt had the same uuid, or the prompt is not JSON.
+            ConnectionClosedError: The session is not open.
+            CLIExitError: The CLI has ended.
+        """
+        self.check_prompt(prompt)
+        run = self.open_run(until, timeout)
+        self.send_prompt(run, prompt)
+        self.seal_run(run)
+        return run
+
     def open_run(self, until: Until, timeout: float | None) -> RunMailbox:
         """Open a run. `send_prompt` and `seal_run` follow.
 
@@ -782,10 +593,11 @@ class Session:
         """
         self.check_open()
         run = RunMailbox(self.options.limits.mailbox_bytes, until, timeout)
-        self._open(run)
+        self.register_run(run)
         return run
 
-    def _open(self, run: RunMailbox) -> None:
+    def register_run(self, run: RunMailbox) -> None:
+        """Open a run that is there already."""
         timeouts = self.options.timeouts
         limits = RunLimits(
             run=timeouts.run if run.timeout is None else run.timeout,
@@ -794,61 +606,6 @@ class Session:
             idle=timeouts.idle,
         )
         self._engine.open_run(run, run.until, limits, anyio.current_time())
-
-    def _carry_on(self, run: RunMailbox) -> None:
-        """Open a run of the session's last process, whose prompts the CLI may take up by itself."""
-        now = anyio.current_time()
-        run.reopen()
-        run.moved_to = self
-        self._open(run)
-        for prompt in run.unanswered:
-            self._engine.expect_prompt(run, prompt.uuid, now)
-        self.act(self._engine.seal_run(run, now))
-
-    def settle_carried(self, known: Collection[str]) -> None:
-        """Decide about the prompts of the last process that the CLI did not take up, once it has said what it does.
-
-        Those that are not on disk never reached the conversation, and are sent again. Of the others the CLI had ended
-        the turn, and would ignore them; what it said of that is lost, and their runs end as they did before.
-
-        Args:
-            known: The uuids of the prompts that are on disk.
-        """
-        if self.resumed_prompts is None:
-            return
-        for run in self.carried:
-            left = [prompt for prompt in run.unanswered if prompt.uuid not in self.resumed_prompts]
-            if run.is_over:
-                continue
-            if any(prompt.uuid in known for prompt in left):
-                self.fail_run(run, lambda: CLIExitError("the CLI ended before it reported the result of the run"))
-            else:
-                for prompt in left:
-                    self._engine.send_again(prompt)
-        self._flush()
-
-    async def wait_for_resumed_turn(self, *, is_running: bool) -> None:
-        """Wait until the CLI has taken up the turn that an earlier process left, or has said that there is none.
-
-        Args:
-            is_running: Whether the CLI was at work when it answered `initialize`: it begins that turn before.
-        """
-        if not self.options.resume_interrupted_turn:
-            self.resumed_prompts = ()
-            return
-        if not is_running:
-            self.act(self._engine.expect_no_resumed_turn())
-        await self._resumption_known.wait()
-
-    def _on_turn_resumed(self, event: TurnResumed) -> None:
-        run: RunMailbox = event.run_id
-        self.resumed_prompts = event.prompts
-        if event.adopted:
-            self.resumed, run.is_sealed = run, True
-            run.sent += [UserMessage(message=UserContent(role="user", content=""), uuid=p) for p in event.adopted]
-        else:
-            run.finish(frozenset())
-        self._resumption_known.set()
 
     def send_prompt(self, run: RunMailbox, prompt: UserMessage) -> None:
         """Send a prompt of a run. Returns before it is written.
@@ -905,7 +662,7 @@ class Session:
             problem, raw = f"the result of the run cannot be read: {end.frame.error}", end.frame.raw
             failure = lambda: UnreadableResultError(problem, raw=raw)  # noqa: E731
         elif end.reason == "closed":
-            failure = self.end_error
+            failure = self._end_error
             self.cut_off.append(run)
         run.finish(end.tasks, end, failure)
         if end.reason == "timeout":
@@ -925,7 +682,7 @@ class Session:
 
     def _end_late_tasks(self, end: RunEnded) -> None:
         """Stop or leave the tasks that were running when `Timeouts.idle` expired, as `late_tasks` says."""
-        self._told_late |= end.late_tasks
+        self.ending.told |= end.late_tasks
         is_stop = self.options.late_tasks == "stop"
         logger.warning(
             "background tasks still ran %g s after the answer (Timeouts.idle), %s: %s",
@@ -979,15 +736,7 @@ class Session:
         RequestTimedOut: _on_late_reply,
         RunEnded: _on_run_ended,
         RunWaits: _on_run_waits,
-        TurnResumed: _on_turn_resumed,
+        TurnResumed: lambda self, event: self.resumption.on_turn_resumed(event),
         StrayReply: lambda self, event: logger.debug("stray reply: %r", event),
-        StreamEnded: lambda self, event: self._end_everything(),
+        StreamEnded: lambda self, event: self.end_everything(),
     }
-
-
-def _broken(error: BaseException) -> ConnectionClosedError:
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    failure = ConnectionClosedError(f"the session broke: {type(error).__name__}: {error}")
-    failure.__cause__ = error
-    return failure

@@ -39,9 +39,9 @@ class SessionMessages:
         try:
             return await self._mailbox.get()
         except StopAsyncIteration:
-            if self._session.ended_well:
+            if self._session.ending.went_well:
                 raise
-            raise self._session.end_error() from None
+            raise self._session.ending.error from None
 
     def __del__(self) -> None:
         mailbox: Mailbox | None = vars(self).get("_mailbox")

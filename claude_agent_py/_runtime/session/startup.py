@@ -77,8 +77,8 @@ async def open_session(session: Session, launched: Launched) -> None:
         await startup.take_up_turn(info)
     except BaseException:
         with anyio.CancelScope(shield=True):
-            session.abort()
-            await session.wait_closed()
+            session.ending.abort()
+            await session.ending.wait_closed()
             await launched.discard()
         raise
 
@@ -230,16 +230,18 @@ class _Startup:
 
         That takes as long as its hooks and servers need. The turn's run is there afterwards, or later if it takes long.
         """
-        session = self._session
+        resumption = self._session.resumption
+        if not self._options.resume_interrupted_turn and not resumption.carried:
+            return
         with anyio.move_on_after(self._options.timeouts.connect):
-            await session.wait_for_resumed_turn(is_running=info.session_state == "running")
-        if session.resumed is not None:
+            await resumption.wait(is_running=info.session_state == "running")
+        resumed = resumption.run
+        if resumed is not None:
             await self.recall()  # by now the id is known, even if the options name no session
         earlier = self._earlier
-        carried = [prompt.uuid for run in session.carried for prompt in run.unanswered]
+        carried = [prompt.uuid for run in resumption.carried for prompt in run.unanswered]
         if carried:
-            session.settle_carried(await earlier.known(carried) if earlier is not None else ())
-        resumed = session.resumed
+            resumption.settle_carried(await earlier.known(carried) if earlier is not None else ())
         if resumed is not None and earlier is not None:
             known = await earlier.prompts(resumed.prompts)
             resumed.sent = [known.get(prompt.uuid, prompt) for prompt in resumed.sent]

@@ -187,9 +187,6 @@ class Storing:
     def attach(self, session: Mirrored) -> None:
         """Mirror this session from now on."""
         self._session = session
-        if self.config_dir is not None:
-            session.intake.paths.move_to(self.config_dir)
-            session.task_list.move_to(self.config_dir)
 
     def take(self, message: object, size: int) -> bool:
         """Take entries of the transcript, and return whether the message is nothing for readers."""

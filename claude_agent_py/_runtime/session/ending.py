@@ -1,0 +1,317 @@
+"""`Ending`: the end of a session, whether this side closes it, the CLI dies or a worker fails.
+
+`Session` owns what has to end and does it (`SessionPort`); this module decides when, in which order and how long each
+step may take, and remembers how it ended for the errors of later calls.
+"""
+
+import contextlib
+import logging
+import math
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, TypeAlias
+
+import anyio
+
+from claude_agent_py._errors import ClaudeAgentError, CLIExitError, ConnectionClosedError
+from claude_agent_py._event_loop import from_any_thread
+from claude_agent_py._protocol.engine import Engine
+from claude_agent_py._protocol.state import State, Step
+from claude_agent_py._streams import LazyEvent
+
+if TYPE_CHECKING:
+    from claude_agent_py._runtime.session.launching import Launched
+    from claude_agent_py._runtime.session.storing import Storing
+    from claude_agent_py.options import ClientOptions
+    from claude_agent_py.tasks import TaskManager
+    from claude_agent_py.transport.base import Transport
+    from claude_agent_py.wire.control.initialize import InitializeReply
+
+logger: logging.Logger = logging.getLogger("claude_agent_py")
+
+TasksAtClose: TypeAlias = Literal["stop", "wait", "leave"]
+
+NOT_CONNECTED: Final = "the client is not connected; use `async with`, or call connect() first"
+CLOSED: Final = "the client is closed; open a new one to go on"
+
+LOOK_EVERY: Final = 0.1
+"""Seconds between checks whether a CLI closed with `tasks="leave"` is idle."""
+
+LISTENER_GRACE: Final = 2.0
+"""Seconds that listeners get at the end to process what is queued."""
+
+DRAIN_GRACE: Final = 1.0
+"""Seconds to wait for the end of stdout and stderr after the process exited: a grandchild may hold them open."""
+
+EXIT_GRACE: Final = 3.0
+"""How long a CLI whose output has ended may take to exit before it counts as gone without an exit status, in s."""
+
+BUSY_GRACE: Final = 0.3
+"""Seconds that a busy CLI gets to exit by itself. It would first finish its turn and its tasks."""
+
+BUSY_SHARE: Final = 0.1
+"""The largest share of `Timeouts.close` that `BUSY_GRACE` may use."""
+
+CANCEL_RESERVE: Final = 0.05
+"""Seconds of `Timeouts.close` reserved for cancelling the workers."""
+
+REQUESTED: Final = frozenset({State.LEFT, State.CLOSING, State.CLOSED})
+"""The states of a session that this side ends or has ended."""
+
+
+class SessionPort(Protocol):
+    """The session, as its end uses it."""
+
+    options: "ClientOptions"
+    launched: "Launched | None"
+    info: "InitializeReply | None"
+    storing: "Storing | None"
+    tasks: "TaskManager"
+
+    @property
+    def is_forked(self) -> bool:
+        """Whether `os.fork` has copied the session into another process."""
+        ...
+
+    def stop_timer(self) -> None:
+        """Let the timer see that the session is to close."""
+        ...
+
+    def dismiss(self) -> None:
+        """Fail the pending requests and runs and end the readers. Idempotent."""
+        ...
+
+    def end_everything(self) -> None:
+        """End everything that depends on the output of the CLI. Idempotent."""
+        ...
+
+    @property
+    def told(self) -> LazyEvent | None:
+        """Set when the listeners have received everything; None without listeners."""
+        ...
+
+    def names_of(self, task_ids: Iterable[str]) -> str:
+        """Return the descriptions of tasks, for the log."""
+        ...
+
+
+class _Closing(NamedTuple):
+    """How the session closes."""
+
+    grace: float = 0.0
+    """Seconds that the CLI gets to exit by itself."""
+    deadline: float = math.inf
+    """When closing must be complete, on the clock of the event loop."""
+    why: str = CLOSED
+    """The text of the error for later calls."""
+    client: object = None
+    """Kept alive until the session is closed."""
+
+
+class Ending:
+    """The end of one session.
+
+    Args:
+        session: The session.
+        engine: Its engine, which knows the state.
+    """
+
+    def __init__(self, session: SessionPort, engine: Engine) -> None:
+        self._session = session
+        self._engine = engine
+        self._closing = _Closing()
+        self._stop_timer: Callable[[], object] | None = None
+        """Makes the timer close the session, from any thread; None before the session is open."""
+        self._cause: State | Exception | None = None
+        """DIED, EXITED or CLOSED, as which the session ended for its users; or the exception of a worker, which is a
+        bug in this package or in a transport. None before the end."""
+        self.stream_over = LazyEvent()
+        """Set at the end of the CLI's output."""
+        self._over = LazyEvent()
+        self.told: frozenset[str] = frozenset()
+        """The tasks already reported as running after their run ended."""
+
+    # Closing -----------------------------------------------------------------------------------------------------
+
+    def be_ready(self) -> None:
+        """Let `close` and `abort` have an effect from now on: the session is open, in this event loop."""
+        self._stop_timer = from_any_thread(self._session.stop_timer)
+
+    @property
+    def is_requested(self) -> bool:
+        """Whether this side ends or has ended the session."""
+        return self._engine.state in REQUESTED
+
+    async def close(
+        self, *, tasks: TasksAtClose = "stop", wait: bool = True, advice: str = "", client: object = None
+    ) -> None:
+        """Close the session. Idempotent; takes at most `Timeouts.close` and leaves no process and no worker behind.
+
+        Args:
+            tasks: What to do with running background tasks: `stop` stops them; `wait` waits for them within the time
+                limit; `leave` returns at once and lets them finish while the event loop runs.
+            wait: Whether to wait until the session is closed.
+            advice: How to wait for tasks instead of stopping them, for the warning.
+            client: Kept alive until the session is closed, because handlers may use it.
+
+        Cancelling stops the waiting, not the closing. Does nothing in a process made by `os.fork`.
+        """
+        session = self._session
+        if self._engine.state is State.NEW:
+            self._engine.advance(Step.CLOSE)
+        if session.launched is None or self._engine.state is State.LEFT or session.is_forked:
+            return
+        budget = session.options.timeouts.close
+        busy = min(BUSY_GRACE, budget * BUSY_SHARE)
+        patience = budget - session.launched.plan.force - busy
+        started = anyio.current_time()
+        with anyio.move_on_after(budget) as bound:
+            try:
+                if tasks != "leave" and session.tasks.live_ids():  # child agents may outlive the CLI
+                    await self._end_tasks(tasks, patience, advice)
+            finally:
+                left = max(busy, patience - (anyio.current_time() - started))
+                grace = left if self._is_idle() else min(left, busy)
+                deadline = started + budget - min(CANCEL_RESERVE, budget * BUSY_SHARE)
+                closing = _Closing(grace, deadline, client=client)
+                self._request(Step.LEAVE if tasks == "leave" else Step.CLOSE, closing)
+                session.stop_timer()
+            if wait and tasks != "leave":
+                await self._over.wait()
+        if bound.cancelled_caught:
+            logger.warning(
+                "close() stops waiting after %g s (Timeouts.close): a handler, listener or tool does not end when it "
+                "is cancelled",
+                budget,
+            )
+
+    def abort(self, why: str = CLOSED) -> None:
+        """Kill the session without waiting. May be called from any thread and from a finalizer."""
+        self._request(Step.CLOSE, _Closing(why=why))
+        if self._stop_timer is not None:
+            with contextlib.suppress(RuntimeError):  # the event loop is closed
+                self._stop_timer()
+
+    def _request(self, step: Step, closing: _Closing) -> None:
+        if not self.is_requested:
+            self._closing = closing
+        self._engine.advance(step)
+
+    def _is_idle(self) -> bool:
+        """Return whether the CLI has reported that it is idle."""
+        turns = self._engine.turns
+        return not turns.open_runs and not self._session.tasks.live_ids() and turns.is_idle(anyio.current_time())
+
+    async def _end_tasks(self, how: TasksAtClose, limit: float, advice: str) -> None:
+        tasks = self._session.tasks
+        with anyio.move_on_after(limit):
+            try:
+                if how == "wait":
+                    await tasks.wait_all()
+                    return
+                if names := self._session.names_of(tasks.live_ids() - self.told):
+                    logger.warning("closing ends background tasks that run: %s; %s", names, advice)
+                await tasks.stop_all()
+            except ClaudeAgentError:
+                return  # the end of the process stops the rest
+
+    # Ending the process ------------------------------------------------------------------------------------------
+
+    async def end_process(self, transport: "Transport") -> None:
+        """End the program; after `close(tasks="leave")` only once it is idle."""
+        if self._engine.state is State.LEFT:
+            await self._let_it_finish(transport)
+        await transport.close(grace=self._closing.grace)
+        if not self.stream_over.is_set():
+            with self._at_most(DRAIN_GRACE):
+                await self.stream_over.wait()  # read what it wrote before it exited
+        if self._session.storing is not None:
+            await self._session.storing.drain(self._closing.deadline)
+        self._session.end_everything()
+        if (told := self._session.told) is not None:
+            with self._at_most(LISTENER_GRACE):
+                await told.wait()
+
+    async def _let_it_finish(self, transport: "Transport") -> None:
+        self._session.dismiss()
+        while not self._is_gone(transport) and not self._engine.turns.is_idle(anyio.current_time()):
+            await self.wait_for_stream(LOOK_EVERY)
+        await transport.end_input()
+        while not self._is_gone(transport):
+            await self.wait_for_stream(LOOK_EVERY)
+        await self.wait_for_stream(DRAIN_GRACE)
+
+    def _is_gone(self, transport: "Transport") -> bool:
+        """Return whether the output or the process has ended. A grandchild may keep the pipe open after the process."""
+        return self.stream_over.is_set() or transport.exit_code is not None
+
+    async def wait_for_stream(self, seconds: float) -> None:
+        """Wait for the end of the output, at most this long."""
+        with anyio.move_on_after(seconds):
+            await self.stream_over.wait()
+
+    def _at_most(self, seconds: float) -> anyio.CancelScope:
+        """Return a scope that ends after this time, or earlier at the deadline of `close`."""
+        return anyio.CancelScope(deadline=min(anyio.current_time() + seconds, self._closing.deadline))
+
+    # How it ended ------------------------------------------------------------------------------------------------
+
+    def note(self) -> None:
+        """Note that the session has ended for its users, and as which state. Only the first call has an effect."""
+        if self._cause is None:
+            state = self._engine.state
+            self._cause = state if state in (State.DIED, State.EXITED) else State.CLOSED
+
+    def note_broken(self, error: Exception) -> None:
+        """Note the exception of a worker."""
+        self._cause = error
+
+    def note_closed(self) -> None:
+        """Note that the process has exited and the workers have ended."""
+        self._over.set()
+
+    async def wait_closed(self) -> None:
+        """Wait until the session is closed: its process has exited and its workers have ended."""
+        if self._stop_timer is not None:
+            await self._over.wait()
+
+    @property
+    def went_well(self) -> bool:
+        """Whether the session ended on request, not because the CLI died or a worker failed."""
+        if self._cause is State.EXITED:
+            launched = self._session.launched
+            return launched is not None and launched.transport.exit_code == 0
+        return self._cause is State.CLOSED
+
+    @property
+    def error(self) -> ClaudeAgentError:
+        """The error for what the end cut off."""
+        return self._exit_error() if self._cause in (State.DIED, State.EXITED) else self.error_now
+
+    @property
+    def error_now(self) -> ClaudeAgentError:
+        """The error for what cannot be sent in the current state."""
+        state = self._engine.state
+        if isinstance(self._cause, Exception):
+            return _broken(self._cause)
+        if state in (State.DIED, State.EXITED):
+            return self._exit_error()
+        return ConnectionClosedError(NOT_CONNECTED if state is State.NEW else self._closing.why)
+
+    def _exit_error(self) -> CLIExitError:
+        launched, info = self._session.launched, self._session.info
+        assert launched is not None  # noqa: S101 - it has run
+        return CLIExitError(
+            "the CLI ended while the session was in use",
+            exit_code=launched.transport.exit_code,
+            stderr_tail=launched.transport.stderr_tail,
+            cli_path=str(launched.cli_path) if launched.cli_path else None,
+            version=info.claude_code_version if info else None,
+        )
+
+
+def _broken(error: BaseException) -> ConnectionClosedError:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    failure = ConnectionClosedError(f"the session broke: {type(error).__name__}: {error}")
+    failure.__cause__ = error
+    return failure
