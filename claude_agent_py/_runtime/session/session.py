@@ -283,6 +283,8 @@ class Session:
                 await transport.close(grace=0.0)
                 if self.storing is not None:
                     await self.storing.end()
+                    if self.launched is not None:
+                        self.launched.plan.clean_up()
             self._over.set()
 
     def start_soon(self, function: Callable[..., Awaitable[None]], *args: Any) -> None:
@@ -427,7 +429,7 @@ class Session:
         self.intake.process_exited(str(error).splitlines()[0])
         self.answers.end()
         self.readers.end_events()
-        if self.launched is not None:
+        if self.launched is not None and self.storing is None:  # the store may lack what is in a private home
             self.launched.plan.clean_up()
         if isinstance(error, ConnectionClosedError):  # the session is closed, not just the CLI gone
             self.cancel_children()

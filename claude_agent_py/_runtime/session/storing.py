@@ -17,7 +17,7 @@ from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.sessions.folders import check_id, find_session, project_key_for_directory
 from claude_agent_py.sessions.stores.blocking import Place
 from claude_agent_py.sessions.stores.leases import Lease
-from claude_agent_py.sessions.stores.local import transcripts_of
+from claude_agent_py.sessions.stores.local import reported_at_start, transcripts_of
 from claude_agent_py.sessions.stores.materialise import (
     PrivateFolder,
     asked,
@@ -180,7 +180,8 @@ class Storing:
         except Exception:
             return  # the CLI says so
         for transcript, subpath in await run_file_work(lambda: list(transcripts_of(path))):
-            self.mirror.expect_behind(Place(self._project, session_id, subpath), transcript)
+            reported = await run_file_work(reported_at_start, transcript)
+            self.mirror.expect_behind(Place(self._project, session_id, subpath), transcript, reported)
 
     # While it runs -----------------------------------------------------------------------------------------------
 
@@ -214,14 +215,12 @@ class Storing:
         await self.mirror.drain(min(deadline - reserve, now + DRAIN_SECONDS))
 
     async def _report(self, error: StoreError, is_last: bool) -> None:
-        if is_last and self._folder is not None:
-            error.kept_in = str(self._folder.path)
-        elif is_last and self._given.home is not True:
-            error.kept_in = str(config_directory(environment(self._given, os.environ)))
-        if is_last and error.kept_in:
-            logger.error("%s; %s has them, and sessions.push sends them again", error, error.kept_in)
-        elif is_last:
-            logger.error("%s; they are lost with the private home", error)
+        if is_last:
+            error.kept_in = await self._kept_in(error)
+            if error.kept_in is not None:
+                logger.error("%s; %s has them, and sessions.push sends them again", error, error.kept_in)
+            else:
+                logger.error("%s; they are lost", error)
         else:
             logger.warning("%s; it is tried again", error)
         session = self._session
@@ -237,6 +236,22 @@ class Storing:
                 if session is not None:
                     session.failures.report(problem)
 
+    async def _kept_in(self, error: StoreError) -> str | None:
+        """Return the folder that has the entries of which the store lacks some, after this session."""
+        key: Any = error.key
+        place = Place(key["project_key"], key["session_id"], key.get("subpath", ""))
+        spool = self.mirror.spool
+        if self._folder is None and self._given.home is True and not self.mirror.is_spooled(place):
+            try:  # the home is about to be removed
+                await run_file_work(spool.keep, place, self.mirror.file_of(place))
+            except (OSError, StoreError) as failure:
+                logger.error("%s cannot be kept: %s", self.mirror.file_of(place), failure)
+                return None
+        elif not self.mirror.is_spooled(place):
+            own = config_directory(environment(self._given, os.environ))
+            return str(own if self._folder is None else self._folder.path)
+        return None if spool.folder is None else str(spool.folder.path)
+
     # After it ended ----------------------------------------------------------------------------------------------
 
     async def end(self) -> None:
@@ -251,5 +266,6 @@ class Storing:
             is_late = bool(self.mirror.undelivered)
             with anyio.move_on_after(RESERVE_SECONDS if is_late else RELEASE_SECONDS):
                 await self.mirror.release_leases()
-            if self._folder is not None:
-                await run_file_work(lambda folder: folder.remove(keep_transcripts=is_late), self._folder)
+            for folder in (self._folder, self.mirror.spool.folder):
+                if folder is not None:
+                    await run_file_work(lambda folder: folder.remove(keep_transcripts=is_late), folder)

@@ -15,6 +15,7 @@ from claude_agent_py.sessions.folders import regular_file, session_id_of
 from claude_agent_py.sessions.lines import Snapshot
 from claude_agent_py.sessions.stores.blocking import Place
 from claude_agent_py.sessions.stores.protocol import SessionKey, SessionStoreEntry
+from claude_agent_py.sessions.stores.reported import Mark, Reported, canonical, mark_of, uuid_of
 
 SUFFIX: Final = ".jsonl"
 NOT_MIRRORED: Final = "api-request"
@@ -43,13 +44,15 @@ def place_of(path: str, project: str) -> Place | None:
     return None
 
 
-async def send_missing(path: str, key: SessionKey, stored: list[SessionStoreEntry], append: Append) -> int:
+async def send_missing(
+    path: str, key: SessionKey, stored: list[SessionStoreEntry], append: Append, tail: "Tail | None" = None
+) -> int:
     """Append those entries of a transcript on disk that are not stored, in batches; return how many.
 
-    An entry that the CLI is writing at the moment may be stored twice if it has no uuid: such entries are notes, of
-    which the last one counts.
+    Raises:
+        StoreError: There is no such file.
     """
-    batches = _batches(_missing(path, stored))
+    batches = _batches(_missing(path, stored, tail))
     count = 0
     while batch := await run_file_work(next, batches, None):
         await append(key, batch)
@@ -70,9 +73,41 @@ def _batches(entries: Iterator[tuple[SessionStoreEntry, int]]) -> Iterator[list[
         yield batch
 
 
-def _missing(path: str, stored: list[SessionStoreEntry]) -> Iterator[tuple[SessionStoreEntry, int]]:
-    uuids = {entry["uuid"] for entry in stored if "uuid" in entry}
-    notes = Counter(_canonical(entry) for entry in stored if "uuid" not in entry)
+class Tail:
+    """Notes the entries of a file after the one with a uuid."""
+
+    def __init__(self, last: str | None) -> None:
+        self.marks: list[Mark] = []
+        self._last = last
+
+    def add(self, entry: SessionStoreEntry) -> None:
+        """Take the next entry of the file."""
+        if self._last is None:
+            return
+        mark = mark_of(entry)
+        if mark == self._last:
+            self.marks.clear()
+        else:
+            self.marks.append(mark)
+
+
+def reported_at_start(path: str) -> Reported:
+    """Return what was reported of a transcript when its CLI starts: all that is there. Blocks."""
+    notes: list[Mark] = []
+    for _, line in Snapshot(path, os.path.getsize(path)).backwards():
+        entry = _entry(line or b"")
+        if entry is None:
+            continue
+        mark = mark_of(entry)
+        if isinstance(mark, str):
+            return Reported(mark, reversed(notes))
+        notes.append(mark)
+    return Reported()
+
+
+def _missing(path: str, stored: list[SessionStoreEntry], tail: Tail | None) -> Iterator[tuple[SessionStoreEntry, int]]:
+    uuids = {uuid_of(entry) for entry in stored}
+    notes = Counter(canonical(entry) for entry in stored if uuid_of(entry) is None)
     described = [entry for entry in stored if entry.get("type") == METADATA]
     metadata = _metadata(path)
     if metadata is not None and (not described or described[-1] != metadata):
@@ -81,10 +116,13 @@ def _missing(path: str, stored: list[SessionStoreEntry]) -> Iterator[tuple[Sessi
         entry = _entry(line)
         if entry is None or entry["type"].startswith(NOT_MIRRORED):
             continue
-        if "uuid" in entry:
-            if entry["uuid"] in uuids:
+        if tail is not None:
+            tail.add(entry)
+        uuid = uuid_of(entry)
+        if uuid is not None:
+            if uuid in uuids:
                 continue
-        elif notes[text := _canonical(entry)] > 0:
+        elif notes[text := canonical(entry)] > 0:
             notes[text] -= 1
             continue
         yield entry, len(line)
@@ -93,7 +131,7 @@ def _missing(path: str, stored: list[SessionStoreEntry]) -> Iterator[tuple[Sessi
 def _lines(path: str) -> Iterator[bytes]:
     status = regular_file(path)
     if status is None:
-        return
+        raise StoreError(f"{path} is not there to be compared with the store")
     for _, line in Snapshot(path, status.st_size).forwards():
         if line:
             yield line
@@ -106,10 +144,6 @@ def _entry(line: bytes) -> SessionStoreEntry | None:
         return None
     is_entry = isinstance(entry, dict) and isinstance(entry.get("type"), str)
     return cast("SessionStoreEntry", entry) if is_entry else None
-
-
-def _canonical(entry: SessionStoreEntry) -> str:
-    return json.dumps(entry, sort_keys=True)
 
 
 def metadata_path(transcript: str) -> str:
