@@ -96,10 +96,6 @@ class TaskList:
             "TodoWrite": self._wrote_todos,
         }
 
-    def move_to(self, config_dir: str) -> None:
-        """Note that the CLI uses another configuration directory."""
-        self._config_dir = config_dir
-
     def __repr__(self) -> str:
         return f"<TaskList {len(self._items)} items, {sum(item.is_open for item in self)} open>"
 

@@ -21,6 +21,7 @@ from claude_agent_py import (
 )
 from claude_agent_py.errors import LocalProtocolError
 from claude_agent_py.messages import UserContent
+from claude_agent_py.sessions import MemoryStore, rename_session
 from claude_agent_py.tasks import EndedBy
 from claude_agent_py.testing import Gate, Reply, ScriptedModel, tool_use
 
@@ -192,6 +193,35 @@ async def test_a_resumed_session_knows_the_tasks_of_before() -> None:
                 assert (outcome.status, outcome.is_success) == (TaskStatus.STOPPED, False)
                 assert "process ended" in str(outcome.failure_reason)
                 assert outcome.ended_by is EndedBy.PROCESS
+
+
+@pytest.mark.parametrize("by", ["id", "title", "store"])
+async def test_tasks_of_before_have_parents_and_usage(by: str) -> None:
+    below = tool_use("Agent", {"description": "below", "prompt": "Deeper", "subagent_type": "general-purpose"})
+    above = tool_use("Agent", {"description": "above", "prompt": "Look", "subagent_type": "general-purpose"})
+    agents = {"Look": [below, "looked"], "Deeper": "seen"}
+    async with ScriptedModel([above, "done", "next"], agents=agents) as model:
+        store = MemoryStore() if by == "store" else None
+        async with Client(model.options(session_store=store)) as client:
+            session = (await client.query("go", until="idle")).session_id
+            known = {task.id: task for task in client.tasks}
+        config = model.sandbox.config_dir
+        if by == "title":
+            rename_session(session, "The Session", config_dir=config)
+        options = model.options(resume="the session" if by == "title" else session, session_store=store)
+        async with Client(options) as client:
+            recalled = {task.id: task for task in client.tasks}
+            assert len(recalled) == 2
+            for task in recalled.values():
+                before = known[task.id]
+                assert (task.description, task.parent_id, task.depth) == (
+                    before.description, before.parent_id, before.depth,
+                )  # fmt: skip
+                assert task.usage is not None
+                assert before.usage is not None
+                assert task.usage.total_tokens == before.usage.total_tokens > 0
+                assert (await task.transcript())[0].text in ("Look", "Deeper")
+            assert [task.description for task in client.tasks.roots] == ["above"]
 
 
 @pytest.mark.each_backend

@@ -31,8 +31,6 @@ from claude_agent_py.sessions.stores.materialise import (
 )
 from claude_agent_py.sessions.stores.mirror import Mirror
 from claude_agent_py.sessions.stores.protocol import SessionKey, SessionStoreEntry, implements
-from claude_agent_py.tasks import TaskIntake
-from claude_agent_py.todo import TaskList
 from claude_agent_py.wire.messages.conversation import ResultMessage
 from claude_agent_py.wire.messages.notices import TranscriptMirrorMessage
 from claude_agent_py.wire.messages.occasional import MirrorErrorMessage, MirrorKey
@@ -55,16 +53,6 @@ class Mirrored(Protocol):
     @property
     def failures(self) -> FailureLog:
         """Where errors of listeners go."""
-        ...
-
-    @property
-    def intake(self) -> TaskIntake:
-        """The tasks, whose transcripts are in the configuration folder."""
-        ...
-
-    @property
-    def task_list(self) -> TaskList:
-        """The to-do list, which is there, too."""
         ...
 
     def inject(self, message: Any) -> None:
@@ -142,7 +130,8 @@ class Storing:
             await self._acquire(place)
         await send_leftovers(place, lambda found: load(self._store, found, timeout), self._append)
         env = environment(options, os.environ)
-        folder = self._folder = await run_file_work(make_folder, None if options.home is True else env)
+        is_ours = options.home is not True and (options.spawn is None or options.inherit_env)
+        folder = self._folder = await run_file_work(make_folder, env if is_ours else None)
         project = project_key_for_directory(options.cwd)
         try:
             is_there = await write_session(self._store, place, folder.projects, project, timeout=timeout)
@@ -188,9 +177,6 @@ class Storing:
     def attach(self, session: Mirrored) -> None:
         """Mirror this session from now on."""
         self._session = session
-        if self.config_dir is not None:
-            session.intake.paths.move_to(self.config_dir)
-            session.task_list.move_to(self.config_dir)
 
     def take(self, message: object, size: int) -> bool:
         """Take entries of the transcript, and return whether the message is nothing for readers."""

@@ -51,10 +51,6 @@ class Paths:
         self._outputs: str | None = None
         self._subagents: str | None = None
 
-    def move_to(self, config_dir: str) -> None:
-        """Note that the CLI uses another configuration directory."""
-        self._config_dir = config_dir
-
     def note_init(self, cwd: str | None, session_id: str | None) -> None:
         """Note what `system/init` says."""
         if self._subagents is None and self.config_dir and cwd and session_id:
