@@ -18,9 +18,10 @@ from claude_agent_py import (
     RunResult,
     TaskStatus,
     UserMessage,
+    run,
 )
 from claude_agent_py.errors import LocalProtocolError
-from claude_agent_py.messages import UserContent
+from claude_agent_py.messages import InitMessage, UserContent
 from claude_agent_py.sessions import MemoryStore, rename_session
 from claude_agent_py.tasks import EndedBy
 from claude_agent_py.testing import Gate, Reply, ScriptedModel, tool_use
@@ -296,6 +297,72 @@ async def test_a_session_is_reopened_more_than_once() -> None:
                 await client.reopen()
             result = await run
             assert (result.text, len(result.tool_calls)) == ("At last.", 2)
+
+
+async def test_what_was_changed_live_holds_in_the_next_process() -> None:
+    async with ScriptedModel([slow(), "It went on.", "two", "three"]) as model:
+        async with Client(model.options()) as client:
+            await client.set_model("claude-opus-4-1")
+            await client.set_permission_mode("acceptEdits")
+            await client.settings.apply({"outputStyle": "Explanatory", "env": {"A": "1"}})
+            await client.settings.apply({"env": {"A": "2"}})
+            run = client.query("Do it")
+            async for message in run:
+                if isinstance(message, AssistantMessage):
+                    break
+            await on_disk(model, client, "$(seq 100)")
+            for prompt in ("And?", "And then?"):
+                await died(client)
+                await client.reopen()
+                await run.result()
+                run = client.query(prompt)
+            begun = [message async for message in run if isinstance(message, InitMessage)]
+            assert [message.permission_mode for message in begun] == ["acceptEdits"]
+            settings = (await client.settings.get()).effective
+            assert (settings["outputStyle"], settings["env"]["A"]) == ("Explanatory", "2")
+        assert {request.model for request in model.requests_of("main")} == {"claude-opus-4-1"}
+
+
+@pytest.mark.parametrize("is_resumed", [False, True])
+async def test_a_session_in_a_store_is_reopened(is_resumed: bool) -> None:
+    script = [*(["one"] if is_resumed else []), slow(), "It went on.", "next"]
+    store = MemoryStore()
+    async with ScriptedModel(script) as model:
+        options = model.options(session_store=store)
+        if is_resumed:
+            options = options.replace(resume=(await run("first", options)).session_id)
+        async with Client(options) as client:
+            going = client.query("Do it")
+            async for message in going:
+                if isinstance(message, AssistantMessage):
+                    session = client.session_id
+                    break
+            await in_store(store, session, "$(seq 100)")
+            await died(client)
+            await client.reopen()
+            result = await going
+            assert (result.text, result.session_id) == ("It went on.", session)
+            assert (await client.query("and now")).text == "next"
+        [key] = [key for key in store.keys if "subpath" not in key]
+        entries = store.entries(key)
+        uuids = [entry["uuid"] for entry in entries if "uuid" in entry]
+        assert len(uuids) == len(set(uuids))
+        prompts = [str(entry["message"]["content"]) for entry in entries if entry["type"] == "user"]
+        assert prompts.count("Do it") == 1
+        assert "'next'" in str(entries)
+
+
+async def in_store(store: MemoryStore, session_id: str | None, text: str) -> None:
+    """Wait until a store has a text in an answer."""
+    with anyio.fail_after(30):
+        while not any(
+            text in str(entry)
+            for key in store.keys
+            if key["session_id"] == session_id
+            for entry in store.entries(key)
+            if entry["type"] == "assistant"
+        ):
+            await anyio.sleep(0.02)
 
 
 async def died(client: Client) -> None:

@@ -60,6 +60,7 @@ from claude_agent_py._runtime.runs.readers import Readers
 from claude_agent_py._runtime.runs.result import AuthenticationError, RunTimeoutError, UnreadableResultError
 from claude_agent_py._runtime.runs.run_mailbox import RunMailbox
 from claude_agent_py._runtime.session.launching import Launched
+from claude_agent_py._runtime.session.live_changes import LiveChanges
 from claude_agent_py._runtime.session.waiter import Waiter
 from claude_agent_py._runtime.session.wire_log import WireLog, wire_log
 from claude_agent_py._streams import LazyEvent
@@ -187,6 +188,8 @@ class Session:
         """The runs that the death of the CLI ended."""
         self.carried: list[RunMailbox] = []
         """The runs of the session's last process that go on here."""
+        self.live_changes: LiveChanges = LiveChanges()
+        """What was changed on the running session, for the process that takes its place."""
         self._resumption_known = LazyEvent()
         """Set once the CLI has taken up such a turn, or has none."""
         self._told_late: frozenset[str] = frozenset()
@@ -719,14 +722,12 @@ class Session:
             if isinstance(settings, Mapping) and turns_hooks_off(settings.get("env")):
                 raise OptionsError(f"{HOOKS_OFF} in their env disables all hooks", option="settings")
         limit = self.options.timeouts.control if timeout is None else timeout
-        if subtype == "set_permission_mode":
-            reply = await self.ask(subtype, fields, limit)
-            self.answers.permission_mode = reply.get(
-                "mode", fields.get("mode")
-            )  # the status message that says so comes later
-            return reply
         if subtype != END_SESSION:
-            return await self.ask(subtype, fields, limit)
+            reply = await self.ask(subtype, fields, limit)
+            if subtype == "set_permission_mode":  # the status message that says so comes later
+                self.answers.permission_mode = reply.get("mode", fields.get("mode"))
+            self.live_changes.note(subtype, fields)
+            return reply
         self._engine.advance(Step.ASK_EXIT)  # from now on the CLI may exit at any time
         try:
             return await self.ask(subtype, fields, limit)
