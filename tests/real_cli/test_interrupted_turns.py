@@ -302,7 +302,7 @@ async def test_a_session_is_reopened_more_than_once() -> None:
 async def test_what_was_changed_live_holds_in_the_next_process() -> None:
     async with ScriptedModel([slow(), "It went on.", "two", "three"]) as model:
         async with Client(model.options()) as client:
-            await client.set_model("claude-opus-4-1")
+            await client.set_model("claude-haiku-4-5")
             await client.set_permission_mode("acceptEdits")
             await client.settings.apply({"outputStyle": "Explanatory", "env": {"A": "1"}})
             await client.settings.apply({"env": {"A": "2"}})
@@ -320,7 +320,7 @@ async def test_what_was_changed_live_holds_in_the_next_process() -> None:
             assert [message.permission_mode for message in begun] == ["acceptEdits"]
             settings = (await client.settings.get()).effective
             assert (settings["outputStyle"], settings["env"]["A"]) == ("Explanatory", "2")
-        assert {request.model for request in model.requests_of("main")} == {"claude-opus-4-1"}
+        assert {request.model for request in model.requests_of("main")} == {"claude-haiku-4-5"}
 
 
 @pytest.mark.parametrize("is_resumed", [False, True])
