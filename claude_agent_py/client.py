@@ -540,5 +540,9 @@ class Client(SessionControls, Generic[Output]):
         return self.session
 
     @property
+    def _max_budget_usd(self) -> float | None:
+        return self._options.max_budget_usd
+
+    @property
     def _mcp_host(self) -> MCPHost:
         return self.session.answers.mcp
