@@ -25,6 +25,8 @@ from claude_agent_py.wire.messages.conversation import AssistantMessage
 from claude_agent_py.wire.messages.tasks import TaskStatus, TaskUsage
 
 LEFT_BEHIND: Final = "its process ended before it did"
+_WITH_PROCESS: Final = "the previous session ended"
+"""What the CLI (2.1.328) says of a task that was running when its process ended."""
 _SENDER: Final = "task-notification"
 _NOTIFICATION: Final = re.compile(r"<task-notification>\s*(?P<body><task-id>.*?)</task-notification>", re.DOTALL)
 _FIELD: Final = re.compile(
@@ -236,16 +238,18 @@ def _outcome(body: str, entry: dict[str, Any]) -> TaskOutcome:
     spent: dict[str, Any] = {_USAGE[found["name"]]: int(found["value"]) for found in counts}
     summary = report[1] if report else fields.get("summary", "")
     status = TaskStatus.read(fields.get("status")) or TaskStatus.COMPLETED
+    reason = {TaskStatus.FAILED: summary, TaskStatus.STOPPED: fields.get("summary")}.get(status)
     return TaskOutcome(
         fields.get("task-id", ""),
         status,
         Evidence.NOTIFICATION,
         summary,
-        failure_reason=summary if status is TaskStatus.FAILED else None,
+        failure_reason=reason or None,
         output_file=fields.get("output-file"),
         usage=TaskUsage(**spent) if spent else None,
         exit_code=exit_code_in(fields.get("summary", "")),
         is_report=report is not None,
+        ended_by=EndedBy.PROCESS if status is TaskStatus.STOPPED and _WITH_PROCESS in head else None,
         ended_at=_seconds(entry.get("timestamp")),
     )
 

@@ -7,7 +7,7 @@ from stored import Stored, call
 
 from claude_agent_py import TaskStatus
 from claude_agent_py.sessions import Session, StoredTask, get_session
-from claude_agent_py.tasks import Evidence
+from claude_agent_py.tasks import EndedBy, Evidence
 
 NOTIFICATION = """<task-notification>
 <task-id>{id}</task-id>
@@ -107,6 +107,16 @@ def test_a_notification_within_a_turn_counts_and_one_that_a_person_wrote_does_no
     assert (first.status, first.exit_code, first.evidence) == (TaskStatus.FAILED, 3, Evidence.NOTIFICATION)
     assert (second.status, second.evidence) == (TaskStatus.STOPPED, Evidence.PROCESS_EXIT)
     assert second.failure_reason == "its process ended before it did"
+
+
+def test_a_task_that_the_cli_says_was_cut_off_has_that_as_its_reason(stored: Stored) -> None:
+    launch_shell(stored, "b11111111")
+    told = "Background shell command didn't finish before the previous session ended"
+    text = NOTIFICATION.format(id="b11111111", status="stopped", summary=told, rest="")
+    stored.user(text, origin={"kind": "task-notification"})
+    outcome = tasks(stored)["b11111111"].outcome
+    assert outcome is not None
+    assert (outcome.status, outcome.failure_reason, outcome.ended_by) == (TaskStatus.STOPPED, told, EndedBy.PROCESS)
 
 
 def test_tasks_of_subagents_have_their_parents(stored: Stored) -> None:
