@@ -22,6 +22,7 @@ from claude_agent_py.sessions import (
     project_key_for_directory,
 )
 from claude_agent_py.sessions.stores import materialise
+from claude_agent_py.sessions.stores.blocking import Place
 
 pytestmark = pytest.mark.anyio
 
@@ -106,6 +107,23 @@ def test_secrets_of_a_killed_process_are_removed_by_the_next(tmp_path: Path, mon
     alive.remove()
 
 
+async def test_what_a_killed_process_left_of_other_sessions_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    left = materialise.make_folder(None).path
+    unlock(left)
+    other = SESSION.replace("1", "2")
+    for session_id in (SESSION, other):
+        Stored(left, session_id).user("kept")
+    store = MemoryStore()
+    for session_id, is_last in ((SESSION, False), (other, True)):
+        place = Place("p", session_id)
+        await materialise.send_leftovers(place, lambda place: store.load(place.key), store.append)
+        assert len(store.entries(place.key)) == 1
+        assert left.exists() is not is_last
+
+
 def test_secrets_are_removed_when_the_interpreter_exits(tmp_path: Path) -> None:
     home = tmp_path / "home" / ".claude"
     home.mkdir(parents=True)
@@ -113,6 +131,7 @@ def test_secrets_are_removed_when_the_interpreter_exits(tmp_path: Path) -> None:
     program = """
 import sys, tempfile
 from claude_agent_py.sessions.stores import materialise
+from claude_agent_py.sessions.stores.blocking import Place
 tempfile.tempdir = sys.argv[1]
 folder = materialise.make_folder({"HOME": sys.argv[2]})
 (folder.projects / "x.jsonl").write_text("{}")

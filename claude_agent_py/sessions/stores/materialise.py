@@ -340,7 +340,15 @@ async def send_leftovers(place: Place, load_stored: Any, append: Append) -> None
             except Exception as error:
                 logger.warning("%s has entries that cannot be brought to the session store: %s", folder, error)
             else:
-                await run_file_work(_remove, folder)
+                await run_file_work(_remove_session, folder, path)
+
+
+def _remove_session(folder: Path, transcript: Path) -> None:
+    """Remove a session, and the folder unless it has another one."""
+    shutil.rmtree(transcript.with_suffix(""), ignore_errors=True)
+    transcript.unlink(missing_ok=True)
+    if not any(folder.glob(f"projects/*/*{SUFFIX}")):
+        _remove(folder)
 
 
 def _abandon(path: Path, owner: int) -> None:
