@@ -77,7 +77,8 @@ def agent_files(folder: str) -> Iterator[str]:
     if os.path.islink(folder) or os.path.islink(root):
         return
     for where, _, names in os.walk(root):
-        yield from (os.path.join(where, name) for name in names if _AGENT.fullmatch(name))
+        paths = (os.path.join(where, name) for name in names if _AGENT.fullmatch(name))
+        yield from (path for path in paths if regular_file(path) is not None)
 
 
 def notes_path(path: str) -> str:

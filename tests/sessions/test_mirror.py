@@ -4,7 +4,7 @@ import json
 import tempfile
 import uuid
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import pytest
@@ -114,6 +114,25 @@ async def test_batches_are_sent_at_the_end_of_a_turn_or_when_they_are_full(
             await store.called.wait()
         await running.mirror.drain(anyio.current_time() + 10)
     assert [len(batch) for batch in store.batches] == [len(turn), mirror_module.BATCH_ENTRIES]
+
+
+async def test_a_store_may_change_what_it_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mirror_module, "PAUSES", (0.0,))
+
+    class Changing(Store):
+        async def append(self, key: SessionKey, entries: list[SessionStoreEntry], *, epoch: int | None = None) -> None:
+            given = [{**entry} for entry in entries]
+            entries.pop()["uuid"] = "another"
+            await super().append(key, cast("Any", given), epoch=epoch)
+
+    store = Changing()
+    store.fails = 1
+    running = Running(store, tmp_path)
+    async with anyio.create_task_group() as workers:
+        workers.start_soon(running.mirror.run)
+        written = [running.write(), running.write()]
+        await running.mirror.drain(anyio.current_time() + 10)
+    assert store.entries(KEY) == written
 
 
 async def test_a_slow_store_does_not_fill_the_memory(tmp_path: Path) -> None:

@@ -225,6 +225,26 @@ async def test_junk_of_a_store_is_an_error_of_the_store(junk: Any, temporary: Pa
     assert list(temporary.iterdir()) == []
 
 
+class Doubling(MemoryStore):
+    """A store that says everything twice."""
+
+    async def list_subkeys(self, key: Any) -> list[str]:
+        return [name for name in await super().list_subkeys(key) for _ in range(2)]
+
+    async def load(self, key: SessionKey) -> Any:
+        return [entry for entry in await super().load(key) or [] for _ in range(2)] or None
+
+
+async def test_what_a_store_says_twice_is_there_once(stored: Stored) -> None:
+    store = Doubling()
+    await import_session(store, SESSION, config_dir=stored.config)
+    session = await get_session_from_store(store, SESSION)
+    same = get_session(SESSION, config_dir=stored.config)
+    assert [m.uuid for m in session.messages] == [m.uuid for m in same.messages]
+    assert [[m.text for m in agent.messages] for agent in session.subagents] == [["look", "looked"], ["later"]]
+    assert session.usage.total == same.usage.total
+
+
 class Lying(MemoryStore):
     """A store whose lists are what they must not be."""
 

@@ -13,7 +13,7 @@ from claude_agent_py._untrusted import read_bytes
 from claude_agent_py.sessions.files import write_whole
 from claude_agent_py.sessions.folders import regular_file, session_id_of
 from claude_agent_py.sessions.lines import Snapshot
-from claude_agent_py.sessions.stores.blocking import Place
+from claude_agent_py.sessions.stores.blocking import Place, unique
 from claude_agent_py.sessions.stores.protocol import SessionKey, SessionStoreEntry
 from claude_agent_py.sessions.stores.reported import Mark, Reported, canonical, mark_of, uuid_of
 
@@ -163,6 +163,8 @@ def transcripts_of(path: str) -> Iterator[tuple[str, str]]:
     """Yield the path and the subpath of the transcripts of a session on disk, that of the session itself first."""
     yield path, ""
     folder = Path(path.removesuffix(SUFFIX))
+    if folder.is_symlink():
+        return  # what it leads to is not the session's
     for found in sorted(folder.rglob(f"*{SUFFIX}")):
         if regular_file(str(found)) is not None:
             yield str(found), found.relative_to(folder).as_posix().removesuffix(SUFFIX)
@@ -177,6 +179,7 @@ def write_transcript(path: str, entries: list[SessionStoreEntry]) -> None:
     """
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     described: dict[str, Any] | None = None
+    entries = unique(entries)
     for entry in entries:
         if entry.get("type") == METADATA:
             described = {name: value for name, value in entry.items() if name != "type"}

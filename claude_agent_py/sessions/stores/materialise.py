@@ -271,7 +271,7 @@ async def subpaths(store: SessionStore, place: Place, timeout: float) -> list[st
         )
         if wrong := [subpath for subpath in found if not isinstance(subpath, str)]:
             raise _junk(place, f"the subpath {wrong[0]!r}")
-        return list(found)
+        return list(dict.fromkeys(found))
 
 
 async def find_project(store: SessionStore, session_id: str, default: str, timeout: float) -> str:

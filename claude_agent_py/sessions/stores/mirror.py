@@ -241,12 +241,13 @@ class Mirror:
                 return
 
     async def _append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
+        given: Any = [{**entry} for entry in entries]  # the store may change them, and they may be sent again
         with anyio.fail_after(self._timeout):
             if self._leases is None:
-                await self._store.append(key, entries)
+                await self._store.append(key, given)
             else:
                 lease = await self._lease(key)
-                await cast("LeasingStore", self._store).append(key, entries, epoch=lease.epoch)
+                await cast("LeasingStore", self._store).append(key, given, epoch=lease.epoch)
 
     async def _fall_behind(self, place: Place, cause: Exception) -> None:
         error = _failure(place, cause)
