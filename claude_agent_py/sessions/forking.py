@@ -108,6 +108,8 @@ class _Copying:
                 entry = read_entry(line)
             except ValueError:
                 continue  # a damaged line helps nobody in a copy
+            if entry is not None and entry.explicit and last is None:  # says at which message the conversation is
+                yield self._moved(line)
             if entry is None or not entry.is_linked or entry.is_sidechain:
                 continue
             has_message |= entry.is_message

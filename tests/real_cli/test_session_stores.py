@@ -342,6 +342,26 @@ async def test_entries_of_a_private_home_outlive_it(how: str) -> None:
         assert not list(Path(tempfile.gettempdir()).rglob("*.jsonl"))
 
 
+async def test_what_arrives_late_does_not_hide_the_turns_of_another_machine() -> None:
+    errors: list[StoreError] = []
+    async with ScriptedModel(lambda request: "answered") as model:
+        store = Broken("mended")
+        options = model.options(session_store=store, on_store_error=errors.append)
+        first = await run("base", options)
+        store.failure = "fails"
+        await run("undelivered", options.replace(resume=first.session_id))
+        kept_in = errors[-1].kept_in
+        assert kept_in is not None
+        aside = Path(kept_in).rename(Path(kept_in).with_name("another-machine"))
+        store.failure = "mended"
+        await run("meanwhile", options.replace(resume=first.session_id))
+        project = errors[-1].key["project_key"]
+        assert await push(store, first.session_id, config_dir=aside, project_key=project)
+        await run("now", options.replace(resume=first.session_id))
+        seen = json.dumps(model.requests_of("main")[-1].body["messages"])
+        assert [text in seen for text in ("base", "undelivered", "meanwhile", "now")] == [True, False, True, True]
+
+
 async def test_one_of_two_processes_gets_the_lease(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
     async with ScriptedModel(lambda request: "answered") as model:

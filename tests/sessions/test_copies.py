@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from stored import SESSION, Stored
@@ -17,9 +18,12 @@ from claude_agent_py.sessions import (
     SQLiteStore,
     copy_session,
     export_session,
+    fork_session_via_store,
     get_session,
+    get_session_from_store,
     import_session,
     project_key_for_directory,
+    push,
 )
 from claude_agent_py.sessions.stores import materialise
 from claude_agent_py.sessions.stores.blocking import Place
@@ -55,6 +59,29 @@ async def test_a_session_goes_to_a_store_to_another_and_back(stored: Stored, tmp
     assert os.stat(path).st_mode & 0o077 == 0 or os.name == "nt"
     with pytest.raises(SessionError, match="there already"):
         await export_session(second, SESSION, "/elsewhere", config_dir=tmp_path / "other", project_key="tenant")
+
+
+async def test_what_arrives_late_does_not_hide_what_was_said_meanwhile(stored: Stored, tmp_path: Path) -> None:
+    store = MemoryStore()
+    await import_session(store, SESSION, config_dir=stored.config)
+    await export_session(store, SESSION, config_dir=tmp_path / "there", project_key="-work")
+    there = Stored(tmp_path / "there", project=project_key_for_directory())
+    stored.user("written here, not delivered", uuid=str(uuid4()))
+    there.entry("user", after=None, message={"role": "user", "content": "said there"}, uuid=str(uuid4()))
+    here, elsewhere = stored.config, tmp_path / "there"
+    assert await import_session(store, SESSION, config_dir=elsewhere, project_key="-work") == 1
+    assert await push(store, SESSION, config_dir=here) == 1
+    assert await push(store, SESSION, config_dir=here) == 0
+    session = await get_session_from_store(store, SESSION, project_key="-work")
+    assert [message.text for message in session.messages] == ["said there"]
+    assert "written here" in str(store.entries(store.keys[0]))
+    copy = await fork_session_via_store(store, SESSION, project_key="-work")
+    forked = await get_session_from_store(store, copy.session_id, project_key="-work")
+    assert [message.text for message in forked.messages] == ["said there"]
+    there.entry("user", after=session.messages[-1].uuid, message={"role": "user", "content": "more"}, uuid=str(uuid4()))
+    await push(store, SESSION, config_dir=elsewhere, project_key="-work")
+    session = await get_session_from_store(store, SESSION, project_key="-work")
+    assert [message.text for message in session.messages] == ["said there", "more"]
 
 
 async def test_what_is_not_there(tmp_path: Path) -> None:

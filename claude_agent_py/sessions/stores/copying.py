@@ -9,7 +9,7 @@ from claude_agent_py._errors import SessionError, SessionNotFoundError
 from claude_agent_py._event_loop import run_file_work
 from claude_agent_py.sessions.folders import AnyPath, check_id, config_folder, find_session, project_key_for_directory
 from claude_agent_py.sessions.stores.blocking import Place
-from claude_agent_py.sessions.stores.local import BATCH_ENTRIES, Append, send_missing, transcripts_of
+from claude_agent_py.sessions.stores.local import BATCH_ENTRIES, Append, send_older, transcripts_of
 from claude_agent_py.sessions.stores.materialise import asked, find_project, load, subpaths, write_session
 from claude_agent_py.sessions.stores.protocol import SessionKey, SessionStore, SessionStoreEntry, described
 from claude_agent_py.sessions.stores.reported import canonical, uuid_of
@@ -56,7 +56,7 @@ async def import_session(
         if not subpath or include_subagents:
             place = Place(project, session_id, subpath)
             stored = await load(store, place, timeout)
-            count += await send_missing(transcript, place.key, stored or [], _appending(store, timeout))
+            count += await send_older(transcript, place.key, stored or [], _appending(store, timeout))
     return count
 
 

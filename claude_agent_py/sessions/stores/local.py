@@ -20,12 +20,15 @@ from claude_agent_py.sessions.stores.reported import Mark, Reported, canonical, 
 SUFFIX: Final = ".jsonl"
 NOT_MIRRORED: Final = "api-request"
 """The beginning of the types of entries that the CLI does not mirror: copies of its requests."""
+TIP: Final = "last-prompt"
+"""The type of the entry that can say at which message the conversation is."""
 METADATA: Final = "agent_metadata"
 """The type of the entry that stands for the file `.meta.json` beside the transcript of a subagent."""
 BATCH_ENTRIES: Final = 500
 BATCH_CHARS: Final = 1024 * 1024
 
 Append = Callable[[SessionKey, list[SessionStoreEntry]], Awaitable[None]]
+Watch = Callable[[SessionStoreEntry], object]
 
 
 def place_of(path: str, project: str) -> Place | None:
@@ -45,19 +48,51 @@ def place_of(path: str, project: str) -> Place | None:
 
 
 async def send_missing(
-    path: str, key: SessionKey, stored: list[SessionStoreEntry], append: Append, tail: "Tail | None" = None
+    path: str, key: SessionKey, stored: list[SessionStoreEntry], append: Append, watch: "Watch | None" = None
 ) -> int:
     """Append those entries of a transcript on disk that are not stored, in batches; return how many.
+
+    `watch` is told of all entries of the file.
 
     Raises:
         StoreError: There is no such file.
     """
-    batches = _batches(_missing(path, stored, tail))
+    batches = _batches(_missing(path, stored, watch))
     count = 0
     while batch := await run_file_work(next, batches, None):
         await append(key, batch)
         count += len(batch)
     return count
+
+
+async def send_older(path: str, key: SessionKey, stored: list[SessionStoreEntry], append: Append) -> int:
+    """Append what is missing as `send_missing` does, and keep the conversation where the store has it.
+
+    The CLI goes on from the last message of a file. If the store has messages that the file does not have, the session
+    went on elsewhere meanwhile: then a note says that it goes on from there, and what is appended is a branch.
+    """
+    tip, unknown = _tip(stored), True
+
+    def watch(entry: SessionStoreEntry) -> None:
+        nonlocal unknown
+        unknown = unknown and entry.get("uuid") != tip
+
+    count = await send_missing(path, key, stored, append, watch)
+    if count and tip is not None and unknown:
+        said = next((entry.get("lastPrompt") for entry in reversed(stored) if entry["type"] == TIP), None)
+        note = {"type": TIP, "lastPrompt": said, "leafUuid": tip, "explicit": True, "sessionId": key["session_id"]}
+        await append(key, [cast("SessionStoreEntry", {name: value for name, value in note.items() if value})])
+    return count
+
+
+def _tip(stored: list[SessionStoreEntry]) -> str | None:
+    """Return the uuid of the message at which a conversation is, or None if it has none."""
+    for entry in reversed(cast("list[dict[str, Any]]", stored)):
+        if entry["type"] == TIP and entry.get("explicit") is True and isinstance(entry.get("leafUuid"), str):
+            return str(entry["leafUuid"])
+        if entry["type"] in ("user", "assistant") and isinstance(entry.get("uuid"), str):
+            return None if entry.get("isSidechain") is True else str(entry["uuid"])
+    return None
 
 
 def _batches(entries: Iterator[tuple[SessionStoreEntry, int]]) -> Iterator[list[SessionStoreEntry]]:
@@ -105,7 +140,9 @@ def reported_at_start(path: str) -> Reported:
     return Reported()
 
 
-def _missing(path: str, stored: list[SessionStoreEntry], tail: Tail | None) -> Iterator[tuple[SessionStoreEntry, int]]:
+def _missing(
+    path: str, stored: list[SessionStoreEntry], watch: Watch | None
+) -> Iterator[tuple[SessionStoreEntry, int]]:
     uuids = {uuid_of(entry) for entry in stored}
     notes = Counter(canonical(entry) for entry in stored if uuid_of(entry) is None)
     described = [entry for entry in stored if entry.get("type") == METADATA]
@@ -116,8 +153,8 @@ def _missing(path: str, stored: list[SessionStoreEntry], tail: Tail | None) -> I
         entry = _entry(line)
         if entry is None or entry["type"].startswith(NOT_MIRRORED):
             continue
-        if tail is not None:
-            tail.add(entry)
+        if watch is not None:
+            watch(entry)
         uuid = uuid_of(entry)
         if uuid is not None:
             if uuid in uuids:

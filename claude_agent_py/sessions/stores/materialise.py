@@ -34,7 +34,7 @@ from claude_agent_py.sessions.stores.local import (
     Append,
     path_below,
     place_of,
-    send_missing,
+    send_older,
     transcripts_of,
     write_transcript,
 )
@@ -336,7 +336,7 @@ async def send_leftovers(place: Place, load_stored: Any, append: Append) -> None
                 for transcript, _ in transcripts_of(str(path)):
                     found = place_of(transcript, place.project)
                     if found is not None:
-                        await send_missing(transcript, found.key, await load_stored(found) or [], append)
+                        await send_older(transcript, found.key, await load_stored(found) or [], append)
             except Exception as error:
                 logger.warning("%s has entries that cannot be brought to the session store: %s", folder, error)
             else:

@@ -269,7 +269,7 @@ class Mirror:
         try:
             with anyio.fail_after(self._timeout):
                 stored = await self._store.load(place.key)
-            sent = await send_missing(path, place.key, stored or [], self._append, tail)
+            sent = await send_missing(path, place.key, stored or [], self._append, tail.add)
         except BaseException as error:
             self._behind[place] = before
             if place in self._spooled:
