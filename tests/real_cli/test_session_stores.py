@@ -24,6 +24,7 @@ from claude_agent_py.sessions import (
     SessionKey,
     SessionStoreEntry,
     SQLiteStore,
+    get_session_from_store,
     project_key_for_directory,
     push,
 )
@@ -340,6 +341,24 @@ async def test_entries_of_a_private_home_outlive_it(how: str) -> None:
         }
         shutil.rmtree(kept_in)
         assert not list(Path(tempfile.gettempdir()).rglob("*.jsonl"))
+
+
+async def test_the_model_sees_what_this_machine_has_while_the_store_takes_nothing() -> None:
+    async with ScriptedModel(lambda request: "answered") as model:
+        store = Broken("mended")
+        options = model.options(session_store=store)
+        first = await run("base", options)
+        store.failure = "fails"
+        await run("undelivered", options.replace(resume=first.session_id))
+        async with Client(options.replace(resume=first.session_id)) as client:
+            await client.query("now")
+            store.failure = "mended"
+            await client.query("then")
+        seen = json.dumps(model.requests_of("main")[-1].body["messages"])
+        assert all(text in seen for text in ("base", "undelivered", "now", "then"))
+        session = await get_session_from_store(store, first.session_id, project_key=store.keys[0]["project_key"])
+        prompts = [message.text for message in session.messages if message.type == "user"]
+        assert prompts == ["base", "undelivered", "now", "then"]
 
 
 async def test_what_arrives_late_does_not_hide_the_turns_of_another_machine() -> None:

@@ -4,6 +4,7 @@ import logging
 import os
 import secrets
 import socket
+from pathlib import Path
 from typing import Any, Final, Protocol
 
 import anyio
@@ -17,7 +18,13 @@ from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.sessions.folders import check_id, find_session, project_key_for_directory
 from claude_agent_py.sessions.stores.blocking import Place
 from claude_agent_py.sessions.stores.leases import Lease
-from claude_agent_py.sessions.stores.local import reported_at_start, transcripts_of
+from claude_agent_py.sessions.stores.local import (
+    SUFFIX,
+    add_missing,
+    path_below,
+    reported_at_start,
+    transcripts_of,
+)
 from claude_agent_py.sessions.stores.materialise import (
     PrivateFolder,
     asked,
@@ -31,6 +38,7 @@ from claude_agent_py.sessions.stores.materialise import (
 )
 from claude_agent_py.sessions.stores.mirror import Mirror
 from claude_agent_py.sessions.stores.protocol import SessionKey, SessionStoreEntry, implements
+from claude_agent_py.sessions.stores.reported import Reported
 from claude_agent_py.wire.messages.conversation import ResultMessage
 from claude_agent_py.wire.messages.notices import TranscriptMirrorMessage
 from claude_agent_py.wire.messages.occasional import MirrorErrorMessage, MirrorKey
@@ -58,6 +66,12 @@ class Mirrored(Protocol):
     def inject(self, message: Any) -> None:
         """Take a message that the CLI did not send."""
         ...
+
+
+def _merged(source: str, target: str, stored: list[SessionStoreEntry]) -> Reported | None:
+    if not os.path.isfile(target) or not add_missing(source, target, stored):
+        return None
+    return reported_at_start(target)
 
 
 class Storing:
@@ -128,7 +142,7 @@ class Storing:
         self.mirror = self._make_mirror()
         if not options.fork_session:
             await self._acquire(place)
-        await send_leftovers(place, lambda found: load(self._store, found, timeout), self._append)
+        left = await send_leftovers(place, lambda found: load(self._store, found, timeout), self._append)
         env = environment(options, os.environ)
         is_ours = options.home is not True and (options.spawn is None or options.inherit_env)
         folder = self._folder = await run_file_work(make_folder, env if is_ours else None)
@@ -140,9 +154,21 @@ class Storing:
         if not is_there:
             await self._resume_local(session_id, env)
             return
+        for each, transcript in left:
+            await self._go_on_with(each, transcript, folder.projects / project)
         if options.user is not None:
             await run_file_work(give_away, folder, options.user)
         self.options = options.replace(resume=session_id, continue_conversation=False)
+
+    async def _go_on_with(self, place: Place, transcript: str, folder: Path) -> None:
+        """Give the CLI what the store did not take on this machine, too, and the store all of it later."""
+        own = str(folder / place.session) + SUFFIX
+        if place.subpath:
+            own = path_below(str(folder / place.session), place.subpath)
+        stored = await load(self._store, place, self._given.load_timeout) or []
+        reported = await run_file_work(_merged, transcript, own, stored)
+        if reported is not None:
+            self.mirror.expect_behind(place, own, reported)
 
     async def _acquire(self, place: Place) -> None:
         if implements(self._store, "acquire_lease"):

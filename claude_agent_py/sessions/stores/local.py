@@ -71,18 +71,39 @@ async def send_older(path: str, key: SessionKey, stored: list[SessionStoreEntry]
     The CLI goes on from the last message of a file. If the store has messages that the file does not have, the session
     went on elsewhere meanwhile: then a note says that it goes on from there, and what is appended is a branch.
     """
-    tip, unknown = _tip(stored), True
-
-    def watch(entry: SessionStoreEntry) -> None:
-        nonlocal unknown
-        unknown = unknown and entry.get("uuid") != tip
-
-    count = await send_missing(path, key, stored, append, watch)
-    if count and tip is not None and unknown:
+    tip = _Tip(stored)
+    count = await send_missing(path, key, stored, append, tip.watch)
+    if count and not tip.is_known:
         said = next((entry.get("lastPrompt") for entry in reversed(stored) if entry["type"] == TIP), None)
-        note = {"type": TIP, "lastPrompt": said, "leafUuid": tip, "explicit": True, "sessionId": key["session_id"]}
+        note = {"type": TIP, "lastPrompt": said, "leafUuid": tip.uuid, "explicit": True, "sessionId": key["session_id"]}
         await append(key, [cast("SessionStoreEntry", {name: value for name, value in note.items() if value})])
     return count
+
+
+def add_missing(source: str, target: str, stored: list[SessionStoreEntry]) -> bool:
+    """Append to a transcript that was written from a store what another one has beyond it. Blocks.
+
+    Return False, and change nothing, if the store has messages that the other one does not have.
+    """
+    tip = _Tip(stored)
+    entries = [entry for entry, _ in _missing(source, stored, tip.watch) if entry["type"] != METADATA]
+    if not tip.is_known:
+        return False
+    with open(target, "ab") as file:
+        file.writelines(_line(entry) for entry in entries)
+    return True
+
+
+class _Tip:
+    """Whether a transcript has the message at which the store's conversation is."""
+
+    def __init__(self, stored: list[SessionStoreEntry]) -> None:
+        self.uuid: str | None = _tip(stored)
+        self.is_known: bool = self.uuid is None
+
+    def watch(self, entry: SessionStoreEntry) -> None:
+        """Take an entry of the transcript."""
+        self.is_known = self.is_known or entry.get("uuid") == self.uuid
 
 
 def _tip(stored: list[SessionStoreEntry]) -> str | None:

@@ -328,19 +328,27 @@ async def asked(what: str, timeout: float) -> AsyncIterator[None]:
 # What killed processes left ---------------------------------------------------------------------------------------
 
 
-async def send_leftovers(place: Place, load_stored: Any, append: Append) -> None:
-    """Append what a killed process on this machine did not deliver of a session. Logs failures."""
+async def send_leftovers(place: Place, load_stored: Any, append: Append) -> list[tuple[Place, str]]:
+    """Append what a killed process on this machine did not deliver of a session.
+
+    Log failures, and return the places and files of transcripts that the store still lacks entries of.
+    """
+    failed: list[tuple[Place, str]] = []
     for folder in await run_file_work(lambda: list(leftovers(Path(tempfile.gettempdir()).resolve(), _OURS))):
         for path in folder.glob(f"projects/*/{place.session}{SUFFIX}"):
+            own = ((place_of(found, place.project), found) for found, _ in transcripts_of(str(path)))
+            waiting = [(found, transcript) for found, transcript in own if found is not None]
             try:
-                for transcript, _ in transcripts_of(str(path)):
-                    found = place_of(transcript, place.project)
-                    if found is not None:
-                        await send_older(transcript, found.key, await load_stored(found) or [], append)
+                while waiting:
+                    found, transcript = waiting[0]
+                    await send_older(transcript, found.key, await load_stored(found) or [], append)
+                    del waiting[0]
             except Exception as error:
                 logger.warning("%s has entries that cannot be brought to the session store: %s", folder, error)
+                failed += waiting
             else:
                 await run_file_work(_remove_session, folder, path)
+    return failed
 
 
 def _remove_session(folder: Path, transcript: Path) -> None:
