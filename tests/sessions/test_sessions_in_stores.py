@@ -5,7 +5,7 @@ import gc
 import os
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from anyio import to_thread
@@ -223,6 +223,16 @@ async def test_junk_of_a_store_is_an_error_of_the_store(junk: Any, temporary: Pa
         await get_session_from_store(OnlyRequired(junk), SESSION)
     gc.collect()
     assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.parametrize("wrong", ["../../away", "", SESSION + "\n", None])
+async def test_an_id_is_a_uuid_also_in_a_named_project(wrong: Any, temporary: Path) -> None:
+    store = OnlyRequired([{"type": "user", "uuid": "u", "message": {"role": "user", "content": "x"}}])
+    with pytest.raises(OptionsError):
+        await get_session_from_store(store, wrong, project_key="p")
+    with pytest.raises(OptionsError):
+        await get_session_from_store(store, SESSION, project_key=cast("Any", 5))
+    assert list(temporary.parent.rglob("*.jsonl")) == []
 
 
 class Doubling(MemoryStore):

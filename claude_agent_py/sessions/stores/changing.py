@@ -106,11 +106,11 @@ async def delete_session_via_store(
     await _check_there(session_store, place, timeout)
     store = cast("Any", session_store)
     async with _writing(session_store, place, timeout):
-        async with asked(f"delete {described(place.key)}", timeout):
-            await store.delete(place.key)
-        for subpath in await subpaths(session_store, place, timeout):  # not all stores delete them, too
+        for subpath in await subpaths(session_store, place, timeout):  # not all stores delete them with the session
             async with asked(f"delete {described(place.key)}/{subpath}", timeout):
                 await store.delete(place._replace(subpath=subpath).key)
+        async with asked(f"delete {described(place.key)}", timeout):
+            await store.delete(place.key)
 
 
 async def fork_session_via_store(

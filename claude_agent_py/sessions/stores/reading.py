@@ -232,9 +232,12 @@ async def get_session_from_store(
 async def find_place(
     store: SessionStore, session_id: str, directory: AnyPath | None, project_key: str | None, timeout: float
 ) -> Place:
-    """Return the place of a session, which may not be there."""
+    """Return the place of a session, which may not be there. Raises OptionsError and StoreError."""
+    check_id(session_id)
+    if project_key is not None and not isinstance(project_key, str):
+        raise OptionsError(f"must be text, not {type(project_key).__name__}", option="project_key")
     own = project_key_for_directory(directory)
-    return Place(project_key or await find_project(store, check_id(session_id), own, timeout), session_id)
+    return Place(project_key or await find_project(store, session_id, own, timeout), session_id)
 
 
 async def load_folder(
