@@ -212,16 +212,17 @@ class Client(SessionControls, Generic[Output]):
         had not written to disk are sent again, and no others: a run whose turn had ended raises `CLIExitError` again.
         A run that was still being sent an async iterable of prompts does not go on.
 
-        The options of the client apply again: what was changed on the running session (settings, hooks, servers) is
-        as at the start. Background tasks of the CLI have ended with it, and `tasks` has them as stopped. Child agents
-        are cancelled. Iterators of `messages()` and `events()` have ended; start new ones. After an error or a
-        cancellation the client is closed.
+        The options of the client apply again. The model, the permission mode, the thinking budget and the settings that
+        were set on the running session hold, while its hooks and servers are as at the start. A session of a store is
+        loaded from there, with all that the dead process wrote. Background tasks of the CLI have ended with it, and
+        `tasks` has them as stopped. Child agents are cancelled. Iterators of `messages()` and `events()` have ended;
+        start new ones. After an error or a cancellation the client is closed.
 
         Raises:
             LocalProtocolError: The CLI did not end unexpectedly, is used through a transport, or was told not to save
                 the session (`persist_session`).
             ConnectionClosedError: The client was closed before or during the call.
-            CLIStartError, CLINotFoundError, SessionNotFoundError: As in `connect`.
+            CLIStartError, CLINotFoundError, SessionNotFoundError, StoreError, SessionLeasedError: As in `connect`.
         """
         from claude_agent_py._runtime.session.earlier import options_to_go_on
         from claude_agent_py._runtime.session.session import Session
@@ -232,25 +233,25 @@ class Client(SessionControls, Generic[Output]):
         config_dir = None if old.launched is None else old.launched.plan.config_dir
         if self._transport is not None or config_dir is None or not self._options.persist_session:
             raise LocalProtocolError("a session that is not on this machine's disk cannot be reopened")
-        if self._options.session_store is not None:
-            raise LocalProtocolError(
-                "a session in a store goes on in a new client, with `resume`; reopen() cannot do it"
-            )
         if old.state is not State.DIED:
             raise ConnectionClosedError("the client is closed; open a new one")
         self._connected = LazyEvent()
         try:
+            mode = old.answers.permission_mode or old.options.permission_mode
+            now = old.live_changes.applied_to(self._options, mode)
+            options = await options_to_go_on(now, old.answers.session_id, config_dir)
             await old.ending.close()
-            options = await options_to_go_on(self._options, old.answers.session_id, config_dir)
             if self._is_closed:
                 raise ConnectionClosedError("the client is closed; open a new one")
             session = Session(options, parent=self._parent)
             session.resumption.carried = [run for run in old.cut_off if run.is_sealed]
+            session.live_changes = old.live_changes
             for name in [name for name in vars(self) if isinstance(getattr(type(self), name, None), cached_property)]:
                 del vars(self)[name]  # the groups of controls, too, have the session
             vars(self)["session"] = session
             with running_client(self):
                 await self._connect(options)
+            await session.live_changes.repeat(session.control)
             self._warns = self.is_open
         finally:
             self._connected.set()
@@ -536,6 +537,10 @@ class Client(SessionControls, Generic[Output]):
     @property
     def _port(self) -> Session:
         return self.session
+
+    @property
+    def _max_budget_usd(self) -> float | None:
+        return self._options.max_budget_usd
 
     @property
     def _mcp_host(self) -> MCPHost:

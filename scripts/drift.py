@@ -11,6 +11,7 @@ out on purpose is listed in `LEFT_OUT`.
 
 import argparse
 import dataclasses
+import enum
 import importlib
 import inspect
 import pkgutil
@@ -58,12 +59,18 @@ LEFT_OUT: Mapping[str, str] = {
     **{f"{name}.data": "`raw`" for name in ("TaskStartedMessage", "TaskUpdatedMessage")},
     "TaskUpdatedMessage.status": "`patch.task_status`",
     "AssistantMessage.stop_reason": "`message.stop_reason`",
+    "ClaudeAgentOptions.load_timeout_ms": "`load_timeout`, in seconds",
+    "Options.loadTimeoutMs": "`load_timeout`, in seconds",
     "ClaudeAgentOptions.add_dirs": "`additional_directories`",
     "ClaudeAgentOptions.max_buffer_size": "`Limits.max_line_bytes`",
     "ClaudeAgentOptions.stderr": "`on_stderr`",
     "ClaudeAgentOptions.debug_stderr": "`on_stderr`",
 }
 """What is not here on purpose, and what to use instead."""
+
+
+TAGS = ("type", "subtype", "hook_event_name")
+"""Fields that say which model it is."""
 
 
 # The declarations ------------------------------------------------------------------------------------------------
@@ -79,7 +86,7 @@ class Declared:
 
     name: str
     fields: dict[str, str] = field(default_factory=dict)
-    """The types of its fields, by name; of a union, those of all its members."""
+    """The types of its fields, by name; of a union, those of all its members. Names of word lists are replaced."""
 
     def literals(self, name: str) -> list[str]:
         """Return the string literals that a field is declared as, or nothing if it may be another value."""
@@ -90,12 +97,22 @@ class Declared:
 def read_declarations(text: str) -> dict[str, Declared]:
     """Return the object types in the text of a `.d.ts` file, by name."""
     text = _without_comments(text)
-    bodies: dict[str, str] = {}
-    for found in re.finditer(
-        r"^(?:export )?(?:declare )?(?:type|interface) (\w+)(?:<[^=>{]*>)?\s*", text, re.MULTILINE
-    ):
-        bodies[found[1]] = text[found.end() : _end_of_statement(text, found.end())]
-    return {name: Declared(name, dict(_fields(name, bodies, frozenset()))) for name in bodies}
+    bodies = {
+        found[1]: text[found.end() : _end_of_statement(text, found.end())] for found in _DECLARATION.finditer(text)
+    }
+    words = {name: body.strip("=; \n") for name, body in bodies.items() if words_in(body.strip("=; \n"))}
+
+    def spelled_out(told: str) -> str:
+        return re.sub(r"\b[A-Z]\w+\b", lambda found: words.get(found[0], found[0]), told)
+
+    fields = {name: {one: spelled_out(told) for one, told in _fields(name, bodies, frozenset())} for name in bodies}
+    return {name: Declared(name, fields[name]) for name in bodies}
+
+
+def words_in(told: str) -> set[str]:
+    """Return the string literals that a type consists of, besides null and lists of them; none for another type."""
+    bare = re.sub(r"\[\]$|^\(|\)$|\b(?:null|undefined)\b", "", told.strip().removesuffix("[]"))
+    return set(re.findall(r"'([^']*)'", bare)) if re.fullmatch(r"[\s|]*(?:'[^']*'[\s|]*)+", bare) else set()
 
 
 def _without_comments(text: str) -> str:
@@ -267,10 +284,37 @@ def compare_fields(owner: str, fields: Mapping[str, str], models: list[type[Wire
             if f"{owner}.{name}" not in LEFT_OUT:
                 yield "fields without a model's", f"{owner}.{name} -> {models[0].__name__}"
             continue
+        yield from compare_words(f"{owner}.{name}", words_in(told), models, name)
         inner = dict(pair for part, is_object in _parts(told) if is_object for pair in _object_fields(part))
         inside = list(dict.fromkeys(one for model in models for one in _models_in_field(model, name)))
         if inner and inside:
             yield from compare_fields(f"{owner}.{name}", inner, inside)
+
+
+def compare_words(
+    where: str, theirs: Iterable[str], models: list[type[WireModel]], name: str
+) -> Iterator[tuple[str, str]]:
+    """Yield the words that a field may be, and that those listed for it here lack."""
+    ours = set().union(*(_words_of(model, name) for model in models))
+    for word in sorted(set(theirs) - ours) if ours and name not in TAGS else ():
+        if f"{where}={word}" not in LEFT_OUT:
+            yield "words that a field may be", f"{where}: '{word}' -> {models[0].__name__}"
+
+
+def _words_of(model: type[WireModel], name: str) -> set[str]:
+    found: set[str] = set()
+    waiting: list[Any] = [
+        one.type for one in msgspec.structs.fields(model) if {one.encode_name, one.name} & {name, snake(name)}
+    ]
+    while waiting:
+        kind = waiting.pop()
+        if typing.get_origin(kind) is typing.Literal:
+            found |= {word for word in typing.get_args(kind) if isinstance(word, str)}
+        elif inspect.isclass(kind) and issubclass(kind, enum.Enum):
+            found |= {str(member.value) for member in kind}
+        else:
+            waiting += typing.get_args(kind)
+    return found
 
 
 def _models_in_field(model: type[WireModel], name: str) -> Iterator[type[WireModel]]:
@@ -310,15 +354,25 @@ def compare_python() -> Iterator[tuple[str, str]]:
         elif models and inspect.isclass(thing):
             known = {one.name for model in models for one in msgspec.structs.fields(model)}
             known |= set().union(*map(wire_names, models)) | {n for model in models for n in dir(model)}
-            for one in _python_fields(thing):
+            for one, kind in _python_fields(thing).items():
                 if not {one, snake(one)} & known and f"{name}.{one}" not in LEFT_OUT:
                     yield "fields of the Python package", f"{name}.{one} -> {models[0].__name__}"
+                yield from compare_words(f"{name}.{one}", _literals(kind), models, one)
 
 
-def _python_fields(kind: type) -> list[str]:
-    if dataclasses.is_dataclass(kind):
-        return [one.name for one in dataclasses.fields(kind)]
-    return list(getattr(kind, "__annotations__", {})) if typing.is_typeddict(kind) else []
+def _python_fields(kind: type) -> dict[str, Any]:
+    if not dataclasses.is_dataclass(kind) and not typing.is_typeddict(kind):
+        return {}
+    try:
+        return typing.get_type_hints(kind)
+    except NameError:  # a type that is imported for type checkers only
+        return dict.fromkeys(getattr(kind, "__annotations__", {}), str)
+
+
+def _literals(kind: Any) -> set[str]:
+    if typing.get_origin(kind) is typing.Literal:
+        return {word for word in typing.get_args(kind) if isinstance(word, str)}
+    return set().union(*map(_literals, typing.get_args(kind)))
 
 
 def _public_names() -> set[str]:

@@ -23,6 +23,11 @@ declare type SDKControlInterruptRequest = {
     subtype: 'interrupt';
     cancel_queued?: boolean;
 };
+declare type Source = 'remote' | 'host';
+declare type SDKControlRenameSessionRequest = {
+    subtype: 'rename_session';
+    source?: Source | null;
+};
 declare type SDKControlGetHooksListingResponse = {
     hooks: { event: string; }[];
 };
@@ -50,6 +55,7 @@ def test_what_is_missing_is_printed(tmp_path: Path) -> None:
         KNOWN.replace("session_id: string;", "session_id: string;\n    planted_in_base?: string;")
         .replace("cancel_queued?: boolean;", "cancel_queued?: boolean;\n    planted?: string[];")
         .replace("event: string;", "event: string; planted: number;")
+        .replace("'remote' |", "'remote' | 'planted_word' |")
         .replace("cwd?: string;", "cwd?: string;\n    plantedOption?: { cwd: string };")
         + "declare type SDKPlantedMessage = { type: 'system'; subtype: 'planted'; };\n"
         + "declare type SDKControlPlantedRequest = { subtype: 'planted_request'; };\n"
@@ -62,6 +68,7 @@ def test_what_is_missing_is_printed(tmp_path: Path) -> None:
         "SDKControlInterruptRequest.planted -> InterruptRequest",
         "SDKControlGetHooksListingResponse.hooks.planted -> HookListing",
         "Options.plantedOption",
+        "SDKControlRenameSessionRequest.source: 'planted_word' -> RenameSessionRequest",
         "system/planted (SDKPlantedMessage)",
         "planted_request (SDKControlPlantedRequest)",
     }

@@ -61,7 +61,8 @@ class LaunchPlan:
     """The operating system user to start it as."""
     files: Mapping[Path, str] = field(default_factory=dict)
     """The contents of the files that the CLI reads, by the paths that `argv` names. They have been written on this
-    machine, into a directory that only this user can read; `/tmp` of a container needs them, too. May contain secrets.
+    machine, into a directory that only this user can read; `/tmp` of a container needs them, too. With a session
+    that is resumed from a store, also those of its private configuration folder. May contain secrets.
     """
     force: float = FORCE
     """How many seconds ending the CLI by force may take."""

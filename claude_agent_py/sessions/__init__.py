@@ -44,6 +44,12 @@ if TYPE_CHECKING:
     )
     from claude_agent_py.sessions.spent import SessionUsage as SessionUsage
     from claude_agent_py.sessions.stored_tasks import StoredTask as StoredTask
+    from claude_agent_py.sessions.stores.changing import (
+        delete_session_via_store as delete_session_via_store,
+        fork_session_via_store as fork_session_via_store,
+        rename_session_via_store as rename_session_via_store,
+        tag_session_via_store as tag_session_via_store,
+    )
     from claude_agent_py.sessions.stores.copying import (
         copy_session as copy_session,
         export_session as export_session,
@@ -62,6 +68,14 @@ if TYPE_CHECKING:
         SessionStoreEntry as SessionStoreEntry,
         SessionStoreListEntry as SessionStoreListEntry,
         SessionSummaryEntry as SessionSummaryEntry,
+    )
+    from claude_agent_py.sessions.stores.reading import (
+        get_session_from_store as get_session_from_store,
+        get_session_info_from_store as get_session_info_from_store,
+        get_session_messages_from_store as get_session_messages_from_store,
+        get_subagent_messages_from_store as get_subagent_messages_from_store,
+        list_sessions_from_store as list_sessions_from_store,
+        list_subagents_from_store as list_subagents_from_store,
     )
     from claude_agent_py.sessions.stores.redis import RedisStore as RedisStore
     from claude_agent_py.sessions.stores.s3 import S3Store as S3Store

@@ -80,6 +80,8 @@ class _Walk:
         self.bridged: list[int] = []
         """The entries whose parents are missing."""
         self._last = 0
+        self._uuid: str | None = None
+        """The entry that was last on the way, which may have been written twice."""
         self._whole = whole
         self._is_subagent = is_subagent
         self._gaps = gaps
@@ -126,7 +128,7 @@ class _Walk:
             if self._wanted not in self._gaps:
                 return self._pass_by(entry, offset, line)
             self.bridged.append(self._last)
-        self._last = offset
+        self._last, self._uuid = offset, entry.uuid
         self._step(entry, offset, line)
         if entry.subtype == _BOUNDARY and self._compacted(entry):
             return False
@@ -185,7 +187,7 @@ class _Walk:
                 return self._continue_kept(kept.anchor_uuid, kept.uuids)
         elif entry.is_compact_summary and entry.uuid:
             self._summaries[entry.uuid] = offset
-        elif entry.is_shown and entry.parent_uuid and entry.uuid:
+        elif entry.is_shown and entry.parent_uuid and entry.uuid and entry.uuid != self._uuid:
             answer = entry.message.id if entry.message and entry.type == "assistant" else None
             if answer is not None or b'"tool_result"' in line:
                 self._aside.add(entry.parent_uuid, offset, entry.uuid, answer)
@@ -237,7 +239,9 @@ class _Aside:
         """The offset, the uuid and the answer of each; None for a result. The newest come first."""
 
     def add(self, parent: str, offset: int, uuid: str, answer: str | None) -> None:
-        self._by_parent.setdefault(parent, []).append((offset, uuid, answer))
+        known = self._by_parent.setdefault(parent, [])
+        if not any(own == uuid for _, own, _ in known):
+            known.append((offset, uuid, answer))
         while len(self._by_parent) > _MOST_ASIDE:
             self._by_parent.pop(next(iter(self._by_parent)))  # read first, so farthest from here
 

@@ -37,10 +37,7 @@ def rename_session(
         OptionsError: The id is not a uuid, or the title is empty.
         SessionError: The transcript cannot be written.
     """
-    name = _SPACE.sub(" ", title).strip()
-    if not name:
-        raise OptionsError("must not be empty", option="title")
-    _append(session_id, directory, config_dir, {"type": "custom-title", "customTitle": name})
+    _append(session_id, directory, config_dir, {"type": "custom-title", "customTitle": checked_title(title)})
 
 
 def tag_session(
@@ -59,10 +56,7 @@ def tag_session(
         OptionsError: The id is not a uuid, or the tag is empty.
         SessionError: The transcript cannot be written.
     """
-    word = "" if tag is None else _visible(tag)
-    if tag is not None and not word:
-        raise OptionsError("must not be empty; None removes the tag", option="tag")
-    _append(session_id, directory, config_dir, {"type": "tag", "tag": word})
+    _append(session_id, directory, config_dir, {"type": "tag", "tag": checked_tag(tag)})
 
 
 def archive_session(session_id: str, directory: AnyPath | None = None, *, config_dir: AnyPath | None = None) -> None:
@@ -112,6 +106,22 @@ def delete_session(session_id: str, directory: AnyPath | None = None, *, config_
             shutil.rmtree(folder)
     except OSError as error:
         raise failed("deleted", session_id, error) from error
+
+
+def checked_title(title: str) -> str:
+    """Return a title in one line. Raises OptionsError if it is empty."""
+    name = _SPACE.sub(" ", title).strip()
+    if not name:
+        raise OptionsError("must not be empty", option="title")
+    return name
+
+
+def checked_tag(tag: str | None) -> str:
+    """Return a tag without invisible characters, empty for None. Raises OptionsError if nothing is left."""
+    word = "" if tag is None else _visible(tag)
+    if tag is not None and not word:
+        raise OptionsError("must not be empty; None removes the tag", option="tag")
+    return word
 
 
 def check_idle(session_id: str, config_dir: AnyPath | None) -> None:

@@ -25,9 +25,14 @@ _ID_CHARS: Final = 36
 _MOST_POINTER: Final = 64 * 1024
 
 
+def is_id(session_id: object) -> bool:
+    """Return whether something is the id of a session: a uuid."""
+    return isinstance(session_id, str) and _ID.fullmatch(session_id) is not None
+
+
 def check_id(session_id: str) -> str:
     """Return a session id, or raise OptionsError if it is not a uuid."""
-    if not _ID.fullmatch(session_id):
+    if not is_id(session_id):
         raise OptionsError(f"{session_id!r} is not a uuid", option="session_id")
     return session_id
 

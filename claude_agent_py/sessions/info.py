@@ -21,6 +21,10 @@ FIRST_BYTES: Final = 16 * 1024
 TAIL_BYTES: Final = 64 * 1024
 FAR_TAIL_BYTES: Final = 256 * 1024
 """How far back a title is looked for, if the tail has none."""
+DEEP_BYTES: Final = 64 * 1024 * 1024
+"""How far back it is looked for if a single session is asked for."""
+_BLOCK: Final = 1024 * 1024
+_MOST_NOTE: Final = 64 * 1024
 PROMPT_CHARS: Final = 200
 
 _NOT_A_PROMPT: Final = re.compile(
@@ -113,13 +117,16 @@ def _line(data: bytes) -> _Line | None:
         return None
 
 
-def read_info(path: str, session_id: str, known: SessionInfo | None = None) -> SessionInfo | None:
+def read_info(
+    path: str, session_id: str, known: SessionInfo | None = None, *, is_deep: bool = False
+) -> SessionInfo | None:
     """Read what a transcript says about its session, or return None if it is not one that was begun by a prompt.
 
     Args:
         path: The transcript.
         session_id: Its id.
         known: What an earlier, shorter state of the same file said.
+        is_deep: Look far back for the title and the tag.
 
     Raises:
         OSError: The file cannot be read.
@@ -131,7 +138,7 @@ def read_info(path: str, session_id: str, known: SessionInfo | None = None) -> S
         first = _first(ends)
         if first is None:
             return None
-        last = _Last(ends)
+        last = _Last(ends, is_deep=is_deep)
         title, tag = last.titles(), last.tag()
         if known is not None:
             title, tag = title or known.custom_title, known.tag if tag is None else tag
@@ -188,6 +195,19 @@ class _Ends:
         """Return what is before the tail, or nothing if that is the beginning."""
         start = max(0, self.size - FAR_TAIL_BYTES)
         return b"" if self.is_whole else self._read(start, self.size - TAIL_BYTES - start)
+
+    def find_deep(self, kind: bytes) -> bytes | None:
+        """Return the last note of a kind before the far tail, or None."""
+        mark = b'\n{"type":"' + kind + b'"'
+        end = max(0, self.size - FAR_TAIL_BYTES) + len(mark)
+        lowest = max(0, self.size - DEEP_BYTES)
+        while end > lowest + len(mark):
+            start = max(lowest, end - _BLOCK)
+            place = self._read(start, end - start).rfind(mark)
+            if place >= 0:
+                return self._read(start + place + 1, _MOST_NOTE).partition(b"\n")[0]
+            end = start + len(mark)
+        return None
 
 
 @dataclass(slots=True)
@@ -251,14 +271,17 @@ def _prompt(content: str | list[_Text]) -> tuple[str, str]:
 class _Last:
     """The last notes of each kind."""
 
-    def __init__(self, ends: _Ends) -> None:
+    def __init__(self, ends: _Ends, *, is_deep: bool) -> None:
         self._ends = ends
         self._notes = _notes(ends.tail)
+        self._first: dict[bytes, bytes] = {}
+        """Those in the beginning, which count last."""
         self._is_far = ends.is_whole
+        self._is_deep = is_deep and ends.size > FAR_TAIL_BYTES
 
     def of(self, kind: bytes) -> _Line | None:
         """Return the last note of a kind, or None."""
-        note = self._notes.get(kind)
+        note = self._notes.get(kind) or self._first.get(kind)
         return None if note is None else _line(note)
 
     def titles(self) -> str | None:
@@ -288,7 +311,10 @@ class _Last:
     def _anywhere(self, kind: bytes) -> _Line | None:
         if kind not in self._notes and not self._is_far:
             self._is_far = True
-            self._notes = {**_notes(self._ends.head), **_notes(self._ends.far_tail()), **self._notes}
+            self._notes = {**_notes(self._ends.far_tail()), **self._notes}
+            self._first = _notes(self._ends.head)
+        if kind not in self._notes and self._is_deep and (note := self._ends.find_deep(kind)) is not None:
+            self._notes[kind] = note
         return self.of(kind)
 
 

@@ -7,7 +7,7 @@ appended later is not read, so that two passes over it see the same lines. All c
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import IO, Final
 
 from claude_agent_py._untrusted import LINE_BYTES, open_regular
@@ -31,6 +31,8 @@ class Snapshot:
 
     path: str
     size: int
+    owner: object = field(default=None, repr=False, compare=False)
+    """What keeps the file while it is alive; None for a file of the CLI's."""
 
     @contextmanager
     def open(self, buffering: int = _BUFFER) -> Iterator[IO[bytes]]:

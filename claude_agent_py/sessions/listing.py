@@ -35,6 +35,7 @@ class _Known:
     size: int
     inode: int
     info: SessionInfo | None
+    is_deep: bool
 
 
 _known: dict[str, _Known] = {}
@@ -82,7 +83,7 @@ def list_sessions(
 def get_session_info(
     session_id: str, directory: AnyPath | None = None, *, config_dir: AnyPath | None = None
 ) -> SessionInfo:
-    """Return what the beginning and the end of a session's transcript say.
+    """Return what the beginning and the end of a session's transcript say, and its title from further back.
 
     Args:
         session_id: The session's id.
@@ -99,7 +100,7 @@ def get_session_info(
 def info_of(path: str, session_id: str) -> SessionInfo:
     """Return what a transcript says, even if nobody prompted yet."""
     file = _file(path, session_id, os.stat(path))
-    info = _info(file)
+    info = _info(file, is_deep=True)
     if info is None:
         changed = file.changed_ns // 1_000_000
         info = SessionInfo(session_id=session_id, summary="", last_modified=changed, file_size=file.size, path=path)
@@ -150,14 +151,17 @@ def _scan(folder: str, files: list[_File], with_folder: set[str]) -> None:
         return
 
 
-def _info(file: _File) -> SessionInfo | None:
+def _info(file: _File, *, is_deep: bool = False) -> SessionInfo | None:
     known, before = _known.get(file.path), None
     if known is not None and known.inode == file.inode:
-        if known.size == file.size and known.changed_ns == file.changed_ns:
+        if known.size == file.size and known.changed_ns == file.changed_ns and (known.is_deep or not is_deep):
             return known.info
-        before = known.info if known.size <= file.size else None
-    info = read_info(file.path, file.session_id, before)
+        if known.size <= file.size:
+            before, is_deep = known.info, is_deep and not known.is_deep
+    info = read_info(file.path, file.session_id, before, is_deep=is_deep)
+    is_deep |= before is not None and known is not None and known.is_deep
     while len(_known) >= MOST_KNOWN:
         _known.pop(next(iter(_known)), None)
-    _known[file.path] = _Known(file.changed_ns, file.size if info is None else info.file_size, file.inode, info)
+    size = file.size if info is None else info.file_size
+    _known[file.path] = _Known(file.changed_ns, size, file.inode, info, is_deep)
     return info

@@ -27,10 +27,10 @@ from claude_agent_py.wire.base import JSONObject
 class Session:
     """A conversation on disk, as it was when this was made. Get one with `get_session`."""
 
-    def __init__(self, info: SessionInfo, *, config_dir: AnyPath | None = None) -> None:
-        """Make a session of what `list_sessions` returned."""
+    def __init__(self, info: SessionInfo, *, config_dir: AnyPath | None = None, owner: object = None) -> None:
+        """Make a session of what `list_sessions` returned. `owner` keeps its files while it is alive."""
         self.info: SessionInfo = info
-        self.snapshot: Snapshot = Snapshot(info.path, info.file_size)
+        self.snapshot: Snapshot = Snapshot(info.path, info.file_size, owner)
         """The transcript's lines. Internal to this package."""
         self._config_dir = config_dir
 
@@ -63,7 +63,8 @@ class Session:
     @cached_property
     def subagents(self) -> Sequence[StoredSubagent]:
         """The subagents, those of subagents and workflows included, in the order in which they were started."""
-        found = [read_subagent(path, self.id) for path in agent_files(self.info.path.removesuffix(".jsonl"))]
+        files, owner = agent_files(self.info.path.removesuffix(".jsonl")), self.snapshot.owner
+        found = [read_subagent(path, self.id, owner) for path in files]
         return [agent for _, agent in sorted(found, key=lambda one: (one[0], one[1].agent_id))]
 
     @cached_property
@@ -125,7 +126,7 @@ def get_session_messages(
     config_dir: AnyPath | None = None,
 ) -> list[TranscriptMessage]:
     """Return a page of a session's messages: `get_session(...).messages[offset : offset + limit]`."""
-    return _page(get_session(session_id, directory, config_dir=config_dir).messages, limit, offset)
+    return page(get_session(session_id, directory, config_dir=config_dir).messages, limit, offset)
 
 
 def list_subagents(
@@ -146,12 +147,18 @@ def get_subagent_messages(
 ) -> list[TranscriptMessage]:
     """Return a page of a subagent's messages. Raises SessionError if the session has no such subagent."""
     session = get_session(session_id, directory, config_dir=config_dir)
+    return page(subagent_in(session, agent_id).messages, limit, offset)
+
+
+def subagent_in(session: Session, agent_id: str) -> StoredSubagent:
+    """Return a subagent of a session. Raises SessionError if there is none with this id."""
     agent = next((agent for agent in session.subagents if agent.agent_id == agent_id), None)
     if agent is None:
-        raise SessionError(f"session {session_id} has no subagent {agent_id!r}", session_id=session_id)
-    return _page(agent.messages, limit, offset)
+        raise SessionError(f"session {session.id} has no subagent {agent_id!r}", session_id=session.id)
+    return agent
 
 
-def _page(messages: Transcript, limit: int | None, offset: int) -> list[TranscriptMessage]:
+def page(messages: Transcript, limit: int | None, offset: int) -> list[TranscriptMessage]:
+    """Return some of the messages: `limit` at most, without the first `offset`."""
     start = max(0, offset)
     return messages[start : None if limit is None else start + max(0, limit)]

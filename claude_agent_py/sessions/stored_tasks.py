@@ -3,18 +3,21 @@
 The end of a task is in a notification that the model got, otherwise the task's own files tell. All calls block.
 """
 
+import contextlib
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
 
+from claude_agent_py._errors import SessionError
 from claude_agent_py._untrusted import read_json
 from claude_agent_py.sessions.lines import Snapshot
-from claude_agent_py.sessions.subagent import StoredSubagent
+from claude_agent_py.sessions.subagent import StoredSubagent, snapshot_of
 from claude_agent_py.sessions.transcript import Transcript
-from claude_agent_py.tasks.files.transcript import look_at_transcript
+from claude_agent_py.tasks.files.transcript import TranscriptMessage, look_at_transcript
 from claude_agent_py.tasks.ledger.announcements import TASK_TOOLS, Announcement, OpenCalls, announcements
+from claude_agent_py.tasks.ledger.spending import Counts, count_transcript
 from claude_agent_py.tasks.ledger.state import Evidence
 from claude_agent_py.tasks.outcome import EndedBy, Finding, TaskOutcome, exit_code_in
 from claude_agent_py.tasks.waiting.reconcile import look_at_shell
@@ -22,6 +25,8 @@ from claude_agent_py.wire.messages.conversation import AssistantMessage
 from claude_agent_py.wire.messages.tasks import TaskStatus, TaskUsage
 
 LEFT_BEHIND: Final = "its process ended before it did"
+_WITH_PROCESS: Final = "the previous session ended"
+"""What the CLI (2.1.328) says of a task that was running when its process ended."""
 _SENDER: Final = "task-notification"
 _NOTIFICATION: Final = re.compile(r"<task-notification>\s*(?P<body><task-id>.*?)</task-notification>", re.DOTALL)
 _FIELD: Final = re.compile(
@@ -50,6 +55,10 @@ class StoredTask:
     """How it ended; None while it runs."""
     subagent: StoredSubagent | None = None
     """Its conversation, if it is a subagent."""
+    parent_id: str | None = None
+    """The task of the subagent that launched it; None if that was the main agent, or is unknown."""
+    spent: Mapping[str, Counts] = field(default_factory=dict, repr=False)
+    """What its transcript says that it used, by model. Internal to this package."""
 
     @property
     def status(self) -> TaskStatus:
@@ -60,34 +69,71 @@ class StoredTask:
 def tasks_in(
     snapshot: Snapshot, session_id: str, subagents: Sequence[StoredSubagent], *, is_running: bool
 ) -> list[StoredTask]:
-    """Return the tasks of a session, in the order in which they were launched."""
-    tasks: dict[str, StoredTask] = {}
-    ends = {end.task_id: end for end in _notified(snapshot)}
-    calls = OpenCalls()
-    writes: dict[str, str] = {}
-    inputs: dict[str, dict[str, Any]] = {}
-    for message in Transcript(snapshot, session_id, whole=True):
-        if isinstance(message, AssistantMessage):
-            calls.note(message)
-            inputs |= {block.id: block.input for block in message.tool_uses if block.name in TASK_TOOLS}
-            continue
-        for said in announcements(message, calls):
-            if said.word == "writes":
-                writes[said.task_id] = said.output_file
-            elif said.word in ("launched", "completed"):
-                given = inputs.get(said.tool_use_id or "", {})
-                tasks.setdefault(said.task_id, _launched(said, given, _seconds(message.timestamp)))
-                if said.word == "completed":
-                    ends.setdefault(said.task_id, _completed(said, _seconds(message.timestamp)))
-            elif said.word == "stopped" and said.task_id in tasks:
-                ends.setdefault(said.task_id, TaskOutcome(said.task_id, TaskStatus.STOPPED, Evidence.TOOL_RESULT))
-        for block in message.tool_results:
-            inputs.pop(block.tool_use_id, None)
+    """Return the tasks of a session, in the order in which they were launched, those of subagents last."""
+    found = _Launches()
+    found.read(snapshot, Transcript(snapshot, session_id, whole=True), None)
+    for agent in subagents:
+        with contextlib.suppress(SessionError):  # it was removed meanwhile
+            found.read(snapshot_of(agent.path, session_id, agent.owner), agent.messages, agent.agent_id)
+    tasks = found.tasks
     for agent in subagents:
         task = tasks.get(agent.agent_id) or StoredTask(id=agent.agent_id, type="local_agent")
-        description, call = agent.description or task.description, agent.tool_use_id or task.tool_use_id
-        tasks[task.id] = replace(task, description=description, tool_use_id=call, subagent=agent)
-    return [_ended(_written_to(task, writes), ends.get(task.id), is_running) for task in tasks.values()]
+        call = agent.tool_use_id or task.tool_use_id
+        tasks[task.id] = replace(
+            task,
+            description=agent.description or task.description,
+            tool_use_id=call,
+            subagent=agent,
+            parent_id=task.parent_id or found.callers.get(call or ""),
+            spent=_spent(agent.path),
+        )
+    return [_ended(_written_to(task, found.writes), found.ends.get(task.id), is_running) for task in tasks.values()]
+
+
+class _Launches:
+    """What the transcripts of a session say of the tasks that were launched and ended in them."""
+
+    def __init__(self) -> None:
+        self.tasks: dict[str, StoredTask] = {}
+        self.ends: dict[str, TaskOutcome] = {}
+        self.writes: dict[str, str] = {}
+        """The output files."""
+        self.callers: dict[str, str | None] = {}
+        """By call: the subagent that made it; None for the main agent."""
+
+    def read(self, snapshot: Snapshot, messages: Iterable[TranscriptMessage], agent_id: str | None) -> None:
+        """Read one transcript: that of a subagent, or of the main agent."""
+        for end in _notified(snapshot):
+            self.ends[end.task_id] = end
+        calls, inputs = OpenCalls(), dict[str, dict[str, Any]]()
+        for message in messages:
+            if isinstance(message, AssistantMessage):
+                calls.note(message)
+                inputs |= {block.id: block.input for block in message.tool_uses if block.name in TASK_TOOLS}
+                self.callers |= dict.fromkeys((block.id for block in message.tool_uses), agent_id)
+                continue
+            at = _seconds(message.timestamp)
+            for said in announcements(message, calls):
+                self._take(said, inputs.get(said.tool_use_id or "", {}), at, agent_id)
+            for block in message.tool_results:
+                inputs.pop(block.tool_use_id, None)
+
+    def _take(self, said: Announcement, given: dict[str, Any], at: float | None, agent_id: str | None) -> None:
+        if said.word == "writes":
+            self.writes[said.task_id] = said.output_file
+        elif said.word in ("launched", "completed"):
+            self.tasks.setdefault(said.task_id, replace(_launched(said, given, at), parent_id=agent_id))
+            if said.word == "completed":
+                self.ends.setdefault(said.task_id, _completed(said, at))
+        elif said.word == "stopped" and said.task_id in self.tasks:
+            self.ends.setdefault(said.task_id, TaskOutcome(said.task_id, TaskStatus.STOPPED, Evidence.TOOL_RESULT))
+
+
+def _spent(path: str) -> Mapping[str, Counts]:
+    try:
+        return count_transcript(path).by_model
+    except OSError:
+        return {}
 
 
 def _launched(said: Announcement, given: dict[str, Any], at: float | None) -> StoredTask:
@@ -134,8 +180,18 @@ def _ended(task: StoredTask, end: TaskOutcome | None, is_running: bool) -> Store
     if end is None:
         return task
     file = end.output_file or task.output_file
-    end = replace(end, description=task.description, started_at=task.started_at, output_file=file)
+    end = replace(
+        end, description=task.description, started_at=task.started_at, output_file=file, usage=_usage(task, end)
+    )
     return replace(task, outcome=end, output_file=file)
+
+
+def _usage(task: StoredTask, end: TaskOutcome) -> TaskUsage | None:
+    """Return what the CLI reported, with all tokens of the transcript: it reports those of one request."""
+    written = sum(map(sum, task.spent.values()))
+    if not written or (end.usage is not None and end.usage.total_tokens >= written):
+        return end.usage
+    return (end.usage or TaskUsage()).replace(total_tokens=written)
 
 
 def _look(task: StoredTask) -> Finding | None:
@@ -182,16 +238,18 @@ def _outcome(body: str, entry: dict[str, Any]) -> TaskOutcome:
     spent: dict[str, Any] = {_USAGE[found["name"]]: int(found["value"]) for found in counts}
     summary = report[1] if report else fields.get("summary", "")
     status = TaskStatus.read(fields.get("status")) or TaskStatus.COMPLETED
+    reason = {TaskStatus.FAILED: summary, TaskStatus.STOPPED: fields.get("summary")}.get(status)
     return TaskOutcome(
         fields.get("task-id", ""),
         status,
         Evidence.NOTIFICATION,
         summary,
-        failure_reason=summary if status is TaskStatus.FAILED else None,
+        failure_reason=reason or None,
         output_file=fields.get("output-file"),
         usage=TaskUsage(**spent) if spent else None,
         exit_code=exit_code_in(fields.get("summary", "")),
         is_report=report is not None,
+        ended_by=EndedBy.PROCESS if status is TaskStatus.STOPPED and _WITH_PROCESS in head else None,
         ended_at=_seconds(entry.get("timestamp")),
     )
 

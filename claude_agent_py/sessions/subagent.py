@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
@@ -16,7 +16,7 @@ from claude_agent_py.sessions.lines import Snapshot
 from claude_agent_py.sessions.transcript import Transcript
 
 _AGENT: Final = re.compile(r"agent-(?P<id>[\w.-]+)\.jsonl", re.ASCII)
-_MOST_NOTES: Final = 1024 * 1024
+MOST_NOTES: Final = 1024 * 1024
 
 
 class _Notes(msgspec.Struct, rename="camel", gc=False):
@@ -49,24 +49,26 @@ class StoredSubagent:
     is_finished: bool = False
     was_stopped: bool = False
     session_id: str = ""
+    owner: object = field(default=None, repr=False, compare=False)
+    """What keeps its files. Internal to this package."""
 
     @cached_property
     def messages(self) -> Transcript:
         """Its messages."""
         return Transcript(
-            snapshot_of(self.path, self.session_id),
+            snapshot_of(self.path, self.session_id, self.owner),
             self.session_id,
             agent_id=self.agent_id,
             parent_tool_use_id=self.tool_use_id,
         )
 
 
-def snapshot_of(path: str, session_id: str) -> Snapshot:
+def snapshot_of(path: str, session_id: str, owner: object = None) -> Snapshot:
     """Return a transcript as it is now. Raises SessionError if it is gone."""
     status = regular_file(path)
     if status is None:
         raise SessionError(f"the transcript {path} cannot be read: no such file", session_id=session_id)
-    return Snapshot(path, status.st_size)
+    return Snapshot(path, status.st_size, owner)
 
 
 def agent_files(folder: str) -> Iterator[str]:
@@ -75,13 +77,19 @@ def agent_files(folder: str) -> Iterator[str]:
     if os.path.islink(folder) or os.path.islink(root):
         return
     for where, _, names in os.walk(root):
-        yield from (os.path.join(where, name) for name in names if _AGENT.fullmatch(name))
+        paths = (os.path.join(where, name) for name in names if _AGENT.fullmatch(name))
+        yield from (path for path in paths if regular_file(path) is not None)
 
 
-def read_subagent(path: str, session_id: str) -> tuple[str, StoredSubagent]:
+def notes_path(path: str) -> str:
+    """Return the path of the CLI's notes on the subagent whose transcript this is."""
+    return path.removesuffix(".jsonl") + ".meta.json"
+
+
+def read_subagent(path: str, session_id: str, owner: object = None) -> tuple[str, StoredSubagent]:
     """Return a subagent and when it was started."""
     named = _AGENT.fullmatch(os.path.basename(path))
-    notes = _notes(path.removesuffix(".jsonl") + ".meta.json")
+    notes = _notes(notes_path(path))
     return _begun(path), StoredSubagent(
         agent_id=named["id"] if named else "",
         path=path,
@@ -93,12 +101,13 @@ def read_subagent(path: str, session_id: str) -> tuple[str, StoredSubagent]:
         is_finished=notes.finished,
         was_stopped=notes.stopped_by_user,
         session_id=session_id,
+        owner=owner,
     )
 
 
 def _notes(path: str) -> _Notes:
     try:
-        return msgspec.convert(read_json(read_bytes(path, most_bytes=_MOST_NOTES)[0]), _Notes)
+        return msgspec.convert(read_json(read_bytes(path, most_bytes=MOST_NOTES)[0]), _Notes)
     except (OSError, ValueError):
         return _Notes()
 

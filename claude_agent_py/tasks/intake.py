@@ -31,6 +31,7 @@ from claude_agent_py.tasks.files.paths import Paths
 from claude_agent_py.tasks.ledger.ledger import HOOKS_ABOUT_TASKS, Ledger
 from claude_agent_py.tasks.ledger.record import Record
 from claude_agent_py.tasks.ledger.registry import Grace, Registry
+from claude_agent_py.tasks.ledger.spending import Counts
 from claude_agent_py.tasks.listeners import EventStream, Listeners, What, event_kind
 from claude_agent_py.tasks.messages import MESSAGE_LIMIT, MessageLog
 from claude_agent_py.tasks.outcome import EndedBy, TaskOutcome
@@ -173,6 +174,8 @@ class TaskIntake:
         subagent_type: str | None = None,
         spawn_depth: int | None = None,
         transcript_path: str | None = None,
+        parent_id: str | None = None,
+        spent: Mapping[str, Counts] | None = None,
     ) -> None:
         """Add a task that an earlier process of the session ran, without events. A task that is known stays as it is.
 
@@ -184,6 +187,8 @@ class TaskIntake:
             subagent_type: The name of the agent definition.
             spawn_depth: Its level in the tree.
             transcript_path: A subagent's transcript.
+            parent_id: The task of the subagent that launched it.
+            spent: What its transcript says that it used, by model.
         """
         if outcome.task_id in self.registry.records:
             return
@@ -197,7 +202,9 @@ class TaskIntake:
             output_file=outcome.output_file,
             transcript_path=transcript_path,
         )
-        self.registry.recall(record, outcome, prompt=prompt, tool_use_id=tool_use_id)
+        self.registry.recall(
+            record, outcome, prompt=prompt, tool_use_id=tool_use_id, parent_id=parent_id, spent=spent or {}
+        )
         if outcome.output_file:
             self.paths.note_output(record.id, outcome.output_file)
 

@@ -18,9 +18,11 @@ from claude_agent_py import (
     RunResult,
     TaskStatus,
     UserMessage,
+    run,
 )
 from claude_agent_py.errors import LocalProtocolError
-from claude_agent_py.messages import UserContent
+from claude_agent_py.messages import InitMessage, UserContent
+from claude_agent_py.sessions import MemoryStore, rename_session
 from claude_agent_py.tasks import EndedBy
 from claude_agent_py.testing import Gate, Reply, ScriptedModel, tool_use
 
@@ -194,6 +196,35 @@ async def test_a_resumed_session_knows_the_tasks_of_before() -> None:
                 assert outcome.ended_by is EndedBy.PROCESS
 
 
+@pytest.mark.parametrize("by", ["id", "title", "store"])
+async def test_tasks_of_before_have_parents_and_usage(by: str) -> None:
+    below = tool_use("Agent", {"description": "below", "prompt": "Deeper", "subagent_type": "general-purpose"})
+    above = tool_use("Agent", {"description": "above", "prompt": "Look", "subagent_type": "general-purpose"})
+    agents = {"Look": [below, "looked"], "Deeper": "seen"}
+    async with ScriptedModel([above, "done", "next"], agents=agents) as model:
+        store = MemoryStore() if by == "store" else None
+        async with Client(model.options(session_store=store)) as client:
+            session = (await client.query("go", until="idle")).session_id
+            known = {task.id: task for task in client.tasks}
+        config = model.sandbox.config_dir
+        if by == "title":
+            rename_session(session, "The Session", config_dir=config)
+        options = model.options(resume="the session" if by == "title" else session, session_store=store)
+        async with Client(options) as client:
+            recalled = {task.id: task for task in client.tasks}
+            assert len(recalled) == 2
+            for task in recalled.values():
+                before = known[task.id]
+                assert (task.description, task.parent_id, task.depth) == (
+                    before.description, before.parent_id, before.depth,
+                )  # fmt: skip
+                assert task.usage is not None
+                assert before.usage is not None
+                assert task.usage.total_tokens == before.usage.total_tokens > 0
+                assert (await task.transcript())[0].text in ("Look", "Deeper")
+            assert [task.description for task in client.tasks.roots] == ["above"]
+
+
 @pytest.mark.each_backend
 async def test_a_reopened_client_goes_on_with_its_runs() -> None:
     async with ScriptedModel([slow(), "It went on.", "The second, too.", "next"]) as model:
@@ -266,6 +297,72 @@ async def test_a_session_is_reopened_more_than_once() -> None:
                 await client.reopen()
             result = await run
             assert (result.text, len(result.tool_calls)) == ("At last.", 2)
+
+
+async def test_what_was_changed_live_holds_in_the_next_process() -> None:
+    async with ScriptedModel([slow(), "It went on.", "two", "three"]) as model:
+        async with Client(model.options()) as client:
+            await client.set_model("claude-haiku-4-5")
+            await client.set_permission_mode("acceptEdits")
+            await client.settings.apply({"outputStyle": "Explanatory", "env": {"A": "1"}})
+            await client.settings.apply({"env": {"A": "2"}})
+            run = client.query("Do it")
+            async for message in run:
+                if isinstance(message, AssistantMessage):
+                    break
+            await on_disk(model, client, "$(seq 100)")
+            for prompt in ("And?", "And then?"):
+                await died(client)
+                await client.reopen()
+                await run.result()
+                run = client.query(prompt)
+            begun = [message async for message in run if isinstance(message, InitMessage)]
+            assert [message.permission_mode for message in begun] == ["acceptEdits"]
+            settings = (await client.settings.get()).effective
+            assert (settings["outputStyle"], settings["env"]["A"]) == ("Explanatory", "2")
+        assert {request.model for request in model.requests_of("main")} == {"claude-haiku-4-5"}
+
+
+@pytest.mark.parametrize("is_resumed", [False, True])
+async def test_a_session_in_a_store_is_reopened(is_resumed: bool) -> None:
+    script = [*(["one"] if is_resumed else []), slow(), "It went on.", "next"]
+    store = MemoryStore()
+    async with ScriptedModel(script) as model:
+        options = model.options(session_store=store)
+        if is_resumed:
+            options = options.replace(resume=(await run("first", options)).session_id)
+        async with Client(options) as client:
+            going = client.query("Do it")
+            async for message in going:
+                if isinstance(message, AssistantMessage):
+                    session = client.session_id
+                    break
+            await in_store(store, session, "$(seq 100)")
+            await died(client)
+            await client.reopen()
+            result = await going
+            assert (result.text, result.session_id) == ("It went on.", session)
+            assert (await client.query("and now")).text == "next"
+        [key] = [key for key in store.keys if "subpath" not in key]
+        entries = store.entries(key)
+        uuids = [entry["uuid"] for entry in entries if "uuid" in entry]
+        assert len(uuids) == len(set(uuids))
+        prompts = [str(entry["message"]["content"]) for entry in entries if entry["type"] == "user"]
+        assert prompts.count("Do it") == 1
+        assert "'next'" in str(entries)
+
+
+async def in_store(store: MemoryStore, session_id: str | None, text: str) -> None:
+    """Wait until a store has a text in an answer."""
+    with anyio.fail_after(30):
+        while not any(
+            text in str(entry)
+            for key in store.keys
+            if key["session_id"] == session_id
+            for entry in store.entries(key)
+            if entry["type"] == "assistant"
+        ):
+            await anyio.sleep(0.02)
 
 
 async def died(client: Client) -> None:

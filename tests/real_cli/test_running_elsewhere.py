@@ -1,11 +1,13 @@
 """`spawn=`: the CLI runs where the user's transport starts it, with everything that the options became."""
 
 import importlib
+import json
 import os
 import shutil
 import stat
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +17,8 @@ import pytest
 
 from claude_agent_py import Client, ClientOptions, OptionsError, run
 from claude_agent_py._launch.locate import find_cli
+from claude_agent_py.errors import StoreError
+from claude_agent_py.sessions import MemoryStore, push
 from claude_agent_py.testing import FakeCLI, ScriptedModel, steps, tool_use
 from claude_agent_py.transport import LaunchPlan, SubprocessTransport, Transport
 
@@ -131,6 +135,56 @@ async def test_the_example_runs_in_a_container(container: str, monkeypatch: pyte
     assert settings.effective["env"]["FROM_SETTINGS"] == "1"
     assert not Path("/tmp/work").exists()
     assert str(model.sandbox.root.name) not in said
+
+
+async def test_a_session_from_a_store_goes_on_in_a_container(
+    container: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    transport = importlib.import_module("elsewhere").DockerExec
+    script = [tool_use("Bash", {"command": "ls -d /tmp/*"}), "Hello, Ada.", "Ada.", "kept"]
+    async with ScriptedModel(script) as model:
+        (model.sandbox.config_dir / ".credentials.json").write_text("{}")
+        env = {**model.environment(), "HOME": "/tmp/home", "CLAUDE_CONFIG_DIR": str(model.sandbox.config_dir)}
+        env = {name: value for name, value in env.items() if not name.endswith(("TMPDIR", "TMP", "TEMP", "PATH"))}
+        store, seen = Failing(), list[Path]()
+
+        def spawn(plan: LaunchPlan) -> Any:
+            seen.extend(plan.files)
+            return transport(plan, container)
+
+        options = ClientOptions(
+            spawn=spawn, cli_path=find_cli(), inherit_env=False, env=env, cwd="/tmp/work",
+            permission_mode="bypassPermissions", session_store=store,
+        )  # fmt: skip
+        first = await run("My name is Ada.", options)
+        again = await run("What is my name?", options.replace(resume=first.session_id))
+        assert again.text == "Ada."
+        assert "My name is Ada." in json.dumps(model.requests[-1].body["messages"])
+        assert f"{first.session_id}.jsonl" in [path.name for path in seen]
+        assert ".credentials.json" not in [path.name for path in seen]  # inherit_env=False: nothing of this machine
+        assert list(tmp_path.rglob("*.jsonl")) == []
+        errors: list[StoreError] = []
+        store.fails = True
+        last = await run("And this?", options.replace(on_store_error=errors.append))
+        store.fails = False
+        [key] = [error.key for error in errors if error.kept_in]
+        assert await push(store, last.session_id, config_dir=errors[-1].kept_in, project_key=key["project_key"])
+        told = [str(entry.get("message")) for entry in store.entries(key)]
+        assert any("And this?" in text for text in told)
+        assert any("kept" in text for text in told)
+
+
+class Failing(MemoryStore):
+    """A store that can be made to fail."""
+
+    fails = False
+
+    async def append(self, key: Any, entries: Any, *, epoch: int | None = None) -> None:
+        if self.fails:
+            raise OSError("no route to the store")
+        await super().append(key, entries, epoch=epoch)
 
 
 async def test_run_query_and_each_session_spawn_anew() -> None:

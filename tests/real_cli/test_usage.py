@@ -19,9 +19,11 @@ async def test_usage_of_a_run_is_its_own() -> None:
     async with ScriptedModel(["hello", look, "looked", "done"], agents={"Look": "seen"}) as model:
         async with Client(model.options(agents={"scout": scout}, max_budget_usd=1.0)) as client:
             first = await client.query("hi")
+            middle = await client.usage.budget_left_usd()
             second = await client.query("look", until="idle")
             await client.tasks.wait_all()
 
+        assert middle == pytest.approx(first.budget_left_usd)
         assert list(first.usage_by_agent) == [""]
         assert first.usage_by_agent[""].cost_usd == pytest.approx(first.cost_usd)
         assert not first.usage_by_agent[""].cost_is_derived

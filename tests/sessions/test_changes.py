@@ -15,6 +15,7 @@ from stored import SESSION, Stored, call
 
 from claude_agent_py.errors import OptionsError, SessionBusyError, SessionError, SessionNotFoundError
 from claude_agent_py.sessions import (
+    SessionInfo,
     archive_session,
     delete_session,
     fork_session,
@@ -209,6 +210,33 @@ def test_a_copy_up_to_a_message_continues_there(stored: Stored) -> None:
     again = fork_session(copy.session_id, config_dir=stored.config)
     assert lines(Path(again.path))[0]["forkedFrom"]["sessionId"] == stored.id
     assert lines(Path(again.path))[0]["sessionId"] == again.session_id
+
+
+def test_a_copy_has_the_subagents_that_its_part_launched(stored: Stored) -> None:
+    stored.assistant(call("t1"))
+    middle = stored.result("t1", "looked")
+    stored.assistant(call("t2"))
+    agent = stored.agent("a1", ["look", "looked"], agentType="Explore", toolUseId="t1")
+    nested = {"parentUuid": None, "type": "assistant", "uuid": "n", "message": {"content": [call("t3")]}}
+    with agent.open("a") as file:
+        file.write(json.dumps(nested, separators=(",", ":")) + "\n{damaged\n")
+    stored.agent("a2", ["later"], toolUseId="t2")
+    stored.agent("a3", ["below"], toolUseId="t3")
+    stored.agent("a4", ["of nobody"])
+
+    def agents_of(copy: SessionInfo) -> list[str]:
+        return sorted(agent.agent_id for agent in get_session(copy.session_id, config_dir=stored.config).subagents)
+
+    whole = fork_session(stored.id, config_dir=stored.config)
+    assert agents_of(whole) == ["a1", "a2", "a3", "a4"]
+    part = fork_session(stored.id, None, middle, config_dir=stored.config)
+    assert agents_of(part) == ["a1", "a3"]
+    [copied] = [a for a in get_session(part.session_id, config_dir=stored.config).subagents if a.agent_id == "a1"]
+    assert [message.text for message in copied.messages][:2] == ["look", "looked"]
+    assert (copied.agent_type, copied.tool_use_id) == ("Explore", "t1")
+    assert stored.id not in Path(copied.path).read_text()
+    delete_session(stored.id, config_dir=stored.config)
+    assert agents_of(whole) == ["a1", "a2", "a3", "a4"]
 
 
 def test_a_copy_that_fails_leaves_nothing(stored: Stored) -> None:

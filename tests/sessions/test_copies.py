@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from stored import SESSION, Stored
@@ -17,11 +18,15 @@ from claude_agent_py.sessions import (
     SQLiteStore,
     copy_session,
     export_session,
+    fork_session_via_store,
     get_session,
+    get_session_from_store,
     import_session,
     project_key_for_directory,
+    push,
 )
 from claude_agent_py.sessions.stores import materialise
+from claude_agent_py.sessions.stores.blocking import Place
 
 pytestmark = pytest.mark.anyio
 
@@ -54,6 +59,29 @@ async def test_a_session_goes_to_a_store_to_another_and_back(stored: Stored, tmp
     assert os.stat(path).st_mode & 0o077 == 0 or os.name == "nt"
     with pytest.raises(SessionError, match="there already"):
         await export_session(second, SESSION, "/elsewhere", config_dir=tmp_path / "other", project_key="tenant")
+
+
+async def test_what_arrives_late_does_not_hide_what_was_said_meanwhile(stored: Stored, tmp_path: Path) -> None:
+    store = MemoryStore()
+    await import_session(store, SESSION, config_dir=stored.config)
+    await export_session(store, SESSION, config_dir=tmp_path / "there", project_key="-work")
+    there = Stored(tmp_path / "there", project=project_key_for_directory())
+    stored.user("written here, not delivered", uuid=str(uuid4()))
+    there.entry("user", after=None, message={"role": "user", "content": "said there"}, uuid=str(uuid4()))
+    here, elsewhere = stored.config, tmp_path / "there"
+    assert await import_session(store, SESSION, config_dir=elsewhere, project_key="-work") == 1
+    assert await push(store, SESSION, config_dir=here) == 1
+    assert await push(store, SESSION, config_dir=here) == 0
+    session = await get_session_from_store(store, SESSION, project_key="-work")
+    assert [message.text for message in session.messages] == ["said there"]
+    assert "written here" in str(store.entries(store.keys[0]))
+    copy = await fork_session_via_store(store, SESSION, project_key="-work")
+    forked = await get_session_from_store(store, copy.session_id, project_key="-work")
+    assert [message.text for message in forked.messages] == ["said there"]
+    there.entry("user", after=session.messages[-1].uuid, message={"role": "user", "content": "more"}, uuid=str(uuid4()))
+    await push(store, SESSION, config_dir=elsewhere, project_key="-work")
+    session = await get_session_from_store(store, SESSION, project_key="-work")
+    assert [message.text for message in session.messages] == ["said there", "more"]
 
 
 async def test_what_is_not_there(tmp_path: Path) -> None:
@@ -106,6 +134,23 @@ def test_secrets_of_a_killed_process_are_removed_by_the_next(tmp_path: Path, mon
     alive.remove()
 
 
+async def test_what_a_killed_process_left_of_other_sessions_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    left = materialise.make_folder(None).path
+    unlock(left)
+    other = SESSION.replace("1", "2")
+    for session_id in (SESSION, other):
+        Stored(left, session_id).user("kept")
+    store = MemoryStore()
+    for session_id, is_last in ((SESSION, False), (other, True)):
+        place = Place("p", session_id)
+        await materialise.send_leftovers(place, lambda place: store.load(place.key), store.append)
+        assert len(store.entries(place.key)) == 1
+        assert left.exists() is not is_last
+
+
 def test_secrets_are_removed_when_the_interpreter_exits(tmp_path: Path) -> None:
     home = tmp_path / "home" / ".claude"
     home.mkdir(parents=True)
@@ -113,6 +158,7 @@ def test_secrets_are_removed_when_the_interpreter_exits(tmp_path: Path) -> None:
     program = """
 import sys, tempfile
 from claude_agent_py.sessions.stores import materialise
+from claude_agent_py.sessions.stores.blocking import Place
 tempfile.tempdir = sys.argv[1]
 folder = materialise.make_folder({"HOME": sys.argv[2]})
 (folder.projects / "x.jsonl").write_text("{}")

@@ -7,7 +7,7 @@ from stored import Stored, call
 
 from claude_agent_py import TaskStatus
 from claude_agent_py.sessions import Session, StoredTask, get_session
-from claude_agent_py.tasks import Evidence
+from claude_agent_py.tasks import EndedBy, Evidence
 
 NOTIFICATION = """<task-notification>
 <task-id>{id}</task-id>
@@ -86,7 +86,7 @@ def test_a_notification_ends_a_task(stored: Stored) -> None:
     )
     assert (task.outcome.summary, task.outcome.is_report) == ("I <status>failed</status> saw it", True)
     assert task.outcome.usage is not None
-    assert task.outcome.usage.total_tokens == 7
+    assert task.outcome.usage.total_tokens == 15  # of all requests; the CLI reports those of the last one
     assert [message.text for message in task.subagent.messages] == ["Look", "I saw it"]
 
 
@@ -107,6 +107,33 @@ def test_a_notification_within_a_turn_counts_and_one_that_a_person_wrote_does_no
     assert (first.status, first.exit_code, first.evidence) == (TaskStatus.FAILED, 3, Evidence.NOTIFICATION)
     assert (second.status, second.evidence) == (TaskStatus.STOPPED, Evidence.PROCESS_EXIT)
     assert second.failure_reason == "its process ended before it did"
+
+
+def test_a_task_that_the_cli_says_was_cut_off_has_that_as_its_reason(stored: Stored) -> None:
+    launch_shell(stored, "b11111111")
+    told = "Background shell command didn't finish before the previous session ended"
+    text = NOTIFICATION.format(id="b11111111", status="stopped", summary=told, rest="")
+    stored.user(text, origin={"kind": "task-notification"})
+    outcome = tasks(stored)["b11111111"].outcome
+    assert outcome is not None
+    assert (outcome.status, outcome.failure_reason, outcome.ended_by) == (TaskStatus.STOPPED, told, EndedBy.PROCESS)
+
+
+def test_tasks_of_subagents_have_their_parents(stored: Stored) -> None:
+    stored.assistant(call("t1", "Agent", prompt="Look"))
+    above = Stored(stored.config)
+    above.path = stored.agent("a1", ["Look"], description="above", toolUseId="t1")
+    above.assistant(call("t2", "Agent"), isSidechain=True, agentId="a1", after=None)
+    above.assistant(call("t3", command="make"), isSidechain=True, agentId="a1")
+    shell = "Command running in background with ID: b11111111. Output is being written to: /nowhere"
+    launched = {"stdout": "", "backgroundTaskId": "b11111111"}
+    above.result("t3", shell, toolUseResult=launched, isSidechain=True, agentId="a1")
+    stored.agent("a2", ["Look deeper", "seen"], description="below", toolUseId="t2")
+    found = tasks(stored)
+    assert {task.id: task.parent_id for task in found.values()} == {"a1": None, "a2": "a1", "b11111111": "a1"}
+    assert found["a2"].outcome is not None
+    assert found["a2"].outcome.usage is not None
+    assert found["a2"].outcome.usage.total_tokens == 15
 
 
 def test_files_tell_how_a_task_ended_that_nobody_reported(stored: Stored, tmp_path: Path) -> None:

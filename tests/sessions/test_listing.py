@@ -95,6 +95,27 @@ def test_a_title_is_not_forgotten_when_a_session_goes_on(tmp_path: Path) -> None
     assert info(stored).custom_title == "far away"
 
 
+def test_a_title_far_back_is_found_for_a_single_session(tmp_path: Path) -> None:
+    stored = Stored(tmp_path)
+    stored.user("one")
+    stored.note("custom-title", customTitle="Old")
+    for number in range(12):
+        stored.assistant("x" * 200_000)
+        if number == 3:
+            stored.note("custom-title", customTitle="New")
+            stored.note("tag", tag="kept")
+    [listed] = list_sessions(config_dir=tmp_path)
+    assert listed.tag is None
+    assert (info := get_session_info(stored.id, config_dir=tmp_path)).custom_title == "New"
+    assert info.tag == "kept"
+    [listed] = list_sessions(config_dir=tmp_path)
+    assert (listed.custom_title, listed.tag) == ("New", "kept")  # it is remembered, also when the session goes on
+    stored.user("more")
+    assert [one.tag for one in list_sessions(config_dir=tmp_path)] == ["kept"]
+    stored.note("tag", tag="")
+    assert get_session_info(stored.id, config_dir=tmp_path).tag is None
+
+
 def test_sessions_are_listed_newest_first_in_pages(tmp_path: Path) -> None:
     for number in range(6):
         stored = Stored(tmp_path, session_id(number), project=f"-work-{number % 2}")

@@ -1,15 +1,16 @@
 """The mirror: what waits, what is tried again, and what happens when a store cannot keep up."""
 
 import json
+import tempfile
 import uuid
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import pytest
 
 from claude_agent_py.errors import StoreError
-from claude_agent_py.sessions import Lease, MemoryStore, SessionKey, SessionStoreEntry
+from claude_agent_py.sessions import Lease, MemoryStore, SessionKey, SessionStoreEntry, push
 from claude_agent_py.sessions.stores import mirror as mirror_module
 from claude_agent_py.sessions.stores.mirror import QUEUE_BYTES, Mirror
 
@@ -54,14 +55,25 @@ class Running:
     async def _report(self, error: StoreError, is_last: bool) -> None:
         self.errors.append((str(error), is_last))
 
+    def entry(self, size: int = 10) -> dict[str, Any]:
+        """Make an entry with a uuid."""
+        self._count += 1
+        return {"type": "user", "uuid": str(uuid.UUID(int=self._count)), "text": "x" * size}
+
+    def written(self, *entries: dict[str, Any]) -> None:
+        """Write entries to the file, of which the mirror is not told yet."""
+        with self.path.open("a") as file:
+            file.writelines(json.dumps(entry) + "\n" for entry in entries)
+
+    def reported(self, *entries: dict[str, Any]) -> None:
+        """Tell the mirror of entries."""
+        self.mirror.take(str(self.path), list(entries), len(json.dumps(entries)))
+
     def write(self, size: int = 10) -> dict[str, Any]:
         """Write an entry to the file, and tell the mirror of it, as the CLI does."""
-        self._count += 1
-        entry = {"type": "user", "uuid": str(uuid.UUID(int=self._count)), "text": "x" * size}
-        line = json.dumps(entry) + "\n"
-        with self.path.open("a") as file:
-            file.write(line)
-        self.mirror.take(str(self.path), [entry], len(line))
+        entry = self.entry(size)
+        self.written(entry)
+        self.reported(entry)
         return entry
 
 
@@ -102,6 +114,25 @@ async def test_batches_are_sent_at_the_end_of_a_turn_or_when_they_are_full(
             await store.called.wait()
         await running.mirror.drain(anyio.current_time() + 10)
     assert [len(batch) for batch in store.batches] == [len(turn), mirror_module.BATCH_ENTRIES]
+
+
+async def test_a_store_may_change_what_it_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mirror_module, "PAUSES", (0.0,))
+
+    class Changing(Store):
+        async def append(self, key: SessionKey, entries: list[SessionStoreEntry], *, epoch: int | None = None) -> None:
+            given = [{**entry} for entry in entries]
+            entries.pop()["uuid"] = "another"
+            await super().append(key, cast("Any", given), epoch=epoch)
+
+    store = Changing()
+    store.fails = 1
+    running = Running(store, tmp_path)
+    async with anyio.create_task_group() as workers:
+        workers.start_soon(running.mirror.run)
+        written = [running.write(), running.write()]
+        await running.mirror.drain(anyio.current_time() + 10)
+    assert store.entries(KEY) == written
 
 
 async def test_a_slow_store_does_not_fill_the_memory(tmp_path: Path) -> None:
@@ -159,6 +190,101 @@ async def test_order_holds_when_a_batch_fails_and_the_next_would_not(
         await running.mirror.drain(anyio.current_time() + 10)
     assert store.entries(KEY) == written
     assert [is_last for _, is_last in running.errors] == [False]
+
+
+TITLE = {"type": "custom-title", "customTitle": "a"}
+OTHER = {"type": "custom-title", "customTitle": "b"}
+
+
+@pytest.mark.parametrize("when", ["while it is compared", "later"])
+async def test_a_note_that_is_reported_after_its_file_was_sent_is_stored_once(
+    when: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mirror_module, "PAUSES", ())
+    monkeypatch.setattr(mirror_module, "BEHIND_SECONDS", (0.01, 0.01))
+    loading, go_on = anyio.Event(), anyio.Event()
+
+    class Slow(Store):
+        async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
+            found = await super().load(key)
+            loading.set()
+            await go_on.wait()
+            return found
+
+    store = Slow()
+    running = Running(store, tmp_path, flush="eager")
+    first, second, third = running.entry(), running.entry(), running.entry()
+    running.written(TITLE, first, OTHER)
+    running.reported(TITLE, first)
+    store.fails = 1
+    async with anyio.create_task_group() as workers:
+        workers.start_soon(running.mirror.run)
+        with anyio.fail_after(10):
+            await loading.wait()
+        running.written(TITLE, second, OTHER)
+        if when == "later":
+            go_on.set()
+            with anyio.fail_after(10):
+                while len(store.entries(KEY)) < 6:
+                    await anyio.sleep(0.01)
+        running.reported(OTHER, TITLE)
+        running.reported(second, OTHER)
+        go_on.set()
+        running.written(OTHER, third, TITLE)
+        running.reported(OTHER, third, TITLE)
+        await running.mirror.drain(anyio.current_time() + 10)
+    assert store.entries(KEY) == [TITLE, first, OTHER, TITLE, second, OTHER, OTHER, third, TITLE]
+
+
+@pytest.mark.parametrize("recovers", [True, False])
+async def test_entries_of_a_cli_elsewhere_are_kept_here(
+    recovers: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mirror_module, "PAUSES", ())
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    store = Store()
+    store.fails = 3 if recovers else 1000
+    running = Running(store, tmp_path / "elsewhere", flush="eager")
+    entries = [running.entry(), TITLE, running.entry(), OTHER, running.entry()]
+    async with anyio.create_task_group() as workers:
+        workers.start_soon(running.mirror.run)
+        for count, entry in enumerate(entries):
+            before = store.fails
+            running.reported(entry)
+            with anyio.fail_after(10):
+                while not count and store.fails == before:
+                    await anyio.sleep(0.01)
+        await running.mirror.drain(anyio.current_time() + 10)
+        running.reported()
+    spool = running.mirror.spool
+    assert spool.folder is not None
+    if recovers:
+        assert not running.errors[1:]
+        assert list(spool.folder.path.rglob("*.jsonl")) == []
+    else:
+        assert [is_last for _, is_last in running.errors] == [False, True]
+        store.fails = 0
+        config = spool.folder.path
+        assert await push(store, SESSION, config_dir=config, project_key="p") == len(entries)
+    assert store.entries(KEY) == entries
+    spool.folder.remove()
+
+
+async def test_a_transcript_that_is_gone_has_not_caught_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mirror_module, "PAUSES", ())
+    store = Store()
+    store.fails = 2  # the batch, and the first attempt to catch up
+    running = Running(store, tmp_path, flush="eager")
+    async with anyio.create_task_group() as workers:
+        workers.start_soon(running.mirror.run)
+        running.write()
+        with anyio.fail_after(10):
+            while store.fails:
+                await anyio.sleep(0.01)
+        running.path.unlink()
+        await running.mirror.drain(anyio.current_time() + 10)
+    assert [is_last for _, is_last in running.errors] == [False, True]
+    assert "is not there" in running.errors[1][0]
 
 
 async def test_leases_are_renewed_until_they_are_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,9 +1,12 @@
 """Which messages of a transcript are the conversation, in which order, and how they are read."""
 
+import functools
 import json
+import shutil
 import tracemalloc
 from pathlib import Path
 
+import anyio
 import pytest
 from stored import SESSION, Stored, call
 
@@ -11,7 +14,15 @@ from claude_agent_py import AssistantMessage, UserMessage
 from claude_agent_py._untrusted import LINE_BYTES
 from claude_agent_py.errors import OptionsError, SessionError, SessionNotFoundError
 from claude_agent_py.messages import UnknownBlock
-from claude_agent_py.sessions import Session, Transcript, get_session, get_session_messages
+from claude_agent_py.sessions import (
+    MemoryStore,
+    Session,
+    Transcript,
+    fork_session,
+    get_session,
+    get_session_messages,
+    import_session,
+)
 
 
 @pytest.fixture
@@ -266,6 +277,19 @@ def test_text_may_hold_anything(stored: Stored) -> None:
     assert found.info.custom_title is None
 
 
+def test_lines_that_were_written_twice_count_once(stored: Stored) -> None:
+    stored.user("go")
+    calls = [stored.assistant(call(f"t{number}"), id="msg") for number in (1, 2, 3)]
+    for number in (3, 1, 2):
+        stored.result(f"t{number}", f"result {number}", after=calls[number - 1])
+    stored.assistant("done")
+    once = said(session(stored).messages)
+    lines = stored.path.read_text().splitlines(keepends=True)
+    for doubled in ([line for line in lines for _ in range(2)], [*lines, *lines[2:]]):
+        stored.path.write_text("".join(doubled))
+        assert said(session(stored).messages) == once
+
+
 def test_a_cycle_ends(stored: Stored) -> None:
     first = stored.user("one", after="00000000-0000-0000-0000-000000000002")
     stored.assistant("answer", after=first)
@@ -368,6 +392,25 @@ def test_a_link_is_not_a_session(stored: Stored, tmp_path: Path) -> None:
 
 
 # Subagents -------------------------------------------------------------------------------------------------------
+
+
+def test_links_among_subagents_are_not_followed(stored: Stored, tmp_path: Path) -> None:
+    stored.user("one")
+    stored.assistant("answer")
+    agent = stored.agent("a1", ["look", "looked"])
+    away = tmp_path / "away"
+    away.mkdir()
+    agent.replace(away / agent.name)
+    agent.symlink_to(away / agent.name)
+    session = get_session(stored.id, config_dir=stored.config)
+    assert (list(session.subagents), list(session.tasks), session.usage.total.input_tokens) == ([], [], 10)
+    assert get_session(fork_session(stored.id, config_dir=stored.config).session_id, config_dir=stored.config)
+    folder = stored.path.with_suffix("")
+    shutil.rmtree(folder)
+    folder.symlink_to(away)
+    store = MemoryStore()
+    anyio.run(functools.partial(import_session, store, stored.id, config_dir=stored.config))
+    assert [key.get("subpath") for key in store.keys] == [None]
 
 
 def test_subagents_and_their_messages(stored: Stored) -> None:

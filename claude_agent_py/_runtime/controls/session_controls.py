@@ -53,6 +53,11 @@ class SessionControls:
         raise NotImplementedError
 
     @property
+    def _max_budget_usd(self) -> float | None:
+        """The option of that name."""
+        return None
+
+    @property
     def _mcp_host(self) -> MCPHost | None:
         """The host of the MCP servers in this process, if any."""
         return None
@@ -80,7 +85,7 @@ class SessionControls:
     @cached_property
     def usage(self) -> UsageControls:
         """The context window and the cost of the session."""
-        return UsageControls(self._port)
+        return UsageControls(self._port, self._max_budget_usd)
 
     async def interrupt(self, *, cancel_queued: bool = False) -> InterruptReceipt:
         """Interrupt the running turn, if any. Its result follows and reports the interruption.

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from claude_agent_py import control  # loads its models on first use, to keep the import of the client fast
 from claude_agent_py._runtime.controls.base import Controls, given
 
+if TYPE_CHECKING:
+    from claude_agent_py._protocol.ports import ControlPort
+
 
 class UsageControls(Controls):
     """The usage of a running session. The methods raise what those of `Client` raise."""
+
+    def __init__(self, port: ControlPort, max_budget_usd: float | None = None) -> None:
+        super().__init__(port)
+        self._max_budget_usd = max_budget_usd
+
+    async def budget_left_usd(self) -> float | None:
+        """Return what is left of the option `max_budget_usd` now, also during a run; None without that option."""
+        if self._max_budget_usd is None:
+            return None
+        spent = (await self.session(skip_behaviors=True)).session.total_cost_usd
+        return max(0.0, self._max_budget_usd - spent)
 
     async def context(
         self, detail: Literal["summary", "full"] | None = None, *, timeout: float | None = None

@@ -1,6 +1,7 @@
 """What a session that is resumed left on disk: its tasks, and the prompts of its interrupted turn."""
 
 import logging
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from claude_agent_py._event_loop import run_file_work
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.options.output_shape import Output
 from claude_agent_py.sessions.folders import find_session
+from claude_agent_py.sessions.listing import list_sessions
 from claude_agent_py.sessions.session import Session as StoredSession, get_session
 from claude_agent_py.sessions.stored_tasks import StoredTask
 from claude_agent_py.tasks import TaskIntake
@@ -46,6 +48,8 @@ class Earlier:
                     subagent_type=agent.agent_type if agent else None,
                     spawn_depth=agent.spawn_depth if agent else None,
                     transcript_path=agent.path if agent else None,
+                    parent_id=task.parent_id,
+                    spent=task.spent,
                 )
 
     async def prompts(self, uuids: Sequence[str]) -> dict[str, UserMessage]:
@@ -72,6 +76,16 @@ class Earlier:
             if isinstance(message, UserMessage) and message.uuid in uuids:
                 found[message.uuid] = message
         return found
+
+
+def find_title(title: str, cwd: str | os.PathLike[str] | None, config_dir: Path) -> str | None:
+    """Return the id of the session with a title, or None if there is none or several. Blocks.
+
+    As the CLI does it (2.1.328): in the project of the working directory, upper and lower case being the same.
+    """
+    listed = list_sessions(cwd or os.curdir, config_dir=config_dir)
+    found = [one.session_id for one in listed if (one.custom_title or "").casefold() == title.strip().casefold()]
+    return found[0] if len(found) == 1 else None
 
 
 async def options_to_go_on(

@@ -1,9 +1,11 @@
 """Starting the CLI. Imports only what that needs, so that the rest of the package loads while the CLI starts."""
 
-from collections.abc import Callable
+import os
+from collections import ChainMap
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import anyio
 
@@ -43,12 +45,37 @@ def _plan(options: ClientOptions, cli: Path) -> LaunchPlan:
     raise problem
 
 
-def _spawned(options: ClientOptions, plan: LaunchPlan) -> Transport:
-    """Write the files of a plan, and return the transport of its process, not started yet."""
+class _FilesOf(Mapping[Path, str]):
+    """The files in a folder, read when they are asked for. Links are left out."""
+
+    def __init__(self, folder: str) -> None:
+        found = (Path(place, name) for place, _, names in os.walk(folder) for name in names)
+        self._paths = sorted(path for path in found if not path.is_symlink())
+
+    def __getitem__(self, path: Path) -> str:
+        if path not in self._paths:
+            raise KeyError(path)
+        return path.read_text(encoding="utf-8", errors="replace")
+
+    def __iter__(self) -> Iterator[Path]:
+        return iter(self._paths)
+
+    def __len__(self) -> int:
+        return len(self._paths)
+
+
+def _spawned(options: ClientOptions, plan: LaunchPlan, made_folder: str | None) -> Transport:
+    """Write the files of a plan, and return the transport of its process, not started yet.
+
+    `made_folder` is the configuration folder that was made for this session, whose files the CLI needs, too.
+    """
     plan.prepare()
     if options.spawn is None:
         return SubprocessTransport(plan)
     try:
+        if made_folder is not None:
+            all_files: ChainMap[Path, str] = ChainMap(dict(plan.files), cast("Any", _FilesOf(made_folder)))
+            return checked_transport(options.spawn(replace(plan, files=all_files)), option="spawn")
         return checked_transport(options.spawn(plan), option="spawn")
     except BaseException:
         plan.clean_up()
@@ -111,7 +138,7 @@ async def launch(
         env = Unshown({**plan.env, "CLAUDE_CONFIG_DIR": config_dir})
         plan = replace(plan, env=env, config_dir=Path(config_dir))
     launched = Launched(
-        plan, transport or _spawned(options, plan), cli if is_here else None, follows_plan=transport is None
+        plan, transport or _spawned(options, plan, config_dir), cli if is_here else None, follows_plan=transport is None
     )
     transport = launched.transport
     if transport.on_stderr is None:

@@ -59,6 +59,7 @@ from claude_agent_py._runtime.runs.result import AuthenticationError, RunTimeout
 from claude_agent_py._runtime.runs.run_mailbox import RunMailbox
 from claude_agent_py._runtime.session.ending import DRAIN_GRACE, EXIT_GRACE, Ending
 from claude_agent_py._runtime.session.launching import Launched
+from claude_agent_py._runtime.session.live_changes import LiveChanges
 from claude_agent_py._runtime.session.resumption import Resumption
 from claude_agent_py._runtime.session.waiter import Waiter
 from claude_agent_py._runtime.session.wire_log import WireLog, wire_log
@@ -142,6 +143,8 @@ class Session:
         """The start of output that is not JSON, if the program printed any before it was initialized."""
         self.cut_off: list[RunMailbox] = []
         """The runs that the death of the CLI ended."""
+        self.live_changes: LiveChanges = LiveChanges()
+        """What was changed on the running session, for the process that takes its place."""
         self._log: WireLog | None = None
         self._is_writing = False
         """Whether a writer is running."""
@@ -221,6 +224,8 @@ class Session:
                 await transport.close(grace=0.0)
                 if self.storing is not None:
                     await self.storing.end()
+                    if self.launched is not None:
+                        self.launched.plan.clean_up()
             self.ending.note_closed()
 
     def start_soon(self, function: Callable[..., Awaitable[None]], *args: Any) -> None:
@@ -260,7 +265,7 @@ class Session:
         self.intake.process_exited(str(error).splitlines()[0])
         self.answers.end()
         self.readers.end_events()
-        if self.launched is not None:
+        if self.launched is not None and self.storing is None:  # the store may lack what is in a private home
             self.launched.plan.clean_up()
         if isinstance(error, ConnectionClosedError):  # the session is closed, not just the CLI gone
             self.cancel_children()
@@ -518,14 +523,12 @@ class Session:
             if isinstance(settings, Mapping) and turns_hooks_off(settings.get("env")):
                 raise OptionsError(f"{HOOKS_OFF} in their env disables all hooks", option="settings")
         limit = self.options.timeouts.control if timeout is None else timeout
-        if subtype == "set_permission_mode":
-            reply = await self.ask(subtype, fields, limit)
-            self.answers.permission_mode = reply.get(
-                "mode", fields.get("mode")
-            )  # the status message that says so comes later
-            return reply
         if subtype != END_SESSION:
-            return await self.ask(subtype, fields, limit)
+            reply = await self.ask(subtype, fields, limit)
+            if subtype == "set_permission_mode":  # the status message that says so comes later
+                self.answers.permission_mode = reply.get("mode", fields.get("mode"))
+            self.live_changes.note(subtype, fields)
+            return reply
         self._engine.advance(Step.ASK_EXIT)  # from now on the CLI may exit at any time
         try:
             return await self.ask(subtype, fields, limit)

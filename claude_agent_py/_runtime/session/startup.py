@@ -96,12 +96,21 @@ class _Startup:
         self._earlier: Earlier | None = None
 
     async def recall(self) -> None:
-        """Take in the tasks of the session's earlier processes, while the CLI starts. Needs the session's id."""
-        session_id, config_dir = self._resumed_id(), self._plan.config_dir
-        if self._earlier is not None or session_id is None or config_dir is None or self._cli_path is None:
+        """Take in the tasks of the session's earlier processes, while the CLI starts. Needs its id or title."""
+        config_dir, options = self._plan.config_dir, self._options
+        if self._earlier is not None or config_dir is None or self._cli_path is None:
             return
-        from claude_agent_py._runtime.session.earlier import read_earlier
+        session_id = self._resumed_id()
+        if session_id is None and options.resume is None:
+            return
+        from claude_agent_py._runtime.session.earlier import find_title, read_earlier
 
+        if session_id is None and options.resume is not None:
+            session_id = await run_file_work(
+                find_title, options.resume, options.cwd, config_dir, abandon_on_cancel=True
+            )
+        if session_id is None:
+            return
         self._earlier = await read_earlier(session_id, config_dir)
         if self._earlier is not None:
             self._earlier.recall_tasks(self._session.intake)

@@ -4,6 +4,7 @@ import logging
 import os
 import secrets
 import socket
+from pathlib import Path
 from typing import Any, Final, Protocol
 
 import anyio
@@ -17,7 +18,13 @@ from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.sessions.folders import check_id, find_session, project_key_for_directory
 from claude_agent_py.sessions.stores.blocking import Place
 from claude_agent_py.sessions.stores.leases import Lease
-from claude_agent_py.sessions.stores.local import transcripts_of
+from claude_agent_py.sessions.stores.local import (
+    SUFFIX,
+    add_missing,
+    path_below,
+    reported_at_start,
+    transcripts_of,
+)
 from claude_agent_py.sessions.stores.materialise import (
     PrivateFolder,
     asked,
@@ -31,8 +38,7 @@ from claude_agent_py.sessions.stores.materialise import (
 )
 from claude_agent_py.sessions.stores.mirror import Mirror
 from claude_agent_py.sessions.stores.protocol import SessionKey, SessionStoreEntry, implements
-from claude_agent_py.tasks import TaskIntake
-from claude_agent_py.todo import TaskList
+from claude_agent_py.sessions.stores.reported import Reported
 from claude_agent_py.wire.messages.conversation import ResultMessage
 from claude_agent_py.wire.messages.notices import TranscriptMirrorMessage
 from claude_agent_py.wire.messages.occasional import MirrorErrorMessage, MirrorKey
@@ -57,19 +63,15 @@ class Mirrored(Protocol):
         """Where errors of listeners go."""
         ...
 
-    @property
-    def intake(self) -> TaskIntake:
-        """The tasks, whose transcripts are in the configuration folder."""
-        ...
-
-    @property
-    def task_list(self) -> TaskList:
-        """The to-do list, which is there, too."""
-        ...
-
     def inject(self, message: Any) -> None:
         """Take a message that the CLI did not send."""
         ...
+
+
+def _merged(source: str, target: str, stored: list[SessionStoreEntry]) -> Reported | None:
+    if not os.path.isfile(target) or not add_missing(source, target, stored):
+        return None
+    return reported_at_start(target)
 
 
 class Storing:
@@ -140,9 +142,10 @@ class Storing:
         self.mirror = self._make_mirror()
         if not options.fork_session:
             await self._acquire(place)
-        await send_leftovers(place, lambda found: load(self._store, found, timeout), self._append)
+        left = await send_leftovers(place, lambda found: load(self._store, found, timeout), self._append)
         env = environment(options, os.environ)
-        folder = self._folder = await run_file_work(make_folder, None if options.home is True else env)
+        is_ours = options.home is not True and (options.spawn is None or options.inherit_env)
+        folder = self._folder = await run_file_work(make_folder, env if is_ours else None)
         project = project_key_for_directory(options.cwd)
         try:
             is_there = await write_session(self._store, place, folder.projects, project, timeout=timeout)
@@ -151,9 +154,21 @@ class Storing:
         if not is_there:
             await self._resume_local(session_id, env)
             return
+        for each, transcript in left:
+            await self._go_on_with(each, transcript, folder.projects / project)
         if options.user is not None:
             await run_file_work(give_away, folder, options.user)
         self.options = options.replace(resume=session_id, continue_conversation=False)
+
+    async def _go_on_with(self, place: Place, transcript: str, folder: Path) -> None:
+        """Give the CLI what the store did not take on this machine, too, and the store all of it later."""
+        own = str(folder / place.session) + SUFFIX
+        if place.subpath:
+            own = path_below(str(folder / place.session), place.subpath)
+        stored = await load(self._store, place, self._given.load_timeout) or []
+        reported = await run_file_work(_merged, transcript, own, stored)
+        if reported is not None:
+            self.mirror.expect_behind(place, own, reported)
 
     async def _acquire(self, place: Place) -> None:
         if implements(self._store, "acquire_lease"):
@@ -180,7 +195,8 @@ class Storing:
         except Exception:
             return  # the CLI says so
         for transcript, subpath in await run_file_work(lambda: list(transcripts_of(path))):
-            self.mirror.expect_behind(Place(self._project, session_id, subpath), transcript)
+            reported = await run_file_work(reported_at_start, transcript)
+            self.mirror.expect_behind(Place(self._project, session_id, subpath), transcript, reported)
 
     # While it runs -----------------------------------------------------------------------------------------------
 
@@ -211,14 +227,12 @@ class Storing:
         await self.mirror.drain(min(deadline - reserve, now + DRAIN_SECONDS))
 
     async def _report(self, error: StoreError, is_last: bool) -> None:
-        if is_last and self._folder is not None:
-            error.kept_in = str(self._folder.path)
-        elif is_last and self._given.home is not True:
-            error.kept_in = str(config_directory(environment(self._given, os.environ)))
-        if is_last and error.kept_in:
-            logger.error("%s; %s has them, and sessions.push sends them again", error, error.kept_in)
-        elif is_last:
-            logger.error("%s; they are lost with the private home", error)
+        if is_last:
+            error.kept_in = await self._kept_in(error)
+            if error.kept_in is not None:
+                logger.error("%s; %s has them, and sessions.push sends them again", error, error.kept_in)
+            else:
+                logger.error("%s; they are lost", error)
         else:
             logger.warning("%s; it is tried again", error)
         session = self._session
@@ -234,6 +248,22 @@ class Storing:
                 if session is not None:
                     session.failures.report(problem)
 
+    async def _kept_in(self, error: StoreError) -> str | None:
+        """Return the folder that has the entries of which the store lacks some, after this session."""
+        key: Any = error.key
+        place = Place(key["project_key"], key["session_id"], key.get("subpath", ""))
+        spool = self.mirror.spool
+        if self._folder is None and self._given.home is True and not self.mirror.is_spooled(place):
+            try:  # the home is about to be removed
+                await run_file_work(spool.keep, place, self.mirror.file_of(place))
+            except (OSError, StoreError) as failure:
+                logger.error("%s cannot be kept: %s", self.mirror.file_of(place), failure)
+                return None
+        elif not self.mirror.is_spooled(place):
+            own = config_directory(environment(self._given, os.environ))
+            return str(own if self._folder is None else self._folder.path)
+        return None if spool.folder is None else str(spool.folder.path)
+
     # After it ended ----------------------------------------------------------------------------------------------
 
     async def end(self) -> None:
@@ -248,5 +278,6 @@ class Storing:
             is_late = bool(self.mirror.undelivered)
             with anyio.move_on_after(RESERVE_SECONDS if is_late else RELEASE_SECONDS):
                 await self.mirror.release_leases()
-            if self._folder is not None:
-                await run_file_work(lambda folder: folder.remove(keep_transcripts=is_late), self._folder)
+            for folder in (self._folder, self.mirror.spool.folder):
+                if folder is not None:
+                    await run_file_work(lambda folder: folder.remove(keep_transcripts=is_late), folder)

@@ -88,13 +88,14 @@ def decoded(text: str | bytes) -> SessionStoreEntry:
 
 def unique(entries: list[SessionStoreEntry]) -> list[SessionStoreEntry]:
     """Return entries without those that repeat a uuid."""
-    seen: set[object] = set()
+    seen: set[str] = set()
     kept = []
     for entry in entries:
-        uuid = entry.get("uuid")
+        uuid = _uuid_of(entry)
         if uuid is None or uuid not in seen:
-            seen.add(uuid)
             kept.append(entry)
+        if uuid is not None:
+            seen.add(uuid)
     return kept
 
 

@@ -1,6 +1,7 @@
 """Copy sessions: from this machine to a store, from a store to a folder, from a store to another."""
 
 import os
+from collections import Counter
 from pathlib import Path
 from typing import Final
 
@@ -8,9 +9,10 @@ from claude_agent_py._errors import SessionError, SessionNotFoundError
 from claude_agent_py._event_loop import run_file_work
 from claude_agent_py.sessions.folders import AnyPath, check_id, config_folder, find_session, project_key_for_directory
 from claude_agent_py.sessions.stores.blocking import Place
-from claude_agent_py.sessions.stores.local import BATCH_ENTRIES, Append, send_missing, transcripts_of
+from claude_agent_py.sessions.stores.local import BATCH_ENTRIES, Append, send_older, transcripts_of
 from claude_agent_py.sessions.stores.materialise import asked, find_project, load, subpaths, write_session
 from claude_agent_py.sessions.stores.protocol import SessionKey, SessionStore, SessionStoreEntry, described
+from claude_agent_py.sessions.stores.reported import canonical, uuid_of
 
 SECONDS: Final = 60.0
 """How long one call of a store may take, by default."""
@@ -54,7 +56,7 @@ async def import_session(
         if not subpath or include_subagents:
             place = Place(project, session_id, subpath)
             stored = await load(store, place, timeout)
-            count += await send_missing(transcript, place.key, stored or [], _appending(store, timeout))
+            count += await send_older(transcript, place.key, stored or [], _appending(store, timeout))
     return count
 
 
@@ -176,15 +178,16 @@ async def copy_session(
 
 
 def _new(entries: list[SessionStoreEntry], there: list[SessionStoreEntry]) -> list[SessionStoreEntry]:
-    left = [entry for entry in there if "uuid" not in entry]
-    uuids = {entry["uuid"] for entry in there if "uuid" in entry}
+    uuids = {uuid_of(entry) for entry in there}
+    left = Counter(canonical(entry) for entry in there if uuid_of(entry) is None)
     new = []
     for entry in entries:
-        if "uuid" in entry:
-            if entry["uuid"] not in uuids:
+        uuid = uuid_of(entry)
+        if uuid is not None:
+            if uuid not in uuids:
                 new.append(entry)
-        elif entry in left:
-            left.remove(entry)
+        elif left[text := canonical(entry)] > 0:
+            left[text] -= 1
         else:
             new.append(entry)
     return new

@@ -13,18 +13,22 @@ from claude_agent_py._untrusted import read_bytes
 from claude_agent_py.sessions.files import write_whole
 from claude_agent_py.sessions.folders import regular_file, session_id_of
 from claude_agent_py.sessions.lines import Snapshot
-from claude_agent_py.sessions.stores.blocking import Place
+from claude_agent_py.sessions.stores.blocking import Place, unique
 from claude_agent_py.sessions.stores.protocol import SessionKey, SessionStoreEntry
+from claude_agent_py.sessions.stores.reported import Mark, Reported, canonical, mark_of, uuid_of
 
 SUFFIX: Final = ".jsonl"
 NOT_MIRRORED: Final = "api-request"
 """The beginning of the types of entries that the CLI does not mirror: copies of its requests."""
+TIP: Final = "last-prompt"
+"""The type of the entry that can say at which message the conversation is."""
 METADATA: Final = "agent_metadata"
 """The type of the entry that stands for the file `.meta.json` beside the transcript of a subagent."""
 BATCH_ENTRIES: Final = 500
 BATCH_CHARS: Final = 1024 * 1024
 
 Append = Callable[[SessionKey, list[SessionStoreEntry]], Awaitable[None]]
+Watch = Callable[[SessionStoreEntry], object]
 
 
 def place_of(path: str, project: str) -> Place | None:
@@ -43,18 +47,73 @@ def place_of(path: str, project: str) -> Place | None:
     return None
 
 
-async def send_missing(path: str, key: SessionKey, stored: list[SessionStoreEntry], append: Append) -> int:
+async def send_missing(
+    path: str, key: SessionKey, stored: list[SessionStoreEntry], append: Append, watch: "Watch | None" = None
+) -> int:
     """Append those entries of a transcript on disk that are not stored, in batches; return how many.
 
-    An entry that the CLI is writing at the moment may be stored twice if it has no uuid: such entries are notes, of
-    which the last one counts.
+    `watch` is told of all entries of the file.
+
+    Raises:
+        StoreError: There is no such file.
     """
-    batches = _batches(_missing(path, stored))
+    batches = _batches(_missing(path, stored, watch))
     count = 0
     while batch := await run_file_work(next, batches, None):
         await append(key, batch)
         count += len(batch)
     return count
+
+
+async def send_older(path: str, key: SessionKey, stored: list[SessionStoreEntry], append: Append) -> int:
+    """Append what is missing as `send_missing` does, and keep the conversation where the store has it.
+
+    The CLI goes on from the last message of a file. If the store has messages that the file does not have, the session
+    went on elsewhere meanwhile: then a note says that it goes on from there, and what is appended is a branch.
+    """
+    tip = _Tip(stored)
+    count = await send_missing(path, key, stored, append, tip.watch)
+    if count and not tip.is_known:
+        said = next((entry.get("lastPrompt") for entry in reversed(stored) if entry["type"] == TIP), None)
+        note = {"type": TIP, "lastPrompt": said, "leafUuid": tip.uuid, "explicit": True, "sessionId": key["session_id"]}
+        await append(key, [cast("SessionStoreEntry", {name: value for name, value in note.items() if value})])
+    return count
+
+
+def add_missing(source: str, target: str, stored: list[SessionStoreEntry]) -> bool:
+    """Append to a transcript that was written from a store what another one has beyond it. Blocks.
+
+    Return False, and change nothing, if the store has messages that the other one does not have.
+    """
+    tip = _Tip(stored)
+    entries = [entry for entry, _ in _missing(source, stored, tip.watch) if entry["type"] != METADATA]
+    if not tip.is_known:
+        return False
+    with open(target, "ab") as file:
+        file.writelines(_line(entry) for entry in entries)
+    return True
+
+
+class _Tip:
+    """Whether a transcript has the message at which the store's conversation is."""
+
+    def __init__(self, stored: list[SessionStoreEntry]) -> None:
+        self.uuid: str | None = _tip(stored)
+        self.is_known: bool = self.uuid is None
+
+    def watch(self, entry: SessionStoreEntry) -> None:
+        """Take an entry of the transcript."""
+        self.is_known = self.is_known or entry.get("uuid") == self.uuid
+
+
+def _tip(stored: list[SessionStoreEntry]) -> str | None:
+    """Return the uuid of the message at which a conversation is, or None if it has none."""
+    for entry in reversed(cast("list[dict[str, Any]]", stored)):
+        if entry["type"] == TIP and entry.get("explicit") is True and isinstance(entry.get("leafUuid"), str):
+            return str(entry["leafUuid"])
+        if entry["type"] in ("user", "assistant") and isinstance(entry.get("uuid"), str):
+            return None if entry.get("isSidechain") is True else str(entry["uuid"])
+    return None
 
 
 def _batches(entries: Iterator[tuple[SessionStoreEntry, int]]) -> Iterator[list[SessionStoreEntry]]:
@@ -70,9 +129,43 @@ def _batches(entries: Iterator[tuple[SessionStoreEntry, int]]) -> Iterator[list[
         yield batch
 
 
-def _missing(path: str, stored: list[SessionStoreEntry]) -> Iterator[tuple[SessionStoreEntry, int]]:
-    uuids = {entry["uuid"] for entry in stored if "uuid" in entry}
-    notes = Counter(_canonical(entry) for entry in stored if "uuid" not in entry)
+class Tail:
+    """Notes the entries of a file after the one with a uuid."""
+
+    def __init__(self, last: str | None) -> None:
+        self.marks: list[Mark] = []
+        self._last = last
+
+    def add(self, entry: SessionStoreEntry) -> None:
+        """Take the next entry of the file."""
+        if self._last is None:
+            return
+        mark = mark_of(entry)
+        if mark == self._last:
+            self.marks.clear()
+        else:
+            self.marks.append(mark)
+
+
+def reported_at_start(path: str) -> Reported:
+    """Return what was reported of a transcript when its CLI starts: all that is there. Blocks."""
+    notes: list[Mark] = []
+    for _, line in Snapshot(path, os.path.getsize(path)).backwards():
+        entry = _entry(line or b"")
+        if entry is None:
+            continue
+        mark = mark_of(entry)
+        if isinstance(mark, str):
+            return Reported(mark, reversed(notes))
+        notes.append(mark)
+    return Reported()
+
+
+def _missing(
+    path: str, stored: list[SessionStoreEntry], watch: Watch | None
+) -> Iterator[tuple[SessionStoreEntry, int]]:
+    uuids = {uuid_of(entry) for entry in stored}
+    notes = Counter(canonical(entry) for entry in stored if uuid_of(entry) is None)
     described = [entry for entry in stored if entry.get("type") == METADATA]
     metadata = _metadata(path)
     if metadata is not None and (not described or described[-1] != metadata):
@@ -81,10 +174,13 @@ def _missing(path: str, stored: list[SessionStoreEntry]) -> Iterator[tuple[Sessi
         entry = _entry(line)
         if entry is None or entry["type"].startswith(NOT_MIRRORED):
             continue
-        if "uuid" in entry:
-            if entry["uuid"] in uuids:
+        if watch is not None:
+            watch(entry)
+        uuid = uuid_of(entry)
+        if uuid is not None:
+            if uuid in uuids:
                 continue
-        elif notes[text := _canonical(entry)] > 0:
+        elif notes[text := canonical(entry)] > 0:
             notes[text] -= 1
             continue
         yield entry, len(line)
@@ -93,7 +189,7 @@ def _missing(path: str, stored: list[SessionStoreEntry]) -> Iterator[tuple[Sessi
 def _lines(path: str) -> Iterator[bytes]:
     status = regular_file(path)
     if status is None:
-        return
+        raise StoreError(f"{path} is not there to be compared with the store")
     for _, line in Snapshot(path, status.st_size).forwards():
         if line:
             yield line
@@ -106,10 +202,6 @@ def _entry(line: bytes) -> SessionStoreEntry | None:
         return None
     is_entry = isinstance(entry, dict) and isinstance(entry.get("type"), str)
     return cast("SessionStoreEntry", entry) if is_entry else None
-
-
-def _canonical(entry: SessionStoreEntry) -> str:
-    return json.dumps(entry, sort_keys=True)
 
 
 def metadata_path(transcript: str) -> str:
@@ -129,6 +221,8 @@ def transcripts_of(path: str) -> Iterator[tuple[str, str]]:
     """Yield the path and the subpath of the transcripts of a session on disk, that of the session itself first."""
     yield path, ""
     folder = Path(path.removesuffix(SUFFIX))
+    if folder.is_symlink():
+        return  # what it leads to is not the session's
     for found in sorted(folder.rglob(f"*{SUFFIX}")):
         if regular_file(str(found)) is not None:
             yield str(found), found.relative_to(folder).as_posix().removesuffix(SUFFIX)
@@ -143,6 +237,7 @@ def write_transcript(path: str, entries: list[SessionStoreEntry]) -> None:
     """
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     described: dict[str, Any] | None = None
+    entries = unique(entries)
     for entry in entries:
         if entry.get("type") == METADATA:
             described = {name: value for name, value in entry.items() if name != "type"}

@@ -27,13 +27,14 @@ from claude_agent_py._errors import StoreError
 from claude_agent_py._event_loop import run_file_work
 from claude_agent_py._private_folders import leftovers, lock, unlock
 from claude_agent_py._untrusted import read_bytes
+from claude_agent_py.sessions.folders import is_id
 from claude_agent_py.sessions.stores.blocking import Place
 from claude_agent_py.sessions.stores.local import (
     SUFFIX,
     Append,
     path_below,
     place_of,
-    send_missing,
+    send_older,
     transcripts_of,
     write_transcript,
 )
@@ -204,7 +205,9 @@ def _object(content: bytes | None) -> dict[str, Any] | None:
 # Filling it with a session ----------------------------------------------------------------------------------------
 
 
-async def write_session(store: SessionStore, place: Place, folder: Path, project: str, *, timeout: float) -> bool:
+async def write_session(
+    store: SessionStore, place: Place, folder: Path, project: str, *, timeout: float, include_subagents: bool = True
+) -> bool:
     """Write a session with its subagents into a folder of projects. Return False if the store does not have it.
 
     Args:
@@ -213,9 +216,10 @@ async def write_session(store: SessionStore, place: Place, folder: Path, project
         folder: The folder of projects.
         project: The name of the folder of the working directory.
         timeout: Seconds that each call of the store may take.
+        include_subagents: Write the transcripts of subagents, too.
 
     Raises:
-        StoreError: The store failed, or took too long.
+        StoreError: The store failed, took too long, or returned what is no transcript.
         FileExistsError: The session is there.
         OSError: It cannot be written.
     """
@@ -223,19 +227,38 @@ async def write_session(store: SessionStore, place: Place, folder: Path, project
     if not entries:
         return False
     own = os.path.join(folder, project, place.session)
-    await run_file_work(write_transcript, own + SUFFIX, entries)
-    for subpath in await subpaths(store, place, timeout):
+    await _write_entries(own + SUFFIX, entries, place)
+    for subpath in await subpaths(store, place, timeout) if include_subagents else ():
         path = path_below(own, subpath)
         entries = await load(store, place._replace(subpath=subpath), timeout)
         if entries:
-            await run_file_work(write_transcript, path, entries)
+            await _write_entries(path, entries, place)
     return True
 
 
+async def _write_entries(path: str, entries: list[SessionStoreEntry], place: Place) -> None:
+    try:
+        await run_file_work(write_transcript, path, entries)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise _junk(place, f"an entry that is not JSON: {error}") from error
+
+
 async def load(store: SessionStore, place: Place, timeout: float) -> list[SessionStoreEntry] | None:
-    """Load a transcript. Raises StoreError."""
+    """Load a transcript. Raises StoreError, also if the store returns anything but entries."""
     async with asked(f"load {described(place.key)}", timeout):
-        return await store.load(place.key)
+        entries: Any = await store.load(place.key)
+    if entries is None:
+        return None
+    if not isinstance(entries, list):
+        raise _junk(place, f"{type(entries).__name__} instead of a list of entries")
+    wrong = next((entry for entry in entries if not isinstance(entry, dict) or "type" not in entry), None)
+    if wrong is not None:
+        raise _junk(place, f"an entry that is {str(wrong)[:100]!r}")
+    return entries
+
+
+def _junk(place: Place, what: str) -> StoreError:
+    return StoreError(f"the store returned for {described(place.key)} {what}", key=place.key, session_id=place.session)
 
 
 async def subpaths(store: SessionStore, place: Place, timeout: float) -> list[str]:
@@ -243,10 +266,12 @@ async def subpaths(store: SessionStore, place: Place, timeout: float) -> list[st
     if not implements(store, "list_subkeys"):
         return []
     async with asked(f"list the subagents of {described(place.key)}", timeout):
-        found: list[str] = await store.list_subkeys(  # type: ignore[attr-defined]
+        found: list[Any] = await store.list_subkeys(  # type: ignore[attr-defined]
             {"project_key": place.project, "session_id": place.session}
         )
-        return found
+        if wrong := [subpath for subpath in found if not isinstance(subpath, str)]:
+            raise _junk(place, f"the subpath {wrong[0]!r}")
+        return list(dict.fromkeys(found))
 
 
 async def find_project(store: SessionStore, session_id: str, default: str, timeout: float) -> str:
@@ -268,13 +293,22 @@ async def find_project(store: SessionStore, session_id: str, default: str, timeo
 
 async def newest_session(store: SessionStore, project: str, timeout: float) -> str | None:
     """Return the id of the session of a project that was written last, no subagent's. Raises StoreError."""
+    times = await session_times(store, project, timeout)
+    for session_id in sorted(times, key=lambda each: times[each], reverse=True):
+        entries = await load(store, Place(project, session_id), timeout)
+        if entries and entries[0].get("isSidechain") is not True:
+            return session_id
+    return None
+
+
+async def session_times(store: SessionStore, project: str, timeout: float) -> dict[str, int]:
+    """Return when each session of a project was last written, in milliseconds. Raises StoreError.
+
+    What is not named by a uuid is no session of the CLI, and left out.
+    """
     async with asked(f"list the sessions of {project}", timeout):
         listed = await store.list_sessions(project)  # type: ignore[attr-defined]
-    for each in sorted(listed, key=lambda each: each["mtime"], reverse=True):
-        entries = await load(store, Place(project, each["session_id"]), timeout)
-        if entries and entries[0].get("isSidechain") is not True:
-            return str(each["session_id"])
-    return None
+        return {each["session_id"]: int(each["mtime"]) for each in listed if is_id(each["session_id"])}
 
 
 @contextlib.asynccontextmanager
@@ -294,19 +328,35 @@ async def asked(what: str, timeout: float) -> AsyncIterator[None]:
 # What killed processes left ---------------------------------------------------------------------------------------
 
 
-async def send_leftovers(place: Place, load_stored: Any, append: Append) -> None:
-    """Append what a killed process on this machine did not deliver of a session. Logs failures."""
+async def send_leftovers(place: Place, load_stored: Any, append: Append) -> list[tuple[Place, str]]:
+    """Append what a killed process on this machine did not deliver of a session.
+
+    Log failures, and return the places and files of transcripts that the store still lacks entries of.
+    """
+    failed: list[tuple[Place, str]] = []
     for folder in await run_file_work(lambda: list(leftovers(Path(tempfile.gettempdir()).resolve(), _OURS))):
         for path in folder.glob(f"projects/*/{place.session}{SUFFIX}"):
+            own = ((place_of(found, place.project), found) for found, _ in transcripts_of(str(path)))
+            waiting = [(found, transcript) for found, transcript in own if found is not None]
             try:
-                for transcript, _ in transcripts_of(str(path)):
-                    found = place_of(transcript, place.project)
-                    if found is not None:
-                        await send_missing(transcript, found.key, await load_stored(found) or [], append)
+                while waiting:
+                    found, transcript = waiting[0]
+                    await send_older(transcript, found.key, await load_stored(found) or [], append)
+                    del waiting[0]
             except Exception as error:
                 logger.warning("%s has entries that cannot be brought to the session store: %s", folder, error)
+                failed += waiting
             else:
-                await run_file_work(_remove, folder)
+                await run_file_work(_remove_session, folder, path)
+    return failed
+
+
+def _remove_session(folder: Path, transcript: Path) -> None:
+    """Remove a session, and the folder unless it has another one."""
+    shutil.rmtree(transcript.with_suffix(""), ignore_errors=True)
+    transcript.unlink(missing_ok=True)
+    if not any(folder.glob(f"projects/*/*{SUFFIX}")):
+        _remove(folder)
 
 
 def _abandon(path: Path, owner: int) -> None:

@@ -3,10 +3,11 @@
 The CLI reports entries after it has written them. They wait in memory, in a bounded queue, for the one worker that
 sends them. A transcript whose entries cannot be delivered, or do not fit into the queue, is *behind*: from then on its
 file is the queue. The worker compares it with the store at growing intervals, and at the end, and appends what is
-missing, in order.
+missing, in order. If its file is not on this machine, the entries are kept in one that is.
 """
 
 import logging
+import os
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, cast
@@ -14,9 +15,10 @@ from typing import Any, Final, Literal, cast
 import anyio
 
 from claude_agent_py._errors import SessionError, StaleLeaseError, StoreError
+from claude_agent_py._event_loop import run_file_work
 from claude_agent_py.sessions.stores.blocking import Place
 from claude_agent_py.sessions.stores.leases import LEASE_SECONDS, Lease, LeasingStore
-from claude_agent_py.sessions.stores.local import place_of, send_missing
+from claude_agent_py.sessions.stores.local import Tail, place_of, send_missing
 from claude_agent_py.sessions.stores.protocol import (
     SessionKey,
     SessionStore,
@@ -24,6 +26,8 @@ from claude_agent_py.sessions.stores.protocol import (
     described,
     implements,
 )
+from claude_agent_py.sessions.stores.reported import Reported
+from claude_agent_py.sessions.stores.spool import Spool
 
 logger: logging.Logger = logging.getLogger("claude_agent_py")
 
@@ -85,9 +89,15 @@ class Mirror:
         self._lost: set[str] = set()
         """The sessions that another process has taken over."""
         self._files: dict[Place, str] = {}
+        """The CLI's file of each transcript, or the one that its entries are kept in."""
+        self.spool: Spool = Spool()
+        self._spooled: set[Place] = set()
+        """The transcripts whose entries are kept on this machine while they are behind."""
+        self._reported: dict[Place, Reported] = {}
         self._queue: dict[Place, _Waiting] = {}
-        self._sending: Place | None = None
-        """Whose entries are neither in the queue nor delivered."""
+        self._sending: tuple[Place, list[SessionStoreEntry]] | None = None
+        """What is neither in the queue nor delivered."""
+        self._catching_up: Place | None = None
         self._entries = 0
         self._bytes = 0
         self._behind: dict[Place, StoreError] = {}
@@ -100,8 +110,8 @@ class Mirror:
     @property
     def undelivered(self) -> list[Place]:
         """The transcripts of which the store lacks entries."""
-        sending = [self._sending] if self._sending is not None else []
-        return list(dict.fromkeys([*self._behind, *sending, *self._queue]))
+        busy = [self._sending[0] if self._sending is not None else None, self._catching_up]
+        return list(dict.fromkeys([*self._behind, *(place for place in busy if place is not None), *self._queue]))
 
     # From the pump: no waiting -----------------------------------------------------------------------------------
 
@@ -111,32 +121,55 @@ class Mirror:
         if place is None:
             logger.warning("the session store does not get %s: it is not the transcript of a session", file_path)
             return
-        self._files[place] = file_path
+        new = self._reported.setdefault(place, Reported()).take(cast("list[SessionStoreEntry]", entries))
+        if place not in self._spooled:
+            self._files[place] = file_path
         if place not in self._behind:
-            waiting = self._queue.setdefault(place, _Waiting())
-            waiting.entries += cast("list[SessionStoreEntry]", entries)
-            waiting.size += size
-            self._entries += len(entries)
-            self._bytes += size
-            if self._bytes > QUEUE_BYTES:
-                self._overflow()
+            self._enqueue(place, new, size)
+        elif place in self._spooled:
+            self._spool(place, new)
         self._something.set()
         if self._is_eager or self._entries >= BATCH_ENTRIES or self._bytes >= BATCH_BYTES:
             self._now.set()
 
-    def _overflow(self) -> None:
-        for place in self._queue:
-            self._behind.setdefault(place, StoreError("the store is too slow", key=place.key))
-        self._queue.clear()
-        self._entries = self._bytes = 0
+    def _enqueue(self, place: Place, entries: list[SessionStoreEntry], size: int) -> None:
+        waiting = self._queue.setdefault(place, _Waiting())
+        waiting.entries += entries
+        waiting.size += size
+        self._entries += len(entries)
+        self._bytes += size
+        if self._bytes > QUEUE_BYTES:
+            for each, left in self._queue.items():
+                self._behind.setdefault(each, StoreError("the store is too slow", key=each.key))
+                self._keep(each, left.entries)
+            self._queue.clear()
+            self._entries = self._bytes = 0
+
+    def _keep(self, place: Place, entries: list[SessionStoreEntry]) -> None:
+        """Keep the entries of a transcript that is behind, unless the CLI's file is here and does."""
+        if place in self._spooled or not os.path.isfile(self._files[place]):
+            self._spool(place, entries)
+
+    def _spool(self, place: Place, entries: list[SessionStoreEntry]) -> None:
+        self._spooled.add(place)
+        self._files[place] = self.spool.add(place, entries)
+
+    def file_of(self, place: Place) -> str:
+        """Return the file that has the entries of a transcript; empty if none is known."""
+        return self._files.get(place, "")
+
+    def is_spooled(self, place: Place) -> bool:
+        """Return whether the entries of a transcript that is behind are kept in the spool."""
+        return place in self._spooled
 
     def flush(self) -> None:
         """Send what waits, soon: a turn is over."""
         self._now.set()
 
-    def expect_behind(self, place: Place, file_path: str) -> None:
+    def expect_behind(self, place: Place, file_path: str, reported: Reported) -> None:
         """Note that the store may lack entries of a transcript from before this process."""
         self._files[place] = file_path
+        self._reported[place] = reported
         self._behind[place] = StoreError("it was not compared yet", key=place.key)
         self._something.set()
 
@@ -166,6 +199,9 @@ class Mirror:
             await self._drained.wait()
             return
         for place in self.undelivered:
+            sending = self._sending[1] if self._sending is not None and self._sending[0] == place else []
+            if left := [*sending, *self._drop_queued(place)]:
+                self._keep(place, left)
             late = StoreError("the store did not take it in time", key=place.key)
             await self._give_up(place, self._behind.get(place, late))
 
@@ -182,7 +218,7 @@ class Mirror:
             self._entries -= len(waiting.entries)
             self._bytes -= waiting.size
             if place not in self._behind:
-                self._sending = place
+                self._sending = place, waiting.entries
                 await self._send(place, waiting.entries)
                 self._sending = None
         for place in [*self._behind]:
@@ -196,6 +232,7 @@ class Mirror:
             except Exception as error:
                 is_final = isinstance(error, StaleLeaseError | TimeoutError)  # what timed out may still arrive
                 if pause is None or is_final:
+                    self._keep(place, [*entries, *self._drop_queued(place)])
                     await self._fall_behind(place, error)
                     return
                 if not self._is_draining:
@@ -204,12 +241,13 @@ class Mirror:
                 return
 
     async def _append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
+        given: Any = [{**entry} for entry in entries]  # the store may change them, and they may be sent again
         with anyio.fail_after(self._timeout):
             if self._leases is None:
-                await self._store.append(key, entries)
+                await self._store.append(key, given)
             else:
                 lease = await self._lease(key)
-                await cast("LeasingStore", self._store).append(key, entries, epoch=lease.epoch)
+                await cast("LeasingStore", self._store).append(key, given, epoch=lease.epoch)
 
     async def _fall_behind(self, place: Place, cause: Exception) -> None:
         error = _failure(place, cause)
@@ -223,23 +261,46 @@ class Mirror:
     async def _catch_up(self, place: Place) -> None:
         if place.session in self._lost:
             return
-        before = self._behind.pop(place)
-        waiting = self._queue.pop(place, None)  # the file has them
-        if waiting is not None:
-            self._entries -= len(waiting.entries)
-            self._bytes -= waiting.size
+        before, path = self._behind.pop(place), self._files[place]
+        self._drop_queued(place)  # the file has them
+        reported = self._reported.setdefault(place, Reported()).copy()
+        tail = Tail(reported.last)
+        self._catching_up = place
         try:
             with anyio.fail_after(self._timeout):
                 stored = await self._store.load(place.key)
-            sent = await send_missing(self._files[place], place.key, stored or [], self._append)
-        except Exception as error:
+            sent = await send_missing(path, place.key, stored or [], self._append, tail.add)
+        except BaseException as error:
             self._behind[place] = before
+            if place in self._spooled:
+                self._spool(place, self._drop_queued(place))
+            if not isinstance(error, Exception):
+                raise
             await self._fall_behind(place, error)
-        except BaseException:
-            self._behind[place] = before
-            raise
         else:
+            if place in self._spooled:
+                self._spooled.discard(place)
+                await run_file_work(os.unlink, path)
+            else:
+                self._note_sent(place, reported.after_sending(tail.marks))
             logger.info("the session store has caught up with %s: %d entries", described(place.key), sent)
+        finally:
+            self._catching_up = None
+
+    def _drop_queued(self, place: Place) -> list[SessionStoreEntry]:
+        waiting = self._queue.pop(place, None) or _Waiting()
+        self._entries -= len(waiting.entries)
+        self._bytes -= waiting.size
+        return waiting.entries
+
+    def _note_sent(self, place: Place, reported: Reported) -> None:
+        """Leave out of the queue what was reported while its file was sent."""
+        self._reported[place] = reported
+        waiting = self._queue.get(place)
+        if waiting is not None:
+            before = len(waiting.entries)
+            waiting.entries = reported.take(waiting.entries)
+            self._entries += len(waiting.entries) - before
 
     # Leases ------------------------------------------------------------------------------------------------------
 

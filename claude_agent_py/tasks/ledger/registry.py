@@ -8,8 +8,9 @@ is still on the way: the CLI sends the status first and the notification after i
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
 from claude_agent_py.tasks.events import (
@@ -24,7 +25,7 @@ from claude_agent_py.tasks.events import (
     TaskStatusChanged,
 )
 from claude_agent_py.tasks.ledger.record import Record, Run
-from claude_agent_py.tasks.ledger.spending import Counted, Prices, without
+from claude_agent_py.tasks.ledger.spending import Counted, Counts, Prices, without
 from claude_agent_py.tasks.ledger.state import Evidence, Signal, move, signal_of
 from claude_agent_py.tasks.outcome import Finding, TaskOutcome, differ
 from claude_agent_py.wire.messages.tasks import TaskStatus
@@ -85,7 +86,16 @@ class Registry:
             record.run.is_to_count = False
             self._update_sets(record)
 
-    def recall(self, record: Record, outcome: TaskOutcome, *, prompt: str | None, tool_use_id: str | None) -> None:
+    def recall(
+        self,
+        record: Record,
+        outcome: TaskOutcome,
+        *,
+        prompt: str | None,
+        tool_use_id: str | None,
+        parent_id: str | None = None,
+        spent: Mapping[str, Counts] = MappingProxyType({}),
+    ) -> None:
         """Add a task that an earlier process of the session ran, with its end. Causes no events."""
         run = Run(
             started_at=outcome.started_at or outcome.ended_at or 0.0,
@@ -105,9 +115,12 @@ class Registry:
             outcome=outcome,
         )
         run.spent.report(outcome.usage)
+        run.spent.exact = dict(spent)
         record.runs.append(run)
-        record.told = record.essence
+        record.children += self._children_of_unknown.pop(record.id, [])
         self.records[record.id] = record
+        self.set_parent(record, parent_id)
+        record.told = record.essence
 
     def take_events(self) -> list[TaskEvent]:
         """Return the events since the last call."""

@@ -1,0 +1,192 @@
+"""Change the sessions of a store: title, tag, deletion, copies. A session that a process writes is not changed."""
+
+import logging
+import os
+import secrets
+import socket
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any, Final, cast
+
+import anyio
+
+from claude_agent_py._errors import StoreError
+from claude_agent_py._event_loop import run_file_work
+from claude_agent_py.sessions.changes import checked_tag, checked_title
+from claude_agent_py.sessions.folders import AnyPath
+from claude_agent_py.sessions.forking import fork_session
+from claude_agent_py.sessions.info import SessionInfo
+from claude_agent_py.sessions.stores.blocking import Place
+from claude_agent_py.sessions.stores.copying import import_session
+from claude_agent_py.sessions.stores.leases import Lease
+from claude_agent_py.sessions.stores.materialise import asked, load, session_times, subpaths
+from claude_agent_py.sessions.stores.protocol import SessionStore, SessionStoreEntry, described, implements
+from claude_agent_py.sessions.stores.reading import SECONDS, find_place, not_found, opened
+
+logger: logging.Logger = logging.getLogger("claude_agent_py")
+
+RELEASE_SECONDS: Final = 2.0
+"""How long giving a lease back may take, in seconds; it ends by itself later."""
+
+
+async def rename_session_via_store(
+    session_store: SessionStore,
+    session_id: str,
+    title: str,
+    directory: AnyPath | None = None,
+    *,
+    project_key: str | None = None,
+    timeout: float = SECONDS,
+) -> None:
+    """Set the title of a session in a store.
+
+    Args:
+        session_store: The store.
+        session_id: The session's id.
+        title: The title; white space around it is removed.
+        directory: The session's working directory; by default the current one.
+        project_key: The project in the store; by default that of the directory, or else the one that has the session.
+        timeout: Seconds that each call of the store may take.
+
+    Raises:
+        SessionNotFoundError: The store does not have the session.
+        SessionLeasedError: A process writes it, and would set its own title again.
+        StoreError: The store failed, or took too long.
+        OptionsError: The id is not a uuid, or the title is empty.
+    """
+    note = {"type": "custom-title", "customTitle": checked_title(title)}
+    place = await find_place(session_store, session_id, directory, project_key, timeout)
+    await _append(session_store, place, note, timeout)
+
+
+async def tag_session_via_store(
+    session_store: SessionStore,
+    session_id: str,
+    tag: str | None,
+    directory: AnyPath | None = None,
+    *,
+    project_key: str | None = None,
+    timeout: float = SECONDS,
+) -> None:
+    """Set or, with None, remove the tag of a session in a store. The arguments and errors are as for the title."""
+    note = {"type": "tag", "tag": checked_tag(tag)}
+    place = await find_place(session_store, session_id, directory, project_key, timeout)
+    await _append(session_store, place, note, timeout)
+
+
+async def delete_session_via_store(
+    session_store: SessionStore,
+    session_id: str,
+    directory: AnyPath | None = None,
+    *,
+    project_key: str | None = None,
+    timeout: float = SECONDS,
+) -> None:
+    """Delete a session in a store, with its subagents. It cannot be undone.
+
+    Args:
+        session_store: The store.
+        session_id: The session's id.
+        directory: The session's working directory; by default the current one.
+        project_key: The project in the store; by default that of the directory, or else the one that has the session.
+        timeout: Seconds that each call of the store may take.
+
+    Raises:
+        SessionNotFoundError: The store does not have the session.
+        SessionLeasedError: A process writes it.
+        StoreError: The store failed, took too long, or has no `delete`.
+        OptionsError: The id is not a uuid.
+    """
+    if not implements(session_store, "delete"):
+        raise StoreError("the store has no delete()", session_id=session_id)
+    place = await find_place(session_store, session_id, directory, project_key, timeout)
+    await _check_there(session_store, place, timeout)
+    store = cast("Any", session_store)
+    async with _writing(session_store, place, timeout):
+        for subpath in await subpaths(session_store, place, timeout):  # not all stores delete them with the session
+            async with asked(f"delete {described(place.key)}/{subpath}", timeout):
+                await store.delete(place._replace(subpath=subpath).key)
+        async with asked(f"delete {described(place.key)}", timeout):
+            await store.delete(place.key)
+
+
+async def fork_session_via_store(
+    session_store: SessionStore,
+    session_id: str,
+    directory: AnyPath | None = None,
+    up_to_message_id: str | None = None,
+    title: str | None = None,
+    *,
+    project_key: str | None = None,
+    timeout: float = SECONDS,
+) -> SessionInfo:
+    """Copy a session within its store, also while a process writes it, and return the copy, which can be resumed.
+
+    Args:
+        session_store: The store.
+        session_id: The id of the session to copy, which is not changed.
+        directory: Its working directory; by default the current one.
+        up_to_message_id: The uuid of the last message to copy; by default everything is copied.
+        title: The title of the copy; by default that of the original with " (fork)".
+        project_key: The project in the store; by default that of the directory, or else the one that has the session.
+        timeout: Seconds that each call of the store may take.
+
+    Raises:
+        SessionNotFoundError: The store does not have the session.
+        SessionError: It has no messages, or not that one.
+        StoreError: The store failed, or took too long. A part of the copy may be there.
+        OptionsError: The id is not a uuid.
+    """
+    place = await find_place(session_store, session_id, directory, project_key, timeout)
+    async with opened(session_store, place, timeout) as (_, folder):
+        copy = await run_file_work(
+            lambda: fork_session(session_id, None, up_to_message_id, title, config_dir=folder.path)
+        )
+        await import_session(
+            session_store, copy.session_id, config_dir=folder.path, project_key=place.project, timeout=timeout
+        )
+    return replace(copy, path="")
+
+
+async def _append(store: SessionStore, place: Place, note: dict[str, Any], timeout: float) -> None:
+    await _check_there(store, place, timeout)
+    now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    entry = {**note, "sessionId": place.session, "uuid": str(uuid.uuid4()), "timestamp": now}
+    entries = [cast("SessionStoreEntry", entry)]
+    async with _writing(store, place, timeout) as lease, asked(f"append to {described(place.key)}", timeout):
+        if lease is None:
+            await store.append(place.key, entries)
+        else:
+            await cast("Any", store).append(place.key, entries, epoch=lease.epoch)
+
+
+async def _check_there(store: SessionStore, place: Place, timeout: float) -> None:
+    """Raise SessionNotFoundError if the store does not have a session."""
+    if implements(store, "list_sessions"):
+        is_there = place.session in await session_times(store, place.project, timeout)
+    else:
+        is_there = bool(await load(store, place, timeout))
+    if not is_there:
+        raise not_found(place)
+
+
+@asynccontextmanager
+async def _writing(store: Any, place: Place, timeout: float) -> AsyncIterator[Lease | None]:
+    """Hold the lease of a session; None for a store without leases."""
+    if not implements(store, "acquire_lease"):
+        yield None
+        return
+    holder = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+    async with asked(f"acquire the lease of session {place.session}", timeout):
+        lease = await store.acquire_lease(place.key, holder)
+    try:
+        yield lease
+    finally:
+        with anyio.move_on_after(RELEASE_SECONDS, shield=True):
+            try:
+                await store.release_lease(lease)
+            except Exception as error:
+                logger.warning("the lease of session %s cannot be released: %s", place.session, error)

@@ -1,0 +1,352 @@
+"""Read the sessions of a store, as those on disk are read.
+
+A session is loaded into a private folder, where the code for sessions on disk reads it. The folder lives as long as
+what was made of it.
+"""
+
+import os
+import re
+import secrets
+import shutil
+import tempfile
+import weakref
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import anyio
+
+from claude_agent_py._errors import OptionsError, SessionError, SessionNotFoundError, StoreError
+from claude_agent_py._event_loop import run_file_work
+from claude_agent_py._private_folders import leftovers, lock, unlock
+from claude_agent_py.sessions.folders import AnyPath, check_id, is_id, project_key_for_directory
+from claude_agent_py.sessions.info import SessionInfo
+from claude_agent_py.sessions.listing import info_of
+from claude_agent_py.sessions.session import Session, page, subagent_in
+from claude_agent_py.sessions.stores.blocking import Place
+from claude_agent_py.sessions.stores.materialise import (
+    asked,
+    find_project,
+    load,
+    session_times,
+    subpaths,
+    write_session,
+)
+from claude_agent_py.sessions.stores.protocol import SessionStore, described, implements
+from claude_agent_py.sessions.stores.summary import fold_session_summary
+from claude_agent_py.tasks.files.transcript import TranscriptMessage
+
+SECONDS: Final = 60.0
+"""How long one call of a store may take, by default."""
+PREFIX: Final = "claude-agent-py-stored-"
+_OURS: Final = re.compile(rf"{PREFIX}[0-9a-f]{{16}}")
+PROJECT: Final = "stored"
+"""The name of the one project in a folder."""
+AT_ONCE: Final = 16
+"""How many sessions without a summary are loaded at once."""
+_AGENT: Final = re.compile(r"subagents/(?:.*/)?agent-(?P<id>[^/]+)", re.DOTALL)
+
+
+class LoadedFolder:
+    """A configuration folder with a session of a store, removed with this object at the latest. Making one blocks."""
+
+    def __init__(self) -> None:
+        parent = Path(tempfile.gettempdir()).resolve()
+        for left in leftovers(parent, _OURS, min_age=60.0):
+            shutil.rmtree(left, ignore_errors=True)
+        self.path = parent / f"{PREFIX}{secrets.token_hex(8)}"
+        self.path.mkdir(mode=0o700)
+        lock(self.path)
+        self.remove: Callable[[], object] = weakref.finalize(self, _remove, self.path, os.getpid())
+        """Remove it. Blocks, never raises, and is idempotent."""
+
+    @property
+    def projects(self) -> Path:
+        """The folder of the transcripts."""
+        return self.path / "projects"
+
+
+def _remove(path: Path, owner: int) -> None:
+    if owner == os.getpid():
+        shutil.rmtree(path, ignore_errors=True)
+        unlock(path)
+
+
+async def list_sessions_from_store(
+    session_store: SessionStore,
+    directory: AnyPath | None = None,
+    limit: int | None = None,
+    offset: int = 0,
+    *,
+    project_key: str | None = None,
+    timeout: float = SECONDS,
+) -> list[SessionInfo]:
+    """Return the sessions of a project in a store, newest first.
+
+    Their `path` is empty and their `file_size` 0. A session is loaded only if the store has no up-to-date summary of
+    it.
+
+    Args:
+        session_store: The store.
+        directory: The working directory of the sessions; by default the current one.
+        limit: How many to return at most.
+        offset: How many of the newest to leave out.
+        project_key: The project in the store; by default that of the directory.
+        timeout: Seconds that each call of the store may take.
+
+    Raises:
+        StoreError: The store failed, took too long, or cannot list its sessions.
+        OptionsError: `limit` or `offset` is negative.
+    """
+    for name, value in (("limit", limit), ("offset", offset)):
+        if value is not None and value < 0:
+            raise OptionsError("must not be negative", option=name)
+    found: list[SessionInfo] = []
+    if limit == 0:
+        return found
+    project = project_key or project_key_for_directory(directory)
+    async with aclosing(_newest_first(session_store, project, timeout)) as newest_first:
+        async for info in newest_first:
+            found.append(info)
+            if limit is not None and len(found) >= offset + limit:
+                break
+    return found[offset:]
+
+
+async def _newest_first(store: SessionStore, project: str, timeout: float) -> AsyncGenerator[SessionInfo, None]:
+    has_times, summaries = implements(store, "list_sessions"), await _summaries(store, project, timeout)
+    if not has_times and summaries is None:
+        raise StoreError("the store has neither list_sessions() nor list_session_summaries()")
+    known = summaries or {}
+    times = await session_times(store, project, timeout) if has_times else {key: at for key, (at, _) in known.items()}
+    waiting = sorted(times, key=lambda each: times[each], reverse=True)
+    for start in range(0, len(waiting), AT_ONCE):
+        some = waiting[start : start + AT_ONCE]
+        data = {each: known[each][1] for each in some if each in known and known[each][0] >= times[each]}
+        await _derive([Place(project, each) for each in some if each not in data], store, timeout, data)
+        for each in some:
+            info = _info(each, times[each], data.get(each, {}))
+            if info is not None:
+                yield info
+
+
+async def _summaries(store: SessionStore, project: str, timeout: float) -> dict[str, tuple[int, dict[str, Any]]] | None:
+    """Return the time and the data of each summary; None if the store has none."""
+    if not implements(store, "list_session_summaries"):
+        return None
+    try:
+        async with asked(f"list the summaries of {project}", timeout):
+            listed = await store.list_session_summaries(project)  # type: ignore[attr-defined]
+            return {s["session_id"]: (int(s["mtime"]), dict(s["data"])) for s in listed if is_id(s["session_id"])}
+    except StoreError as error:
+        if isinstance(error.__cause__, NotImplementedError):
+            return None
+        raise
+
+
+async def _derive(places: list[Place], store: SessionStore, timeout: float, data: dict[str, dict[str, Any]]) -> None:
+    """Add the summaries of sessions, by all their entries."""
+
+    async def derive(place: Place) -> None:
+        entries = await load(store, place, timeout)
+        data[place.session] = fold_session_summary(None, place.key, entries or [])["data"]
+
+    failed: list[StoreError] = []
+
+    async def derive_or_note(place: Place) -> None:
+        try:
+            await derive(place)
+        except StoreError as error:
+            failed.append(error)
+
+    async with anyio.create_task_group() as loading:
+        for place in places:
+            loading.start_soon(derive_or_note, place)
+    if failed:
+        raise failed[0]
+
+
+def _info(session_id: str, changed: int, data: Mapping[str, Any]) -> SessionInfo | None:
+    """Return what a summary says, or None for a subagent's and for a session that nobody prompted."""
+
+    def text(*names: str) -> str | None:
+        return next((found for name in names if isinstance(found := data.get(name), str) and found), None)
+
+    first = text("first_prompt") if data.get("first_prompt_locked") else text("command_fallback")
+    title, last = text("custom_title", "ai_title"), text("last_prompt")
+    summary = title or last or text("summary_hint") or first
+    if data.get("is_sidechain") or not summary:
+        return None
+    created = data.get("created_at")
+    return SessionInfo(
+        session_id=session_id,
+        summary=summary,
+        last_modified=changed,
+        file_size=0,
+        custom_title=title,
+        first_prompt=first,
+        last_prompt=last,
+        git_branch=text("git_branch"),
+        cwd=text("cwd"),
+        tag=text("tag"),
+        created_at=created if isinstance(created, int) else None,
+    )
+
+
+async def get_session_from_store(
+    session_store: SessionStore,
+    session_id: str,
+    directory: AnyPath | None = None,
+    *,
+    project_key: str | None = None,
+    include_subagents: bool = True,
+    timeout: float = SECONDS,
+) -> Session:
+    """Return a session of a store, as it is now.
+
+    It is a value as `get_session` returns it. Its files are in a private folder, which is removed once neither the
+    session nor what was taken from it is in use.
+
+    Args:
+        session_store: The store.
+        session_id: The session's id.
+        directory: Its working directory; by default the current one.
+        project_key: The project in the store; by default that of the directory, or else the one that has the session.
+        include_subagents: Load the transcripts of subagents, too.
+        timeout: Seconds that each call of the store may take.
+
+    Raises:
+        SessionNotFoundError: The store does not have the session.
+        StoreError: The store failed, took too long, or returned what is no transcript.
+        SessionError: The session cannot be written to a temporary folder.
+        OptionsError: The id is not a uuid.
+    """
+    place = await find_place(session_store, session_id, directory, project_key, timeout)
+    path, folder = await load_folder(session_store, place, timeout, include_subagents=include_subagents)
+    info = await run_file_work(info_of, path, session_id)
+    return Session(info, config_dir=folder.path, owner=folder)
+
+
+async def find_place(
+    store: SessionStore, session_id: str, directory: AnyPath | None, project_key: str | None, timeout: float
+) -> Place:
+    """Return the place of a session, which may not be there. Raises OptionsError and StoreError."""
+    check_id(session_id)
+    if project_key is not None and not isinstance(project_key, str):
+        raise OptionsError(f"must be text, not {type(project_key).__name__}", option="project_key")
+    own = project_key_for_directory(directory)
+    return Place(project_key or await find_project(store, session_id, own, timeout), session_id)
+
+
+async def load_folder(
+    store: SessionStore, place: Place, timeout: float, *, include_subagents: bool = True
+) -> tuple[str, LoadedFolder]:
+    """Load a session into a folder of its own, and return its transcript's path and the folder."""
+    folder: LoadedFolder | None = None
+    try:
+        folder = await run_file_work(LoadedFolder)
+        if await write_session(
+            store, place, folder.projects, PROJECT, timeout=timeout, include_subagents=include_subagents
+        ):
+            return str(folder.projects / PROJECT / f"{place.session}.jsonl"), folder
+        raise not_found(place)
+    except BaseException as error:
+        if folder is not None:
+            with anyio.CancelScope(shield=True):
+                await run_file_work(folder.remove)
+        if isinstance(error, OSError):
+            told = f"session {place.session} cannot be written to a temporary folder: {error}"
+            raise SessionError(told, session_id=place.session) from error
+        raise
+
+
+def not_found(place: Place) -> SessionNotFoundError:
+    """Return the error for a session that the store does not have."""
+    return SessionNotFoundError(f"the store has no session {described(place.key)}", session_id=place.session)
+
+
+@asynccontextmanager
+async def opened(
+    store: SessionStore, place: Place, timeout: float, *, include_subagents: bool = True
+) -> AsyncIterator[tuple[Session, LoadedFolder]]:
+    """Load a session for a moment."""
+    path, folder = await load_folder(store, place, timeout, include_subagents=include_subagents)
+    try:
+        info = await run_file_work(info_of, path, place.session)
+        yield Session(info, config_dir=folder.path), folder
+    finally:
+        with anyio.CancelScope(shield=True):
+            await run_file_work(folder.remove)
+
+
+async def get_session_info_from_store(
+    session_store: SessionStore,
+    session_id: str,
+    directory: AnyPath | None = None,
+    *,
+    project_key: str | None = None,
+    timeout: float = SECONDS,
+) -> SessionInfo:
+    """Return what a session's transcript in a store says. Raises as `get_session_from_store`; `path` is empty."""
+    place = await find_place(session_store, session_id, directory, project_key, timeout)
+    async with opened(session_store, place, timeout, include_subagents=False) as (session, _):
+        return replace(session.info, path="")
+
+
+async def get_session_messages_from_store(
+    session_store: SessionStore,
+    session_id: str,
+    directory: AnyPath | None = None,
+    limit: int | None = None,
+    offset: int = 0,
+    *,
+    project_key: str | None = None,
+    timeout: float = SECONDS,
+) -> list[TranscriptMessage]:
+    """Return a page of the messages of a session in a store. Raises as `get_session_from_store`."""
+    place = await find_place(session_store, session_id, directory, project_key, timeout)
+    async with opened(session_store, place, timeout, include_subagents=False) as (session, _):
+        return await run_file_work(page, session.messages, limit, offset)
+
+
+async def list_subagents_from_store(
+    session_store: SessionStore,
+    session_id: str,
+    directory: AnyPath | None = None,
+    *,
+    project_key: str | None = None,
+    timeout: float = SECONDS,
+) -> list[str]:
+    """Return the ids of the subagents of a session in a store; none for an unknown session.
+
+    Raises:
+        StoreError: The store failed, took too long, or has no `list_subkeys`.
+        OptionsError: The id is not a uuid.
+    """
+    if not implements(session_store, "list_subkeys"):
+        raise StoreError("the store has no list_subkeys()", session_id=session_id)
+    place = await find_place(session_store, session_id, directory, project_key, timeout)
+    found = map(_AGENT.fullmatch, await subpaths(session_store, place, timeout))
+    return list(dict.fromkeys(each["id"] for each in found if each is not None))
+
+
+async def get_subagent_messages_from_store(
+    session_store: SessionStore,
+    session_id: str,
+    agent_id: str,
+    directory: AnyPath | None = None,
+    limit: int | None = None,
+    offset: int = 0,
+    *,
+    project_key: str | None = None,
+    timeout: float = SECONDS,
+) -> list[TranscriptMessage]:
+    """Return a page of the messages of a subagent in a store. Raises as `get_session_from_store`.
+
+    Raises SessionError if the session has no such subagent.
+    """
+    place = await find_place(session_store, session_id, directory, project_key, timeout)
+    async with opened(session_store, place, timeout) as (session, _):
+        return await run_file_work(lambda: page(subagent_in(session, agent_id).messages, limit, offset))

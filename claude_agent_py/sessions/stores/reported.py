@@ -1,0 +1,80 @@
+"""`Reported`: how far the CLI has reported a transcript, so that nothing is sent from its file and again as reported.
+
+The CLI writes entries before it reports them, in the same order. A comparison of the file with the store may thus send
+entries that are reported later. Those with a uuid do no harm: the store knows them. Those without are recognized here.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
+
+from claude_agent_py.sessions.stores.protocol import SessionStoreEntry
+
+Mark: TypeAlias = str | int
+"""Stands for an entry: its uuid, or a hash of its content."""
+
+
+def uuid_of(entry: SessionStoreEntry) -> str | None:
+    """Return the uuid of an entry, or None if it has none."""
+    uuid: object = entry.get("uuid")
+    return uuid if isinstance(uuid, str) else None
+
+
+def mark_of(entry: SessionStoreEntry) -> Mark:
+    """Return what stands for an entry."""
+    return uuid_of(entry) or hash(canonical(entry))
+
+
+def canonical(entry: SessionStoreEntry) -> str:
+    """Return the content of an entry as text."""
+    return json.dumps(entry, sort_keys=True)
+
+
+class Reported:
+    """What the CLI has reported of one transcript."""
+
+    def __init__(self, last: str | None = None, notes: Iterable[Mark] = (), ahead: Iterable[Mark] = ()) -> None:
+        self.last = last
+        """The last uuid; None if none is known."""
+        self.notes: list[Mark] = list(notes)
+        """The entries without a uuid since."""
+        self._ahead: list[Mark] = list(ahead)
+        """What was sent before it was reported, in order."""
+
+    def copy(self) -> "Reported":
+        """Return the same, to be kept."""
+        return Reported(self.last, self.notes, self._ahead)
+
+    def after_sending(self, tail: Sequence[Mark]) -> "Reported":
+        """Return what is reported once all of the file was sent, whose entries after `last` are the tail."""
+        known = Counter(self.notes)
+        ahead: list[Mark] = []
+        for mark in tail if self.last is not None else ():
+            if known[mark] > 0:
+                known[mark] -= 1
+            else:
+                ahead.append(mark)
+        return Reported(self.last, self.notes, ahead)
+
+    def take(self, entries: Sequence[SessionStoreEntry]) -> list[SessionStoreEntry]:
+        """Note entries as reported, and return those that were not sent yet."""
+        return [entry for entry in entries if not self._was_sent(self._note(entry))]
+
+    def _note(self, entry: SessionStoreEntry) -> Mark:
+        mark = mark_of(entry)
+        if isinstance(mark, str):
+            self.last = mark
+            self.notes.clear()
+        else:
+            self.notes.append(mark)
+        return mark
+
+    def _was_sent(self, mark: Mark) -> bool:
+        if mark not in self._ahead:
+            if isinstance(mark, str):  # written after all that was sent
+                self._ahead.clear()
+            return False
+        place = self._ahead.index(mark)
+        del self._ahead[0 if isinstance(mark, str) else place : place + 1]
+        return True

@@ -1,0 +1,277 @@
+"""Sessions in a store: listed, read, changed and copied there, by the official SDK's names."""
+
+import asyncio
+import gc
+import os
+import tempfile
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from anyio import to_thread
+from claude_agent_sdk import (
+    InMemorySessionStore,
+    list_sessions_from_store as official_list,
+)
+from stored import SESSION, Stored
+
+from claude_agent_py.errors import OptionsError, SessionError, SessionLeasedError, SessionNotFoundError, StoreError
+from claude_agent_py.sessions import (
+    MemoryStore,
+    SessionKey,
+    SQLiteStore,
+    delete_session_via_store,
+    fork_session_via_store,
+    get_session,
+    get_session_from_store,
+    get_session_info_from_store,
+    get_session_messages_from_store,
+    get_subagent_messages_from_store,
+    import_session,
+    list_sessions_from_store,
+    list_subagents_from_store,
+    project_key_for_directory,
+    rename_session_via_store,
+    tag_session_via_store,
+)
+
+pytestmark = pytest.mark.anyio
+
+HERE = project_key_for_directory()
+KEY: SessionKey = {"project_key": HERE, "session_id": SESSION}
+UNKNOWN = "99999999-9999-4999-8999-999999999999"
+
+
+@pytest.fixture(autouse=True)
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Keep the private folders of this test apart from those of others."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> Stored:
+    stored = Stored(tmp_path / "config", project=HERE)
+    stored.user("one \u2028 \U0001f600")
+    call = {"type": "tool_use", "id": "t1", "name": "Agent", "input": {}}
+    stored.assistant(call)
+    stored.result("t1", "looked")
+    stored.assistant("first answer")
+    stored.agent("a1", ["look", "looked"], agentType="Explore", toolUseId="t1")
+    stored.agent("a2", ["later"], agentType="Explore", toolUseId="t2")
+    return stored
+
+
+@pytest.fixture(params=["sqlite", "official"])
+async def store(request: pytest.FixtureRequest, stored: Stored, tmp_path: Path) -> Any:
+    """A store with the session."""
+    made: Any = SQLiteStore(tmp_path / "s.db") if request.param == "sqlite" else InMemorySessionStore()
+    await import_session(made, SESSION, config_dir=stored.config)
+    return made
+
+
+async def test_a_stored_session_is_read_as_one_on_disk(store: Any, stored: Stored, temporary: Path) -> None:
+    session, same = await get_session_from_store(store, SESSION), get_session(SESSION, config_dir=stored.config)
+    assert [m.raw for m in session.messages] == [m.raw for m in same.messages]
+    assert [m.raw for m in await get_session_messages_from_store(store, SESSION, limit=2, offset=1)] == [
+        m.raw for m in same.messages[1:3]
+    ]
+    assert [a.agent_id for a in session.subagents] == [a.agent_id for a in same.subagents] == ["a1", "a2"]
+    assert session.usage.total == same.usage.total
+    assert sorted(await list_subagents_from_store(store, SESSION)) == ["a1", "a2"]
+    found = await get_subagent_messages_from_store(store, SESSION, "a1", offset=1)
+    assert [m.text for m in found] == ["looked"]
+    assert (await get_session_info_from_store(store, SESSION)).summary == same.info.summary
+    [folder] = temporary.iterdir()
+    assert folder.stat().st_mode & 0o077 == 0 or os.name == "nt"
+    agent, messages = session.subagents[0], session.messages
+    del session
+    gc.collect()
+    assert len(messages) == 4  # what was taken from the session keeps its files
+    del messages
+    gc.collect()
+    assert [m.text for m in agent.messages] == ["look", "looked"]
+    del agent
+    gc.collect()
+    assert list(temporary.iterdir()) == []
+
+
+async def test_a_store_is_listed_as_the_official_sdk_lists_it(store: Any, tmp_path: Path) -> None:
+    second = Stored(tmp_path / "config", UNKNOWN, project=HERE)
+    second.user("two")
+    second.note("custom-title", customTitle="The second")
+    await import_session(store, UNKNOWN, config_dir=second.config)
+    await tag_session_via_store(store, UNKNOWN, "\u200bhot ")
+    ours = await list_sessions_from_store(store)
+    theirs = await to_thread.run_sync(asyncio.run, official_list(store))
+    fields = ["session_id", "summary", "last_modified", "custom_title", "first_prompt", "git_branch", "tag", "cwd"]
+    fields.append("created_at")
+    assert [[getattr(one, name) for name in fields] for one in ours] == [
+        [getattr(one, name) for name in fields] for one in theirs
+    ]
+    assert [(one.summary, one.tag) for one in ours] == [("The second", "hot"), ("one \u2028 \U0001f600", None)]
+    assert [one.session_id for one in await list_sessions_from_store(store, limit=1, offset=1)] == [SESSION]
+    assert await list_sessions_from_store(store, limit=0) == []
+    assert await list_sessions_from_store(store, project_key="elsewhere") == []
+    with pytest.raises(OptionsError):
+        await list_sessions_from_store(store, limit=-1)
+
+
+async def test_a_stored_session_is_changed_and_deleted(store: Any) -> None:
+    before = await store.load(KEY)
+    assert before is not None
+    await rename_session_via_store(store, SESSION, " A \n title ")
+    await tag_session_via_store(store, SESSION, "x")
+    await tag_session_via_store(store, SESSION, None)
+    after = await store.load(KEY)
+    assert after is not None
+    assert after[: len(before)] == before
+    [info] = await list_sessions_from_store(store)
+    assert (info.custom_title, info.tag) == ("A title", None)
+    for wrong in (rename_session_via_store(store, SESSION, " "), tag_session_via_store(store, "../x", "y")):
+        with pytest.raises(OptionsError):
+            await wrong
+    for change in (
+        rename_session_via_store(store, UNKNOWN, "t"),
+        tag_session_via_store(store, UNKNOWN, None),
+        delete_session_via_store(store, UNKNOWN),
+        fork_session_via_store(store, UNKNOWN),
+        get_session_from_store(store, UNKNOWN),
+    ):
+        with pytest.raises(SessionNotFoundError):
+            await change
+    assert await store.load({**KEY, "session_id": UNKNOWN}) is None  # no session of a title only
+    await delete_session_via_store(store, SESSION)
+    assert await store.load(KEY) is None
+    assert await list_subagents_from_store(store, SESSION) == []
+
+
+async def test_a_copy_in_a_store_has_the_subagents_of_what_it_copies(store: Any, temporary: Path) -> None:
+    whole = await fork_session_via_store(store, SESSION, title="Copy")
+    assert sorted(await list_subagents_from_store(store, whole.session_id)) == ["a1", "a2"]
+    session = await get_session_from_store(store, SESSION)
+    part = await fork_session_via_store(store, SESSION, None, session.messages[2].uuid)
+    assert await list_subagents_from_store(store, part.session_id) == ["a1"]
+    copy = await get_session_from_store(store, part.session_id)
+    assert [m.uuid for m in copy.messages] == [m.uuid for m in session.messages[:3]]
+    [agent] = copy.subagents
+    assert [(m.text, m.session_id) for m in agent.messages] == [
+        ("look", part.session_id),
+        ("looked", part.session_id),
+    ]
+    assert {one.summary for one in await list_sessions_from_store(store)} >= {"Copy"}
+    with pytest.raises(SessionError, match="has no message"):
+        await fork_session_via_store(store, SESSION, None, UNKNOWN)
+    del session, copy, agent
+    gc.collect()
+    assert list(temporary.iterdir()) == []
+
+
+async def test_a_session_that_is_written_is_copied_but_not_changed(tmp_path: Path, stored: Stored) -> None:
+    store = SQLiteStore(tmp_path / "s.db")
+    await import_session(store, SESSION, config_dir=stored.config)
+    lease = await store.acquire_lease(KEY, "a writer")
+    before = await store.load(KEY)
+    for change in (
+        rename_session_via_store(store, SESSION, "t"),
+        tag_session_via_store(store, SESSION, "t"),
+        delete_session_via_store(store, SESSION),
+    ):
+        with pytest.raises(SessionLeasedError, match="a writer"):
+            await change
+    assert await store.load(KEY) == before
+    await fork_session_via_store(store, SESSION)
+    await store.release_lease(lease)
+    await rename_session_via_store(store, SESSION, "t")
+    await store.acquire_lease(KEY, "another")  # the change gave its own lease back
+
+
+class OnlyRequired:
+    """A store with the two required methods."""
+
+    def __init__(self, entries: Any) -> None:
+        self.entries = entries
+
+    async def append(self, key: SessionKey, entries: Any) -> None:
+        self.entries += entries
+
+    async def load(self, key: SessionKey) -> Any:
+        return self.entries
+
+
+async def test_a_store_of_two_methods_says_what_it_cannot_do(stored: Stored) -> None:
+    source = MemoryStore()
+    await import_session(source, SESSION, config_dir=stored.config)
+    store = OnlyRequired(source.entries(KEY))
+    assert len(await get_session_messages_from_store(store, SESSION)) == 4
+    await rename_session_via_store(store, SESSION, "t")
+    assert (await get_session_info_from_store(store, SESSION)).custom_title == "t"
+    for impossible in (
+        list_sessions_from_store(store),
+        list_subagents_from_store(store, SESSION),
+        delete_session_via_store(store, SESSION),
+    ):
+        with pytest.raises(StoreError, match="the store has n"):
+            await impossible
+
+
+@pytest.mark.parametrize("junk", ["text", [1], [{"no": "type"}], {"type": "user"}, [{"type": "user", "x": {1, 2}}]])
+async def test_junk_of_a_store_is_an_error_of_the_store(junk: Any, temporary: Path) -> None:
+    with pytest.raises(StoreError, match="returned"):
+        await get_session_from_store(OnlyRequired(junk), SESSION)
+    gc.collect()
+    assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.parametrize("wrong", ["../../away", "", SESSION + "\n", None])
+async def test_an_id_is_a_uuid_also_in_a_named_project(wrong: Any, temporary: Path) -> None:
+    store = OnlyRequired([{"type": "user", "uuid": "u", "message": {"role": "user", "content": "x"}}])
+    with pytest.raises(OptionsError):
+        await get_session_from_store(store, wrong, project_key="p")
+    with pytest.raises(OptionsError):
+        await get_session_from_store(store, SESSION, project_key=cast("Any", 5))
+    assert list(temporary.parent.rglob("*.jsonl")) == []
+
+
+class Doubling(MemoryStore):
+    """A store that says everything twice."""
+
+    async def list_subkeys(self, key: Any) -> list[str]:
+        return [name for name in await super().list_subkeys(key) for _ in range(2)]
+
+    async def load(self, key: SessionKey) -> Any:
+        return [entry for entry in await super().load(key) or [] for _ in range(2)] or None
+
+
+async def test_what_a_store_says_twice_is_there_once(stored: Stored) -> None:
+    store = Doubling()
+    await import_session(store, SESSION, config_dir=stored.config)
+    session = await get_session_from_store(store, SESSION)
+    same = get_session(SESSION, config_dir=stored.config)
+    assert [m.uuid for m in session.messages] == [m.uuid for m in same.messages]
+    assert [[m.text for m in agent.messages] for agent in session.subagents] == [["look", "looked"], ["later"]]
+    assert session.usage.total == same.usage.total
+
+
+class Lying(MemoryStore):
+    """A store whose lists are what they must not be."""
+
+    def __init__(self, listed: Any) -> None:
+        super().__init__()
+        self.listed = listed
+
+    async def list_sessions(self, project_key: str) -> Any:
+        return self.listed
+
+    async def list_session_summaries(self, project_key: str) -> Any:
+        raise NotImplementedError
+
+
+async def test_lists_that_are_junk_are_errors_or_left_out() -> None:
+    away = {"session_id": "../../away", "mtime": 1}
+    assert await list_sessions_from_store(Lying([away])) == []
+    for junk in (None, [1], [{"session_id": SESSION}], [{"session_id": SESSION, "mtime": float("nan")}]):
+        with pytest.raises(StoreError):
+            await list_sessions_from_store(Lying(junk))
