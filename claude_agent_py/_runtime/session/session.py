@@ -346,6 +346,10 @@ class Session:
         if self._end_soon is not None:
             await self._over.wait()
 
+    async def wait_ended(self) -> None:
+        """Wait until the CLI has ended, or the session is closed."""
+        await self._stream_over.wait()
+
     def abort(self, why: str = CLOSED) -> None:
         """Kill the session without waiting. May be called from any thread and from a finalizer."""
         self._request_close(Step.CLOSE, _Closing(why=why))
