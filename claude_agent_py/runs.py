@@ -163,7 +163,7 @@ class OneShot(Run):
 
     def __del__(self) -> None:
         client: Client | None = vars(self).get("_own_client")
-        if client is not None:
+        if client is not None and not client._is_closed:
             client.abort()
 
 

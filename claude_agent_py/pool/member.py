@@ -90,6 +90,11 @@ class Member:
     def __repr__(self) -> str:
         return f"<Member {self.phase.value} {self.client!r}>"
 
+    @property
+    def is_ending(self) -> bool:
+        """Whether the process is being ended, or has ended."""
+        return self.phase is Phase.CLOSING
+
     def _serves_nobody(self) -> bool:
         return self.phase is Phase.SPARE and not self.is_reserved
 

@@ -43,3 +43,8 @@ class PooledRun(OneShot):
     async def _close_client(self, client: Client, tasks: TasksAtClose) -> None:
         if self._member is not None:
             self._member.end(tasks)
+
+    def __del__(self) -> None:
+        member: Member | None = vars(self).get("_member")
+        if member is not None and not member.is_ending:
+            member.client.abort()  # in any thread; its worker does the rest

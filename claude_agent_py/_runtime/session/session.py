@@ -355,7 +355,7 @@ class Session:
         self._request_close(Step.CLOSE, _Closing(why=why))
 
     def _request_close(self, step: Step, closing: _Closing) -> None:
-        if self.state not in (State.LEFT, State.CLOSING, State.CLOSED):  # else it is already closing
+        if self.state not in (State.CLOSING, State.CLOSED):  # else it is already closing
             self._closing = closing
         self._engine.advance(step)
         if self._end_soon is not None:
@@ -380,15 +380,17 @@ class Session:
                 return  # the end of the process stops the rest
 
     async def _end_process(self, transport: "Transport") -> None:
-        """End the program; after `close(tasks="leave")` only once it is idle."""
+        """End the program; after `close(tasks="leave")` only once it is idle, or at `abort`."""
         if self.state is State.LEFT:
             self._dismiss()
-            while not self._is_gone(transport) and not self._engine.turns.is_idle(anyio.current_time()):
+            while self._is_left(transport) and not self._engine.turns.is_idle(anyio.current_time()):
                 await self._wait_for_stream(LOOK_EVERY)
-            await transport.end_input()
-            while not self._is_gone(transport):
+            if self._is_left(transport):
+                await transport.end_input()
+            while self._is_left(transport):
                 await self._wait_for_stream(LOOK_EVERY)
-            await self._wait_for_stream(DRAIN_GRACE)
+            if self._is_gone(transport):
+                await self._wait_for_stream(DRAIN_GRACE)
         await transport.close(grace=self._closing.grace)
         if not self._stream_over.is_set():
             with self._at_most(DRAIN_GRACE):
@@ -405,6 +407,10 @@ class Session:
         """How long ending the CLI by force may take, in seconds."""
         assert self.launched is not None  # noqa: S101 - it is open
         return self.launched.plan.force
+
+    def _is_left(self, transport: "Transport") -> bool:
+        """Return whether the CLI goes on with its tasks after `close(tasks="leave")`."""
+        return self.state is State.LEFT and not self._is_gone(transport)
 
     def _is_gone(self, transport: "Transport") -> bool:
         """Return whether the output or the process has ended. A grandchild may keep the pipe open after the process."""
