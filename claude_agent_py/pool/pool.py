@@ -271,13 +271,21 @@ class Pool(Generic[Output]):
         """Return a snapshot."""
         return self._crew.stats()
 
+    def check_takes(self) -> None:
+        """Raise unless callers are taken. Internal to this package.
+
+        Raises:
+            ConnectionClosedError: The pool is not open, drains, or is closed.
+        """
+        self._check_open()
+        if self._crew.refuses:
+            raise ConnectionClosedError(DRAINS)
+
     async def take(self, options: ClientOptions[Any] | None, timeout: float | None) -> Member:
         """Return a process that has become the session that is asked for. Internal to this package: `end` it."""
         limit = self._timeout if timeout is None else checked_seconds(timeout, "timeout")
         wish = Wish.of(options_or_defaults(options or self._options))
-        self._check_open()
-        if self._crew.refuses:
-            raise ConnectionClosedError(DRAINS)
+        self.check_takes()
         deadline = math.inf if limit is None else anyio.current_time() + limit
         member, is_warm = await self._crew.next(wish, deadline, limit or 0.0)
         problem = await self._change(member, wish)

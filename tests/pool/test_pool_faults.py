@@ -8,7 +8,7 @@ from anyio.lowlevel import checkpoint
 from leftovers import is_alive, kill, until_gone
 from pool_peers import PATIENCE, Peers, until, until_settled
 
-from claude_agent_py import CLIExitError, CLIStartError, ClientOptions, ConnectionClosedError, Timeouts
+from claude_agent_py import ClientOptions, CLIExitError, CLIStartError, ConnectionClosedError, Timeouts
 from claude_agent_py.errors import LocalProtocolError
 from claude_agent_py.pool import Pool, PoolTimeoutError, member
 from claude_agent_py.testing import FakeCLI, frames, steps
