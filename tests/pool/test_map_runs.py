@@ -19,8 +19,8 @@ from claude_agent_py.transport import LaunchPlan, Transport
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
 
-REFUSED = {"is_error": True, "api_error_status": 400}
-OVERLOADED = {"is_error": True, "api_error_status": 529}
+REFUSED: dict[str, Any] = {"is_error": True, "api_error_status": 400}
+OVERLOADED: dict[str, Any] = {"is_error": True, "api_error_status": 529}
 SOON = RetryPolicy(wait=0.001, attempts=3)
 
 
