@@ -25,7 +25,7 @@ from anyio import to_thread
 from benchmarks.measuring import Samples, ratio, show, worker
 
 SPARES: Final = 4
-SETTLE: Final = 0.5
+SETTLE: Final = 1.0
 """Seconds between a start and the prompt: what was started ahead has come to rest."""
 
 ALONE: Final = "the CLI alone, initialised ahead"
@@ -70,35 +70,46 @@ def surroundings(cli: Path) -> Iterator[Place]:
         server.communicate()
 
 
-def alone(place: Place) -> float:
-    """Return the seconds from the prompt to the first answer of a CLI that was initialised ahead."""
-    from claude_agent_py._launch.plan import plan_launch
+class Alone:
+    """A CLI that is initialised ahead, with the standard library only. Used once."""
 
-    plan, pipe = plan_launch(place.options(), cli=Path(place.cli)), subprocess.PIPE
-    process = subprocess.Popen(
-        list(plan.argv), env=dict(plan.env), cwd=place.cwd, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
+    def __init__(self, place: Place) -> None:
+        self._process = self._started(place)
+        self._send(
+            {"type": "control_request", "request_id": "1", "request": {"subtype": "initialize"}}, "control_response"
+        )
 
-    def send(frame: dict[str, Any], kind: str) -> None:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdin.write(json.dumps(frame).encode() + b"\n")
-        process.stdin.flush()
-        while json.loads(process.stdout.readline())["type"] != kind:
+    def first_answer(self) -> float:
+        """Return the seconds from the prompt to the first answer."""
+        begin = time.monotonic()
+        message = {"role": "user", "content": "Are you there?"}
+        self._send({"type": "user", "message": message, "session_id": ""}, "assistant")
+        took = time.monotonic() - begin
+        self._process.communicate()
+        return took
+
+    def _send(self, frame: dict[str, Any], kind: str) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(frame).encode() + b"\n")
+        self._process.stdin.flush()
+        while json.loads(self._process.stdout.readline())["type"] != kind:
             pass
 
-    send(
-        {"type": "control_request", "request_id": "1", "request": {"subtype": "initialize"}},
-        "control_response",
-    )
-    time.sleep(SETTLE)
-    begin = time.monotonic()
-    send({"type": "user", "message": {"role": "user", "content": "Are you there?"}, "session_id": ""}, "assistant")
-    took = time.monotonic() - begin
-    process.communicate()
-    return took
+    @staticmethod
+    def _started(place: Place) -> "subprocess.Popen[bytes]":
+        from claude_agent_py._launch.plan import plan_launch
+
+        plan, pipe = plan_launch(place.options(), cli=Path(place.cli)), subprocess.PIPE
+        return subprocess.Popen(
+            list(plan.argv),
+            env=dict(plan.env),
+            cwd=place.cwd,
+            stdin=pipe,
+            stdout=pipe,
+            stderr=pipe,
+            start_new_session=True,
+        )
 
 
 async def first_answer(run: Any) -> float:
@@ -133,7 +144,7 @@ async def first_answers(place: Place, rounds: int) -> Samples:
         return at - begin
 
     ways: dict[str, Callable[[], Awaitable[float]]] = {
-        ALONE: lambda: to_thread.run_sync(alone, place),
+        ALONE: lambda: to_thread.run_sync(ahead.first_answer),
         POOL: from_pool,
         QUERY: cold,
         SCRIPT: lambda: to_thread.run_sync(script),
@@ -141,6 +152,8 @@ async def first_answers(place: Place, rounds: int) -> Samples:
     samples: Samples = {name: [] for name in ways}
     async with Pool(options, size=SPARES, max_size=2 * SPARES) as pool:
         for number in range(rounds + 1):  # the first warms up
+            ahead = await to_thread.run_sync(Alone, place)
+            await until_at_rest(pool)
             for name, measure in ways.items():
                 await until_at_rest(pool)
                 took = await measure()

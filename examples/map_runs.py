@@ -23,20 +23,23 @@ async def summarize() -> None:
 
 async def main() -> None:
     await summarize()
+    chapters.add("2")  # somebody repairs it
     print("again:")
     await summarize()
 
 
-asked: set[str] = set()
+chapters = {"1", "3", "4", "5", "6"}
+failed_once: set[str] = set()
 
 
 def model(request: RecordedRequest) -> Reply | Failure:
-    """Refuse chapter 2 the first time, and be overloaded once for chapter 3."""
+    """Refuse a chapter that is not there, and be overloaded once for chapter 3."""
     number = request.last_user_text[-1]
-    is_first = number not in asked
-    asked.add(number)
-    if is_first and number in "23":
-        return Failure(400 if number == "2" else 529)
+    if number not in chapters:
+        return Failure(400)
+    if number == "3" and number not in failed_once:
+        failed_once.add(number)
+        return Failure(529)
     return Reply(f"chapter {number} in short")
 
 

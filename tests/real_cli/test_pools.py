@@ -48,7 +48,7 @@ async def test_spares_carry_handlers_and_change_what_can_change() -> None:
                 wanted = options.replace(model="haiku", permission_mode="default")
                 async with pool.client(wanted) as client:
                     result = await client.query("Double it.")
-                                stats = pool.stats()
+                stats = pool.stats()
                 result_of_run = await pool.run("Double it.")
     assert (stats.warm, stats.cold) == (1, 0)
     assert result.text.startswith("claude-haiku")
