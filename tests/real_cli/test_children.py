@@ -112,7 +112,7 @@ async def test_a_child_whose_call_the_cli_moves_to_the_background_reports_in_a_l
         async with Client(model.options(custom_tools=tools, env=env)) as client:
             with anyio.fail_after(60):
                 run = client.query("add", until="idle")
-                *_, second = await model.wait_for_requests(2, agent="main", timeout=30)
+                *_, second = await model.wait_for_requests(2, agent="main", timeout=60)
                 (child,) = [task for task in client.tasks if task.type == "child_agent"]
                 assert not child.done
                 gate.open()

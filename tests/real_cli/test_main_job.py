@@ -51,7 +51,7 @@ async def test_the_main_job_shows_every_task_from_start_to_output() -> None:
         async with Client(options) as client:
             with anyio.fail_after(60):
                 result = await client.query("Review auth and billing, and run it, in the background", until="idle")
-                outcomes = {task.description: await task.wait(timeout=10) for task in client.tasks}
+                outcomes = {task.description: await task.wait(timeout=60) for task in client.tasks}
                 outputs = {task.description: await task.read_output() for task in client.tasks}
                 while len(told) < 3:
                     await anyio.lowlevel.checkpoint()
@@ -85,7 +85,7 @@ async def test_two_prompts_with_a_notification_between_them_get_their_own_result
         async with Client(model.options()) as client:
             with anyio.fail_after(60):
                 first = await client.query("first")
-                await client.tasks.wait_all(timeout=10)
+                await client.tasks.wait_all(timeout=60)
                 async for message in client.messages():
                     if isinstance(message, ResultMessage) and message.is_injected:
                         break
@@ -108,7 +108,7 @@ async def test_a_prompt_sent_while_an_injected_turn_runs_waits_for_its_own_answe
         async with Client(model.options()) as client:
             with anyio.fail_after(60):
                 await client.query("first")
-                await model.wait_for_requests(3, timeout=20)
+                await model.wait_for_requests(3, timeout=60)
                 second = await client.query("second")
     assert second.text == "second answer"
 

@@ -223,7 +223,7 @@ async def test_a_prompt_unarchives_a_session() -> None:
         assert get_session(session, config_dir=config).info.archived
         async with Client(model.options(resume=session)) as client:
             await client.query("again")
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             while get_session(session, config_dir=config).info.archived:
                 await anyio.sleep(0.02)
         archive_session(session, config_dir=config)
@@ -236,7 +236,7 @@ async def test_background_shells_are_told_from_the_transcript() -> None:
         tool_use("Bash", {"command": "exit 3", "run_in_background": True, "description": "Fail"}),
         tool_use("Bash", {"command": "sleep 1"}),  # the notification comes within the turn
         "the first failed",
-        tool_use("Bash", {"command": "sleep 100", "run_in_background": True}),
+        tool_use("Bash", {"command": "sleep 600", "run_in_background": True}),
         "it runs",
     ]
     async with ScriptedModel(script) as model:
