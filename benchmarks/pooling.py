@@ -30,6 +30,7 @@ SETTLE: Final = 1.0
 
 ALONE: Final = "the CLI alone, initialised ahead"
 POOL: Final = "pool.query(), a spare"
+PARKED: Final = "pool.query(), a parked spare"
 QUERY: Final = "query() in a running process"
 SCRIPT: Final = "a script, from nothing"
 
@@ -128,11 +129,17 @@ async def first_answers(place: Place, rounds: int) -> Samples:
     from claude_agent_py import query
     from claude_agent_py.pool import Pool
 
-    options = place.options()
+    options, other = place.options(), Path(place.cwd) / "other"
+    other.mkdir()
+    elsewhere = options.replace(cwd=other)
 
     async def from_pool() -> float:
         begin = time.monotonic()
         return await first_answer(pool.query("Are you there?")) - begin
+
+    async def from_parked() -> float:
+        begin = time.monotonic()
+        return await first_answer(pool.query("Are you there?", elsewhere)) - begin
 
     async def cold() -> float:
         begin = time.monotonic()
@@ -146,25 +153,25 @@ async def first_answers(place: Place, rounds: int) -> Samples:
     ways: dict[str, Callable[[], Awaitable[float]]] = {
         ALONE: lambda: to_thread.run_sync(ahead.first_answer),
         POOL: from_pool,
+        PARKED: from_parked,
         QUERY: cold,
         SCRIPT: lambda: to_thread.run_sync(script),
     }
     samples: Samples = {name: [] for name in ways}
-    async with Pool(options, size=SPARES, max_size=2 * SPARES) as pool:
+    async with Pool(options, size=SPARES, parked=1, max_size=2 * SPARES) as pool:
         for number in range(rounds + 1):  # the first warms up
             ahead = await to_thread.run_sync(Alone, place)
-            await until_at_rest(pool)
             for name, measure in ways.items():
-                await until_at_rest(pool)
+                await until_at_rest(pool, SPARES + 1)
                 took = await measure()
                 if number:
                     samples[name].append(took)
     return samples
 
 
-async def until_at_rest(pool: Any) -> None:
+async def until_at_rest(pool: Any, spares: int) -> None:
     """Wait until all spares are there, and have settled."""
-    while (stats := pool.stats()).spares < SPARES or stats.closing:  # noqa: ASYNC110
+    while (stats := pool.stats()).spares < spares or stats.closing:  # noqa: ASYNC110
         await anyio.sleep(0.02)
     await anyio.sleep(SETTLE)
 
@@ -205,7 +212,7 @@ async def many_runs(place: Place, runs: int, blocks: int) -> dict[str, list[Bloc
     for _ in range(blocks):
         taken["cold"].append(await in_a_row(each, lambda: run("Are you there?", options)))
         async with Pool(options, size=SPARES, max_size=2 * SPARES) as pool:
-            await until_at_rest(pool)
+            await until_at_rest(pool, SPARES)
             taken["pool"].append(await in_a_row(each, lambda: pool.run("Are you there?")))
     return taken
 

@@ -173,7 +173,7 @@ class Crew:
 
     def _serve(self) -> None:
         """Give everybody in the queue a process, in order, or see to it that one comes."""
-        coming = [member for member in self._members if member.phase is Phase.STARTING]
+        coming = [one for one in self._members if one.phase is Phase.STARTING and not one.made_for.is_parked]
         ending = sum(member.phase is Phase.CLOSING for member in self._members)
         for waiter in tuple(self._queue):
             if (member := self._spare_for(waiter.wish)) is not None:
@@ -191,9 +191,9 @@ class Crew:
         return (one for one in self._members if one.phase is Phase.SPARE and not one.is_reserved)
 
     def _spare_for(self, wish: Wish) -> Member | None:
-        """Return the spare that fits, preferably without a change, and of these the oldest."""
+        """Return the spare that fits, preferably without a claim or a change, and of these the oldest."""
         fitting = [one for one in self._spares() if one.client.is_open and _fits(one, wish)]
-        return min(fitting, key=lambda one: not _is_made_for(one, wish), default=None)
+        return min(fitting, key=lambda one: (one.made_for.is_parked, not _is_made_for(one, wish)), default=None)
 
     def _promise(self, member: Member, waiter: Waiter) -> None:
         member.is_reserved = True
@@ -216,7 +216,7 @@ class Crew:
 
     def _refill(self, supply: Supply) -> None:
         """Start the spares that are missing, a few at a time, in place of those that belong to no supply any more."""
-        wish = Wish.of(supply.options)
+        wish = supply.wish()
         ahead = [one for one in self._members if one.phase in (Phase.STARTING, Phase.SPARE) and not one.is_reserved]
         for _ in range(supply.size - sum(_is_made_for(one, wish) for one in ahead)):
             starting = sum(member.phase is Phase.STARTING for member in self._members)
@@ -235,12 +235,12 @@ class Crew:
 
     def _supply_of(self, member: Member) -> Supply | None:
         """Return the supply that a process belongs to."""
-        return next((one for one in self.supplies if _is_made_for(member, Wish.of(one.options))), None)
+        return next((one for one in self.supplies if _is_made_for(member, one.wish())), None)
 
     def supply_for(self, options: ClientOptions[Any]) -> Supply | None:
         """Return the supply of options, if there is one."""
         wish = Wish.of(options)
-        return next((one for one in self.supplies if _is_same(Wish.of(one.options), wish)), None)
+        return next((one for one in self.supplies if _is_same(one.wish(), wish)), None)
 
     # What processes report ---------------------------------------------------------------------------------------
 
@@ -262,7 +262,8 @@ class Crew:
         if member.phase is Phase.CLOSING:
             return
         self._note_failure(member, error, "failed")
-        waiter = next((one for one in self._queue if _fits(member, one.wish)), None)
+        fitting = (one for one in self._queue if _fits(member, one.wish))
+        waiter = None if member.made_for.is_parked else next(fitting, None)  # nobody waits for a parked one
         if waiter is None:
             logger.warning("a spare of a pool could not be started: %s", error)
         else:

@@ -3,6 +3,10 @@
 Two options change later: the model and, between modes that grant nothing for good, the permission mode. Anything else
 has to be as it was at the start, and so has what a start reads outside of the options: the environment, the current
 directory, and the registered hooks.
+
+A *parked* process (`--await-claim`) also takes its directory later (`claim_session`). Measured with CLI 2.1.328:
+project settings, rules, CLAUDE.md, hooks, tools of this process and transcripts are then those of a cold start there,
+and the CLI refuses a directory whose settings it cannot apply any more.
 """
 
 import hashlib
@@ -33,6 +37,20 @@ LATER: Final = frozenset({"model", "permission_mode"})
 MODES: Final = frozenset({"default", "acceptEdits", "dontAsk"})
 """Permission modes that a process can be moved between. A process that was started with `bypassPermissions` stays able
 to bypass them, `auto` depends on settings, and what follows `plan` depends on the mode before."""
+
+PARK: Final = "await-claim"
+"""The flag with which a process waits for its directory."""
+
+NOT_PARKED: Final = (
+    "additional_directories",
+    "plugins",
+    "project_config_root",
+    "sandbox",
+    "session_store",
+    "settings",
+    "spawn",
+)
+"""Options that a parked process may not have: they depend on the directory, or were not tried with a claim."""
 
 _NOT_COMPARED: Final = frozenset({"TRACEPARENT", "TRACESTATE", "PWD"})
 """Variables of the span of whoever starts a process, which is not that of whoever uses it, and of the directory."""
@@ -68,6 +86,8 @@ class Wish:
 
     options: ClientOptions
     surroundings: Surroundings
+    is_parked: bool = False
+    """Whether the process waits for its directory."""
     is_exact: bool = False
     """Whether only a process that was started for these very options will do."""
 
@@ -76,9 +96,15 @@ class Wish:
         return replace(self, is_exact=True)
 
     @classmethod
-    def of(cls, options: ClientOptions) -> "Wish":
+    def of(cls, options: ClientOptions, *, is_parked: bool = False) -> "Wish":
         """Return the wish for a session with these options, started now."""
-        return cls(options, surroundings_of(options))
+        return cls(options, surroundings_of(options), is_parked)
+
+    @property
+    def launch_options(self) -> ClientOptions:
+        """The options to start a process with."""
+        options = self.options
+        return options.replace(extra_args={**options.extra_args, PARK: None}) if self.is_parked else options
 
 
 @dataclass(frozen=True)
@@ -87,6 +113,8 @@ class Change:
 
     model: str | None = None
     permission_mode: Any = None
+    cwd: str | None = None
+    """The directory that a parked process takes."""
 
     @property
     def is_nothing(self) -> bool:
@@ -100,6 +128,8 @@ class Change:
             ControlError: The CLI does not change it.
             CLIExitError: The CLI has ended.
         """
+        if self.cwd is not None:
+            await client.control("claim_session", cwd=self.cwd)
         if self.model is not None:
             await client.set_model(self.model)
         if self.permission_mode is not None:
@@ -109,16 +139,24 @@ class Change:
 
 def change_to(made: Wish, wanted: Wish) -> Change | None:
     """Return what makes the session `wanted` of a process that was started for `made`; None if it cannot be that."""
-    if made.surroundings != wanted.surroundings:
+    claims = made.is_parked and not wanted.is_parked
+    if made.is_parked < wanted.is_parked or not _reads_the_same(made.surroundings, wanted.surroundings, claims):
         return None
     values: dict[str, Any] = {name: getattr(wanted.options, name) for name in _different(made.options, wanted.options)}
+    if claims:
+        values["cwd"] = wanted.surroundings.directory
     if wanted.is_exact and values:
         return None
-    if not values.keys() <= LATER or None in values.values():
+    if not values.keys() <= (LATER | {"cwd"} if claims else LATER) or None in values.values():
         return None  # no request asks for what the settings say
     if "permission_mode" in values and not {made.options.permission_mode, values["permission_mode"]} <= MODES:
         return None
     return Change(**values)
+
+
+def _reads_the_same(one: Surroundings, other: Surroundings, claims: bool) -> bool:
+    """Return whether two starts read the same, but for the directory if that is claimed."""
+    return one == (replace(other, directory=one.directory) if claims else other)
 
 
 def _different(one: ClientOptions, other: ClientOptions) -> set[str]:
@@ -135,6 +173,20 @@ def _is_same(one: Any, other: Any) -> bool:
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         return list(one) == list(other) and all(_is_same(one[name], other[name]) for name in one)
     return type(one) is type(other) and bool(one == other)
+
+
+def check_for_parking(options: ClientOptions) -> None:
+    """Refuse options with which a process cannot wait for its directory.
+
+    Raises:
+        OptionsError: There is one.
+    """
+    given = [name for name in NOT_PARKED if getattr(options, name)]
+    servers = options.mcp_servers
+    if not isinstance(servers, Mapping) or len(options.hosted_mcp_servers) < len(servers):
+        given.append("mcp_servers")  # they would start in the wrong directory
+    if given:
+        raise OptionsError(f"cannot be combined with {given[0]}, which depends on the directory", option="parked")
 
 
 def check_for_pool(options: ClientOptions) -> ClientOptions:

@@ -68,7 +68,7 @@ class Member:
 
     def __init__(self, wish: Wish) -> None:
         self.made_for: Wish = wish
-        self.client: Client = Client(wish.options)
+        self.client: Client = Client(wish.launch_options)
         self.phase: Phase = Phase.STARTING
         self.since: float = anyio.current_time()
         """When the phase began."""

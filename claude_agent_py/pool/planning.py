@@ -41,14 +41,27 @@ class Waiter:
 class Supply:
     """The spares to keep for some options."""
 
-    def __init__(self, options: ClientOptions, size: int, chance: Callable[[], float] = random.random) -> None:
+    def __init__(
+        self,
+        options: ClientOptions,
+        size: int,
+        *,
+        is_parked: bool = False,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
         self.options = options
         self.size = size
+        self.is_parked = is_parked
+        """Whether the spares wait for their directory."""
         self.failures = 0
         """How many starts have failed in a row."""
         self.not_before = -math.inf
         """When to start the next spare, on the clock of the event loop."""
         self._chance = chance
+
+    def wish(self) -> Wish:
+        """Return what a spare is started for now."""
+        return Wish.of(self.options, is_parked=self.is_parked)
 
     def note_failure(self) -> None:
         """Wait before the next start, longer after each failure."""

@@ -22,7 +22,7 @@ from claude_agent_py.client import Client
 from claude_agent_py.options.client_options import ClientOptions, options_or_defaults
 from claude_agent_py.options.output_shape import Output
 from claude_agent_py.pool.crew import Crew
-from claude_agent_py.pool.fitting import Wish, change_to, check_for_pool
+from claude_agent_py.pool.fitting import Wish, change_to, check_for_parking, check_for_pool
 from claude_agent_py.pool.member import Member
 from claude_agent_py.pool.planning import Supply, check_count, checked_bounds, checked_seconds
 from claude_agent_py.pool.stats import PoolStats
@@ -54,6 +54,9 @@ class Pool(Generic[Output]):
     Args:
         options: The options of the sessions; None means `ClientOptions()`. They may not name one session (`resume`).
         size: How many spares to keep ready. None are started while callers wait for a process with other options.
+        parked: How many further spares to keep that take their directory when they are handed out, for sessions that
+            differ from the pool's options in `cwd`, too. The options may not name what depends on the directory:
+            external MCP servers, plugins, settings, a sandbox, a session store, additional directories, `spawn`.
         max_size: How many processes there may be at once: spares, those in use, and those that start or end.
         idle: Seconds after which a spare is replaced by a new one, which has read the project's files anew; None means
             never.
@@ -71,6 +74,7 @@ class Pool(Generic[Output]):
         options: ClientOptions[Output] | None = None,
         *,
         size: int = 4,
+        parked: int = 0,
         max_size: int = 16,
         idle: float | None = 300.0,
         memory: int | str | None = None,
@@ -79,10 +83,15 @@ class Pool(Generic[Output]):
         self._options: ClientOptions[Output] = check_for_pool(options_or_defaults(options))
         check_count(size, "size", 0)
         bounds = checked_bounds(max_size, memory)
-        if size > max_size:
+        check_count(parked, "parked", 0)
+        if size + parked > max_size:
             raise OptionsError(f"must not exceed max_size ({max_size})", option="size")
+        supplies = [Supply(self._options, size)]
+        if parked:
+            check_for_parking(self._options)
+            supplies.append(Supply(self._options, parked, is_parked=True))
         self._timeout = checked_seconds(timeout, "timeout")
-        self._crew = Crew([Supply(self._options, size)], bounds, checked_seconds(idle, "idle"))
+        self._crew = Crew(supplies, bounds, checked_seconds(idle, "idle"))
         self._is_opened = False
 
     def __repr__(self) -> str:
@@ -180,7 +189,8 @@ class Pool(Generic[Output]):
 
         Args:
             options: Other options than the pool's: `pool_options.replace(...)`. A spare is used if they differ in
-                nothing but `model` and `permission_mode`; otherwise a process is started, within the bounds.
+                nothing but `model` and `permission_mode`, and a parked one if they differ in `cwd`, too; otherwise a
+                process is started, within the bounds.
             timeout: Seconds to wait for a process; None means that of the pool.
 
         Raises:

@@ -1,5 +1,6 @@
 """Who gets which process of a pool, in which order, and what becomes of it afterwards."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from claude_agent_py import (
 )
 from claude_agent_py.hooks import Hooks
 from claude_agent_py.pool import Pool, PoolTimeoutError
+from claude_agent_py.testing import FakeCLI, steps
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
 
@@ -173,6 +175,32 @@ async def test_spares_for_other_options() -> None:
             await pool.warm(options.replace(resume="x"), size=1)
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="an installed fake is a shell script")
+async def test_a_parked_spare_takes_a_directory_or_makes_way(tmp_path: Path) -> None:
+    claims = FakeCLI(steps.turn("claimed"), answers={"claim_session": {"response": {"status": "ok"}}})
+    refuses = FakeCLI(steps.turn("own"), answers={"claim_session": {"error": "project_settings_not_claimable"}})
+    for number, (fake, expected) in enumerate([(claims, (1, 0)), (refuses, (0, 1))]):
+        options: ClientOptions = ClientOptions(cli_path=fake.install(tmp_path / str(number)))
+        elsewhere = options.replace(cwd=tmp_path)
+        async with Pool(options, size=0, parked=1, max_size=2) as pool:
+            await pool.ready()
+            async with pool.client(elsewhere) as client:
+                assert client.options == elsewhere
+                await client.query("hi")
+                assert (pool.stats().warm, pool.stats().cold) == expected
+        assert [request["cwd"] for request in fake.requests("claim_session")] == [str(tmp_path)]
+        used = [start for start in fake.starts if "--await-claim" not in start.argv]
+        assert [start.cwd for start in used] == ([] if fake is claims else [str(tmp_path)])
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"settings": {"model": "opus"}}, {"mcp_servers": {"a": {"command": "b"}}}, {"spawn": lambda plan: None}]
+)
+async def test_what_depends_on_the_directory_cannot_be_parked(wrong: dict[str, Any]) -> None:
+    with pytest.raises(OptionsError, match="parked"):
+        Pool(ClientOptions(**wrong), parked=1)
+
+
 # The queue -------------------------------------------------------------------------------------------------------
 
 
@@ -252,6 +280,7 @@ async def test_a_storm_of_cancelled_callers() -> None:
     [
         {"size": -1},
         {"size": 5, "max_size": 4},
+        {"size": 2, "parked": 3, "max_size": 4},
         {"max_size": 0},
         {"idle": 0},
         {"memory": "lots"},

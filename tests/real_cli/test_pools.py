@@ -1,9 +1,11 @@
 """Pools on the real CLI: what a spare becomes, what it carries, and that conversations do not mix."""
 
+from pathlib import Path
+
 import anyio
 import pytest
 
-from claude_agent_py import Allow, HookMatcher, PermissionRequest, PreToolUseInput, tool
+from claude_agent_py import Allow, Deny, HookMatcher, OptionsError, PermissionRequest, PreToolUseInput, tool
 from claude_agent_py.pool import Pool, map_runs
 from claude_agent_py.testing import RecordedRequest, Reply, ScriptedModel, text, tool_use
 
@@ -78,3 +80,59 @@ async def test_many_prompts() -> None:
         with anyio.fail_after(PATIENCE):
             outcomes = await map_runs([f"prompt {n}" for n in range(5)], model.options(), concurrency=2)
     assert [outcome.text for outcome in outcomes] == [f"re: prompt {n}" for n in range(5)]
+
+
+async def test_a_parked_spare_becomes_a_session_of_another_directory() -> None:
+    seen: list[str] = []
+
+    async def note(input: PreToolUseInput, context: object) -> None:
+        seen.append(f"hook in {Path(input.cwd).name}: {input.tool_name}")
+
+    async def deny(request: PermissionRequest, context: object) -> Deny:
+        seen.append(f"asked: {request.tool_name}")
+        return Deny("no")
+
+    def model_says(request: RecordedRequest) -> Reply | str:
+        calls = [
+            tool_use("Bash", {"command": "echo secret"}),
+            tool_use("Bash", {"command": "curl --version"}),
+            tool_use("Read", {"file_path": str(there / "secret.txt")}),
+            tool_use("Write", {"file_path": str(there / "new.txt"), "content": "x"}),
+            tool_use("Write", {"file_path": str(pool_directory / "new.txt"), "content": "x"}),
+        ]
+        done = sum(message["role"] == "assistant" for message in request.body["messages"])
+        return Reply([calls[done]]) if done < len(calls) else "end"
+
+    async with ScriptedModel(model_says) as model:
+        there, pool_directory = model.sandbox.root / "there", model.sandbox.cwd
+        (there / ".claude").mkdir(parents=True)
+        (pool_directory / ".claude").mkdir()
+        (there / "CLAUDE.md").write_text("ZEBRA")
+        (pool_directory / "CLAUDE.md").write_text("WALRUS")
+        (there / ".claude" / "settings.json").write_text('{"permissions": {"deny": ["Bash(echo secret*)"]}}')
+        (pool_directory / ".claude" / "settings.json").write_text('{"permissions": {"allow": ["Bash(curl *)"]}}')
+        options = model.options(
+            permission_mode="default",
+            disallowed_tools=["Read(./secret.txt)"],
+            hooks={"PreToolUse": [HookMatcher(None, note)]},
+            can_use_tool=deny,
+        )
+        async with Pool(options, size=0, parked=1, max_size=2) as pool:
+            with anyio.fail_after(PATIENCE):
+                await pool.ready()
+                wanted = options.replace(cwd=there, permission_mode="acceptEdits")
+                async with pool.client(wanted) as client:
+                    assert client.options == wanted
+                    result = await client.query("go")
+                assert (pool.stats().warm, pool.stats().cold) == (1, 0)
+                with pytest.raises(OptionsError, match="does not exist"):
+                    await pool.run("hi", options.replace(cwd=there / "missing"))
+        told = str(model.requests_of("main")[0].body)
+        transcripts = list((model.sandbox.config_dir / "projects").glob(f"*/{result.session_id}.jsonl"))
+    assert ("ZEBRA" in told, "WALRUS" in told) == (True, False)
+    assert [call.is_error for call in result.tool_calls] == [True, True, True, False, True]
+    assert seen == [
+        *("hook in there: Bash", "hook in there: Bash", "asked: Bash"),
+        *("hook in there: Write", "hook in there: Write", "asked: Write"),
+    ]
+    assert [path.parent.name.endswith("there") for path in transcripts] == [True]
