@@ -10,6 +10,7 @@ from benchmarks import (
     engine_throughput,
     imports,
     messages,
+    pooling,
     sessions,
     stored_sessions,
     task_ledger,
@@ -63,6 +64,7 @@ BENCHMARKS: dict[str, Callable[[argparse.Namespace], None]] = {
         given.rounds or 3,
         is_fresh=not given.in_process,
     ),
+    "pool": lambda given: pooling.run(given.rounds or 7, given.runs, given.cli or find_cli()),
     "engine": lambda given: engine_throughput.run(given.messages or 20_000),
     "tasks": lambda given: task_ledger.main(given.tasks, 20),
 }
@@ -77,6 +79,7 @@ def main() -> None:
     parser.add_argument(
         "--sessions", type=int, nargs="+", default=[50, 200], help="how many sessions there are at once"
     )
+    parser.add_argument("--runs", type=int, default=100, help="how many runs in a row, for the pool")
     parser.add_argument("--tasks", type=int, default=10_000, help="how many tasks the ledger tracks")
     parser.add_argument("--stored", type=int, default=10_000, help="how many sessions to list")
     parser.add_argument("--transcript-mib", type=int, default=1024, help="how large a transcript to read")

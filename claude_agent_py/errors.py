@@ -19,6 +19,7 @@
     │   ├── MCPNotReadyError            MCP servers did not connect in time (also TimeoutError)  .servers .timeout
     │   └── ConnectionClosedError       the session is not open, or closed before the reply
     ├── RunFailed                       any error that ends a run                                .result .is_retryable
+    │   ├── PoolTimeoutError            no process of a pool was free (also a TimeoutError)      .timeout .used .waiting
     │   └── RunError, and CLIStartError, CLIExitError, ConnectionClosedError, SessionNotFoundError, ...
     ├── RunError                        the run's result is an error (also a RunFailed)          .result .is_retryable
     │   ├── AuthenticationError   BillingError         RateLimitedError (.resets_at)   OverloadedError
@@ -71,6 +72,7 @@ if TYPE_CHECKING:
         LocalProtocolError as LocalProtocolError,
         MCPNotReadyError as MCPNotReadyError,
         OptionsError as OptionsError,
+        PoolTimeoutError as PoolTimeoutError,
         ProtocolError as ProtocolError,
         RemoteProtocolError as RemoteProtocolError,
         RunFailed as RunFailed,

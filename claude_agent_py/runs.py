@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from claude_agent_py._protocol.turns import Until
     from claude_agent_py._runtime.runs.result import RunResult
     from claude_agent_py._runtime.runs.run_mailbox import RunMailbox
-    from claude_agent_py._runtime.session.session import Session
+    from claude_agent_py._runtime.session.session import Session, TasksAtClose
     from claude_agent_py.transport import Transport
 
 
@@ -54,7 +54,7 @@ def query(
     check_run_arguments(until, timeout)
     if not is_stream(prompt):
         check_prompt(prompt)
-    return _OneShot(checked, prompt, until, timeout, transport)
+    return OneShot(checked, prompt, until, timeout, transport)
 
 
 async def run(
@@ -93,16 +93,8 @@ def run_sync(
     return run_anywhere(lambda: run(prompt, options, until=until, timeout=timeout, transport=transport))
 
 
-class _OwnClient(Client):
-    """The client of one run."""
-
-    def __init__(self, options: ClientOptions, transport: Transport | None, advice: str) -> None:
-        super().__init__(options, transport=transport)
-        self._advice = advice
-
-
-class _OneShot(Run):
-    """A run that starts its own client with the first message or await, and closes it at the end."""
+class OneShot(Run):
+    """A run that opens a client of its own with the first message or await, and closes it at the end."""
 
     def __init__(
         self, options: ClientOptions, prompt: Prompt, until: Until, timeout: float | None, transport: Transport | None
@@ -114,7 +106,7 @@ class _OneShot(Run):
         self._timeout = timeout
         self._transport = transport
         self._own_client: Client | None = None
-        """The client that this run started and closes; None before it started."""
+        """The client that this run opened and closes; None before it started."""
         self._failed: Exception | None = None
         """The error of a failed start, raised again by later awaits and iterations."""
         self._starting = anyio.Lock()
@@ -136,23 +128,32 @@ class _OneShot(Run):
         return await super()._started()
 
     async def _start(self) -> None:
-        """Start the process and send the prompt. An error or a cancellation leaves no process behind."""
+        """Open the client and send the prompt. An error or a cancellation leaves no process behind."""
+        client = await self._open_client()
         idle = self._until == "idle"
-        advice = "the run ended before they did" if idle else 'to wait for them, run until="idle"'
-        client = _OwnClient(self._options, self._transport, advice)
-        await client.connect()
+        client._advice = "the run ended before they did" if idle else 'to wait for them, run until="idle"'
         try:
             self._take(client.query(self._prompt, until=self._until, timeout=self._timeout))
             self._own_client = client
         except BaseException:  # the CLI has ended already, say
             with anyio.CancelScope(shield=True):
-                await client.close()
+                await self._close_client(client, "stop")
             raise
+
+    async def _open_client(self) -> Client:
+        """Return a connected client. An error or a cancellation leaves no process behind."""
+        client = Client(self._options, transport=self._transport)
+        await client.connect()
+        return client
+
+    async def _close_client(self, client: Client, tasks: TasksAtClose) -> None:
+        """Close the client that this run opened. Idempotent."""
+        await client.close(tasks=tasks)
 
     async def _release(self) -> None:
         if self._own_client is not None:
             is_left = self._options.late_tasks == "leave" and self._mailbox is not None and self._mailbox.late_tasks
-            await self._own_client.close(tasks="leave" if is_left else "stop")
+            await self._close_client(self._own_client, "leave" if is_left else "stop")
 
     async def __aexit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
@@ -162,7 +163,7 @@ class _OneShot(Run):
 
     def __del__(self) -> None:
         client: Client | None = vars(self).get("_own_client")
-        if client is not None:
+        if client is not None and not client._is_closed:
             client.abort()
 
 

@@ -101,6 +101,12 @@ PRINTED: dict[str, list[str]] = {
     "hooks": [
         "denied: rm -rf build\nreviewer says: it looks good\nChecked: nothing is missing.\n",
     ],
+    "map_runs": [
+        "Summarize chapter 2: InvalidRequestError (attempt 1)\nSummarize chapter 3: chapter 3 in short (attempt 2)\n",
+        "5 of 6 answered\nagain:\nSummarize chapter 1: chapter 1 in short (journal)\n",
+        "Summarize chapter 2: chapter 2 in short (attempt 1)\nSummarize chapter 3: chapter 3 in short (journal)\n",
+        "6 of 6 answered\n",
+    ],
     "mcp_servers": ["connected"],
     "permissions": [
         "asked: touch one\nasked: curl https://example.com\n",
@@ -109,6 +115,10 @@ PRINTED: dict[str, list[str]] = {
         "Two files are there.\n",
     ],
     "pictures": ["Red."],
+    "pool": [
+        "Ada: Ada, says sonnet.\nAlan: Alan, says sonnet.\nEdsger: Edsger, says sonnet.\nGrace: Grace, says haiku.\n",
+        "4 sessions, 0 processes left\n",
+    ],
     "quickstart": ["Paris.\n7 -> 14\n"],
     "reading_messages": [
         "turn begins, ",

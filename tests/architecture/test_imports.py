@@ -73,6 +73,7 @@ def test_the_client_loads_the_dependencies_and_nothing_else() -> None:
         "history",
         "formatting",
         "sessions",
+        "pool",
     ],
 )
 def test_no_namespace_needs_an_extra(name: str) -> None:

@@ -192,7 +192,7 @@ class Ending:
                 self._stop_timer()
 
     def _request(self, step: Step, closing: _Closing) -> None:
-        if not self.is_requested:
+        if self._engine.state not in (State.CLOSING, State.CLOSED):  # else it is already closing
             self._closing = closing
         self._engine.advance(step)
 
@@ -217,7 +217,7 @@ class Ending:
     # Ending the process ------------------------------------------------------------------------------------------
 
     async def end_process(self, transport: "Transport") -> None:
-        """End the program; after `close(tasks="leave")` only once it is idle."""
+        """End the program; after `close(tasks="leave")` only once it is idle, or at `abort`."""
         if self._engine.state is State.LEFT:
             await self._let_it_finish(transport)
         await transport.close(grace=self._closing.grace)
@@ -233,12 +233,18 @@ class Ending:
 
     async def _let_it_finish(self, transport: "Transport") -> None:
         self._session.dismiss()
-        while not self._is_gone(transport) and not self._engine.turns.is_idle(anyio.current_time()):
+        while self._is_left(transport) and not self._engine.turns.is_idle(anyio.current_time()):
             await self.wait_for_stream(LOOK_EVERY)
-        await transport.end_input()
-        while not self._is_gone(transport):
+        if self._is_left(transport):
+            await transport.end_input()
+        while self._is_left(transport):
             await self.wait_for_stream(LOOK_EVERY)
-        await self.wait_for_stream(DRAIN_GRACE)
+        if self._is_gone(transport):
+            await self.wait_for_stream(DRAIN_GRACE)
+
+    def _is_left(self, transport: "Transport") -> bool:
+        """Return whether the CLI goes on with its tasks after `close(tasks="leave")`."""
+        return self._engine.state is State.LEFT and not self._is_gone(transport)
 
     def _is_gone(self, transport: "Transport") -> bool:
         """Return whether the output or the process has ended. A grandchild may keep the pipe open after the process."""

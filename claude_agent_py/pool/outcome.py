@@ -1,0 +1,85 @@
+"""`RunOutcome`: what became of one prompt of `map_runs`; and the progress of all."""
+
+from dataclasses import dataclass
+from typing import Any, Generic
+
+from claude_agent_py._errors import RunFailed
+from claude_agent_py._runtime.runs.prompts import Prompt
+from claude_agent_py._runtime.runs.result import RunResult
+from claude_agent_py.options.output_shape import Output
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOutcome(Generic[Output]):
+    """What became of one prompt: an answer, or an error."""
+
+    index: int
+    """The place of the prompt in the list, from 0."""
+    prompt: Prompt
+    error: RunFailed | None = None
+    """The error of the last attempt; None if there is an answer."""
+    result: RunResult[Output] | None = None
+    """The result of the last attempt, messages included; None if there is none, or if it comes from a journal."""
+    text: str = ""
+    """The answer."""
+    output: Output = None  # type: ignore[assignment]
+    """The structured output."""
+    session_id: str = ""
+    """The session of the last attempt, for `resume`."""
+    cost_usd: float = 0.0
+    """The cost of all attempts in US dollars, as estimated by the CLI."""
+    attempts: int = 1
+    """How often the prompt was run."""
+    from_journal: bool = False
+    """Whether an earlier call had the answer."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether there is an answer."""
+        return self.error is None
+
+    def __repr__(self) -> str:
+        what = repr(self.text[:60]) if self.error is None else f"{type(self.error).__name__}: {self.error}"
+        return f"<RunOutcome {self.index} {what}>"
+
+
+@dataclass(frozen=True, kw_only=True)
+class MapProgress:
+    """How far `map_runs` is."""
+
+    total: int
+    """All prompts."""
+    done: int
+    """Those that have an outcome, also from a journal."""
+    failed: int
+    """Those whose outcome is an error."""
+    running: int
+    """Those that are running, waiting for a process, or waiting to be retried."""
+    cost_usd: float
+    """The cost so far in US dollars, without what the journal had."""
+
+
+def outcome_of(index: int, prompt: Prompt, ended: RunResult[Any] | RunFailed, failures: list[RunFailed]) -> RunOutcome:
+    """Return the outcome of a prompt whose attempts failed with `failures`, the last of which may be how it ended."""
+    spent = [failure.result for failure in failures if failure.result is not None]
+    if isinstance(ended, RunFailed):
+        last: RunResult | None = ended.result
+        return RunOutcome(
+            index=index,
+            prompt=prompt,
+            error=ended,
+            result=last,
+            session_id="" if last is None else last.session_id,
+            cost_usd=sum(result.cost_usd for result in spent),
+            attempts=len(failures),
+        )
+    return RunOutcome(
+        index=index,
+        prompt=prompt,
+        result=ended,
+        text=ended.text,
+        output=ended.output,
+        session_id=ended.session_id,
+        cost_usd=ended.cost_usd + sum(result.cost_usd for result in spent),
+        attempts=len(failures) + 1,
+    )

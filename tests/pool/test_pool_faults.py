@@ -1,0 +1,204 @@
+"""Pools whose processes fail, and the end of pools."""
+
+from pathlib import Path
+
+import anyio
+import pytest
+from anyio.lowlevel import checkpoint
+from leftovers import is_alive, kill, until_gone
+from pool_peers import PATIENCE, Peers, until, until_settled
+
+from claude_agent_py import ClientOptions, CLIExitError, CLIStartError, ConnectionClosedError, Timeouts
+from claude_agent_py.errors import LocalProtocolError
+from claude_agent_py.pool import Pool, PoolTimeoutError, member
+from claude_agent_py.testing import FakeCLI, frames, steps
+
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
+
+
+async def test_the_error_of_a_start_reaches_who_waits_and_starts_are_not_repeated_at_once() -> None:
+    peers = Peers(steps.exit(3), answers={"initialize": None})
+    async with Pool(peers.options(), size=2, max_size=4) as pool:
+        with pytest.raises(CLIStartError) as raised:
+            await pool.ready()
+        assert raised.value.exit_code == 3
+        for _ in range(2):
+            with anyio.fail_after(PATIENCE), pytest.raises(CLIStartError):
+                await pool.run("hi")
+        stats = await until(pool, lambda stats: not stats.processes)
+        assert isinstance(stats.last_error, CLIStartError)
+        started = len(peers.plans)
+        await anyio.sleep(0.3)  # in which no spare is due
+        assert len(peers.plans) == started
+
+
+async def test_a_cli_that_hangs_at_its_start() -> None:
+    peers = Peers(answers={"initialize": None})
+    async with Pool(peers.options(timeouts=Timeouts(connect=0.2)), size=1, max_size=2) as pool:
+        with anyio.fail_after(PATIENCE), pytest.raises(CLIStartError, match="did not initialize"):
+            await pool.run("hi")
+    with anyio.fail_after(PATIENCE):
+        async with Pool(Peers(answers={"initialize": None}).options(), size=2) as pool:
+            await until(pool, lambda stats: stats.starting == 2)
+
+
+async def test_a_spare_that_dies_is_replaced(tmp_path: Path) -> None:
+    fake = FakeCLI(steps.turn("done"))
+    async with Pool(ClientOptions(cli_path=fake.install(tmp_path)), size=1, max_size=2) as pool:
+        await pool.ready()
+        [spare] = fake.starts
+        kill(spare.pid)
+        stats = await until(pool, lambda stats: stats.lost == 1 and stats.spares == 1)
+        assert isinstance(stats.last_error, CLIExitError)
+        assert (await pool.run("hi")).text == "done"
+        assert not is_alive(spare.pid)
+
+
+async def test_spares_that_keep_dying_are_started_ever_less() -> None:
+    peers = Peers(steps.wait_for({"type": "control_request"}), steps.exit(1))
+    async with Pool(peers.options(), size=1, max_size=2) as pool:
+        await until(pool, lambda stats: stats.lost + stats.failed >= 1)
+        await anyio.sleep(0.3)  # in which no spare is due
+        assert len(peers.plans) == 1
+
+
+async def test_a_spare_that_does_not_answer_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(member, "CHECK_EVERY", 0.05)
+    monkeypatch.setattr(member, "CHECK_TIMEOUT", 0.05)
+    peers = Peers(answers={"get_binary_version": None})
+    async with Pool(peers.options(), size=1, max_size=2) as pool:
+        stats = await until(pool, lambda stats: stats.lost >= 1)
+        assert isinstance(stats.last_error, TimeoutError)
+        assert (await pool.run("hi")).text == "done"
+
+
+async def test_a_cli_that_dies_in_use_ends_its_run_only() -> None:
+    peers = Peers(steps.wait_for_prompt(), steps.exit(1))
+    async with Pool(peers.options(), size=1, max_size=1) as pool:
+        for _ in range(2):
+            with anyio.fail_after(PATIENCE), pytest.raises(CLIExitError):
+                await pool.run("hi")
+
+
+async def test_a_spare_that_is_too_old_is_replaced() -> None:
+    peers = Peers()
+    async with Pool(peers.options(), size=1, max_size=2, idle=0.1) as pool:
+        await until(pool, lambda stats: stats.expired >= 2 and len(peers.plans) >= 3)
+        assert (await pool.run("hi")).text == "done"
+
+
+async def test_memory_bounds_the_processes(tmp_path: Path) -> None:
+    options = ClientOptions(cli_path=FakeCLI(steps.turn("done")).install(tmp_path))
+    async with Pool(options, size=3, max_size=8, memory="1MiB", timeout=0.1) as pool:
+        stats = await until(pool, lambda stats: stats.spares == 1 and bool(stats.memory_bytes))
+        assert stats.memory_bytes is not None
+        assert stats.memory_bytes > 1 << 20
+        assert stats.processes == 1  # which always may
+        async with pool.client():
+            with pytest.raises(PoolTimeoutError):
+                await pool.run("hi")
+    async with Pool(options, size=3, max_size=8, memory="2GiB") as pool:
+        await until_settled(pool, 3)
+
+
+# The end ---------------------------------------------------------------------------------------------------------
+
+
+async def test_close_ends_everything_and_tells_who_waits() -> None:
+    failures: list[Exception] = []
+    pool = Pool(Peers().options(), size=1, max_size=1)
+    with pytest.raises(ConnectionClosedError, match="not open"):
+        await pool.run("hi")
+    await pool.close()
+    await pool.open()
+
+    async def wait() -> None:
+        try:
+            await pool.run("hi")
+        except ConnectionClosedError as error:
+            failures.append(error)
+
+    async with pool.client() as client, anyio.create_task_group() as group:
+        group.start_soon(wait)
+        await until(pool, lambda stats: stats.waiting == 1)
+        await pool.close()
+        assert not client.is_open
+    assert len(failures) == 1
+    await pool.close()
+    with pytest.raises(ConnectionClosedError, match="closed"):
+        await pool.run("hi")
+    with pytest.raises(LocalProtocolError):
+        await pool.open()
+
+
+@pytest.mark.parametrize("turns", [0, 1, 2, 3, 5, 8, 13, 21, 34])
+async def test_close_while_handing_out(turns: int) -> None:
+    options, ended = Peers().options(model="sonnet"), list[object]()
+    pool = Pool(options, size=2, max_size=3)
+    await pool.open()
+
+    async def use() -> None:
+        try:
+            ended.append((await pool.run("hi", options.replace(model="opus"))).text)
+        except ConnectionClosedError as error:
+            ended.append(error)
+
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as group:
+            for _ in range(6):
+                group.start_soon(use)
+            for _ in range(turns):
+                await checkpoint()
+            await pool.close()
+    assert len(ended) == 6
+    assert pool.stats().processes == 0
+
+
+async def test_drain_serves_who_waits_and_refuses_who_comes() -> None:
+    pool, texts = Pool(Peers().options(), size=1, max_size=1), list[str]()
+    await pool.open()
+
+    async def use() -> None:
+        texts.append((await pool.run("hi")).text)
+
+    async with anyio.create_task_group() as group:
+        async with pool.client() as client:
+            group.start_soon(use)
+            await until(pool, lambda stats: stats.waiting == 1)
+            group.start_soon(pool.drain)
+            for _ in range(3):
+                await checkpoint()
+            with pytest.raises(ConnectionClosedError, match="drain"):
+                await pool.run("hi")
+            assert (await client.query("hi")).text == "done"
+    assert texts == ["done"]
+    assert pool.stats().processes == 0
+
+
+async def test_drain_within_a_limit() -> None:
+    pool = Pool(Peers().options(), size=1, max_size=1)
+    await pool.open()
+    async with pool.client() as client:
+        await pool.drain(timeout=0.05)
+        assert not client.is_open
+
+
+async def test_a_cancelled_close_goes_on() -> None:
+    pool = Pool(Peers().options(), size=2)
+    await pool.open()
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        await pool.close()
+    await until(pool, lambda stats: not stats.processes)
+    await pool.close()
+
+
+async def test_tasks_that_are_left_keep_their_process_until_the_pool_closes(tmp_path: Path) -> None:
+    fake = FakeCLI(steps.turn([frames.task_started("t1")]), answers={"stop_task": {}})
+    options = ClientOptions(cli_path=fake.install(tmp_path), late_tasks="leave", timeouts=Timeouts(idle=0.05))
+    async with Pool(options, size=0, max_size=1) as pool:
+        await pool.run("hi")
+        assert pool.stats().closing == 1
+        [start] = fake.starts
+        assert is_alive(start.pid)
+    await until_gone(start.pid)
