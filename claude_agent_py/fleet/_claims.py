@@ -236,7 +236,7 @@ def _take(connection: Connection, row: RowMapping, place: Place, now: float) -> 
     if not run["claims"]:
         begun = {"run": run["number"], "state": "running", "worker": place.worker}
         _rows.add_events(connection, row["id"], run["number"], now, [("run", begun)])
-    return Claim(dict(row), dict(run), epoch)
+    return Claim({**row, "worker": place.worker}, dict(run), epoch)
 
 
 # While it runs --------------------------------------------------------------------------------------------------------

@@ -191,12 +191,7 @@ class Hold:
             await self._take_lease()
         if found.answer is not None:
             return self._done({"text": found.answer, "is_recovered": True})
-        start = {"resume": self._cli_session} if found.exists else {"session_id": self._cli_session}
-        if found.has_prompt:
-            asked = await self.database.call(_claims.was_asked, self.claim, write=False)
-            env = {"CLAUDE_CODE_RESUME_PROMPT": RESUME_PROMPT, **options.env} if asked else options.env
-            options = options.replace(resume_interrupted_turn=True, show_cut_off_calls=not asked, env=env)
-        async with self._connected(options.replace(**start)) as client:
+        async with self._connected(options.replace(**await self._start(found))) as client:
             outcome = await self._outcome_with(client, found)
         if outcome["kind"] in ("done", "failed", "interrupted"):
             await keep(self.database, self.claim, self.agent.workspace, self._folder)
@@ -212,6 +207,18 @@ class Hold:
         if not isinstance(options.interactions, Inbox) and options.permission_prompts != "none":
             changes["interactions"] = FleetInbox(self, patience=self.agent.patience, poll=self._poll)
         return options.replace(session_store_flush="eager", **changes)
+
+    async def _start(self, found: Found) -> dict[str, Any]:
+        """Return the options that begin the conversation, go on with it, or with the turn of this prompt."""
+        if not found.exists:
+            return {"session_id": self._cli_session}
+        start: dict[str, Any] = {"resume": self._cli_session}
+        if found.has_prompt:
+            asked = await self.database.call(_claims.was_asked, self.claim, write=False)
+            start |= {"resume_interrupted_turn": True, "show_cut_off_calls": not asked}
+            if asked:
+                start["env"] = {"CLAUDE_CODE_RESUME_PROMPT": RESUME_PROMPT, **self.agent.options.env}
+        return start
 
     async def _take_lease(self) -> None:
         """Take the lease of a worker that is dead, so that the store refuses what it may still write."""

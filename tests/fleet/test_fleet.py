@@ -10,21 +10,16 @@ from claude_agent_py import RetryPolicy
 from claude_agent_py.errors import FleetError, FleetRunError, FleetTimeoutError, OptionsError
 from claude_agent_py.fleet import Fleet
 from claude_agent_py.sessions import MemoryStore
-from claude_agent_py.testing import Failure, ScriptedModel
+from claude_agent_py.testing import Failure, Gate, Reply, ScriptedModel
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
-
-
-def last_text(request: Any) -> str:
-    content = request.body["messages"][-1]["content"]
-    return content if isinstance(content, str) else content[-1]["text"]
 
 
 @pytest.mark.real_cli
 async def test_prompts_are_answered_in_order_and_events_are_numbered(tmp_path: Path) -> None:
     def answer(request: Any) -> str:
         said = [m for m in request.body["messages"] if m["role"] == "user"]
-        return f"answer {len(said)} to {last_text(request)}"
+        return f"answer {len(said)} to {request.last_user_text}"
 
     with ScriptedModel(answer) as model, fleet_in(tmp_path, model) as made:
         fleet = made.fleet()
@@ -60,8 +55,17 @@ async def test_prompts_are_answered_in_order_and_events_are_numbered(tmp_path: P
 
 @pytest.mark.real_cli
 async def test_an_error_that_may_pass_is_tried_again_and_another_is_a_dead_letter(tmp_path: Path) -> None:
-    script = [Failure(529, repeats=20), Failure(400, "bad prompt"), "at last"]
-    with ScriptedModel(script) as model, fleet_in(tmp_path, model) as made:
+    is_mended = False
+    asked = 0
+
+    def answer(request: Any) -> Any:
+        nonlocal asked
+        asked += 1
+        if is_mended:
+            return "at last"
+        return Failure(529) if asked == 1 else Failure(400, "bad prompt")
+
+    with ScriptedModel(answer) as model, fleet_in(tmp_path, model) as made:
         fleet = made.fleet()
         policy = RetryPolicy(attempts=2, wait=0.1)
         fleet.agent("reviewer", model.options(env={**model.environment(), "CLAUDE_CODE_MAX_RETRIES": "0"}), retry=policy)
@@ -72,6 +76,7 @@ async def test_an_error_that_may_pass_is_tried_again_and_another_is_a_dead_lette
             assert (failed.value.outcome.error, failed.value.outcome.attempts) == ("InvalidRequestError", 1)
             [letter] = await fleet.list(state="failed")
             assert "InvalidRequestError" in str(letter.reason)
+            is_mended = True
             await session.retry()
             assert (await session.result()).text == "at last"
 
@@ -111,12 +116,10 @@ async def test_one_worker_in_a_process(tmp_path: Path) -> None:
 
 @pytest.mark.real_cli
 async def test_interrupting_and_cancelling(tmp_path: Path) -> None:
-    from claude_agent_py.testing import Gate, Reply
-
     gate = Gate()
 
     def answer(request: Any) -> Any:
-        return Reply("late", gate=gate) if "slow" in last_text(request) else "quick"
+        return Reply("late", after=gate) if "slow" in request.last_user_text else "quick"
 
     with ScriptedModel(answer) as model, fleet_in(tmp_path, model) as made:
         fleet = made.fleet()
@@ -124,13 +127,13 @@ async def test_interrupting_and_cancelling(tmp_path: Path) -> None:
         async with fleet.worker(folder=tmp_path / "ws"):
             session = await fleet.start("reviewer", "a slow one")
             await session.send("a quick one")
-            await until(lambda: gate.waiting)
+            await until(lambda: gate.reached == 1)
             assert await session.interrupt()
             assert (await session.result(2)).text == "quick"
             assert (await session.outcome(1)).error == "InterruptedRunError"
             assert not await session.interrupt()
             await session.send("another slow one")
-            await until(lambda: gate.waiting)
+            await until(lambda: gate.reached == 2)
             assert await session.cancel("no longer needed")
             with pytest.raises(FleetRunError, match="was cancelled: no longer needed"):
                 await session.result()
