@@ -1,11 +1,13 @@
 """`Hold`: a session that this worker has claimed: one prompt, from the workspace to what became of it."""
 
 import asyncio
+import contextlib
 import json
 import logging
+import os
+import signal
 import time
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
 from typing import Any, Final, Literal, TypeAlias
 
 import anyio
@@ -120,7 +122,7 @@ class Hold:
         if self._why is None or why == "lost":
             self._why = why
             if self._client is not None and why != "cancelled":
-                self._client.abort()  # an orderly end would write into the transcript that calls were refused
+                _kill(self._client)
         self._scope.cancel()
 
     async def interrupt(self) -> None:
@@ -227,7 +229,7 @@ class Hold:
             lease = await self._store.acquire_lease(key, "the fleet", steal=True)
             await self._store.release_lease(lease)
 
-    @asynccontextmanager
+    @contextlib.asynccontextmanager
     async def _connected(self, options: ClientOptions[Any]) -> AsyncIterator[Client[Any]]:
         """Open a client, record what happens in it, and close it; the last events are written."""
         client = self._client = Client(options)
@@ -317,6 +319,15 @@ class Hold:
         if not isinstance(error, ClaudeAgentError):
             logger.error("session %s of the fleet failed", self.claim.id, exc_info=error)
         return {"kind": "failed", "result": told}
+
+
+def _kill(client: Client[Any]) -> None:
+    """Kill a CLI at once: in an orderly end, it would write into the transcript that open calls have failed."""
+    if client.pid is None:  # it runs elsewhere
+        client.abort()
+        return
+    with contextlib.suppress(OSError):
+        os.kill(client.pid, getattr(signal, "SIGKILL", signal.SIGTERM))
 
 
 def _may_pass(error: Exception, is_retryable: Any) -> bool:
