@@ -14,7 +14,7 @@ from typing import Any
 import anyio
 
 from claude_agent_py.fleet import Fleet, FleetSession
-from claude_agent_py.sessions import SQLiteStore
+from claude_agent_py.sessions import PostgresStore, SQLiteStore
 from claude_agent_py.testing import ScriptedModel
 
 PATIENCE = 120.0
@@ -55,14 +55,13 @@ class FleetSetUp:
 
     def fleet(self, **more: Any) -> Fleet:
         """Return the fleet for this process."""
-        store: Any = SQLiteStore(self.store_at)
-        if self.store_at.startswith("postgres"):
-            from claude_agent_py.sessions import PostgresStore
-
-            store = PostgresStore(self.store_at)
-        made = Fleet(self.url, store=store, **{"lease": LEASE, "poll": 0.1, **more})
+        made = Fleet(self.url, store=self.store(), **{"lease": LEASE, "poll": 0.1, **more})
         self.fleets.append(made)
         return made
+
+    def store(self) -> Any:
+        """Return the session store."""
+        return PostgresStore(self.store_at) if self.store_at.startswith("postgres") else SQLiteStore(self.store_at)
 
     def start_worker(
         self,
