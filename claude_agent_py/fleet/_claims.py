@@ -172,9 +172,7 @@ def claim(connection: Connection, database: Database, place: Place, known: Seque
     return [_take(connection, session, place, now) for session in chosen]
 
 
-def _chosen(
-    connection: Connection, place: Place, known: Sequence[Known], count: int, now: float
-) -> list[RowMapping]:
+def _chosen(connection: Connection, place: Place, known: Sequence[Known], count: int, now: float) -> list[RowMapping]:
     running: Counter[Any] = Counter()
     query = select(sessions.c.agent, sessions.c.tenant, func.count()).where(sessions.c.state == "running")
     for agent, tenant, number in connection.execute(query.group_by(sessions.c.agent, sessions.c.tenant)):
@@ -193,9 +191,7 @@ def _chosen(
     return chosen
 
 
-def _candidates(
-    connection: Connection, place: Place, agent: Known, count: int, now: float
-) -> Sequence[RowMapping]:
+def _candidates(connection: Connection, place: Place, agent: Known, count: int, now: float) -> Sequence[RowMapping]:
     query = select(sessions).where(
         sessions.c.state == "queued",
         sessions.c.agent == agent.name,
@@ -337,9 +333,7 @@ def settle(connection: Connection, database: Database, claim: Claim, outcome: Ma
         _fail(connection, claim.id, number, now, result)
     elif kind == "later":
         again = {"attempts": claim.run["attempts"] + 1, "uuid": str(uuid4())}
-        connection.execute(
-            update(runs).where(runs.c.session == claim.id, runs.c.number == number).values(again)
-        )
+        connection.execute(update(runs).where(runs.c.session == claim.id, runs.c.number == number).values(again))
         more = {**free, "not_before": now + outcome["pause"], "reason": outcome["reason"]}
         _rows.set_state(connection, claim.id, number, now, "queued", **more)
     else:  # it waits for a person, or its worker ends

@@ -63,4 +63,3 @@ def _save(connection: Connection, claim: _claims.Claim, data: bytes) -> None:
     parts: Mapping[int, bytes] = {i: data[at : at + PART_BYTES] for i, at in enumerate(range(0, len(data), PART_BYTES))}
     for part, piece in {-1: str(claim.epoch).encode(), **parts}.items():
         connection.execute(insert(archives).values(session=claim.id, part=part, data=piece))
-

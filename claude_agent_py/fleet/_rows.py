@@ -58,7 +58,9 @@ def set_state(connection: Connection, session: str, run: int, at: float, state: 
     add_events(connection, session, run, at, [("state", told)])
 
 
-def end_run(connection: Connection, session: str, number: int, at: float, state: str, result: Mapping[str, Any]) -> None:
+def end_run(
+    connection: Connection, session: str, number: int, at: float, state: str, result: Mapping[str, Any]
+) -> None:
     """Settle a run, and tell."""
     change = update(runs).where(runs.c.session == session, runs.c.number == number)
     connection.execute(change.values(state=state, result=json.dumps(result), ended_at=at))
@@ -226,9 +228,7 @@ def retry(connection: Connection, database: Database, session: str) -> int:
 # Answers --------------------------------------------------------------------------------------------------------------
 
 
-def answer(
-    connection: Connection, database: Database, interaction: str, reply: str, by: str, origin: str
-) -> bool:
+def answer(connection: Connection, database: Database, interaction: str, reply: str, by: str, origin: str) -> bool:
     """Record an answer, queue the session if it waits for this one only, and return whether it is the first."""
     asked = connection.execute(select(interactions).where(interactions.c.id == interaction)).mappings().one_or_none()
     if asked is None:
@@ -248,7 +248,9 @@ def answer(
 def waiting(connection: Connection, session: str) -> int:
     """Return how many questions of a session wait for an answer."""
     query = select(func.count()).select_from(interactions)
-    return int(connection.scalar(query.where(interactions.c.session == session, interactions.c.state == "pending")) or 0)
+    return int(
+        connection.scalar(query.where(interactions.c.session == session, interactions.c.state == "pending")) or 0
+    )
 
 
 def questions(connection: Connection, session: str | None) -> list[dict[str, Any]]:

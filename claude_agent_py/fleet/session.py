@@ -179,5 +179,3 @@ def check_session_id(session_id: str) -> str:
     if not session_id.isprintable():
         raise OptionsError("must be printable", option="id")
     return session_id
-
-

@@ -280,5 +280,3 @@ class Worker:
             await self._database.call(_claims.abandon, self._database, claimed, self.id)
         except FleetError as error:
             logger.warning("session %s cannot be given back: %s", hold.claim.id, error)
-
-

@@ -97,6 +97,8 @@ class FleetSetUp:
                 os.kill(process.pid, signal.SIGCONT)
             process.kill()
             process.wait()
+            if process.stdout is not None:
+                process.stdout.close()
         for fleet in self.fleets:
             fleet.close()
 

@@ -46,7 +46,9 @@ async def until_stored(made: FleetSetUp, session: FleetSession, text: str) -> No
 async def test_a_turn_goes_on_after_its_worker_was_killed(tmp_path: Path) -> None:
     def answer(request: Any) -> Any:
         if not request.tool_results:
-            return Reply(tool_use("Bash", {"command": "for i in $(seq 300); do sleep 0.2; done", "description": "wait"}))
+            return Reply(
+                tool_use("Bash", {"command": "for i in $(seq 300); do sleep 0.2; done", "description": "wait"})
+            )
         return "unknown" if "outcome is unknown" in json.dumps(request.tool_results) else "known"
 
     with ScriptedModel(answer) as model, fleet_in(tmp_path, model) as made:
@@ -66,7 +68,9 @@ async def test_a_turn_goes_on_after_its_worker_was_killed(tmp_path: Path) -> Non
         assert [e.data["state"] for e in events if e.kind == "run"] == ["queued", "running", "done"]
         await until(lambda: not processes_with(f"HOME={model.sandbox.home}", "seq 300"), "the command is gone")
         entries = await stored(made, session)
-        assert [entry["uuid"] for entry in entries if entry["type"] == "user" and entry.get("uuid") == prompt] == [prompt]
+        assert [entry["uuid"] for entry in entries if entry["type"] == "user" and entry.get("uuid") == prompt] == [
+            prompt
+        ]
         assert answers(entries, "unknown") == 1
 
 
@@ -129,7 +133,10 @@ def clis(model: ScriptedModel) -> list[int]:
 
 
 async def test_24_sessions_on_three_workers_one_of_which_is_killed(tmp_path: Path) -> None:
-    with ScriptedModel(lambda request: Reply(f"to {request.prompt}", delay=0.3)) as model, fleet_in(tmp_path, model) as made:
+    with (
+        ScriptedModel(lambda request: Reply(f"to {request.prompt}", delay=0.3)) as model,
+        fleet_in(tmp_path, model) as made,
+    ):
         fleet = made.fleet()
         workers = [made.start_worker(sessions=2) for _ in range(3)]
         fleet.agent("worker")

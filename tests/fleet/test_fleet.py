@@ -68,7 +68,9 @@ async def test_an_error_that_may_pass_is_tried_again_and_another_is_a_dead_lette
     with ScriptedModel(answer) as model, fleet_in(tmp_path, model) as made:
         fleet = made.fleet()
         policy = RetryPolicy(attempts=2, wait=0.1)
-        fleet.agent("reviewer", model.options(env={**model.environment(), "CLAUDE_CODE_MAX_RETRIES": "0"}), retry=policy)
+        fleet.agent(
+            "reviewer", model.options(env={**model.environment(), "CLAUDE_CODE_MAX_RETRIES": "0"}), retry=policy
+        )
         async with fleet.worker(folder=tmp_path / "ws"):
             session = await fleet.start("reviewer", "Review auth")
             with pytest.raises(FleetRunError, match="InvalidRequestError") as failed:
@@ -142,5 +144,3 @@ async def test_interrupting_and_cancelling(tmp_path: Path) -> None:
                 await session.send("more")
         gate.open()
         assert not (tmp_path / "ws" / session.id).exists()
-
-
