@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
+from anyio.abc import TaskStatus
 
 from claude_agent_py._errors import FleetError, FleetRunError, OptionsError
 
@@ -55,19 +56,22 @@ def _worker_arguments(parser: argparse.ArgumentParser) -> None:
 async def _worker(arguments: Arguments) -> int:
     fleet = _loaded(arguments.fleet)
     given = {name: getattr(arguments, name) for name in ("sessions", "memory", "machine", "folder")}
-    async with fleet.worker(**given) as worker:
+    async with fleet.worker(**given) as worker, anyio.create_task_group() as group:
+        await group.start(_obey_signals, worker, group.cancel_scope)
         print(f"worker {worker.id} runs; SIGTERM drains it, a second one gives its sessions back", flush=True)
-        async with anyio.create_task_group() as group:
-            group.start_soon(_obey_signals, worker, group.cancel_scope)
-            await fleet.drain_forever()
-            group.cancel_scope.cancel()
+        await fleet.drain_forever()
+        group.cancel_scope.cancel()
     return 0
 
 
-async def _obey_signals(worker: "Worker", scope: anyio.CancelScope) -> None:
+async def _obey_signals(
+    worker: "Worker", scope: anyio.CancelScope, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
+) -> None:
     if sys.platform == "win32":
+        task_status.started()
         return
     with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        task_status.started()
         async with anyio.create_task_group() as group:
             was_asked = False
             async for _ in signals:

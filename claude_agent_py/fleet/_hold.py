@@ -139,7 +139,7 @@ class Hold:
     async def give_back(self, tool_use_id: str | None) -> None:
         """End the process because a person takes longer, once the store has the call that the question is about."""
         with anyio.move_on_after(STORED_SECONDS):
-            while tool_use_id is not None and not await self._is_stored(tool_use_id):
+            while tool_use_id is not None and not await self._is_stored(tool_use_id):  # noqa: ASYNC110
                 await anyio.sleep(self._poll)
         self.stop("waiting")
         await anyio.sleep_forever()

@@ -99,7 +99,7 @@ class FleetInbox(Inbox):
 
     async def ask(self, kind: Kind, wire: Any, context: PermissionContext) -> JSONObject:
         """Wait for an answer, for a moment, and return the reply to the CLI."""
-        row = {"id": secrets.token_hex(6), "kind": kind, "digest": digest_of(kind, wire)}
+        row: dict[str, Any] = {"id": secrets.token_hex(6), "kind": kind, "digest": digest_of(kind, wire)}
         row |= {"request": json.dumps(dump(wire)), "agent_id": context.agent_id}
         with context.awaiting_user(row["id"]):
             return await self._ask(row, kind, wire, context)
@@ -134,7 +134,7 @@ class FleetInbox(Inbox):
 
     async def _answered(self, interaction: str) -> Mapping[str, Any]:
         look: Callable[..., Awaitable[Any]] = self._asking.database.call
-        while (found := await look(_claims.answer_of, interaction, write=False)) is None:
+        while (found := await look(_claims.answer_of, interaction, write=False)) is None:  # noqa: ASYNC110
             await anyio.sleep(self._poll)
         settled: Mapping[str, Any] = found
         return settled

@@ -20,7 +20,7 @@ from claude_agent_py.fleet.worker import Worker
 from claude_agent_py.fleet.workspaces import Copy, Directory, Workspace
 from claude_agent_py.options.client_options import ClientOptions, options_or_defaults
 from claude_agent_py.retrying import RetryPolicy
-from claude_agent_py.wire.base import WireModel, dump
+from claude_agent_py.wire.base import dump
 
 if TYPE_CHECKING:
     import os
@@ -236,13 +236,13 @@ class Fleet:
         agent: str | None = None,
         tenant: str | None = None,
         limit: int = 100,
-    ) -> list[FleetSessionInfo]:
+    ) -> Sequence[FleetSessionInfo]:
         """Return sessions, newest first. Those of state `failed` are the dead letters."""
         from claude_agent_py.fleet import _rows
 
         return await self.database.call(_rows.listed, state, agent, tenant, limit, write=False)
 
-    async def interactions(self, session_id: str | None = None) -> "list[FleetInteraction]":
+    async def interactions(self, session_id: str | None = None) -> "Sequence[FleetInteraction]":
         """Return the questions that wait for a person, of one session or of all, oldest first."""
         from claude_agent_py.fleet import _rows
         from claude_agent_py.fleet._inbox import FleetInteraction
@@ -250,7 +250,7 @@ class Fleet:
         rows = await self.database.call(_rows.questions, session_id, write=False)
         return [FleetInteraction(self.database, row) for row in rows]
 
-    async def workers(self) -> "list[FleetWorkerInfo]":
+    async def workers(self) -> Sequence[FleetWorkerInfo]:
         """Return the workers, oldest first."""
         from claude_agent_py.fleet import _rows
 
@@ -291,11 +291,11 @@ class Fleet:
         await self._own_worker().wait_drained()
 
     async def drain(self) -> None:
-        """Run until no session is queued or running, in the whole fleet. Sessions that wait for a person may be left."""
+        """Run until no session is queued or running, in the whole fleet. Some may wait for a person."""
         from claude_agent_py.fleet import _rows
 
         self._own_worker()
-        while await self.database.call(_rows.unsettled, write=False):
+        while await self.database.call(_rows.unsettled, write=False):  # noqa: ASYNC110 - another process changes it
             await anyio.sleep(self.poll / 2)
 
     async def drain_workers(self, worker_id: str | None = None) -> int:
@@ -346,7 +346,7 @@ class Fleet:
         content = check_prompt(prompt)
         if isinstance(content, str):
             return content
-        return [dump(block) if isinstance(block, WireModel) else block.raw for block in content]
+        return [dump(block) for block in content]
 
     def timeout_of(self, agent: str, version: str | None) -> float | None:
         """Return the time limit of an agent, if this process knows it. Internal."""

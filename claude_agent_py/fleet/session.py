@@ -118,7 +118,7 @@ class FleetSession:
                 await anyio.sleep(pause)
                 pause = min(pause * 1.5, PAUSES[1])
 
-    async def interactions(self) -> "list[FleetInteraction]":
+    async def interactions(self) -> "Sequence[FleetInteraction]":
         """Return the questions that wait for a person, oldest first."""
         return await self._fleet.interactions(self.id)
 
@@ -174,7 +174,8 @@ class FleetSession:
 
 def check_session_id(session_id: str) -> str:
     """Return the id of a session. Raises OptionsError if it is empty, too long, or has characters that do not print."""
-    if not isinstance(session_id, str) or not session_id.strip() or len(session_id) > 200:
+    given: object = session_id  # who calls it may have no type checker
+    if not isinstance(given, str) or not given.strip() or len(given) > 200:
         raise OptionsError("must be text of 1 to 200 characters", option="id")
     if not session_id.isprintable():
         raise OptionsError("must be printable", option="id")

@@ -18,7 +18,7 @@ from claude_agent_py._event_loop import in_trio, run_file_work
 from claude_agent_py._memory import can_measure, read_size, tree_memory
 from claude_agent_py.fleet import _claims
 from claude_agent_py.fleet._store import Pulse
-from claude_agent_py.fleet.workspaces import Workspace, safe_name
+from claude_agent_py.fleet.workspaces import safe_name
 
 if TYPE_CHECKING:
     from claude_agent_py.fleet._hold import Hold
@@ -45,7 +45,7 @@ class Worker:
         machine: str | None = None,
         folder: str | os.PathLike[str] | None = None,
     ) -> None:
-        if isinstance(sessions, bool) or not isinstance(sessions, int) or sessions < 1:
+        if sessions < 1:
             raise OptionsError("must be a positive number", option="sessions")
         self._fleet = fleet
         self._database = fleet.database
@@ -270,7 +270,7 @@ class Worker:
                     await self._abandon(hold)
             if self._holds.get(hold.claim.id) is hold:
                 del self._holds[hold.claim.id]
-            if hold.was_cancelled and isinstance(hold.agent.workspace, Workspace):
+            if hold.was_cancelled and hold.agent.workspace is not None:
                 await run_file_work(hold.agent.workspace.remove, self._folder / safe_name(hold.claim.id), hold.claim.id)
             self._fleet.wake()
 

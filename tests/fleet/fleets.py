@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+from leftovers import processes_with
 
 from claude_agent_py.fleet import Fleet, FleetSession
 from claude_agent_py.sessions import PostgresStore, SQLiteStore
@@ -139,4 +140,10 @@ async def events_of(session: FleetSession) -> list[Any]:
     """Return the events of a session so far, and check that their numbers have no gaps."""
     found = [event async for event in session.events()]
     assert [event.number for event in found] == list(range(1, len(found) + 1))
+    return found
+
+
+def clis(model: ScriptedModel) -> list[int]:
+    """Return the processes of the CLI that run for a model."""
+    found: list[int] = processes_with(f"HOME={model.sandbox.home}", "--output-format")
     return found

@@ -8,7 +8,7 @@ from typing import Any
 
 import anyio
 import pytest
-from fleets import LEASE, FleetSetUp, events_of, fleet_in, until
+from fleets import LEASE, FleetSetUp, clis, events_of, fleet_in, until
 from leftovers import is_alive, processes_with
 
 from claude_agent_py.fleet import FleetSession
@@ -126,10 +126,6 @@ async def test_a_worker_that_slept_past_its_lease_writes_nothing(tmp_path: Path)
         await session.send("quick")  # which the sleeper answers
         assert (await session.result()).text == "quick"
         assert LEASE < 10
-
-
-def clis(model: ScriptedModel) -> list[int]:
-    return processes_with(f"HOME={model.sandbox.home}", "--output-format")
 
 
 async def test_24_sessions_on_three_workers_one_of_which_is_killed(tmp_path: Path) -> None:

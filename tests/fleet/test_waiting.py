@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fleets import FleetSetUp, events_of, fleet_in, given_options, until, until_state
-from leftovers import processes_with
+from fleets import FleetSetUp, clis, events_of, fleet_in, given_options, until, until_state
 
 from claude_agent_py import Allow, ClientOptions, Deny
 from claude_agent_py.testing import Failure, Reply, ScriptedModel, tool_use
@@ -19,10 +18,6 @@ pytestmark = [
 ]
 
 ASKING: dict[str, Any] = {"permission_mode": "default"}
-
-
-def clis(model: ScriptedModel) -> list[int]:
-    return processes_with(f"HOME={model.sandbox.home}", "--output-format")
 
 
 def options(made: FleetSetUp, **more: Any) -> Any:
