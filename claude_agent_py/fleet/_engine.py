@@ -27,6 +27,8 @@ It changes with the steps of the workflow."""
 SCHEMA: Final = "fleet_dbos"
 """Of DBOS's tables in PostgreSQL."""
 POLL_SECONDS: Final = 1.0
+ERROR: Final = "__error__"
+TIME: Final = "__time__"
 
 
 class Engine(Protocol):
@@ -51,15 +53,26 @@ class JSONSerializer(Serializer):
     def serialize(self, data: Any) -> str:
         """Return JSON; an exception becomes its text."""
         if isinstance(data, BaseException):
-            return json.dumps({"__error__": f"{type(data).__name__}: {data}"})
-        return json.dumps(data)
+            return json.dumps({ERROR: f"{type(data).__name__}: {data}"})
+        return json.dumps(data, default=_time_as_json)
 
     def deserialize(cls, serialized_data: str) -> Any:  # noqa: N805 - as DBOS spells it
         """Return the data; the text of an exception becomes a FleetError."""
-        data = json.loads(serialized_data)
-        if isinstance(data, dict) and "__error__" in data:
-            return FleetError(data["__error__"])
+        data = json.loads(serialized_data, object_hook=_time_of_json)
+        if isinstance(data, dict) and ERROR in data:
+            return FleetError(data[ERROR])
         return data
+
+
+def _time_as_json(value: Any) -> Any:
+    """Return a time, of a schedule, as JSON."""
+    if isinstance(value, datetime):
+        return {TIME: value.isoformat()}
+    raise TypeError(f"{type(value).__name__} is not JSON")
+
+
+def _time_of_json(value: dict[str, Any]) -> Any:
+    return datetime.fromisoformat(value[TIME]) if value.keys() == {TIME} else value
 
 
 _engine: Engine | None = None

@@ -64,7 +64,8 @@ class Worker:
         """Set when it drains and nothing runs."""
 
     def __repr__(self) -> str:
-        return f"<Worker {self.id}, {len(self._holds)} of {self._slots} sessions>"
+        drains = ", draining" if self._is_draining else ""
+        return f"<Worker {self.id}, {len(self._holds)} of {self._slots} sessions{drains}>"
 
     # Life ------------------------------------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from claude_agent_py.fleet import Fleet, FleetSession
 from claude_agent_py.sessions import PostgresStore, SQLiteStore
 from claude_agent_py.testing import ScriptedModel
 
-PATIENCE = 120.0
+PATIENCE = 100.0
 """For how long a test waits for what is about to happen, in seconds."""
 LEASE = 3.0
 
