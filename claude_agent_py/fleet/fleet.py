@@ -16,7 +16,6 @@ from claude_agent_py._runtime.runs.prompts import check_prompt
 from claude_agent_py.fleet.agents import FleetAgent
 from claude_agent_py.fleet.records import FleetSessionInfo, FleetWorkerInfo, SessionState
 from claude_agent_py.fleet.session import FleetSession, check_session_id
-from claude_agent_py.fleet.worker import Worker
 from claude_agent_py.fleet.workspaces import Copy, Directory, Workspace
 from claude_agent_py.options.client_options import ClientOptions, options_or_defaults
 from claude_agent_py.retrying import RetryPolicy
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
 
     from claude_agent_py._protocol.turns import Until
     from claude_agent_py.fleet._inbox import FleetInteraction
+    from claude_agent_py.fleet.worker import Worker
     from claude_agent_py.sessions.stores.protocol import SessionStore
 
 INSTALL = 'a fleet needs DBOS: pip install "claude-agent-py[fleet]"'
@@ -265,7 +265,7 @@ class Fleet:
         memory: int | str | None = None,
         machine: str | None = None,
         folder: "str | os.PathLike[str] | None" = None,
-    ) -> Worker:
+    ) -> "Worker":
         """Return a worker, which runs sessions in this process while it is open, with `async with`, on asyncio.
 
         A process has one worker at a time, and no DBOS of its own, because DBOS has one instance in a process.
@@ -284,6 +284,8 @@ class Fleet:
             raise OptionsError(INSTALL, option="fleet")
         if self._store is None:
             raise OptionsError("a worker needs the session store: Fleet(url, store=...)", option="store")
+        from claude_agent_py.fleet.worker import Worker
+
         return Worker(self, sessions=sessions, memory=memory, machine=machine, folder=folder)
 
     async def drain_forever(self) -> None:
@@ -304,7 +306,7 @@ class Fleet:
 
         return await self.database.call(_rows.drain, worker_id)
 
-    def _own_worker(self) -> Worker:
+    def _own_worker(self) -> "Worker":
         if self._worker is None:
             raise FleetError("this process has no open worker: async with fleet.worker(): ...")
         return self._worker
@@ -318,11 +320,11 @@ class Fleet:
             raise OptionsError("Fleet(url, store=...) has none", option="store")
         return self._store
 
-    def worker_began(self, worker: Worker) -> None:
+    def worker_began(self, worker: "Worker") -> None:
         """Note the worker of this process. Internal."""
         self._worker = worker
 
-    def worker_ended(self, worker: Worker) -> None:
+    def worker_ended(self, worker: "Worker") -> None:
         """Forget it. Internal."""
         self._worker = None
 

@@ -26,8 +26,10 @@ WORKER = """
 import json, sys, anyio
 given = json.loads(sys.argv[1])
 from claude_agent_py import ClientOptions
-from claude_agent_py.fleet import Fleet
+from claude_agent_py.fleet import Archive, Fleet
 from claude_agent_py.sessions import PostgresStore, SQLiteStore
+if source := given["agent"].pop("archive", None):
+    given["agent"]["workspace"] = Archive(source)
 store = SQLiteStore(given["store"]) if not given["store"].startswith("postgres") else PostgresStore(given["store"])
 fleet = Fleet(given["url"], store=store, lease=given["lease"], poll=0.2)
 fleet.agent("worker", ClientOptions(inherit_env=False, **given["options"]), **given["agent"])

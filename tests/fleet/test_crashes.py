@@ -8,7 +8,7 @@ from typing import Any
 
 import anyio
 import pytest
-from fleets import LEASE, FleetSetUp, clis, events_of, fleet_in, until
+from fleets import LEASE, PATIENCE, FleetSetUp, clis, events_of, fleet_in, until
 from leftovers import is_alive, processes_with
 
 from claude_agent_py.fleet import FleetSession
@@ -61,7 +61,7 @@ async def test_a_turn_goes_on_after_its_worker_was_killed(tmp_path: Path) -> Non
         before = await events_of_now(session)
         first.kill()
         made.start_worker()
-        result = await session.result()
+        result = await session.result(timeout=PATIENCE)
         assert (result.text, result.prompt_uuid, result.crashes) == ("unknown", prompt, 1), made.logs()
         events = await events_of(session)
         assert events[: len(before)] == before
@@ -104,7 +104,7 @@ async def test_a_worker_that_slept_past_its_lease_writes_nothing(tmp_path: Path)
         await until(lambda: gate.reached == 1, "the model is asked")
         os.kill(sleeper.pid, signal.SIGSTOP)
         other = made.start_worker(machine="a")
-        result = await session.result()
+        result = await session.result(timeout=PATIENCE)
         assert result.text == "answer 2", made.logs()
         before = await stored(made, session)
         gate.open()  # the CLI of the sleeper, which nobody stopped, gets its answer
@@ -124,7 +124,7 @@ async def test_a_worker_that_slept_past_its_lease_writes_nothing(tmp_path: Path)
         other.kill()
         assert is_alive(sleeper.pid)
         await session.send("quick")  # which the sleeper answers
-        assert (await session.result()).text == "quick"
+        assert (await session.result(timeout=PATIENCE)).text == "quick"
         assert LEASE < 10
 
 
@@ -144,7 +144,7 @@ async def test_24_sessions_on_three_workers_one_of_which_is_killed(tmp_path: Pat
         await until(some_are_done, "some are done")
         workers[0].kill()
         for i, session in enumerate(sessions):
-            result = await session.result()
+            result = await session.result(timeout=PATIENCE)
             assert result.text.endswith(f"task {i}"), made.logs()
             events = await events_of(session)
             assert [e.data["state"] for e in events if e.kind == "run"] == ["queued", "running", "done"]

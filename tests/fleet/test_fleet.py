@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fleets import events_of, fleet_in, until
+from fleets import PATIENCE, events_of, fleet_in, until
 
 from claude_agent_py import RetryPolicy
 from claude_agent_py.errors import FleetError, FleetRunError, FleetTimeoutError, OptionsError
@@ -33,7 +33,7 @@ async def test_prompts_are_answered_in_order_and_events_are_numbered(tmp_path: P
         async with fleet.worker(sessions=2, folder=tmp_path / "ws"):
             await fleet.drain()
             [worker] = await fleet.workers()
-        first, second = await session.result(1), await session.result()
+        first, second = await session.result(1, timeout=PATIENCE), await session.result(timeout=PATIENCE)
         assert first.text == "answer 1 to Review auth"
         assert (second.run, second.text) == (2, "answer 2 to and billing")
         assert second.worker == worker.id
@@ -74,13 +74,13 @@ async def test_an_error_that_may_pass_is_tried_again_and_another_is_a_dead_lette
         async with fleet.worker(folder=tmp_path / "ws"):
             session = await fleet.start("reviewer", "Review auth")
             with pytest.raises(FleetRunError, match="InvalidRequestError") as failed:
-                await session.result()
+                await session.result(timeout=PATIENCE)
             assert (failed.value.outcome.error, failed.value.outcome.attempts) == ("InvalidRequestError", 1)
             [letter] = await fleet.list(state="failed")
             assert "InvalidRequestError" in str(letter.reason)
             is_mended = True
             await session.retry()
-            assert (await session.result()).text == "at last"
+            assert (await session.result(timeout=PATIENCE)).text == "at last"
 
 
 async def test_what_a_fleet_refuses(tmp_path: Path) -> None:
@@ -131,14 +131,14 @@ async def test_interrupting_and_cancelling(tmp_path: Path) -> None:
             await session.send("a quick one")
             await until(lambda: gate.reached == 1)
             assert await session.interrupt()
-            assert (await session.result(2)).text == "quick"
+            assert (await session.result(2, timeout=PATIENCE)).text == "quick"
             assert (await session.outcome(1)).error == "InterruptedRunError"
             assert not await session.interrupt()
             await session.send("another slow one")
             await until(lambda: gate.reached == 2)
             assert await session.cancel("no longer needed")
             with pytest.raises(FleetRunError, match="was cancelled: no longer needed"):
-                await session.result()
+                await session.result(timeout=PATIENCE)
             assert not await session.cancel()
             with pytest.raises(FleetError, match="was cancelled"):
                 await session.send("more")

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fleets import until
+from fleets import PATIENCE, until
 
 from claude_agent_py import ClientOptions
 from claude_agent_py.errors import FleetError, FleetRunError, OptionsError
@@ -99,11 +99,11 @@ async def test_versions_live_side_by_side(tmp_path: Path) -> None:
     newer.agent("one", held.options, version="2")
     new = await newer.start("one", "hi")
     async with newer.worker():
-        assert (await new.result()).text == "ok"
+        assert (await new.result(timeout=PATIENCE)).text == "ok"
         assert ((await old.info()).state, (await old.info()).version) == ("queued", "1")
     newer.agent("one", held.options, version="1")
     async with newer.worker():
-        assert (await old.result()).text == "ok"
+        assert (await old.result(timeout=PATIENCE)).text == "ok"
         latest = await newer.start("one", "hi")
         assert (await latest.info()).version == "2"
         await newer.drain()
@@ -144,7 +144,7 @@ async def test_leaving_the_worker_gives_its_sessions_back(tmp_path: Path) -> Non
     assert (info.state, info.worker) == ("queued", None)
     held.gate.open()
     async with held.fleet.worker():
-        result = await session.result()
+        result = await session.result(timeout=PATIENCE)
     assert (result.text, result.crashes) == ("ok", 0)
     held.fleet.close()
 
@@ -156,10 +156,10 @@ async def test_a_prompt_that_takes_too_long_is_ended(tmp_path: Path) -> None:
     async with held.fleet.worker():
         session = await held.fleet.start("one", "hi", timeout=1.5)
         with pytest.raises(FleetRunError, match="RunTimeoutError"):
-            await session.result()
+            await session.result(timeout=PATIENCE)
         held.gate.open()
         await session.send("again")  # revives a dead letter
-        assert (await session.result()).text == "ok"
+        assert (await session.result(timeout=PATIENCE)).text == "ok"
     held.fleet.close()
 
 

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit, urlunsplit
 import anyio
 import pytest
 from cuttable import CuttableServer
-from fleets import LEASE, events_of, fleet_in
+from fleets import LEASE, PATIENCE, events_of, fleet_in
 
 from claude_agent_py.testing import Reply, ScriptedModel
 
@@ -45,14 +45,14 @@ async def test_sessions_outlive_a_worker_and_a_database_that_is_away(
         workers = [made.start_worker(sessions=2) for _ in range(2)]
         fleet.agent("worker")
         sessions = [await fleet.start("worker", f"task {i}", id=f"s{i}") for i in range(8)]
-        await sessions[0].result()
+        await sessions[0].result(timeout=PATIENCE)
         workers[0].kill()
-        await sessions[3].result()
+        await sessions[3].result(timeout=PATIENCE)
         front.cut()
         await anyio.sleep(LEASE + 2)  # longer than a lease
         front.open()
         for i, session in enumerate(sessions):
-            result = await session.result()
+            result = await session.result(timeout=PATIENCE)
             assert result.text.endswith(f"task {i}"), made.logs()
             events = await events_of(session)
             assert [e.data["state"] for e in events if e.kind == "run"] == ["queued", "running", "done"]

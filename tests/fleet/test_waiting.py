@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fleets import FleetSetUp, clis, events_of, fleet_in, given_options, until, until_state
+from fleets import PATIENCE, FleetSetUp, clis, events_of, fleet_in, given_options, until, until_state
 
 from claude_agent_py import Allow, ClientOptions, Deny
 from claude_agent_py.testing import Failure, Reply, ScriptedModel, tool_use
@@ -46,7 +46,7 @@ async def test_an_answer_that_comes_late_from_another_process_goes_to_any_worker
             await session.answer(question.id, "maybe")
         assert await session.answer(question.id, Allow(), by="Ada")
         assert not await session.answer(question.id, Deny("too late"))
-        result = await session.result()
+        result = await session.result(timeout=PATIENCE)
         assert result.text == "result: ran-it", made.logs()
         assert result.crashes == 0
         events = await events_of(session)
@@ -85,12 +85,12 @@ async def test_a_quick_answer_keeps_the_process_and_a_question_is_asked_once(tmp
             [question] = await quick.interactions()
             assert (await quick.info()).state == "running"
             assert await quick.answer(question.id, ["release"])
-            assert (await quick.result()).text == "built release"
+            assert (await quick.result(timeout=PATIENCE)).text == "built release"
             slow = await fleet.start("slow", "build it")
             await until_state(slow, "waiting")
             [question] = await fleet.interactions()
             assert await slow.answer(question.id, ["release"])
-            assert (await slow.result()).text == "built release"
+            assert (await slow.result(timeout=PATIENCE)).text == "built release"
         assert await fleet.interactions() == []
 
 
@@ -124,7 +124,7 @@ async def test_a_rate_limit_is_waited_for_without_a_process(tmp_path: Path) -> N
             info = await session.info()
             assert (info.state, clis(model)) == ("queued", [])
             assert info.not_before > resets_at
-            assert (await session.result()).text == "after the reset"
+            assert (await session.result(timeout=PATIENCE)).text == "after the reset"
         assert [at for at in asked if at >= resets_at] == asked[1:]
 
 
@@ -138,6 +138,6 @@ async def test_a_prompt_that_waits_too_long_is_a_dead_letter(tmp_path: Path) -> 
         async with fleet.worker(folder=tmp_path / "ws"):
             session = await fleet.start("worker", "make it")
             with pytest.raises(FleetRunError, match="RunTimeoutError: it was not over in time"):
-                await session.result()
+                await session.result(timeout=PATIENCE)
             assert await session.interactions() == []
             assert (await session.info()).state == "failed"
