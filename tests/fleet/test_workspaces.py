@@ -71,9 +71,9 @@ def test_a_pack_that_is_too_large_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_an_archive_follows_its_session_to_another_machine(tmp_path: Path) -> None:
     def answer(request: Any) -> Any:
-        prompts = [text for text in ("WRITE-1", "READ-2", "READ-3") if request.contains(text)]
-        command = "cat made" if len(prompts) > 1 else "cat seed > made; echo more >> made"
-        if len(request.tool_results) < len(prompts):
+        reads = request.contains("READ")
+        command = "cat made" if reads else "cat seed > made; echo more >> made"
+        if not request.tool_results:
             return Reply(tool_use("Bash", {"command": command, "description": "d"}))
         return f"read: {request.tool_results[-1]['content']}"
 
