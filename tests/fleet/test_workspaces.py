@@ -1,5 +1,6 @@
 """Workspaces: made once on a machine, kept for the next prompt, and packed where they have to travel."""
 
+import json
 import os
 import subprocess
 import sys
@@ -71,7 +72,7 @@ def test_a_pack_that_is_too_large_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_an_archive_follows_its_session_to_another_machine(tmp_path: Path) -> None:
     def answer(request: Any) -> Any:
-        reads = request.contains("READ")
+        reads = any(text in json.dumps(request.messages) for text in ("READ-2", "READ-3"))
         command = "cat made" if reads else "cat seed > made; echo more >> made"
         if not request.tool_results:
             return Reply(tool_use("Bash", {"command": command, "description": "d"}))
