@@ -74,7 +74,7 @@ async def test_an_archive_follows_its_session_to_another_machine(tmp_path: Path)
     def answer(request: Any) -> Any:
         reads = any(text in json.dumps(request.messages) for text in ("READ-2", "READ-3"))
         command = "cat made" if reads else "cat seed > made; echo more >> made"
-        if not request.tool_results:
+        if request.last_user_text:
             return Reply(tool_use("Bash", {"command": command, "description": "d"}))
         return f"read: {request.tool_results[-1]['content']}"
 
