@@ -449,3 +449,25 @@ class StaleLeaseError(StoreError):
         self.holder = holder
         """The other process."""
         super().__init__(message, session_id=session_id)
+
+
+class FleetError(ClaudeAgentError):
+    """A fleet, or its database, failed, or a session of a fleet does not exist."""
+
+    def __init__(self, message: str, *, session_id: str | None = None) -> None:
+        self.session_id = session_id
+        """The session of the fleet; None if the error is not about one."""
+        super().__init__(message)
+
+
+class FleetRunError(FleetError):
+    """A run of a session of a fleet failed or was cancelled, for the last time."""
+
+    def __init__(self, message: str, *, session_id: str | None = None, outcome: Any = None) -> None:
+        self.outcome = outcome
+        """The `RunOutcome`, with the reason."""
+        super().__init__(message, session_id=session_id)
+
+
+class FleetTimeoutError(FleetError, TimeoutError):
+    """A run of a session of a fleet was not over in time. It goes on."""

@@ -39,6 +39,9 @@
     ├── TextFormatError                 a text is not in the required form (strict parsing)      .problems
     ├── HandlerError                    a handler or listener failed (reported, not raised)      .handler
     ├── BacklogError                    waiting messages were dropped for lack of space          .reason .limit_bytes
+    ├── FleetError                      a fleet of sessions                                      .session_id
+    │   ├── FleetRunError               a run failed for good                                    .outcome
+    │   └── FleetTimeoutError           a run was not over in time (also a TimeoutError)
     └── SessionError                    a session on disk                                        .session_id
         ├── SessionNotFoundError        it does not exist
         ├── SessionInUseError           the id of a new session is in use
@@ -68,6 +71,9 @@ if TYPE_CHECKING:
         ControlError as ControlError,
         ControlRejectedError as ControlRejectedError,
         ControlTimeoutError as ControlTimeoutError,
+        FleetError as FleetError,
+        FleetRunError as FleetRunError,
+        FleetTimeoutError as FleetTimeoutError,
         HandlerError as HandlerError,
         LocalProtocolError as LocalProtocolError,
         MCPNotReadyError as MCPNotReadyError,

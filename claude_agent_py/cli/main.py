@@ -197,6 +197,21 @@ def _tasks(arguments: argparse.Namespace) -> int:
     return draw_tasks(arguments.target, arguments.session, at=arguments.at)
 
 
+# fleet ------------------------------------------------------------------------------------------------------------
+
+
+def _fleet_arguments(parser: argparse.ArgumentParser) -> None:
+    from claude_agent_py.cli.fleet import add_arguments
+
+    add_arguments(parser)
+
+
+def _fleet(arguments: argparse.Namespace) -> int:
+    from claude_agent_py.cli.fleet import run_fleet
+
+    return run_fleet(arguments)
+
+
 COMMANDS = (
     Command("install-cli", "Fetch the Claude Code CLI into the cache folder.", _install_arguments, _install),
     Command("doctor", "Check the installation and print a fix for each problem.", _doctor_arguments, _doctor),
@@ -205,4 +220,5 @@ COMMANDS = (
     Command("interactions", "List the pending interactions in an inbox file.", _interactions_arguments, _interactions),
     Command("answer", "Answer a pending interaction in an inbox file.", _answer_arguments, _answer),
     Command("tasks", "Draw the tasks of a history, or of one of its sessions.", _tasks_arguments, _tasks),
+    Command("fleet", "Durable sessions on many machines: run a worker, start, list, answer.", _fleet_arguments, _fleet),
 )

@@ -1,0 +1,163 @@
+"""What a fleet costs: a run in the database, and sessions that wait. A stand-in plays the CLI.
+
+    python -m benchmarks.fleet [--url postgresql://...] [--runs 50] [--waiting 10 100 1000 10000]
+
+CPU time is that of the worker's process, without the CLI's. With PostgreSQL, transactions are those of the server, of
+DBOS and of the fleet together.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import resource
+import tempfile
+import time
+from contextlib import closing
+from pathlib import Path
+from statistics import median
+from typing import Any
+from uuid import uuid4
+
+from sqlalchemy import Connection, create_engine, func, insert, select, text
+
+from claude_agent_py import ClientOptions
+from claude_agent_py.fleet import Fleet, _claims
+from claude_agent_py.fleet._database import normal_url
+from claude_agent_py.fleet._tables import events, interactions, runs, sessions
+from claude_agent_py.sessions import MemoryStore
+from claude_agent_py.testing import FakeCLI, steps
+
+CHUNK = 1000
+
+
+async def measure(folder: Path, url: str, given: argparse.Namespace) -> None:
+    program = FakeCLI(steps.turn("ok")).install(folder / "cli")
+    fleet = Fleet(url, store=MemoryStore(), poll=0.5)
+    fleet.agent("one", ClientOptions(cli_path=program, cwd=folder))
+    async with fleet.worker(sessions=2):
+        await (await fleet.start("one", "warm up")).result()
+        await measure_runs(fleet, url, given.runs)
+        await measure_idle(fleet, url)
+        there = 0
+        for count in given.waiting:
+            await fleet.database.call(make_waiting, there, count)
+            there = count
+            await measure_waiting(fleet, url, count)
+    fleet.close()
+
+
+async def measure_runs(fleet: Fleet, url: str, count: int) -> None:
+    before = cpu(), transactions(url), await counted(fleet), time.perf_counter()
+    started = [await fleet.start("one", "hi") for _ in range(count)]
+    for session in started:
+        await session.result()
+    await asyncio.sleep(1.0)
+    written = [b - a for a, b in zip(before[2], await counted(fleet), strict=True)]
+    print(f"{count} runs: {(cpu() - before[0]) / count * 1000:.0f} ms CPU time each in the worker")
+    print(f"  {written[0] / count:.1f} events each, {written[1] / count:.0f} bytes each")
+    if before[1] is not None:
+        print(f"  {(transactions(url) or 0) - before[1]} transactions, {((transactions(url) or 0) - before[1]) / count:.0f} each")
+    print(f"  {count / (time.perf_counter() - before[3]) * 3600:.0f} an hour, 2 at a time")
+
+
+async def measure_idle(fleet: Fleet, url: str) -> None:
+    before, at = (cpu(), transactions(url)), time.perf_counter()
+    await asyncio.sleep(10)
+    seconds = time.perf_counter() - at
+    print(f"an idle worker: {(cpu() - before[0]) / seconds * 1000:.1f} ms CPU time a second")
+    if before[1] is not None:
+        print(f"  {((transactions(url) or 0) - before[1]) / seconds:.1f} transactions a second")
+
+
+async def measure_waiting(fleet: Fleet, url: str, count: int) -> None:
+    known = [_claims.Known("one", "1", 1.0, None)]
+    place = _claims.Place("nobody", "nowhere", None)
+    looks, ends = [], []
+    for _ in range(20):
+        at = time.perf_counter()
+        await fleet.database.call(_claims.claim, fleet.database, place, known, 1)
+        looks.append(time.perf_counter() - at)
+    for _ in range(3):
+        at = time.perf_counter()
+        await (await fleet.start("one", "hi")).result()
+        ends.append(time.perf_counter() - at)
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(
+        f"{count} waiting: a look for work {median(looks) * 1000:.1f} ms, a new session answered in {median(ends):.2f} s,"
+        f" the worker's memory at its peak {memory:.0f} MiB, the database {size(url) / 1e6:.1f} MB"
+    )
+
+
+def make_waiting(connection: Connection, there: int, count: int) -> None:
+    """Enter sessions that wait for a person, as a fleet leaves them: a run, a question, some events."""
+    request = json.dumps({"tool_name": "Bash", "input": {"command": "make release"}, "tool_use_id": "toolu_1"})
+    message = json.dumps({"type": "assistant", "message": {"content": [{"type": "text", "text": "x" * 600}]}})
+    for first in range(there, count, CHUNK):
+        names = [f"w{i}" for i in range(first, min(count, first + CHUNK))]
+        row = {"agent": "one", "version": "1", "tenant": "", "priority": 0, "state": "waiting", "epoch": 1, "step": 2}
+        row |= {"is_orphan": 0, "queued_at": 0.0, "not_before": 0.0, "machine": "m", "runs": 1, "events": 12}
+        row |= {"created_at": 0.0, "updated_at": 0.0}
+        connection.execute(insert(sessions), [{**row, "id": name, "cli_session": str(uuid4())} for name in names])
+        run = {"number": 1, "prompt": '"hi"', "state": "running", "attempts": 0, "claims": 1, "crashes": 0}
+        connection.execute(
+            insert(runs), [{**run, "session": name, "uuid": str(uuid4()), "created_at": 0.0} for name in names]
+        )
+        asked = {"run": 1, "kind": "permission", "digest": "d" * 64, "request": request, "state": "pending"}
+        connection.execute(
+            insert(interactions), [{**asked, "id": name, "session": name, "created_at": 0.0} for name in names]
+        )
+        event: dict[str, Any] = {"run": 1, "kind": "message", "at": 0.0, "data": message}
+        rows = [{**event, "session": name, "number": number} for name in names for number in range(1, 13)]
+        connection.execute(insert(events), rows)
+
+
+async def counted(fleet: Fleet) -> tuple[int, int]:
+    def count(connection: Connection) -> tuple[int, int]:
+        row = connection.execute(select(func.count(), func.sum(func.length(events.c.data))).select_from(events)).one()
+        return int(row[0]), int(row[1] or 0)
+
+    return await fleet.database.call(count, write=False)
+
+
+def cpu() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def transactions(url: str) -> int | None:
+    if url.startswith("sqlite"):
+        return None
+    query = "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()"
+    return int(scalar(url, query))
+
+
+def size(url: str) -> float:
+    if not url.startswith("sqlite"):
+        return float(scalar(url, "SELECT pg_database_size(current_database())"))
+    path = Path(url.removeprefix("sqlite:///"))
+    return float(sum(os.path.getsize(p) for p in path.parent.glob(f"{path.name}*")))
+
+
+def scalar(url: str, query: str) -> Any:
+    engine = create_engine(normal_url(url))
+    try:
+        with closing(engine.connect()) as connection:
+            return connection.scalar(text(query))
+    finally:
+        engine.dispose()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--url", help="a database of its own (default: an SQLite file)")
+    parser.add_argument("--runs", type=int, default=50)
+    parser.add_argument("--waiting", type=int, nargs="*", default=[10, 100, 1000, 10_000])
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        asyncio.run(measure(folder, given.url or f"sqlite:///{folder / 'fleet.db'}", given))
+
+
+if __name__ == "__main__":
+    main()

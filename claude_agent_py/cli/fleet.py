@@ -1,0 +1,296 @@
+"""The command `fleet`: run a worker, and look at sessions and steer them, from a shell. `--json` prints JSON lines."""
+
+import argparse
+import importlib
+import json
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import anyio
+from anyio.abc import TaskStatus
+
+from claude_agent_py._errors import FleetError, FleetRunError, OptionsError
+
+if TYPE_CHECKING:
+    from claude_agent_py.fleet import Fleet, Worker
+
+VARIABLE: Final = "CLAUDE_AGENT_FLEET"
+"""The environment variable that names the database if `--url` does not."""
+SHOWN_CHARS: Final = 100
+
+Arguments = argparse.Namespace
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the subcommands."""
+    commands = parser.add_subparsers(required=True, metavar="action")
+    for name, (help_text, add, run) in ACTIONS.items():
+        action = commands.add_parser(name, help=help_text, description=help_text)
+        if name != "worker":
+            action.add_argument("--url", default=os.environ.get(VARIABLE), help=f"the database (default: {VARIABLE})")
+            action.add_argument("--json", action="store_true", help="print JSON")
+        add(action)
+        action.set_defaults(action=run)
+
+
+def run_fleet(arguments: Arguments) -> int:
+    """Run a subcommand and return the exit code."""
+    action: Callable[[Arguments], Awaitable[int]] = arguments.action
+    return anyio.run(action, arguments)
+
+
+# worker ---------------------------------------------------------------------------------------------------------------
+
+
+def _worker_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("fleet", metavar="MODULE:NAME", help="where the Fleet is, with its agents: `agents:fleet`")
+    parser.add_argument("--sessions", type=int, default=16, help="how many sessions run at once (default: 16)")
+    parser.add_argument("--memory", help="how much memory they may use, such as 8GiB (default: any)")
+    parser.add_argument("--machine", help="the name of this machine (default: the host name)")
+    parser.add_argument("--folder", help="where workspaces are (default: in the folder for temporary files)")
+
+
+async def _worker(arguments: Arguments) -> int:
+    fleet = _loaded(arguments.fleet)
+    given = {name: getattr(arguments, name) for name in ("sessions", "memory", "machine", "folder")}
+    async with fleet.worker(**given) as worker, anyio.create_task_group() as group:
+        await group.start(_obey_signals, worker, group.cancel_scope)
+        print(f"worker {worker.id} runs; SIGTERM drains it, a second one gives its sessions back", flush=True)
+        await fleet.drain_forever()
+        group.cancel_scope.cancel()
+    return 0
+
+
+async def _obey_signals(
+    worker: "Worker", scope: anyio.CancelScope, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
+) -> None:
+    if sys.platform == "win32":
+        task_status.started()
+        return
+    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        task_status.started()
+        async with anyio.create_task_group() as group:
+            was_asked = False
+            async for _ in signals:
+                if was_asked:
+                    scope.cancel()
+                was_asked = True
+                group.start_soon(worker.drain)
+
+
+def _loaded(target: str) -> "Fleet":
+    from claude_agent_py.fleet import Fleet
+
+    module, _, name = target.partition(":")
+    sys.path.insert(0, os.getcwd())
+    try:
+        found = getattr(importlib.import_module(module), name or "fleet")
+    except (ImportError, AttributeError) as error:
+        raise OptionsError(f"{target} cannot be loaded: {error}", option="fleet") from error
+    if not isinstance(found, Fleet):
+        raise OptionsError(f"{target} is not a Fleet", option="fleet")
+    return found
+
+
+# The others -----------------------------------------------------------------------------------------------------------
+
+
+def _opened(arguments: Arguments) -> "Fleet":
+    from claude_agent_py.fleet import Fleet
+
+    if arguments.url is None:
+        raise OptionsError(f"pass --url or set {VARIABLE}")
+    return Fleet(arguments.url)
+
+
+def _tell(arguments: Arguments, told: Mapping[str, Any], line: str) -> None:
+    from claude_agent_py.permissions.requests import displayable
+
+    print(json.dumps(told) if arguments.json else displayable(line, len(line)), flush=True)
+
+
+def _start_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("agent")
+    parser.add_argument("prompt")
+    parser.add_argument("--id", help="the id; a session that has it already is not started again")
+    parser.add_argument("--tenant", default="")
+    parser.add_argument("--priority", type=int, default=0, help="sessions of a higher one go first (default: 0)")
+    parser.add_argument("--version", help="of the agent (default: the one that was registered last)")
+    parser.add_argument("--timeout", type=float, help="seconds within which the prompt has to be answered")
+    parser.add_argument("--wait", action="store_true", help="wait for the result")
+
+
+async def _start(arguments: Arguments) -> int:
+    async with _opened(arguments) as fleet:
+        given = {name: getattr(arguments, name) for name in ("id", "tenant", "priority", "version", "timeout")}
+        session = await fleet.start(arguments.agent, arguments.prompt, **given)
+        if arguments.wait:
+            return await _wait(arguments, session, 1)
+        _tell(arguments, (await session.info()).to_dict(), session.id)
+    return 0
+
+
+async def _wait(arguments: Arguments, session: Any, run: int) -> int:
+    try:
+        outcome = await session.result(run)
+    except FleetRunError as error:
+        _tell(arguments, error.outcome.to_dict(), str(error))
+        return 1
+    _tell(arguments, outcome.to_dict(), outcome.text)
+    return 0
+
+
+def _list_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--state", choices=["queued", "running", "waiting", "idle", "failed", "cancelled"])
+    parser.add_argument("--agent")
+    parser.add_argument("--tenant")
+    parser.add_argument("--limit", type=int, default=100)
+    parser.add_argument("--workers", action="store_true", help="list the workers instead")
+
+
+async def _list(arguments: Arguments) -> int:
+    async with _opened(arguments) as fleet:
+        if arguments.workers:
+            for worker in await fleet.workers():
+                busy = f"{worker.running} of {worker.slots} sessions{', draining' if worker.is_draining else ''}"
+                _tell(arguments, worker.to_dict(), f"{worker.id}  {busy}")
+            return 0
+        chosen = {name: getattr(arguments, name) for name in ("state", "agent", "tenant", "limit")}
+        for info in await fleet.list(**chosen):
+            where = f" on {info.worker}" if info.worker else ""
+            why = f": {info.reason}" if info.reason else ""
+            _tell(arguments, info.to_dict(), f"{info.id}  {info.agent}  {info.state}{where}{why}")
+    return 0
+
+
+def _session_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("session")
+
+
+async def _show(arguments: Arguments) -> int:
+    from claude_agent_py.permissions.typed_answers import HELP
+
+    async with _opened(arguments) as fleet:
+        session = fleet.session(arguments.session)
+        info, questions = await session.info(), await session.interactions()
+        runs = [await session.outcome(number) for number in range(1, info.runs + 1)]
+        if arguments.json:
+            asked = [question.to_dict() for question in questions]
+            print(json.dumps({**info.to_dict(), "outcomes": [run.to_dict() for run in runs], "interactions": asked}))
+            return 0
+        _tell(arguments, {}, f"{info.id}: {info.agent} {info.version}, {info.state}, {info.events} events")
+        for run in runs:
+            _tell(arguments, {}, f"  {run.run}. {run.state}: {run.text or run.reason}")
+        for question in questions:
+            _tell(arguments, {}, f"  {question.id} asks: {question.summary} ({HELP[question.kind]})")
+    return 0
+
+
+def _send_arguments(parser: argparse.ArgumentParser) -> None:
+    _session_argument(parser)
+    parser.add_argument("prompt")
+    parser.add_argument("--key", help="a prompt with a key that the session has is not sent again")
+    parser.add_argument("--timeout", type=float, help="seconds within which it has to be answered")
+    parser.add_argument("--wait", action="store_true", help="wait for the result")
+
+
+async def _send(arguments: Arguments) -> int:
+    async with _opened(arguments) as fleet:
+        session = fleet.session(arguments.session)
+        number = await session.send(arguments.prompt, timeout=arguments.timeout, key=arguments.key)
+        if arguments.wait:
+            return await _wait(arguments, session, number)
+        _tell(arguments, {"session_id": session.id, "run": number}, str(number))
+    return 0
+
+
+def _answer_arguments(parser: argparse.ArgumentParser) -> None:
+    _session_argument(parser)
+    parser.add_argument("interaction", help="the id that `show` prints")
+    parser.add_argument("--by", default="", help="who answers, for records (default: the user)")
+    parser.add_argument("words", nargs="+", help="the answer: allow, deny [why], a number, ...")
+
+
+async def _answer(arguments: Arguments) -> int:
+    from claude_agent_py.permissions.typed_answers import read_typed
+
+    async with _opened(arguments) as fleet:
+        session = fleet.session(arguments.session)
+        found = next((one for one in await session.interactions() if one.id == arguments.interaction), None)
+        was_first = False
+        if found is not None:
+            try:
+                was_first = await session.answer(found.id, read_typed(found, arguments.words), by=arguments.by)
+            except ValueError as error:
+                raise OptionsError(str(error)) from None
+        told = "answered" if was_first else "too late: already answered or withdrawn"
+        _tell(arguments, {"id": arguments.interaction, "answered": was_first}, told)
+    return 0 if was_first else 1
+
+
+def _cancel_arguments(parser: argparse.ArgumentParser) -> None:
+    _session_argument(parser)
+    parser.add_argument("--reason", default="cancelled")
+    parser.add_argument("--interrupt", action="store_true", help="interrupt the prompt at hand only")
+
+
+async def _cancel(arguments: Arguments) -> int:
+    async with _opened(arguments) as fleet:
+        session = fleet.session(arguments.session)
+        done = await (session.interrupt() if arguments.interrupt else session.cancel(arguments.reason))
+        _tell(arguments, {"session_id": session.id, "done": done}, "done" if done else "nothing to do")
+    return 0 if done else 1
+
+
+def _events_arguments(parser: argparse.ArgumentParser) -> None:
+    _session_argument(parser)
+    parser.add_argument("--after", type=int, default=0, metavar="NUMBER", help="only those after this one")
+    parser.add_argument("--follow", action="store_true", help="wait for more")
+
+
+async def _events(arguments: Arguments) -> int:
+    async with _opened(arguments) as fleet:
+        session = fleet.session(arguments.session)
+        async for event in session.events(after=arguments.after, follow=arguments.follow):
+            text = json.dumps(event.data)
+            shown = text if len(text) <= SHOWN_CHARS else f"{text[:SHOWN_CHARS]}..."
+            _tell(arguments, event.to_dict(), f"{event.number}  {event.kind}  {shown}")
+    return 0
+
+
+def _drain_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("worker", nargs="?", help="the worker (default: all)")
+
+
+async def _drain(arguments: Arguments) -> int:
+    async with _opened(arguments) as fleet:
+        count = await fleet.drain_workers(arguments.worker)
+        if arguments.worker is not None and not count:
+            raise FleetError(f"the fleet has no worker {arguments.worker!r}")
+        _tell(arguments, {"workers": count}, f"{count} workers finish what they run, and end")
+    return 0
+
+
+async def _retry(arguments: Arguments) -> int:
+    async with _opened(arguments) as fleet:
+        number = await fleet.session(arguments.session).retry()
+        _tell(arguments, {"session_id": arguments.session, "run": number}, str(number))
+    return 0
+
+
+Action = tuple[str, Callable[[argparse.ArgumentParser], None], Callable[[Arguments], Awaitable[int]]]
+ACTIONS: Final[Mapping[str, Action]] = {
+    "worker": ("Run sessions on this machine.", _worker_arguments, _worker),
+    "start": ("Start a session.", _start_arguments, _start),
+    "list": ("List sessions, newest first, or the workers.", _list_arguments, _list),
+    "show": ("Show a session: its prompts, results and questions.", _session_argument, _show),
+    "send": ("Send a prompt to a session.", _send_arguments, _send),
+    "answer": ("Answer a question of a session.", _answer_arguments, _answer),
+    "cancel": ("Cancel a session, or interrupt it.", _cancel_arguments, _cancel),
+    "retry": ("Send the prompt of a failed session again.", _session_argument, _retry),
+    "events": ("Print the events of a session.", _events_arguments, _events),
+    "drain": ("Let a worker, or all, finish what they run, and end.", _drain_arguments, _drain),
+}

@@ -1,0 +1,29 @@
+"""A fleet: durable sessions on one machine or on many, none of which is lost when a process or a machine dies.
+
+Needs the extra `fleet`, which brings DBOS.
+"""
+
+from claude_agent_py._lazy_names import attach
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from claude_agent_py.fleet._inbox import FleetInteraction as FleetInteraction
+    from claude_agent_py.fleet.agents import FleetAgent as FleetAgent
+    from claude_agent_py.fleet.fleet import Fleet as Fleet
+    from claude_agent_py.fleet.records import (
+        FleetEvent as FleetEvent,
+        FleetSessionInfo as FleetSessionInfo,
+        FleetWorkerInfo as FleetWorkerInfo,
+        RunOutcome as RunOutcome,
+    )
+    from claude_agent_py.fleet.session import FleetSession as FleetSession
+    from claude_agent_py.fleet.worker import Worker as Worker
+    from claude_agent_py.fleet.workspaces import (
+        Archive as Archive,
+        Copy as Copy,
+        Directory as Directory,
+        GitWorktree as GitWorktree,
+        Workspace as Workspace,
+    )
+else:
+    __getattr__, __dir__ = attach(__name__)

@@ -1,0 +1,341 @@
+"""What workers do with the tables: live, claim sessions, write what happens in them, settle them, adopt the dead's.
+
+Every write about a session names the epoch of its claim. A worker that was taken for dead has an earlier one, and gets
+`LostError`: it writes nothing.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+from uuid import uuid4
+
+from sqlalchemy import Connection, RowMapping, delete, func, insert, or_, select, update
+
+from claude_agent_py.fleet import _rows
+from claude_agent_py.fleet._database import Database
+from claude_agent_py.fleet._tables import agents, interactions, runs, sessions, workers
+
+AFFINITY_SECONDS: Final = 5.0
+"""For how long a session waits for the machine that has its workspace before another one takes it."""
+
+
+class LostError(Exception):
+    """Another worker has the session."""
+
+
+class Claim(NamedTuple):
+    """A session that this worker runs, and the prompt at hand."""
+
+    session: Mapping[str, Any]
+    run: Mapping[str, Any]
+    epoch: int
+
+    @property
+    def id(self) -> str:
+        """The session."""
+        return str(self.session["id"])
+
+    @property
+    def workflow_id(self) -> str:
+        """The id of its workflow."""
+        return f"{self.id}:{self.session['step']}"
+
+
+class Known(NamedTuple):
+    """An agent that a worker can run."""
+
+    name: str
+    version: str
+    weight: float
+    limit: int | None
+    """How many of its sessions may run at once, on all workers."""
+
+
+class Place(NamedTuple):
+    """A worker."""
+
+    worker: str
+    machine: str
+    tenant_limit: int | None
+
+
+# Living ---------------------------------------------------------------------------------------------------------------
+
+
+def register(connection: Connection, database: Database, row: Mapping[str, Any], known: Sequence[Known]) -> None:
+    """Enter a worker and its agents."""
+    database.lock(connection)
+    now = database.now(connection)
+    expires_at = now + row["lease"]
+    rest = {name: value for name, value in row.items() if name != "lease"}
+    times = {"started_at": now, "expires_at": expires_at}
+    connection.execute(insert(workers).values(**rest, **times, memory_used=0, is_draining=0))
+    register_agents(connection, now, [(one.name, one.version) for one in known])
+
+
+def register_agents(connection: Connection, now: float, known: Sequence[tuple[str, str]]) -> None:
+    """Enter agents that are not there."""
+    there = {(name, version) for name, version in connection.execute(select(agents.c.name, agents.c.version))}
+    for name, version in known:
+        if (name, version) not in there:
+            connection.execute(insert(agents).values(name=name, version=version, registered_at=now))
+
+
+def beat(connection: Connection, database: Database, worker: str, lease: float, memory_used: int) -> bool | None:
+    """Extend a worker's life. Returns whether it has to drain; None if it counts as dead."""
+    change = update(workers).where(workers.c.id == worker)
+    values = {"expires_at": database.now(connection) + lease, "memory_used": memory_used}
+    found = connection.execute(change.values(values).returning(workers.c.is_draining)).scalar_one_or_none()
+    return None if found is None else bool(found)
+
+
+def leave(connection: Connection, worker: str) -> None:
+    """Strike a worker off."""
+    connection.execute(delete(workers).where(workers.c.id == worker))
+
+
+def wishes(connection: Connection, worker: str) -> dict[str, tuple[int, str | None]]:
+    """Return the epoch of each session that a worker has, and what is wanted of it."""
+    query = select(sessions.c.id, sessions.c.epoch, sessions.c.wanted).where(sessions.c.worker == worker)
+    return {session: (epoch, wanted) for session, epoch, wanted in connection.execute(query)}
+
+
+# The dead -------------------------------------------------------------------------------------------------------------
+
+
+def reap(connection: Connection, database: Database, max_crashes: int) -> list[str]:
+    """Free the sessions of dead workers, settle what is too late, and return the workers that were found dead."""
+    database.lock(connection)
+    now = database.now(connection)
+    dead = list(connection.execute(select(workers.c.id).where(workers.c.expires_at < now)).scalars())
+    lost = select(sessions.c.id).where(
+        sessions.c.state == "running",
+        or_(sessions.c.worker.in_(dead), sessions.c.worker.not_in(select(workers.c.id))),
+    )
+    for session in list(connection.execute(lost).scalars()):
+        _free(connection, session, now, max_crashes)
+    if dead:
+        connection.execute(delete(workers).where(workers.c.id.in_(dead)))
+    _settle_late(connection, now)
+    return dead
+
+
+def _free(connection: Connection, session: str, now: float, max_crashes: int) -> None:
+    row = _rows.locked(connection, session)
+    run = _rows.current_run(connection, session)
+    if row["wanted"] == "cancel":
+        _rows.cancel_now(connection, session, now, row["reason"] or "cancelled")
+        return
+    if run is None:
+        _rows.follow_up(connection, session, 0, now)
+        return
+    mine = update(runs).where(runs.c.session == session, runs.c.number == run["number"])
+    connection.execute(mine.values(crashes=run["crashes"] + 1))
+    if run["crashes"] >= max_crashes:
+        reason = f"{run['crashes'] + 1} workers died at it"
+        _fail(connection, session, run["number"], now, {"error": "WorkerDied", "reason": reason})
+        return
+    _rows.withdraw(connection, session, now)
+    _rows.set_state(connection, session, run["number"], now, "queued", worker=None, is_orphan=1, not_before=0.0)
+
+
+def _settle_late(connection: Connection, now: float) -> None:
+    late = select(runs.c.session, runs.c.number).join(sessions, sessions.c.id == runs.c.session)
+    late = late.where(runs.c.state.in_(_rows.OPEN), runs.c.deadline < now, sessions.c.state.in_(("queued", "waiting")))
+    for session, number in connection.execute(late).all():
+        _rows.withdraw(connection, session, now)
+        told = {"error": "RunTimeoutError", "reason": "it was not over in time"}
+        _fail(connection, session, number, now, told)
+
+
+def _fail(connection: Connection, session: str, number: int, now: float, result: Mapping[str, Any]) -> None:
+    """Make a session a dead letter."""
+    _rows.end_run(connection, session, number, now, "failed", result)
+    reason = ": ".join(part for part in (result.get("error"), result.get("reason")) if part)
+    more = {"worker": None, "wanted": None, "is_orphan": 0, "step": sessions.c.step + 1}
+    _rows.set_state(connection, session, number, now, "failed", reason=reason, **more)
+
+
+# Claiming -------------------------------------------------------------------------------------------------------------
+
+
+def claim(connection: Connection, database: Database, place: Place, known: Sequence[Known], count: int) -> list[Claim]:
+    """Take up to `count` queued sessions: by priority, then fairly between agents, then by age.
+
+    Where there are limits, one worker at a time claims, so that they hold exactly.
+    """
+    if place.tenant_limit is not None or any(one.limit is not None for one in known):
+        database.lock(connection)
+    now = database.now(connection)
+    chosen = _chosen(connection, place, known, count, now)
+    return [_take(connection, session, place, now) for session in chosen]
+
+
+def _chosen(connection: Connection, place: Place, known: Sequence[Known], count: int, now: float) -> list[RowMapping]:
+    running: Counter[Any] = Counter()
+    query = select(sessions.c.agent, sessions.c.tenant, func.count()).where(sessions.c.state == "running")
+    for agent, tenant, number in connection.execute(query.group_by(sessions.c.agent, sessions.c.tenant)):
+        running[agent] += number
+        running["tenant", tenant] += number
+    by_name = {one.name: one for one in known}
+    candidates = [row for one in known for row in _candidates(connection, place, one, count, now)]
+    chosen: list[RowMapping] = []
+    while candidates and len(chosen) < count:
+        row = min(candidates, key=lambda row: _rank(row, running, by_name))
+        candidates.remove(row)
+        if _may_run(row, running, by_name, place.tenant_limit):
+            chosen.append(row)
+            running[row["agent"]] += 1
+            running["tenant", row["tenant"]] += 1
+    return chosen
+
+
+def _candidates(connection: Connection, place: Place, agent: Known, count: int, now: float) -> Sequence[RowMapping]:
+    query = select(sessions).where(
+        sessions.c.state == "queued",
+        sessions.c.agent == agent.name,
+        sessions.c.version == agent.version,
+        sessions.c.not_before <= now,
+        or_(
+            sessions.c.machine.is_(None),
+            sessions.c.machine == place.machine,
+            sessions.c.queued_at < now - AFFINITY_SECONDS,
+            sessions.c.machine.not_in(select(workers.c.machine)),
+        ),
+    )
+    query = query.order_by(sessions.c.priority.desc(), sessions.c.queued_at)
+    limit = count if place.tenant_limit is None else count * 8  # some of them may be over their limit
+    return connection.execute(query.limit(limit).with_for_update(skip_locked=True)).mappings().all()
+
+
+def _rank(row: RowMapping, running: Mapping[Any, int], known: Mapping[str, Known]) -> tuple[float, float, float]:
+    return -row["priority"], running[row["agent"]] / known[row["agent"]].weight, row["queued_at"]
+
+
+def _may_run(row: RowMapping, running: Mapping[Any, int], known: Mapping[str, Known], tenant_limit: int | None) -> bool:
+    limit = known[row["agent"]].limit
+    if limit is not None and running[row["agent"]] >= limit:
+        return False
+    return tenant_limit is None or running["tenant", row["tenant"]] < tenant_limit
+
+
+def _take(connection: Connection, row: RowMapping, place: Place, now: float) -> Claim:
+    run = _rows.current_run(connection, row["id"])
+    assert run is not None  # noqa: S101 - a queued session has one
+    epoch = row["epoch"] + 1
+    taken = {"worker": place.worker, "machine": place.machine, "epoch": epoch, "is_orphan": 0, "reason": None}
+    _rows.set_state(connection, row["id"], run["number"], now, "running", **taken)
+    mine = update(runs).where(runs.c.session == row["id"], runs.c.number == run["number"])
+    started_at = now if run["started_at"] is None else run["started_at"]
+    connection.execute(mine.values(state="running", claims=run["claims"] + 1, started_at=started_at))
+    if not run["claims"]:
+        begun = {"run": run["number"], "state": "running", "worker": place.worker}
+        _rows.add_events(connection, row["id"], run["number"], now, [("run", begun)])
+    return Claim({**row, "worker": place.worker}, dict(run), epoch)
+
+
+# While it runs --------------------------------------------------------------------------------------------------------
+
+
+def check(connection: Connection, claim: Claim) -> RowMapping:
+    """Lock a claimed session and return its row. Raises LostError."""
+    row = _rows.locked(connection, claim.id)
+    if row["epoch"] != claim.epoch or row["state"] != "running":
+        raise LostError(claim.id)
+    return row
+
+
+def write_events(
+    connection: Connection, claim: Claim, batch: str, new: Sequence[tuple[str, float, Mapping[str, Any]]]
+) -> None:
+    """Append events, once for each batch. Raises LostError."""
+    row = check(connection, claim)
+    if row["last_batch"] == batch:
+        return  # it arrived, but not the news of it
+    _rows.add_timed_events(connection, claim.id, claim.run["number"], new, last_batch=batch)
+
+
+def ask(connection: Connection, database: Database, claim: Claim, row: Mapping[str, Any]) -> str | None:
+    """Enter a question, and return None; or the reply, if the same was asked and answered in this run.
+
+    Raises LostError.
+    """
+    check(connection, claim)
+    run = claim.run["number"]
+    same = (interactions.c.session == claim.id, interactions.c.run == run, interactions.c.digest == row["digest"])
+    query = select(interactions).where(*same, interactions.c.state == "answered").order_by(interactions.c.created_at)
+    found = connection.execute(query.limit(1)).mappings().one_or_none()
+    if found is not None:
+        change = update(interactions).where(interactions.c.id == found["id"])
+        connection.execute(change.values(state="used"))
+        return str(found["reply"])
+    now = database.now(connection)
+    fixed = {"session": claim.id, "run": run, "state": "pending", "created_at": now}
+    connection.execute(insert(interactions).values(**row, **fixed))
+    told = {"id": row["id"], "state": "pending", "kind": row["kind"], "request": json.loads(row["request"])}
+    _rows.add_events(connection, claim.id, run, now, [("interaction", told)])
+    return None
+
+
+def was_asked(connection: Connection, claim: Claim) -> bool:
+    """Return whether the run ended at a question that was answered since."""
+    same = (interactions.c.session == claim.id, interactions.c.run == claim.run["number"])
+    query = select(func.count()).select_from(interactions).where(*same, interactions.c.state == "answered")
+    return bool(connection.scalar(query))
+
+
+def answer_of(connection: Connection, interaction: str) -> RowMapping | None:
+    """Return a question once it is settled, or None."""
+    query = select(interactions).where(interactions.c.id == interaction, interactions.c.state != "pending")
+    return connection.execute(query).mappings().one_or_none()
+
+
+def close_question(connection: Connection, interaction: str, state: str) -> None:
+    """Note that an answer was used, or that the CLI withdrew its question."""
+    was = "answered" if state == "used" else "pending"
+    change = update(interactions).where(interactions.c.id == interaction, interactions.c.state == was)
+    connection.execute(change.values(state=state))
+
+
+def renew_uuid(connection: Connection, claim: Claim) -> str:
+    """Put another uuid of the prompt on record, before the prompt is sent again. Raises LostError."""
+    check(connection, claim)
+    uuid = str(uuid4())
+    mine = update(runs).where(runs.c.session == claim.id, runs.c.number == claim.run["number"])
+    connection.execute(mine.values(uuid=uuid))
+    return uuid
+
+
+def abandon(connection: Connection, database: Database, claimed: Mapping[str, int], worker: str) -> None:
+    """Queue sessions again that a worker has by the table, but not in fact."""
+    now = database.now(connection)
+    for session, epoch in claimed.items():
+        row = _rows.locked(connection, session)
+        if (row["worker"], row["epoch"], row["state"]) == (worker, epoch, "running"):
+            _rows.set_state(connection, session, 0, now, "queued", worker=None, step=row["step"] + 1)
+
+
+# Settling -------------------------------------------------------------------------------------------------------------
+
+
+def settle(connection: Connection, database: Database, claim: Claim, outcome: Mapping[str, Any]) -> None:
+    """Write what became of a claim. Raises LostError."""
+    row, now = check(connection, claim), database.now(connection)
+    kind, number, result = outcome["kind"], claim.run["number"], outcome.get("result") or {}
+    free = {"worker": None, "wanted": None, "step": sessions.c.step + 1, "queued_at": now}
+    if row["wanted"] == "cancel" or kind == "cancelled":
+        _rows.cancel_now(connection, claim.id, now, row["reason"] or "cancelled")
+    elif kind in ("done", "interrupted"):
+        _rows.end_run(connection, claim.id, number, now, "done" if kind == "done" else "cancelled", result)
+        _rows.follow_up(connection, claim.id, number, now)
+    elif kind == "failed":
+        _fail(connection, claim.id, number, now, result)
+    elif kind == "later":
+        again = {"attempts": claim.run["attempts"] + 1, "uuid": str(uuid4())}
+        connection.execute(update(runs).where(runs.c.session == claim.id, runs.c.number == number).values(again))
+        more = {**free, "not_before": now + outcome["pause"], "reason": outcome["reason"]}
+        _rows.set_state(connection, claim.id, number, now, "queued", **more)
+    else:  # it waits for a person, or its worker ends
+        waits = kind == "waiting" and _rows.waiting(connection, claim.id)
+        _rows.set_state(connection, claim.id, number, now, "waiting" if waits else "queued", **free)

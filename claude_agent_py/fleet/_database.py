@@ -1,0 +1,143 @@
+"""`Database`: transactions on the tables of a fleet, in SQLite or PostgreSQL.
+
+It retries what a lost connection or a lock cut off, so that a database that is away for a while only delays a fleet.
+"""
+
+import logging
+import time
+import weakref
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+import anyio
+from anyio import to_thread
+from sqlalchemy import Connection, Engine, create_engine, event, insert, make_url, select, text
+from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, OperationalError
+
+from claude_agent_py._errors import FleetError, OptionsError
+from claude_agent_py.fleet import _tables as tables
+
+logger: logging.Logger = logging.getLogger("claude_agent_py")
+
+T = TypeVar("T")
+
+AWAY_SECONDS: Final = 120.0
+"""For how many seconds a call waits for a database that is away."""
+PAUSES: Final = (0.05, 1.0)
+"""Seconds between attempts: at first, and at most."""
+BUSY_SECONDS: Final = 30
+LOCK: Final = 7_236_110
+"""The advisory lock of PostgreSQL under which tables are made and limits are counted."""
+
+_DRIVERS: Final = {"postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg", "sqlite": "sqlite"}
+
+
+def normal_url(url: str) -> str:
+    """Return the URL with the driver that the fleet uses.
+
+    Raises:
+        OptionsError: It is neither of SQLite nor of PostgreSQL.
+    """
+    try:
+        parsed = make_url(url)
+    except (ArgumentError, AttributeError):
+        parsed = None
+    if parsed is None or parsed.drivername not in (*_DRIVERS, *_DRIVERS.values()):
+        raise OptionsError("must begin with sqlite:/// or postgresql://", option="url")  # it may have a password
+    if parsed.drivername.startswith("sqlite") and parsed.database in (None, "", ":memory:"):
+        raise OptionsError("must name a file: workers and other processes share it", option="url")
+    drivername = _DRIVERS.get(parsed.drivername, parsed.drivername)
+    return parsed.set(drivername=drivername).render_as_string(hide_password=False)
+
+
+class Database:
+    """The tables of a fleet. They are made with the first call."""
+
+    def __init__(self, url: str) -> None:
+        self.url: Final = normal_url(url)
+        self.is_sqlite: Final = self.url.startswith("sqlite")
+        self._engine = _engine(self.url)
+        self._is_ready = False
+        weakref.finalize(self, self._engine.dispose)
+
+    def close(self) -> None:
+        """Close the connections. They are opened again when they are needed."""
+        self._engine.dispose()
+
+    def now(self, connection: Connection) -> float:
+        """Return the time by the clock that all workers share."""
+        if self.is_sqlite:  # one machine
+            return time.time()
+        return float(connection.scalar(text("SELECT extract(epoch FROM clock_timestamp())::float8")) or 0.0)
+
+    def lock(self, connection: Connection) -> None:
+        """Let one transaction at a time pass here. In SQLite, only one writes anyway."""
+        if not self.is_sqlite:
+            connection.execute(text(f"SELECT pg_advisory_xact_lock({LOCK})"))
+
+    def run(self, work: Callable[..., T], *args: Any, write: bool = True) -> T:
+        """Run a transaction: `work(connection, *args)`. Blocks.
+
+        Raises:
+            sqlalchemy.exc.SQLAlchemyError: The database failed.
+            FleetError: The tables were made by a newer version.
+        """
+        if not self._is_ready:
+            self._make_tables()
+        engine = self._engine.execution_options(fleet_write=write)
+        with engine.begin() as connection:
+            return work(connection, *args)
+
+    async def call(self, work: Callable[..., T], *args: Any, write: bool = True, patience: float = AWAY_SECONDS) -> T:
+        """Run a transaction in a thread, again and again while the database is away.
+
+        Raises:
+            FleetError: The database was away for longer than `patience` seconds.
+        """
+        deadline = time.monotonic() + patience
+        pause = PAUSES[0]
+        while True:
+            try:
+                return await to_thread.run_sync(lambda: self.run(work, *args, write=write))
+            except (OperationalError, InterfaceError, DBAPIError) as error:
+                if not _is_passing(error):
+                    raise
+                if time.monotonic() > deadline:
+                    raise FleetError(f"the database of the fleet does not answer: {error.orig}") from error
+                logger.debug("the database of the fleet does not answer, trying again: %s", error.orig)
+            await anyio.sleep(pause)
+            pause = min(pause * 2, PAUSES[1])
+
+    def _make_tables(self) -> None:
+        with self._engine.execution_options(fleet_write=True).begin() as connection:
+            self.lock(connection)
+            tables.metadata.create_all(connection)
+            found = connection.scalar(select(tables.meta.c.version))
+            if found is None:
+                connection.execute(insert(tables.meta).values(version=tables.VERSION))
+            elif found > tables.VERSION:
+                raise FleetError(f"the fleet's tables are of a newer version ({found}, known is {tables.VERSION})")
+        self._is_ready = True
+
+
+def _is_passing(error: DBAPIError) -> bool:
+    return isinstance(error, OperationalError | InterfaceError) or error.connection_invalidated
+
+
+def _engine(url: str) -> Engine:
+    if not url.startswith("sqlite"):
+        return create_engine(url, pool_pre_ping=True, pool_recycle=300, connect_args={"connect_timeout": 10})
+    engine = create_engine(url, connect_args={"timeout": BUSY_SECONDS})
+
+    @event.listens_for(engine, "connect")
+    def prepare(connection: Any, record: Any) -> None:
+        connection.isolation_level = None  # SQLAlchemy begins transactions, below
+        connection.execute("PRAGMA journal_mode = WAL")  # readers do not wait for writers; DBOS profits, too
+        connection.execute("PRAGMA synchronous = NORMAL")
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        writes = connection.get_execution_options().get("fleet_write", True)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    return engine

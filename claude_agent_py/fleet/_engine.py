@@ -1,0 +1,194 @@
+"""DBOS, which executes the runs: each is a workflow `<session>:<step>` with two steps, `run` and `settle`.
+
+What the first brought is on record before the second begins, so that a worker that dies in between costs nothing: the
+adopter resumes the workflow, and DBOS skips what is done. DBOS also fires the schedules, each time once in the fleet.
+
+There is one DBOS in a process, so a process has one worker at a time, and none beside a DBOS of its own.
+"""
+
+import json
+import logging
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any, Final, Protocol
+
+import dbos._dbos as dbos_module
+from anyio import to_thread
+from dbos import DBOS, DBOSConfig, Serializer, SetWorkflowID
+
+from claude_agent_py._errors import FleetError
+from claude_agent_py.fleet._hold import Hold
+
+logger: logging.Logger = logging.getLogger("claude_agent_py")
+
+APPLICATION_VERSION: Final = "claude-agent-py-fleet-1"
+"""Pinned: DBOS would derive it from the source, and workers of two releases would not resume each other's workflows.
+It changes with the steps of the workflow."""
+SCHEMA: Final = "fleet_dbos"
+"""Of DBOS's tables in PostgreSQL."""
+POLL_SECONDS: Final = 1.0
+ERROR: Final = "__error__"
+TIME: Final = "__time__"
+
+
+class Engine(Protocol):
+    """The worker of this process, as its workflows see it."""
+
+    def held(self, session: str) -> Hold | None:
+        """Return the hold on a session, or None."""
+        ...
+
+    async def fire(self, schedule: str, at: datetime, wanted: Mapping[str, Any]) -> None:
+        """Start the session of a schedule."""
+        ...
+
+
+class JSONSerializer(Serializer):
+    """Writes workflows as JSON, instead of pickles, which may run code when they are read."""
+
+    def name(self) -> str:
+        """Return what DBOS notes beside the data."""
+        return "claude_agent_py_json"
+
+    def serialize(self, data: Any) -> str:
+        """Return JSON; an exception becomes its text."""
+        if isinstance(data, BaseException):
+            return json.dumps({ERROR: f"{type(data).__name__}: {data}"})
+        return json.dumps(data, default=_time_as_json)
+
+    def deserialize(cls, serialized_data: str) -> Any:  # noqa: N805 - as DBOS spells it
+        """Return the data; the text of an exception becomes a FleetError."""
+        data = json.loads(serialized_data, object_hook=_time_of_json)
+        if isinstance(data, dict) and ERROR in data:
+            return FleetError(data[ERROR])
+        return data
+
+
+def _time_as_json(value: Any) -> Any:
+    """Return a time, of a schedule, as JSON."""
+    if isinstance(value, datetime):
+        return {TIME: value.isoformat()}
+    raise TypeError(f"{type(value).__name__} is not JSON")
+
+
+def _time_of_json(value: dict[str, Any]) -> Any:
+    return datetime.fromisoformat(value[TIME]) if value.keys() == {TIME} else value
+
+
+_engine: Engine | None = None
+
+
+@DBOS.workflow(name="claude-agent-py-fleet.step")
+async def run_step(session: str, step: int) -> dict[str, Any]:
+    """Run the prompt at hand of a session that this worker holds."""
+    hold = None if _engine is None else _engine.held(session)
+    if hold is None or hold.claim.session["step"] != step:
+        return {"kind": "stray"}
+    try:
+        outcome = await DBOS.run_step_async({"name": "run"}, hold.perform)
+        await DBOS.run_step_async({"name": "settle"}, hold.settle, outcome)
+    finally:
+        hold.finished.set()
+    return {"kind": outcome["kind"], "run": hold.claim.run["number"]}
+
+
+@DBOS.workflow(name="claude-agent-py-fleet.scheduled")
+async def run_schedule(at: datetime, wanted: Any) -> None:
+    """Start the session of a schedule."""
+    if _engine is not None:
+        await _engine.fire(wanted["name"], at, wanted)
+
+
+async def launch(engine: Engine, url: str, worker: str) -> None:
+    """Start DBOS. Blocks the event loop for a moment, so that DBOS uses this one.
+
+    Raises:
+        FleetError: This process has a DBOS already.
+    """
+    global _engine
+    if _engine is not None or dbos_module._dbos_global_instance is not None:
+        raise FleetError(
+            "this process has a DBOS already, of another fleet worker or of your own program, and DBOS allows one: "
+            "start the worker in a process of its own"
+        )
+    config: DBOSConfig = {
+        "name": "claude-agent-py-fleet",
+        "system_database_url": url,
+        "application_version": APPLICATION_VERSION,
+        "executor_id": worker,
+        "serializer": JSONSerializer(),
+        "use_listen_notify": False,
+        "log_level": "ERROR",
+        "scheduler_polling_interval_sec": POLL_SECONDS,
+    }
+    if not url.startswith("sqlite"):
+        config["dbos_system_schema"] = SCHEMA
+    DBOS(config=config)
+    try:
+        DBOS.listen_queues([queue_of(worker)])
+        DBOS.launch()
+        await DBOS.register_queue_async(queue_of(worker), polling_interval_sec=POLL_SECONDS)
+    except BaseException:
+        DBOS.destroy()
+        raise
+    _engine = engine
+
+
+async def shut_down(worker: str) -> None:
+    """Stop DBOS."""
+    global _engine
+    _engine = None
+    try:
+        await DBOS.delete_queue_async(queue_of(worker))
+    except Exception:
+        logger.debug("the queue of worker %s cannot be deleted", worker, exc_info=True)
+    await to_thread.run_sync(DBOS.destroy)
+
+
+def queue_of(worker: str) -> str:
+    """Return the name of the queue on which a worker resumes workflows."""
+    return f"fleet-{worker}"
+
+
+async def execute(hold: Hold, worker: str) -> None:
+    """Execute the workflow of a hold, or resume it if a dead worker began it. Returns when it is over here."""
+    claim = hold.claim
+    name = claim.workflow_id
+    if claim.session["is_orphan"]:
+        status = await DBOS.get_workflow_status_async(name)
+        if status is not None and status.status not in ("SUCCESS", "ERROR"):
+            await DBOS.resume_workflow_async(name, queue_name=queue_of(worker))
+            await hold.finished.wait()
+            return
+        if status is not None:
+            name = f"{name}:{claim.epoch}"
+    with SetWorkflowID(name):
+        handle = await DBOS.start_workflow_async(run_step, claim.id, claim.session["step"])
+    await hold.finished.wait()
+    if hold.is_settled:
+        await handle.get_result()
+
+
+async def apply_schedules(wanted: Mapping[str, Mapping[str, Any]]) -> None:
+    """Enter schedules, by name; those that are there are changed."""
+    make: Callable[..., None] = DBOS.apply_schedules
+    schedules = [
+        {
+            "schedule_name": name,
+            "workflow_fn": run_schedule,
+            "schedule": given["cron"],
+            "context": {"name": name, **given},
+            "cron_timezone": given["timezone"],
+            "automatic_backfill": False,
+        }
+        for name, given in wanted.items()
+    ]
+    await to_thread.run_sync(make, schedules)
+
+
+async def delete_dead_queue(worker: str) -> None:
+    """Delete the queue of a dead worker."""
+    try:
+        await DBOS.delete_queue_async(queue_of(worker))
+    except Exception:
+        logger.debug("the queue of worker %s cannot be deleted", worker, exc_info=True)

@@ -1,0 +1,344 @@
+"""What processes beside the workers do with the tables: start, send, answer, cancel, look. Each is one transaction."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+from sqlalchemy import Connection, RowMapping, func, insert, select, update
+
+from claude_agent_py._errors import FleetError, OptionsError
+from claude_agent_py.fleet._database import Database
+from claude_agent_py.fleet._tables import agents, events, interactions, runs, sessions, workers
+from claude_agent_py.fleet.records import FleetEvent, FleetSessionInfo, FleetWorkerInfo, RunOutcome
+
+OPEN: tuple[str, ...] = ("queued", "running")
+"""The states of a run that is not over."""
+
+
+class NewSession(NamedTuple):
+    """What `start` is called with."""
+
+    id: str
+    agent: str
+    version: str | None
+    tenant: str
+    priority: int
+
+
+# Events ---------------------------------------------------------------------------------------------------------------
+
+
+def add_events(
+    connection: Connection, session: str, run: int, at: float, new: Sequence[tuple[str, Mapping[str, Any]]]
+) -> None:
+    """Append events with the next numbers."""
+    add_timed_events(connection, session, run, [(kind, at, data) for kind, data in new])
+
+
+def add_timed_events(
+    connection: Connection, session: str, run: int, new: Sequence[tuple[str, float, Mapping[str, Any]]], **more: Any
+) -> None:
+    """Append events that have their times, and change the session's row on the way."""
+    bump = update(sessions).where(sessions.c.id == session).values(events=sessions.c.events + len(new), **more)
+    last = connection.execute(bump.returning(sessions.c.events)).scalar_one()
+    first = last - len(new) + 1
+    rows = [
+        {"session": session, "number": first + i, "run": run, "kind": kind, "at": at, "data": json.dumps(data)}
+        for i, (kind, at, data) in enumerate(new)
+    ]
+    connection.execute(insert(events), rows)
+
+
+def set_state(connection: Connection, session: str, run: int, at: float, state: str, **more: Any) -> None:
+    """Change the state of a session, and tell."""
+    change = update(sessions).where(sessions.c.id == session).values(state=state, updated_at=at, **more)
+    connection.execute(change)
+    told = {"state": state, **({"reason": more["reason"]} if more.get("reason") else {})}
+    add_events(connection, session, run, at, [("state", told)])
+
+
+def end_run(
+    connection: Connection, session: str, number: int, at: float, state: str, result: Mapping[str, Any]
+) -> None:
+    """Settle a run, and tell."""
+    change = update(runs).where(runs.c.session == session, runs.c.number == number)
+    connection.execute(change.values(state=state, result=json.dumps(result), ended_at=at))
+    told = {"run": number, "state": state, "text": result.get("text", ""), "reason": result.get("reason", "")}
+    add_events(connection, session, number, at, [("run", told)])
+
+
+# Sessions and prompts -------------------------------------------------------------------------------------------------
+
+
+def locked(connection: Connection, session: str) -> RowMapping:
+    """Lock a session until the end of the transaction.
+
+    Raises:
+        FleetError: There is no such session.
+    """
+    query = select(sessions).where(sessions.c.id == session).with_for_update()
+    row = connection.execute(query).mappings().one_or_none()
+    if row is None:
+        raise FleetError(f"the fleet has no session {session!r}", session_id=session)
+    return row
+
+
+def start(
+    connection: Connection, database: Database, new: NewSession, prompt: Any, timeout: float | None
+) -> FleetSessionInfo:
+    """Make a session with its first prompt, unless it exists.
+
+    Raises:
+        OptionsError: No process has registered such an agent, or the session belongs to another one.
+    """
+    database.lock(connection)
+    now = database.now(connection)
+    found = connection.execute(select(sessions).where(sessions.c.id == new.id)).mappings().one_or_none()
+    if found is None:
+        version = new.version or _newest(connection, new.agent)
+        row = {**new._asdict(), "version": version, "state": "idle", "epoch": 0, "step": 0, "is_orphan": 0}
+        more = {"queued_at": now, "not_before": 0.0, "cli_session": str(uuid4()), "runs": 0, "events": 0}
+        connection.execute(insert(sessions).values({**row, **more, "created_at": now, "updated_at": now}))
+        _add_run(connection, locked(connection, new.id), now, prompt, timeout, None)
+    elif found["agent"] != new.agent:
+        raise OptionsError(f"the session {new.id!r} belongs to the agent {found['agent']!r}", option="id")
+    return info(connection, new.id)
+
+
+def _newest(connection: Connection, agent: str) -> str:
+    query = select(agents.c.version).where(agents.c.name == agent).order_by(agents.c.registered_at.desc()).limit(1)
+    version: str | None = connection.scalar(query)
+    if version is None:
+        raise OptionsError(f"no worker has registered an agent {agent!r}", option="agent")
+    return version
+
+
+def send(
+    connection: Connection, database: Database, session: str, prompt: Any, timeout: float | None, key: str | None
+) -> int:
+    """Add a prompt and return its number; that of the earlier one if a prompt with this key is there.
+
+    Raises:
+        FleetError: The session does not exist, or was cancelled.
+    """
+    row = locked(connection, session)
+    if key is not None:
+        query = select(runs.c.number).where(runs.c.session == session, runs.c.key == key)
+        if (number := connection.scalar(query)) is not None:
+            return int(number)
+    if row["state"] == "cancelled":
+        raise FleetError(f"the session {session!r} was cancelled: {row['reason']}", session_id=session)
+    return _add_run(connection, row, database.now(connection), prompt, timeout, key)
+
+
+def _add_run(
+    connection: Connection, session: RowMapping, now: float, prompt: Any, timeout: float | None, key: str | None
+) -> int:
+    number = int(session["runs"]) + 1
+    row = {"session": session["id"], "number": number, "key": key, "prompt": json.dumps(prompt), "state": "queued"}
+    times = {"timeout": timeout, "deadline": None if timeout is None else now + timeout, "created_at": now}
+    more = {"uuid": str(uuid4()), "attempts": 0, "claims": 0, "crashes": 0}
+    connection.execute(insert(runs).values({**row, **times, **more}))
+    connection.execute(update(sessions).where(sessions.c.id == session["id"]).values(runs=number, updated_at=now))
+    add_events(connection, session["id"], number, now, [("run", {"run": number, "state": "queued"})])
+    if session["state"] in ("idle", "failed"):
+        set_state(connection, session["id"], number, now, "queued", queued_at=now, not_before=0.0, reason=None)
+    return number
+
+
+def current_run(connection: Connection, session: str) -> RowMapping | None:
+    """Return the first run that is not over, or None."""
+    query = select(runs).where(runs.c.session == session, runs.c.state.in_(OPEN)).order_by(runs.c.number).limit(1)
+    return connection.execute(query).mappings().one_or_none()
+
+
+def interrupt(connection: Connection, database: Database, session: str) -> bool:
+    """Interrupt the run at hand, and return whether there was one. The next prompt follows."""
+    row, now = locked(connection, session), database.now(connection)
+    run = current_run(connection, session)
+    if row["state"] == "running":
+        connection.execute(update(sessions).where(sessions.c.id == session).values(wanted="interrupt"))
+        return True
+    if run is None or row["state"] not in ("queued", "waiting"):
+        return False
+    withdraw(connection, session, now)
+    told = {"error": "InterruptedRunError", "reason": "interrupted while no process ran"}
+    end_run(connection, session, run["number"], now, "cancelled", told)
+    follow_up(connection, session, run["number"], now)
+    return True
+
+
+def follow_up(connection: Connection, session: str, run: int, now: float) -> None:
+    """Queue a session whose run is over for its next one, or let it rest."""
+    more = {"worker": None, "wanted": None, "step": sessions.c.step + 1, "is_orphan": 0, "reason": None}
+    state = "idle" if current_run(connection, session) is None else "queued"
+    set_state(connection, session, run, now, state, queued_at=now, not_before=0.0, **more)
+
+
+def cancel(connection: Connection, database: Database, session: str, reason: str) -> bool:
+    """Cancel a session for good, and return whether it was not over."""
+    row, now = locked(connection, session), database.now(connection)
+    if row["state"] == "cancelled":
+        return False
+    if row["state"] == "running":
+        change = update(sessions).where(sessions.c.id == session)
+        connection.execute(change.values(wanted="cancel", reason=reason))
+        return True
+    cancel_now(connection, session, now, reason)
+    return True
+
+
+def cancel_now(connection: Connection, session: str, now: float, reason: str) -> None:
+    """Settle all open runs of a session, and the session."""
+    withdraw(connection, session, now)
+    while (run := current_run(connection, session)) is not None:
+        end_run(connection, session, run["number"], now, "cancelled", {"error": "", "reason": reason})
+    more = {"worker": None, "wanted": None, "is_orphan": 0, "step": sessions.c.step + 1}
+    set_state(connection, session, 0, now, "cancelled", reason=reason, **more)
+
+
+def withdraw(connection: Connection, session: str, at: float) -> None:
+    """Withdraw the questions that wait, because no process asks them any more."""
+    pending = (interactions.c.session == session, interactions.c.state == "pending")
+    change = update(interactions).where(*pending).values(state="withdrawn")
+    for found, run in connection.execute(change.returning(interactions.c.id, interactions.c.run)).all():
+        add_events(connection, session, run, at, [("interaction", {"id": found, "state": "withdrawn"})])
+
+
+def retry(connection: Connection, database: Database, session: str) -> int:
+    """Queue the last prompt of a dead letter again, and return its number.
+
+    Raises:
+        FleetError: The session has not failed.
+    """
+    row, now = locked(connection, session), database.now(connection)
+    if row["state"] != "failed":
+        raise FleetError(f"the session {session!r} is {row['state']}, not failed", session_id=session)
+    query = select(runs).where(runs.c.session == session, runs.c.state == "failed").order_by(runs.c.number.desc())
+    run = connection.execute(query.limit(1)).mappings().one()
+    again = update(runs).where(runs.c.session == session, runs.c.number == run["number"])
+    timeout = run["timeout"]
+    reset = {"state": "queued", "attempts": 0, "crashes": 0, "result": None, "ended_at": None, "uuid": str(uuid4())}
+    connection.execute(again.values(**reset, deadline=None if timeout is None else now + timeout))
+    set_state(connection, session, run["number"], now, "queued", queued_at=now, not_before=0.0, reason=None)
+    return int(run["number"])
+
+
+# Answers --------------------------------------------------------------------------------------------------------------
+
+
+def answer(connection: Connection, database: Database, interaction: str, reply: str, by: str, origin: str) -> bool:
+    """Record an answer, queue the session if it waits for this one only, and return whether it is the first."""
+    asked = connection.execute(select(interactions).where(interactions.c.id == interaction)).mappings().one_or_none()
+    if asked is None:
+        return False
+    session, now = locked(connection, asked["session"]), database.now(connection)
+    pending = (interactions.c.id == interaction, interactions.c.state == "pending")
+    given = {"state": "answered", "reply": reply, "answered_by": by, "answered_from": origin}
+    if connection.execute(update(interactions).where(*pending).values(given)).rowcount != 1:
+        return False
+    told = {"id": interaction, "state": "answered", "kind": asked["kind"], "by": by}
+    add_events(connection, session["id"], asked["run"], now, [("interaction", told)])
+    if session["state"] == "waiting" and not waiting(connection, session["id"]):
+        set_state(connection, session["id"], asked["run"], now, "queued", queued_at=now, not_before=0.0)
+    return True
+
+
+def waiting(connection: Connection, session: str) -> int:
+    """Return how many questions of a session wait for an answer."""
+    query = select(func.count()).select_from(interactions)
+    return int(
+        connection.scalar(query.where(interactions.c.session == session, interactions.c.state == "pending")) or 0
+    )
+
+
+def questions(connection: Connection, session: str | None) -> list[dict[str, Any]]:
+    """Return the questions that wait, of one session or of all, oldest first."""
+    query = select(interactions).where(interactions.c.state == "pending").order_by(interactions.c.created_at)
+    if session is not None:
+        query = query.where(interactions.c.session == session)
+    return [dict(row) for row in connection.execute(query).mappings()]
+
+
+# Looking --------------------------------------------------------------------------------------------------------------
+
+
+def _info(row: RowMapping) -> FleetSessionInfo:
+    names = FleetSessionInfo.__dataclass_fields__
+    known = {name: row[name] for name in names if name in row}
+    return FleetSessionInfo(**known, cli_session_id=row["cli_session"])
+
+
+def info(connection: Connection, session: str) -> FleetSessionInfo:
+    """Return a session. Raises FleetError if there is none."""
+    row = connection.execute(select(sessions).where(sessions.c.id == session)).mappings().one_or_none()
+    if row is None:
+        raise FleetError(f"the fleet has no session {session!r}", session_id=session)
+    return _info(row)
+
+
+def listed(
+    connection: Connection, state: str | None, agent: str | None, tenant: str | None, limit: int
+) -> list[FleetSessionInfo]:
+    """Return sessions, newest first."""
+    query = select(sessions).order_by(sessions.c.created_at.desc()).limit(limit)
+    for column, value in ((sessions.c.state, state), (sessions.c.agent, agent), (sessions.c.tenant, tenant)):
+        if value is not None:
+            query = query.where(column == value)
+    return [_info(row) for row in connection.execute(query).mappings()]
+
+
+def outcome(connection: Connection, session: str, number: int | None) -> RunOutcome:
+    """Return what is known of a run, by default the last one.
+
+    Raises:
+        FleetError: There is no such session or run.
+    """
+    wanted = info(connection, session)
+    query = select(runs).where(runs.c.session == session, runs.c.number == (number or wanted.runs))
+    row = connection.execute(query).mappings().one_or_none()
+    if row is None:
+        raise FleetError(f"the session {session!r} has no run {number}", session_id=session)
+    result = json.loads(row["result"]) if row["result"] else {}
+    known = {name: result[name] for name in RunOutcome.__dataclass_fields__ if name in result}
+    counted = {name: row[name] for name in ("state", "attempts", "crashes", "started_at", "ended_at")}
+    fixed = {"session_id": session, "run": row["number"], "prompt_uuid": row["uuid"]}
+    return RunOutcome(**{**known, **fixed, **counted, "cli_session_id": wanted.cli_session_id})
+
+
+def read_events(
+    connection: Connection, session: str, after: int, limit: int
+) -> tuple[list[FleetEvent], FleetSessionInfo]:
+    """Return the events after a number, and the session as it was then."""
+    now = info(connection, session)
+    query = select(events).where(events.c.session == session, events.c.number > after)
+    found = connection.execute(query.order_by(events.c.number).limit(limit)).mappings()
+    return [_event(row) for row in found], now
+
+
+def _event(row: RowMapping) -> FleetEvent:
+    rest = {name: row[name] for name in ("number", "run", "kind", "at")}
+    return FleetEvent(session_id=row["session"], data=json.loads(row["data"]), **rest)
+
+
+def list_workers(connection: Connection) -> list[FleetWorkerInfo]:
+    """Return the workers, oldest first."""
+    count = select(func.count()).select_from(sessions).where(sessions.c.worker == workers.c.id).scalar_subquery()
+    query = select(workers, count.label("running")).order_by(workers.c.started_at)
+    return [
+        FleetWorkerInfo(**{**row, "is_draining": bool(row["is_draining"])})
+        for row in connection.execute(query).mappings()
+    ]
+
+
+def drain(connection: Connection, worker: str | None) -> int:
+    """Ask a worker, or all, to finish what they run and to end. Returns how many were asked."""
+    change = update(workers).values(is_draining=1)
+    return int(connection.execute(change if worker is None else change.where(workers.c.id == worker)).rowcount)
+
+
+def unsettled(connection: Connection) -> int:
+    """Return how many sessions are queued or running."""
+    query = select(func.count()).select_from(sessions).where(sessions.c.state.in_(OPEN))
+    return int(connection.scalar(query) or 0)

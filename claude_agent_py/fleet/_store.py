@@ -1,0 +1,63 @@
+"""`FencedStore`: the session store of a worker, which writes nothing once the worker may count as dead."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from claude_agent_py._errors import StaleLeaseError
+from claude_agent_py.sessions.stores.protocol import SessionKey, SessionStore, SessionStoreEntry
+
+
+class Pulse:
+    """Until when this worker counts as alive: as long as nobody else may have taken its sessions.
+
+    It uses both clocks, because each of them may stand still while a process or its machine is stopped.
+    """
+
+    def __init__(self, lease: float) -> None:
+        self._lease = lease
+        self.beat(*self.now())
+
+    @staticmethod
+    def now() -> tuple[float, float]:
+        """Return both clocks."""
+        return time.monotonic(), time.time()
+
+    def beat(self, monotonic: float, wall: float) -> None:
+        """Note that the worker told of itself; the times are those before it did."""
+        self._monotonic, self._wall = monotonic + self._lease, wall + self._lease
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether no other worker can have taken this one's sessions."""
+        return time.monotonic() < self._monotonic and time.time() < self._wall
+
+
+class FencedStore:
+    """A session store that refuses entries of a worker which may count as dead.
+
+    The leases of the store refuse them, too, but not before somebody else has acquired one.
+
+    Args:
+        store: The store; what it has beside `append` and `load` is found here, too.
+        may_write: Whether this worker still has the session.
+    """
+
+    def __init__(self, store: SessionStore, may_write: Callable[[], bool]) -> None:
+        self._store: Any = store
+        self._may_write = may_write
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def append(self, key: SessionKey, entries: list[SessionStoreEntry], *, epoch: int | None = None) -> None:
+        """Append, if the worker has the session."""
+        if not self._may_write():
+            told = "this worker was not heard of for so long that another one may have the session"
+            raise StaleLeaseError(told, session_id=key["session_id"])
+        await self._store.append(key, entries, **({} if epoch is None else {"epoch": epoch}))
+
+    async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
+        """Return the entries of a transcript."""
+        found: list[SessionStoreEntry] | None = await self._store.load(key)
+        return found

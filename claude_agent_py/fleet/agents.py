@@ -1,0 +1,45 @@
+"""`FleetAgent`: what a fleet runs under a name: options, a workspace, limits."""
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from claude_agent_py._errors import OptionsError
+from claude_agent_py.fleet.workspaces import Copy, Workspace
+from claude_agent_py.options.client_options import ClientOptions
+from claude_agent_py.retrying import RetryPolicy
+
+if TYPE_CHECKING:
+    from claude_agent_py._protocol.turns import Until
+
+OWN_OPTIONS: tuple[str, ...] = ("session_store", "session_id", "resume", "continue_conversation", "fork_session")
+"""Options that the fleet sets."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FleetAgent:
+    """An agent of a fleet: made by `Fleet.agent`, which describes the fields."""
+
+    name: str
+    version: str = "1"
+    options: ClientOptions[Any] = field(default_factory=ClientOptions)
+    workspace: Workspace | None = field(default_factory=Copy)
+    until: "Until" = "result"
+    patience: float = 5.0
+    timeout: float | None = None
+    limit: int | None = None
+    weight: float = 1.0
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
+
+    def __post_init__(self) -> None:
+        for name in OWN_OPTIONS:
+            if getattr(self.options, name):
+                raise OptionsError("is set by the fleet", option=name)
+        if not self.name or not self.version:
+            raise OptionsError("must not be empty", option="version" if self.name else "name")
+        if self.until not in ("result", "idle"):
+            raise OptionsError(f"must be 'result' or 'idle', not {self.until!r}", option="until")
+        for option, value in (("weight", self.weight), ("limit", self.limit), ("timeout", self.timeout)):
+            if value is not None and value <= 0:
+                raise OptionsError("must be more than 0", option=option)
+        if self.patience < 0:
+            raise OptionsError("must not be negative", option="patience")

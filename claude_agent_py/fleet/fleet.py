@@ -1,0 +1,357 @@
+"""`Fleet`: sessions that outlive processes and machines: the agents, the database, and the way to start sessions."""
+
+import contextlib
+import importlib.util
+import secrets
+import threading
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import anyio
+
+from claude_agent_py._errors import FleetError, OptionsError
+from claude_agent_py._event_loop import Wakeup
+from claude_agent_py._runtime.runs.prompts import check_prompt
+from claude_agent_py.fleet.agents import FleetAgent
+from claude_agent_py.fleet.records import FleetSessionInfo, FleetWorkerInfo, SessionState
+from claude_agent_py.fleet.session import FleetSession, check_session_id
+from claude_agent_py.fleet.workspaces import Copy, Directory, Workspace
+from claude_agent_py.options.client_options import ClientOptions, options_or_defaults
+from claude_agent_py.retrying import RetryPolicy
+from claude_agent_py.wire.base import dump
+
+if TYPE_CHECKING:
+    import os
+
+    from claude_agent_py._protocol.turns import Until
+    from claude_agent_py.fleet._inbox import FleetInteraction
+    from claude_agent_py.fleet.worker import Worker
+    from claude_agent_py.sessions.stores.protocol import SessionStore
+
+INSTALL = 'a fleet needs DBOS: pip install "claude-agent-py[fleet]"'
+
+
+class Fleet:
+    """Durable sessions, on one machine or on many.
+
+    Processes that run sessions register agents and open a `worker`. All others start sessions, send prompts, read
+    events and answer questions: they need the database only, and work on asyncio and trio.
+
+    Args:
+        url: The database: `sqlite:///fleet.db` for one machine, `postgresql://user@host/database` for many.
+        store: Where the conversations are, for all workers to reach. One with leases (all of this package have them)
+            keeps workers apart that are wrongly taken for dead.
+        lease: Seconds after which a worker that is not heard of counts as dead.
+        poll: Seconds between looks at the database for new work.
+        tenant_limit: How many sessions of one tenant may run at once, on all workers.
+        max_crashes: How many workers may die at a run before it is given up.
+
+    Raises:
+        OptionsError: The extra `fleet` is not installed, or an argument is invalid.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        store: "SessionStore | None" = None,
+        lease: float = 30.0,
+        poll: float = 0.5,
+        tenant_limit: int | None = None,
+        max_crashes: int = 5,
+    ) -> None:
+        for option, value in (("lease", lease), ("poll", poll), ("tenant_limit", tenant_limit)):
+            if value is not None and value <= 0:
+                raise OptionsError("must be more than 0", option=option)
+        try:
+            from claude_agent_py.fleet._database import Database
+        except ImportError as error:
+            raise OptionsError(INSTALL, option="fleet") from error
+        self.database: Database = Database(url)
+        """Internal."""
+        self._store = store
+        self.lease = lease
+        self.poll = poll
+        self.tenant_limit = tenant_limit
+        self.max_crashes = max_crashes
+        self.agents: dict[tuple[str, str], FleetAgent] = {}
+        """The agents that this process knows, by name and version."""
+        self.schedules: dict[str, dict[str, Any]] = {}
+        """What `schedule` was called with, by name."""
+        self._worker: Worker | None = None
+        self._lock = threading.Lock()
+        self._wakeup: Wakeup | None = None
+
+    def __repr__(self) -> str:
+        return f"<Fleet on {'SQLite' if self.database.is_sqlite else 'PostgreSQL'}, {len(self.agents)} agents>"
+
+    def close(self) -> None:
+        """Close the connections to the database. They are opened again when they are needed."""
+        self.database.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # Agents ----------------------------------------------------------------------------------------------------------
+
+    def agent(
+        self,
+        name: str,
+        options: ClientOptions[Any] | None = None,
+        *,
+        version: str = "1",
+        workspace: Workspace | None = None,
+        until: "Until" = "result",
+        patience: float = 5.0,
+        timeout: float | None = None,
+        limit: int | None = None,
+        weight: float = 1.0,
+        retry: RetryPolicy | None = None,
+    ) -> FleetAgent:
+        """Register what sessions run under a name. Every worker that is to run it does so before it begins.
+
+        Args:
+            name: The name.
+            options: The options of its processes. The fleet sets those of the session and its store.
+            version: A session keeps the version with which it began. Register old versions beside new ones until
+                their sessions are over; sessions of a version that no worker has wait.
+            workspace: The directory of each session: `Copy`, `GitWorktree`, `Archive`, `Directory`. None means
+                `options.cwd`, or an empty directory for each.
+            until: `result` or `idle`, as in `Client.query`.
+            patience: Seconds that a question to a person waits with its process, before the process is given back.
+            timeout: Seconds within which a prompt has to be answered, waiting included.
+            limit: How many of its sessions may run at once, on all workers.
+            weight: Its share of the workers among agents whose sessions wait.
+            retry: When to try again after an error. A rate limit whose reset is known is always waited for.
+
+        Raises:
+            OptionsError: An argument is invalid, or there is such an agent.
+        """
+        given = options_or_defaults(options)
+        place = workspace or (Copy() if given.cwd is None else Directory(given.cwd))
+        made = FleetAgent(
+            name=name,
+            version=version,
+            options=given,
+            workspace=place,
+            until=until,
+            patience=patience,
+            timeout=timeout,
+            limit=limit,
+            weight=weight,
+            retry=retry or RetryPolicy(),
+        )
+        if (name, version) in self.agents:
+            raise OptionsError(f"there is an agent {name!r} of version {version!r}", option="name")
+        self.agents[name, version] = made
+        return made
+
+    def schedule(
+        self,
+        name: str,
+        cron: str,
+        agent: str,
+        prompt: str,
+        *,
+        timezone: str | None = None,
+        tenant: str = "",
+        priority: int = 0,
+        timeout: float | None = None,
+    ) -> None:
+        """Start a session at the times of a cron expression, once in the whole fleet. Call it before `worker`.
+
+        The sessions are named `<name>@<time>`. A schedule stays in the database, and fires while any worker lives.
+
+        Args:
+            name: The name; a later call with it, in any process, changes the schedule.
+            cron: Five fields, or six with seconds first.
+            agent: The agent.
+            prompt: The prompt.
+            timezone: An IANA name; None means UTC.
+            tenant: As in `start`.
+            priority: As in `start`.
+            timeout: As in `start`.
+        """
+        given = {"cron": cron, "agent": agent, "prompt": self.checked_prompt(prompt), "timezone": timezone}
+        self.schedules[check_session_id(name)] = {**given, "tenant": tenant, "priority": priority, "timeout": timeout}
+
+    # Sessions --------------------------------------------------------------------------------------------------------
+
+    async def start(
+        self,
+        agent: str,
+        prompt: str | Sequence[Any],
+        *,
+        id: str | None = None,  # noqa: A002 - the contract's name
+        version: str | None = None,
+        tenant: str = "",
+        priority: int = 0,
+        timeout: float | None = None,
+    ) -> FleetSession:
+        """Start a session. With an id that exists it returns that session, and does nothing else.
+
+        Args:
+            agent: The name of an agent that this process or a worker has registered.
+            prompt: The first prompt: text, or content blocks.
+            id: Any text of up to 200 characters; None makes one.
+            version: The version of the agent; None means the one that was registered last.
+            tenant: Whose it is, for `tenant_limit`.
+            priority: Sessions of a higher one go first.
+            timeout: Seconds within which the prompt has to be answered; None means that of the agent.
+
+        Raises:
+            OptionsError: The agent is unknown, an argument is invalid, or the id belongs to another agent.
+            FleetError: The database does not answer.
+        """
+        from claude_agent_py.fleet import _claims, _rows
+
+        content = self.checked_prompt(prompt)
+        new = _rows.NewSession(check_session_id(id or secrets.token_hex(8)), agent, version, tenant, priority)
+        mine = [key for key in self.agents if key[0] == agent and version in (None, key[1])]
+        limit = timeout if timeout is not None else self.timeout_of(agent, version)
+
+        def begin(connection: Any) -> FleetSessionInfo:
+            if mine:
+                _claims.register_agents(connection, self.database.now(connection), mine)
+            return _rows.start(connection, self.database, new, content, limit)
+
+        info = await self.database.call(begin)
+        self.wake()
+        return FleetSession(self, info.id)
+
+    def session(self, session_id: str) -> FleetSession:
+        """Return a session by its id. Whether it exists, its methods say."""
+        return FleetSession(self, check_session_id(session_id))
+
+    async def list(
+        self,
+        *,
+        state: SessionState | None = None,
+        agent: str | None = None,
+        tenant: str | None = None,
+        limit: int = 100,
+    ) -> Sequence[FleetSessionInfo]:
+        """Return sessions, newest first. Those of state `failed` are the dead letters."""
+        from claude_agent_py.fleet import _rows
+
+        return await self.database.call(_rows.listed, state, agent, tenant, limit, write=False)
+
+    async def interactions(self, session_id: str | None = None) -> "Sequence[FleetInteraction]":
+        """Return the questions that wait for a person, of one session or of all, oldest first."""
+        from claude_agent_py.fleet import _rows
+        from claude_agent_py.fleet._inbox import FleetInteraction
+
+        rows = await self.database.call(_rows.questions, session_id, write=False)
+        return [FleetInteraction(self.database, row) for row in rows]
+
+    async def workers(self) -> Sequence[FleetWorkerInfo]:
+        """Return the workers, oldest first."""
+        from claude_agent_py.fleet import _rows
+
+        return await self.database.call(_rows.list_workers, write=False)
+
+    # Running them ----------------------------------------------------------------------------------------------------
+
+    def worker(
+        self,
+        *,
+        sessions: int = 16,
+        memory: int | str | None = None,
+        machine: str | None = None,
+        folder: "str | os.PathLike[str] | None" = None,
+    ) -> "Worker":
+        """Return a worker, which runs sessions in this process while it is open, with `async with`, on asyncio.
+
+        A process has one worker at a time, and no DBOS of its own, because DBOS has one instance in a process.
+
+        Args:
+            sessions: How many sessions run at once.
+            memory: How much memory their processes may use, such as `8GiB`; None means any.
+            machine: The name of this machine, if its host name changes.
+            folder: Where workspaces are; by default in the folder for temporary files.
+
+        Raises:
+            OptionsError: An argument is invalid, or `Fleet` has no store.
+            FleetError: While opening: this is trio, or the process has a DBOS already.
+        """
+        if importlib.util.find_spec("dbos") is None:
+            raise OptionsError(INSTALL, option="fleet")
+        if self._store is None:
+            raise OptionsError("a worker needs the session store: Fleet(url, store=...)", option="store")
+        from claude_agent_py.fleet.worker import Worker
+
+        return Worker(self, sessions=sessions, memory=memory, machine=machine, folder=folder)
+
+    async def drain_forever(self) -> None:
+        """Run until the worker of this process was asked to drain (`drain_workers`), and has, or until cancelled."""
+        await self._own_worker().wait_drained()
+
+    async def drain(self) -> None:
+        """Run until no session is queued or running, in the whole fleet. Some may wait for a person."""
+        from claude_agent_py.fleet import _rows
+
+        self._own_worker()
+        while await self.database.call(_rows.unsettled, write=False):  # noqa: ASYNC110 - another process changes it
+            await anyio.sleep(self.poll / 2)
+
+    async def drain_workers(self, worker_id: str | None = None) -> int:
+        """Ask a worker, or all, to finish the prompts at hand, take no more, and end. Returns how many were asked."""
+        from claude_agent_py.fleet import _rows
+
+        return await self.database.call(_rows.drain, worker_id)
+
+    def _own_worker(self) -> "Worker":
+        if self._worker is None:
+            raise FleetError("this process has no open worker: async with fleet.worker(): ...")
+        return self._worker
+
+    # Internal --------------------------------------------------------------------------------------------------------
+
+    @property
+    def store(self) -> "SessionStore":
+        """Where the conversations are."""
+        if self._store is None:
+            raise OptionsError("Fleet(url, store=...) has none", option="store")
+        return self._store
+
+    def worker_began(self, worker: "Worker") -> None:
+        """Note the worker of this process. Internal."""
+        self._worker = worker
+
+    def worker_ended(self, worker: "Worker") -> None:
+        """Forget it. Internal."""
+        self._worker = None
+
+    def wake(self) -> None:
+        """Let the worker of this process look for work at once. From any thread. Internal."""
+        with self._lock:
+            wakeup, self._wakeup = self._wakeup, None
+        if wakeup is not None:
+            with contextlib.suppress(RuntimeError):
+                wakeup.set()
+
+    async def pause(self) -> None:
+        """Wait until the next look for work. Internal."""
+        with self._lock:
+            wakeup = self._wakeup = Wakeup()
+        with anyio.move_on_after(self.poll):
+            await wakeup.wait()
+
+    def checked_prompt(self, prompt: Any) -> Any:
+        """Return a prompt as JSON. Raises OptionsError. Internal."""
+        content = check_prompt(prompt)
+        if isinstance(content, str):
+            return content
+        return [dump(block) for block in content]
+
+    def timeout_of(self, agent: str, version: str | None) -> float | None:
+        """Return the time limit of an agent, if this process knows it. Internal."""
+        found: Mapping[tuple[str, str], FleetAgent] = self.agents
+        fitting = [one for key, one in found.items() if key[0] == agent and version in (None, key[1])]
+        return fitting[-1].timeout if fitting else None

@@ -1,0 +1,182 @@
+"""`FleetSession`: a session of a fleet, from any process: prompts, results, events, answers."""
+
+import time
+from collections.abc import AsyncIterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import anyio
+
+from claude_agent_py._errors import FleetRunError, FleetTimeoutError, OptionsError
+from claude_agent_py.fleet.records import FleetEvent, FleetSessionInfo, RunOutcome
+
+if TYPE_CHECKING:
+    from claude_agent_py.fleet._inbox import FleetInteraction
+    from claude_agent_py.fleet.fleet import Fleet
+
+PAUSES: Final = (0.05, 1.0)
+"""Seconds between looks at the database: at first, and at most."""
+MOST: Final = 500
+"""How many events are read at once."""
+
+
+class FleetSession:
+    """A session of a fleet. It holds nothing: make any number, in any process, on asyncio and trio."""
+
+    def __init__(self, fleet: "Fleet", session_id: str) -> None:
+        self._fleet = fleet
+        self._database = fleet.database
+        self.id: str = session_id
+        """The id, as given to `Fleet.start`."""
+
+    def __repr__(self) -> str:
+        return f"<FleetSession {self.id}>"
+
+    async def info(self) -> FleetSessionInfo:
+        """Return the session as it is now. Raises FleetError if there is none."""
+        from claude_agent_py.fleet import _rows
+
+        return await self._database.call(_rows.info, self.id, write=False)
+
+    async def send(self, prompt: str | Sequence[Any], *, timeout: float | None = None, key: str | None = None) -> int:
+        """Add a prompt, which is answered after those before it, and return its number.
+
+        Args:
+            prompt: Text, or content blocks.
+            timeout: Seconds within which it has to be answered, waiting included; None means that of the agent.
+            key: Any text. A prompt with a key that the session has already is not added; its number is returned.
+
+        Raises:
+            FleetError: The session does not exist, or was cancelled.
+            OptionsError: The prompt is empty or has the wrong type.
+        """
+        from claude_agent_py.fleet import _rows
+
+        content = self._fleet.checked_prompt(prompt)
+        info = await self.info()
+        limit = timeout if timeout is not None else self._fleet.timeout_of(info.agent, info.version)
+        number = await self._database.call(_rows.send, self._database, self.id, content, limit, key)
+        self._fleet.wake()
+        return number
+
+    async def outcome(self, run: int | None = None) -> RunOutcome:
+        """Return what is known of a run, by default the last one, without waiting."""
+        from claude_agent_py.fleet import _rows
+
+        return await self._database.call(_rows.outcome, self.id, run, write=False)
+
+    async def result(self, run: int | None = None, *, timeout: float | None = None) -> RunOutcome:
+        """Wait until a run is over, and return what became of it. Cancelling stops the waiting only.
+
+        Args:
+            run: The number of the prompt, as `send` returns it; None means the last one.
+            timeout: Seconds to wait.
+
+        Raises:
+            FleetRunError: It failed for good, or was cancelled; `outcome` says why.
+            FleetTimeoutError: It is not over. It goes on.
+            FleetError: There is no such session or run.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        pause, number = PAUSES[0], run
+        while True:
+            found = await self.outcome(number)
+            number = found.run
+            if found.state == "done":
+                return found
+            if found.state in ("failed", "cancelled"):
+                why = ": ".join(part for part in (found.error, found.reason) if part) or found.state
+                told = f"run {found.run} of session {self.id!r} has {found.state}: {why}"
+                raise FleetRunError(told.replace("has cancelled", "was cancelled"), session_id=self.id, outcome=found)
+            if deadline is not None and time.monotonic() >= deadline:
+                told = f"run {found.run} of session {self.id!r} was not over within {timeout:g} s"
+                raise FleetTimeoutError(told, session_id=self.id)
+            await anyio.sleep(pause)
+            pause = min(pause * 1.5, PAUSES[1])
+
+    async def events(self, *, after: int = 0, follow: bool = False) -> AsyncIterator[FleetEvent]:
+        """Iterate over the events with a number above `after`, from this or an earlier process on.
+
+        It ends when the session has nothing to do: it is idle, waits for a person, has failed or was cancelled. With
+        `follow` it waits for more, until it is cancelled.
+
+        Raises:
+            FleetError: There is no such session.
+        """
+        from claude_agent_py.fleet import _rows
+
+        pause = PAUSES[0]
+        while True:
+            found, info = await self._database.call(_rows.read_events, self.id, after, MOST, write=False)
+            for event in found:
+                after = event.number
+                yield event
+            if found:
+                pause = PAUSES[0]
+            elif not follow and info.state not in ("queued", "running"):
+                return
+            else:
+                await anyio.sleep(pause)
+                pause = min(pause * 1.5, PAUSES[1])
+
+    async def interactions(self) -> "Sequence[FleetInteraction]":
+        """Return the questions that wait for a person, oldest first."""
+        return await self._fleet.interactions(self.id)
+
+    async def answer(self, interaction_id: str, value: Any, *, by: str = "") -> bool:
+        """Answer a question. When all of the session are answered, it goes on, on any worker.
+
+        Args:
+            interaction_id: The id, of `interactions` or of an event.
+            value: What a handler of this kind returns: `Allow()`, `Deny("why")`, answers to questions, `Accept(...)`.
+            by: Who answers, for records; empty means the user of this process.
+
+        Returns:
+            False if it was answered or withdrawn before.
+
+        Raises:
+            ValueError: The value does not answer this question, which keeps waiting.
+        """
+        found = next((one for one in await self.interactions() if one.id == interaction_id), None)
+        if found is None:
+            return False
+        is_first = await found.answer(value, by=by)
+        self._fleet.wake()
+        return is_first
+
+    async def interrupt(self) -> bool:
+        """Interrupt the run at hand, and return whether there was one. The next prompt, if any, follows."""
+        from claude_agent_py.fleet import _rows
+
+        was_there = await self._database.call(_rows.interrupt, self._database, self.id)
+        self._fleet.wake()
+        return was_there
+
+    async def cancel(self, reason: str = "cancelled") -> bool:
+        """Cancel the session for good, with all its prompts. Returns False if it was cancelled before."""
+        from claude_agent_py.fleet import _rows
+
+        was_open = await self._database.call(_rows.cancel, self._database, self.id, reason)
+        self._fleet.wake()
+        return was_open
+
+    async def retry(self) -> int:
+        """Send the prompt of a failed session again, and return its number.
+
+        Raises:
+            FleetError: The session has not failed.
+        """
+        from claude_agent_py.fleet import _rows
+
+        number = await self._database.call(_rows.retry, self._database, self.id)
+        self._fleet.wake()
+        return number
+
+
+def check_session_id(session_id: str) -> str:
+    """Return the id of a session. Raises OptionsError if it is empty, too long, or has characters that do not print."""
+    given: object = session_id  # who calls it may have no type checker
+    if not isinstance(given, str) or not given.strip() or len(given) > 200:
+        raise OptionsError("must be text of 1 to 200 characters", option="id")
+    if not session_id.isprintable():
+        raise OptionsError("must be printable", option="id")
+    return session_id

@@ -1,0 +1,151 @@
+"""Fleets for tests: their database and store in a folder or on a server, and workers in processes of their own."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import anyio
+from leftovers import processes_with
+
+from claude_agent_py.fleet import Fleet, FleetSession
+from claude_agent_py.sessions import PostgresStore, SQLiteStore
+from claude_agent_py.testing import ScriptedModel
+
+PATIENCE = 100.0
+"""For how long a test waits for what is about to happen, in seconds."""
+LEASE = 3.0
+
+WORKER = """
+import json, sys, anyio
+given = json.loads(sys.argv[1])
+from claude_agent_py import ClientOptions
+from claude_agent_py.fleet import Archive, Fleet
+from claude_agent_py.sessions import PostgresStore, SQLiteStore
+if source := given["agent"].pop("archive", None):
+    given["agent"]["workspace"] = Archive(source)
+store = SQLiteStore(given["store"]) if not given["store"].startswith("postgres") else PostgresStore(given["store"])
+fleet = Fleet(given["url"], store=store, lease=given["lease"], poll=0.2)
+fleet.agent("worker", ClientOptions(inherit_env=False, **given["options"]), **given["agent"])
+async def main():
+    async with fleet.worker(**given["worker"]):
+        await fleet.drain_forever()
+anyio.run(main)
+"""
+
+
+def given_options(model: ScriptedModel, **more: Any) -> dict[str, Any]:
+    """Return options for a process of the scripted model, as JSON."""
+    return {"env": dict(model.environment()), "permission_mode": "bypassPermissions", **more}
+
+
+class FleetSetUp:
+    """A fleet in a folder: its database, its store, and worker processes, which end with the block."""
+
+    def __init__(self, folder: Path, model: ScriptedModel, *, url: str | None = None, store: str | None = None) -> None:
+        self.folder = folder
+        self.model = model
+        self.url = url or f"sqlite:///{folder / 'fleet.db'}"
+        self.store_at = store or str(folder / "store.db")
+        self.processes: list[subprocess.Popen[bytes]] = []
+        self.fleets: list[Fleet] = []
+
+    def fleet(self, **more: Any) -> Fleet:
+        """Return the fleet for this process."""
+        made = Fleet(self.url, store=self.store(), **{"lease": LEASE, "poll": 0.1, **more})
+        self.fleets.append(made)
+        return made
+
+    def store(self) -> Any:
+        """Return the session store."""
+        return PostgresStore(self.store_at) if self.store_at.startswith("postgres") else SQLiteStore(self.store_at)
+
+    def start_worker(
+        self,
+        *,
+        options: Mapping[str, Any] | None = None,
+        agent: Mapping[str, Any] | None = None,
+        lease: float = LEASE,
+        **worker: Any,
+    ) -> "subprocess.Popen[bytes]":
+        """Start a worker in a process of its own."""
+        given = {
+            "url": self.url,
+            "store": self.store_at,
+            "lease": lease,
+            "options": given_options(self.model, **(options or {})),
+            "agent": dict(agent or {}),
+            "worker": {"folder": str(self.folder / "workspaces"), **worker},
+        }
+        log = (self.folder / f"worker-{len(self.processes)}.log").open("wb")
+        with log:
+            process = subprocess.Popen([sys.executable, "-c", WORKER, json.dumps(given)], stdout=log, stderr=log)
+        self.processes.append(process)
+        return process
+
+    def logs(self) -> str:
+        """Return what the workers printed."""
+        return "\n".join(path.read_text() for path in sorted(self.folder.glob("worker-*.log")))
+
+    def end(self) -> None:
+        """Kill what is left."""
+        for process in self.processes:
+            with suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGCONT)
+            process.kill()
+            process.wait()
+            if process.stdout is not None:
+                process.stdout.close()
+        for fleet in self.fleets:
+            fleet.close()
+
+
+@contextmanager
+def fleet_in(folder: Path, model: ScriptedModel, **more: Any) -> Iterator[FleetSetUp]:
+    """Make a fleet, and end its workers."""
+    made = FleetSetUp(folder, model, **more)
+    try:
+        yield made
+    finally:
+        made.end()
+
+
+async def until(is_so: Callable[[], Any], what: str = "") -> None:
+    """Wait until something is so."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        found = is_so()
+        if hasattr(found, "__await__"):
+            found = await found
+        if found:
+            return
+        assert time.monotonic() < deadline, f"it never happened: {what}"
+        await anyio.sleep(0.05)
+
+
+async def until_state(session: FleetSession, state: str) -> None:
+    """Wait until a session is in a state."""
+
+    async def is_there() -> bool:
+        return (await session.info()).state == state
+
+    await until(is_there, f"{session.id} {state}")
+
+
+async def events_of(session: FleetSession) -> list[Any]:
+    """Return the events of a session so far, and check that their numbers have no gaps."""
+    found = [event async for event in session.events()]
+    assert [event.number for event in found] == list(range(1, len(found) + 1))
+    return found
+
+
+def clis(model: ScriptedModel) -> list[int]:
+    """Return the processes of the CLI that run for a model."""
+    found: list[int] = processes_with(f"HOME={model.sandbox.home}", "--output-format")
+    return found

@@ -1,0 +1,146 @@
+"""A fleet on SQLite, in one process, with the real CLI."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fleets import PATIENCE, events_of, fleet_in, until
+
+from claude_agent_py import RetryPolicy
+from claude_agent_py.errors import FleetError, FleetRunError, FleetTimeoutError, OptionsError
+from claude_agent_py.fleet import Fleet
+from claude_agent_py.sessions import MemoryStore
+from claude_agent_py.testing import Failure, Gate, Reply, ScriptedModel
+
+pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
+
+
+@pytest.mark.real_cli
+async def test_prompts_are_answered_in_order_and_events_are_numbered(tmp_path: Path) -> None:
+    def answer(request: Any) -> str:
+        said = [m for m in request.body["messages"] if m["role"] == "user"]
+        return f"answer {len(said)} to {request.last_user_text}"
+
+    with ScriptedModel(answer) as model, fleet_in(tmp_path, model) as made:
+        fleet = made.fleet()
+        fleet.agent("reviewer", model.options())
+        session = await fleet.start("reviewer", "Review auth", id="pr-17")  # before any worker lives
+        assert (await fleet.start("reviewer", "Review auth", id="pr-17")).id == "pr-17"
+        number = await session.send("and billing", key="once")
+        assert await session.send("and billing", key="once") == number == 2
+        with pytest.raises(FleetTimeoutError):
+            await session.result(timeout=0.1)
+        async with fleet.worker(sessions=2, folder=tmp_path / "ws"):
+            await fleet.drain()
+            [worker] = await fleet.workers()
+        first, second = await session.result(1, timeout=PATIENCE), await session.result(timeout=PATIENCE)
+        assert first.text == "answer 1 to Review auth"
+        assert (second.run, second.text) == (2, "answer 2 to and billing")
+        assert second.worker == worker.id
+        events = await events_of(session)
+        assert [event.data["state"] for event in events if event.kind == "run" and event.run == 1] == [
+            "queued",
+            "running",
+            "done",
+        ]
+        said = [event for event in events if event.kind == "message" and event.data["type"] == "assistant"]
+        assert [event.run for event in said] == [1, 2]
+        later = [event async for event in session.events(after=said[0].number)]
+        assert later == events[said[0].number :]
+        info = await session.info()
+        assert (info.state, info.runs, info.worker, info.events) == ("idle", 2, None, len(events))
+        assert [listed.id for listed in await fleet.list(state="idle")] == ["pr-17"]
+        assert await fleet.workers() == []
+
+
+@pytest.mark.real_cli
+async def test_an_error_that_may_pass_is_tried_again_and_another_is_a_dead_letter(tmp_path: Path) -> None:
+    is_mended = False
+    asked = 0
+
+    def answer(request: Any) -> Any:
+        nonlocal asked
+        asked += 1
+        if is_mended:
+            return "at last"
+        return Failure(529) if asked == 1 else Failure(400, "bad prompt")
+
+    with ScriptedModel(answer) as model, fleet_in(tmp_path, model) as made:
+        fleet = made.fleet()
+        policy = RetryPolicy(attempts=2, wait=0.1)
+        fleet.agent(
+            "reviewer", model.options(env={**model.environment(), "CLAUDE_CODE_MAX_RETRIES": "0"}), retry=policy
+        )
+        async with fleet.worker(folder=tmp_path / "ws"):
+            session = await fleet.start("reviewer", "Review auth")
+            with pytest.raises(FleetRunError, match="InvalidRequestError") as failed:
+                await session.result(timeout=PATIENCE)
+            assert (failed.value.outcome.error, failed.value.outcome.attempts) == ("InvalidRequestError", 1)
+            [letter] = await fleet.list(state="failed")
+            assert "InvalidRequestError" in str(letter.reason)
+            is_mended = True
+            await session.retry()
+            assert (await session.result(timeout=PATIENCE)).text == "at last"
+
+
+async def test_what_a_fleet_refuses(tmp_path: Path) -> None:
+    with pytest.raises(OptionsError, match="sqlite:///"):
+        Fleet("mysql://x:secret@y/z")
+    fleet = Fleet(f"sqlite:///{tmp_path / 'fleet.db'}")
+    with pytest.raises(OptionsError, match="store"):
+        fleet.worker()
+    with pytest.raises(OptionsError, match="no worker has registered an agent 'nobody'"):
+        await fleet.start("nobody", "hi")
+    with pytest.raises(FleetError, match="has no session 'x'"):
+        await fleet.session("x").info()
+    fleet.agent("one")
+    await fleet.start("one", "hi", id="x")
+    fleet.agent("two")
+    with pytest.raises(OptionsError, match="belongs to the agent 'one'"):
+        await fleet.start("two", "hi", id="x")
+    with pytest.raises(FleetError, match="no open worker"):
+        await fleet.drain_forever()
+    fleet.close()
+
+
+async def test_one_worker_in_a_process(tmp_path: Path) -> None:
+    fleet = Fleet(f"sqlite:///{tmp_path / 'fleet.db'}", store=MemoryStore())
+    fleet.agent("one")
+    async with fleet.worker():
+        with pytest.raises(FleetError, match="this process has a DBOS already"):
+            async with fleet.worker():
+                pass
+        assert len(await fleet.workers()) == 1
+    async with fleet.worker():  # one after another is fine
+        pass
+    fleet.close()
+
+
+@pytest.mark.real_cli
+async def test_interrupting_and_cancelling(tmp_path: Path) -> None:
+    gate = Gate()
+
+    def answer(request: Any) -> Any:
+        return Reply("late", after=gate) if "slow" in request.last_user_text else "quick"
+
+    with ScriptedModel(answer) as model, fleet_in(tmp_path, model) as made:
+        fleet = made.fleet()
+        fleet.agent("reviewer", model.options())
+        async with fleet.worker(folder=tmp_path / "ws"):
+            session = await fleet.start("reviewer", "a slow one")
+            await session.send("a quick one")
+            await until(lambda: gate.reached == 1)
+            assert await session.interrupt()
+            assert (await session.result(2, timeout=PATIENCE)).text == "quick"
+            assert (await session.outcome(1)).error == "InterruptedRunError"
+            assert not await session.interrupt()
+            await session.send("another slow one")
+            await until(lambda: gate.reached == 2)
+            assert await session.cancel("no longer needed")
+            with pytest.raises(FleetRunError, match="was cancelled: no longer needed"):
+                await session.result(timeout=PATIENCE)
+            assert not await session.cancel()
+            with pytest.raises(FleetError, match="was cancelled"):
+                await session.send("more")
+        gate.open()
+        assert not (tmp_path / "ws" / session.id).exists()

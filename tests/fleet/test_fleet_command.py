@@ -1,0 +1,112 @@
+"""The command `fleet`, with the real CLI: a worker in a process of its own, and all else from a shell."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fleets import PATIENCE, fleet_in, given_options
+
+from claude_agent_py.cli.main import main
+from claude_agent_py.testing import Reply, ScriptedModel, tool_use
+
+MODULE = """
+import json
+from claude_agent_py import ClientOptions
+from claude_agent_py.fleet import Fleet
+from claude_agent_py.sessions import SQLiteStore
+given = json.load(open("given.json"))
+fleet = Fleet(given["url"], store=SQLiteStore("store.db"), poll=0.1)
+fleet.agent("asker", ClientOptions(inherit_env=False, **given["options"]), patience=0.1)
+"""
+
+
+@pytest.mark.real_cli
+@pytest.mark.skipif(sys.platform == "win32", reason="sends SIGTERM")
+def test_everything_from_a_shell(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answer(request: Any) -> Any:
+        if "more" in request.last_user_text:
+            return "a second answer"
+        return "it ran" if request.tool_results else Reply(tool_use("Bash", {"command": "touch x", "description": "d"}))
+
+    def fleet(*arguments: str, code: int = 0) -> list[Any]:
+        action, *rest = arguments
+        assert main(["fleet", action, "--json", *rest]) == code
+        return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+    with ScriptedModel(answer) as model, fleet_in(tmp_path, model) as made:
+        (tmp_path / "agents.py").write_text(MODULE)
+        given = {"url": made.url, "options": given_options(model, permission_mode="default")}
+        (tmp_path / "given.json").write_text(json.dumps(given))
+        command = [sys.executable, "-m", "claude_agent_py", "fleet", "worker", "agents", "--sessions", "2"]
+        process = subprocess.Popen([*command, "--folder", "ws"], cwd=tmp_path, stdout=subprocess.PIPE)
+        made.processes.append(process)
+        assert process.stdout is not None
+        assert b"runs" in process.stdout.readline()
+        monkeypatch.setenv("CLAUDE_AGENT_FLEET", made.url)
+        [started] = fleet("start", "asker", "do it", "--id", "one")
+        assert (started["id"], started["state"]) == ("one", "queued")
+        for event in follow(made.url):  # another process
+            if event["kind"] == "state" and event["data"]["state"] == "waiting":
+                break
+        [shown] = fleet("show", "one")
+        [question] = shown["interactions"]
+        assert question["summary"] == "Bash: touch x"
+        assert main(["fleet", "answer", "one", question["id"], "perhaps"]) == 1
+        assert "answer with: allow | deny [why]" in capsys.readouterr().err
+        assert fleet("answer", "one", question["id"], "allow") == [{"id": question["id"], "answered": True}]
+        assert fleet("answer", "one", question["id"], "deny", code=1)[0]["answered"] is False
+        [outcome] = fleet("send", "one", "more", "--wait")
+        assert (outcome["run"], outcome["text"]) == (2, "a second answer")
+        assert [listed["id"] for listed in fleet("list", "--state", "idle")] == ["one"]
+        assert [worker["pid"] for worker in fleet("list", "--workers")] == [process.pid]
+        numbers = [event["number"] for event in fleet("events", "one", "--after", "3")]
+        assert numbers == list(range(4, 4 + len(numbers)))
+        assert main(["fleet", "show", "one"]) == 0
+        assert "  1. done: it ran\n  2. done: a second answer\n" in capsys.readouterr().out
+        assert fleet("cancel", "one") == [{"session_id": "one", "done": True}]
+        assert fleet("drain") == [{"workers": 1}]
+        assert process.wait(PATIENCE) == 0
+
+
+def follow(url: str) -> Any:
+    command = [sys.executable, "-m", "claude_agent_py", "fleet", "events", "one", "--json", "--follow"]
+    with subprocess.Popen([*command, "--url", url], stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            for line in process.stdout:
+                yield json.loads(line)
+        finally:
+            process.kill()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sends SIGTERM")
+def test_a_worker_drains_on_sigterm(tmp_path: Path) -> None:
+    module = MODULE.replace('json.load(open("given.json"))', '{"url": "sqlite:///fleet.db", "options": {}}')
+    (tmp_path / "agents.py").write_text(module)
+    command = [sys.executable, "-m", "claude_agent_py", "fleet", "worker", "agents:fleet"]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert b"runs" in process.stdout.readline()
+        os.kill(process.pid, signal.SIGTERM)
+        assert process.wait(PATIENCE) == 0
+
+
+def test_mistakes_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CLAUDE_AGENT_FLEET", raising=False)
+    url = f"sqlite:///{tmp_path / 'fleet.db'}"
+    for arguments, told in [
+        (["list"], "pass --url or set CLAUDE_AGENT_FLEET"),
+        (["worker", "no_such_module"], "cannot be loaded"),
+        (["show", "x", "--url", url], "the fleet has no session 'x'"),
+        (["drain", "w", "--url", url], "the fleet has no worker 'w'"),
+        (["start", "x", "hi", "--url", url], "no worker has registered an agent 'x'"),
+    ]:
+        assert main(["fleet", *arguments]) == 1
+        assert told in capsys.readouterr().err

@@ -1,0 +1,195 @@
+"""Which sessions a worker takes: limits, priorities, weights, memory, versions; schedules. With a stand-in CLI."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fleets import PATIENCE, until
+
+from claude_agent_py import ClientOptions
+from claude_agent_py.errors import FleetError, FleetRunError, OptionsError
+from claude_agent_py.fleet import Fleet
+from claude_agent_py.sessions import MemoryStore
+from claude_agent_py.testing import FakeCLI, Gate, steps
+
+pytestmark = pytest.mark.anyio
+on_asyncio = pytest.mark.parametrize("anyio_backend", ["asyncio"])
+
+
+class Held:
+    """A fleet whose processes answer when the gate opens."""
+
+    def __init__(self, folder: Path, **more: Any) -> None:
+        self.gate = Gate()
+        program = FakeCLI(steps.wait_gate(self.gate), steps.turn("ok")).install(folder / "cli")
+        self.options = ClientOptions(cli_path=program, cwd=folder)
+        self.fleet = Fleet(f"sqlite:///{folder / 'fleet.db'}", store=MemoryStore(), poll=0.1, **more)
+
+    async def running(self, count: int) -> list[Any]:
+        """Wait until so many run, and return them; that no more do shows the next look for work."""
+
+        async def are_running() -> bool:
+            return len(await self.fleet.list(state="running")) >= count
+
+        await until(are_running, f"{count} run")
+        self.fleet.wake()
+        for _ in range(3):
+            await self.fleet.pause()
+        found = await self.fleet.list(state="running")
+        assert len(found) == count
+        return list(found)
+
+    async def finish(self) -> None:
+        self.gate.open()
+        await self.fleet.drain()
+        assert {info.state for info in await self.fleet.list()} == {"idle"}
+
+
+@on_asyncio
+async def test_priorities_and_the_limits_of_an_agent(tmp_path: Path) -> None:
+    held = Held(tmp_path)
+    held.fleet.agent("one", held.options, limit=2)
+    for i, priority in enumerate([0, 5, 1, 9, 0]):
+        await held.fleet.start("one", "hi", id=f"{i}", priority=priority)
+    async with held.fleet.worker(sessions=10):
+        assert {info.id for info in await held.running(2)} == {"1", "3"}
+        await held.finish()
+    held.fleet.close()
+
+
+@on_asyncio
+async def test_the_limit_of_a_tenant_and_the_weights_of_agents(tmp_path: Path) -> None:
+    held = Held(tmp_path, tenant_limit=4)
+    held.fleet.agent("heavy", held.options, weight=3)
+    held.fleet.agent("light", held.options)
+    for i in range(6):
+        await held.fleet.start("heavy", "hi", tenant="a", id=f"h{i}")
+        await held.fleet.start("light", "hi", tenant="a", id=f"l{i}")
+    await held.fleet.start("light", "hi", tenant="b")
+    async with held.fleet.worker(sessions=10):
+        running = await held.running(5)
+        assert Counter(info.tenant for info in running) == {"a": 4, "b": 1}
+        assert Counter(info.agent for info in running if info.tenant == "a") == {"heavy": 3, "light": 1}
+        await held.finish()
+    held.fleet.close()
+
+
+@on_asyncio
+async def test_memory_bounds_what_a_worker_takes(tmp_path: Path) -> None:
+    held = Held(tmp_path)
+    held.fleet.agent("one", held.options)
+    for _ in range(4):
+        await held.fleet.start("one", "hi")
+    with pytest.raises(OptionsError, match="size"):
+        held.fleet.worker(memory="much")
+    async with held.fleet.worker(memory="700MiB"):
+        await held.running(2)
+        await held.finish()
+    held.fleet.close()
+
+
+@on_asyncio
+async def test_versions_live_side_by_side(tmp_path: Path) -> None:
+    held = Held(tmp_path)
+    held.gate.open()
+    held.fleet.agent("one", held.options)
+    old = await held.fleet.start("one", "hi")
+    newer = Fleet(held.fleet.database.url, store=MemoryStore(), poll=0.1)
+    newer.agent("one", held.options, version="2")
+    new = await newer.start("one", "hi")
+    async with newer.worker():
+        assert (await new.result(timeout=PATIENCE)).text == "ok"
+        assert ((await old.info()).state, (await old.info()).version) == ("queued", "1")
+    newer.agent("one", held.options, version="1")
+    async with newer.worker():
+        assert (await old.result(timeout=PATIENCE)).text == "ok"
+        latest = await newer.start("one", "hi")
+        assert (await latest.info()).version == "2"
+        await newer.drain()
+    newer.close()
+    held.fleet.close()
+
+
+@on_asyncio
+async def test_a_worker_that_drains_takes_nothing_more(tmp_path: Path) -> None:
+    held = Held(tmp_path, lease=0.9)
+    held.fleet.agent("one", held.options)
+    first = await held.fleet.start("one", "hi")
+    async with held.fleet.worker() as worker:
+        await held.running(1)
+        assert await held.fleet.drain_workers("another") == 0
+        assert await held.fleet.drain_workers(worker.id) == 1
+
+        async def drains() -> bool:
+            return "draining" in repr(worker)
+
+        await until(drains, "it drains")
+        second = await held.fleet.start("one", "hi")
+        held.gate.open()
+        await held.fleet.drain_forever()
+        assert (await first.info()).state == "idle"
+        assert (await second.info()).state == "queued"
+    held.fleet.close()
+
+
+@on_asyncio
+async def test_leaving_the_worker_gives_its_sessions_back(tmp_path: Path) -> None:
+    held = Held(tmp_path)
+    held.fleet.agent("one", held.options)
+    session = await held.fleet.start("one", "hi")
+    async with held.fleet.worker():
+        await held.running(1)
+    info = await session.info()
+    assert (info.state, info.worker) == ("queued", None)
+    held.gate.open()
+    async with held.fleet.worker():
+        result = await session.result(timeout=PATIENCE)
+    assert (result.text, result.crashes) == ("ok", 0)
+    held.fleet.close()
+
+
+@on_asyncio
+async def test_a_prompt_that_takes_too_long_is_ended(tmp_path: Path) -> None:
+    held = Held(tmp_path)
+    held.fleet.agent("one", held.options)
+    async with held.fleet.worker():
+        session = await held.fleet.start("one", "hi", timeout=1.5)
+        with pytest.raises(FleetRunError, match="RunTimeoutError"):
+            await session.result(timeout=PATIENCE)
+        held.gate.open()
+        await session.send("again")  # revives a dead letter
+        assert (await session.result(timeout=PATIENCE)).text == "ok"
+    held.fleet.close()
+
+
+@on_asyncio
+async def test_a_schedule_starts_a_session_at_each_time_once(tmp_path: Path) -> None:
+    held = Held(tmp_path)
+    held.gate.open()
+    held.fleet.agent("one", held.options)
+    held.fleet.schedule("tick", "* * * * * *", "one", "hi", tenant="clock")
+    async with held.fleet.worker():
+
+        async def have_fired() -> bool:
+            return len(await held.fleet.list(tenant="clock", state="idle")) >= 2
+
+        await until(have_fired, "it fired twice")
+        names = [info.id for info in await held.fleet.list(tenant="clock")]
+    assert len(set(names)) == len(names)
+    assert all(name.startswith("tick@2") for name in names)
+    held.fleet.close()
+
+
+@pytest.mark.parametrize("anyio_backend", ["trio"])
+async def test_workers_need_asyncio_and_the_rest_does_not(tmp_path: Path) -> None:
+    fleet = Fleet(f"sqlite:///{tmp_path / 'fleet.db'}", store=MemoryStore())
+    fleet.agent("one")
+    session = await fleet.start("one", "hi")
+    assert (await session.info()).state == "queued"
+    with pytest.raises(FleetError, match="asyncio only"):
+        async with fleet.worker():
+            pass
+    assert await session.cancel()
+    assert [event.kind async for event in session.events()] == ["run", "state", "run", "state"]
+    fleet.close()

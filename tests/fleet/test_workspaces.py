@@ -1,0 +1,110 @@
+"""Workspaces: made once on a machine, kept for the next prompt, and packed where they have to travel."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fleets import PATIENCE, fleet_in
+
+from claude_agent_py.errors import FleetError
+from claude_agent_py.fleet import Archive, Copy, Directory, GitWorktree
+from claude_agent_py.testing import Reply, ScriptedModel, tool_use
+
+
+def test_a_copy_is_made_once_and_anew_if_making_it_was_cut_off(tmp_path: Path) -> None:
+    (tmp_path / "source").mkdir()
+    (tmp_path / "source" / "a.txt").write_text("a")
+    copy, folder = Copy(tmp_path / "source"), tmp_path / "ws" / "one"
+    work = copy.prepare(folder, "one")
+    (work / "a.txt").write_text("changed")
+    assert (copy.prepare(folder, "one") / "a.txt").read_text() == "changed"
+    (folder / ".claude-fleet").unlink()
+    assert (copy.prepare(folder, "one") / "a.txt").read_text() == "a"
+    copy.remove(folder, "one")
+    assert not folder.exists()
+    assert list(Copy().prepare(folder, "one").iterdir()) == []
+    with pytest.raises(FleetError, match="cannot be made"):
+        Copy(tmp_path / "nowhere").prepare(tmp_path / "ws" / "two", "two")
+    with pytest.raises(FleetError, match="not on this machine"):
+        Directory(tmp_path / "nowhere").prepare(tmp_path / "ws" / "two", "two")
+
+
+def test_a_git_worktree_has_a_branch_that_outlives_it(tmp_path: Path) -> None:
+    repository = tmp_path / "repository"
+    repository.mkdir()
+    who = ["-c", "user.name=a", "-c", "user.email=a@example.com"]
+
+    def git(*arguments: str, cwd: Path = repository) -> str:
+        command = ["git", *who, *arguments]
+        return subprocess.run(command, cwd=cwd, check=True, capture_output=True, text=True).stdout.strip()
+
+    git("init", "-q")
+    (repository / "a.txt").write_text("a")
+    git("add", "-A")
+    git("commit", "-qm", "first")
+    workspace, folder = GitWorktree(repository), tmp_path / "ws" / "one"
+    work = workspace.prepare(folder, "pull request 17")
+    branch = git("branch", "--show-current", cwd=work)
+    assert branch.startswith("fleet/pull-request-17-")
+    (work / "b.txt").write_text("b")
+    git("add", "-A", cwd=work)
+    git("commit", "-qm", "second", cwd=work)
+    workspace.remove(folder, "pull request 17")
+    assert (workspace.prepare(folder, "pull request 17") / "b.txt").read_text() == "b"
+    with pytest.raises(FleetError, match="worktree"):
+        GitWorktree(tmp_path).prepare(tmp_path / "ws" / "two", "two")
+
+
+def test_a_pack_that_is_too_large_is_refused(tmp_path: Path) -> None:
+    workspace = Archive(max_bytes=1000)
+    work = workspace.prepare(tmp_path / "one", "one")
+    (work / "noise").write_bytes(os.urandom(5000))
+    with pytest.raises(FleetError, match="more than 1000"):
+        workspace.pack(tmp_path / "one", "one")
+
+
+@pytest.mark.anyio
+@pytest.mark.real_cli
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_an_archive_follows_its_session_to_another_machine(tmp_path: Path) -> None:
+    def answer(request: Any) -> Any:
+        reads = any(text in json.dumps(request.messages) for text in ("READ-2", "READ-3"))
+        command = "cat made" if reads else "cat seed > made; echo more >> made"
+        if request.last_user_text:
+            return Reply(tool_use("Bash", {"command": command, "description": "d"}))
+        return f"read: {request.tool_results[-1]['content']}"
+
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "seed").write_text("seed\n")
+    with ScriptedModel(answer) as model, fleet_in(tmp_path, model) as made:
+        fleet = made.fleet()
+        archive = {"archive": str(source)}
+        first = made.start_worker(machine="a", agent=archive, folder=str(tmp_path / "on-a"))
+        fleet.agent("worker")
+        session = await fleet.start("worker", "WRITE-1")
+        await session.result(timeout=PATIENCE)
+        made.start_worker(machine="b", agent=archive, folder=str(tmp_path / "on-b"))
+        await session.send("READ-2")
+        result = await session.result(timeout=PATIENCE)
+        assert (result.text, result.worker[:2]) == ("read: seed\nmore", "a-"), made.logs()  # it has the workspace
+        first.terminate()
+        first.wait()
+        await session.send("READ-3")
+        result = await session.result(timeout=PATIENCE)
+        assert (result.text, result.worker[:2]) == ("read: seed\nmore", "b-"), made.logs()
+        assert (await session.info()).machine == "b"
+
+
+def test_without_the_extra_a_fleet_says_what_to_install(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys\nsys.modules.update(dict.fromkeys(['dbos', 'sqlalchemy']))\n"
+    )
+    program = "from claude_agent_py.fleet import Fleet; Fleet('sqlite:///fleet.db')"
+    env = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, check=False)
+    assert 'pip install "claude-agent-py[fleet]"' in done.stderr.splitlines()[-1]
