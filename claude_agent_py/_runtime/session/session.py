@@ -74,6 +74,7 @@ from claude_agent_py.wire.unknown import MalformedFrame
 if TYPE_CHECKING:
     from claude_agent_py._runtime.answering.parent import ParentSession
     from claude_agent_py._runtime.session.storing import Storing
+    from claude_agent_py.observe.watching import Observer
     from claude_agent_py.transport.base import Transport
     from claude_agent_py.wire.control.initialize import InitializeReply
 
@@ -189,6 +190,8 @@ class Session:
         """The runs of the session's last process that go on here."""
         self._resumption_known = LazyEvent()
         """Set once the CLI has taken up such a turn, or has none."""
+        self.observers: tuple[Observer, ...] = ()
+        """Told what the session reads, sends, asks and answers. Replaced, never mutated."""
         self._told_late: frozenset[str] = frozenset()
         """The tasks already reported as running after their run ended."""
         self._log: WireLog | None = None
@@ -427,6 +430,8 @@ class Session:
         self.intake.process_exited(str(error).splitlines()[0])
         self.answers.end()
         self.readers.end_events()
+        for observer in self.observers:
+            observer.ended()
         if self.launched is not None:
             self.launched.plan.clean_up()
         if isinstance(error, ConnectionClosedError):  # the session is closed, not just the CLI gone
@@ -619,6 +624,9 @@ class Session:
         for run in event.runs:
             run.put(event.message, event.line)
         self.readers.put(event)
+        if self.observers:
+            for observer in self.observers:
+                observer.message(event.message)
 
     def _refuse_garbage(self, frame: MalformedFrame) -> None:
         """Fail the start at once if the output is not JSON: such a program will never answer."""
@@ -692,16 +700,21 @@ class Session:
             await self._reply(event, question)
 
     async def _reply(self, event: RequestReceived, question: _Question) -> None:
-        request_id = event.request_id
+        request_id, payload, failed = event.request_id, None, False
+        for observer in self.observers:
+            observer.asked(request_id, event.request)
         try:
             payload = await self.answers.answer(event, question.cancellation)
             self._engine.answer(request_id, payload)
         except Exception as error:
+            failed = True
             logger.exception("answering %s failed", type(event.request).__name__)
             self._engine.answer_error(request_id, f"{type(error).__name__}: {error}")
         finally:
             self._questions.pop(request_id, None)
             self._flush()
+            for observer in self.observers:
+                observer.answered(request_id, payload, failed)
 
     # Requests to the CLI -----------------------------------------------------------------------------------------
 
@@ -861,6 +874,8 @@ class Session:
             raise failure from error
         if is_sent:
             run.sent.append(prompt)
+            for observer in self.observers:
+                observer.sent(prompt)
             self._flush()
 
     def check_prompt(self, prompt: UserMessage) -> UserMessage:

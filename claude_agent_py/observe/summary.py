@@ -1,0 +1,100 @@
+"""`Summary`: what the spans of a session add up to: time by kind, tokens and cost by model and by agent, what failed."""
+
+import heapq
+from typing import Final
+
+import msgspec
+
+from claude_agent_py.observe.spans import MAIN, TASK_KINDS, Span, SpanKind, Tokens
+
+_MOST: Final = 10
+"""How many slow and how many failed spans are kept."""
+
+
+class Used(msgspec.Struct, kw_only=True):
+    """What a model or an agent used."""
+
+    tokens: Tokens = Tokens()
+    cost_usd: float | None = None
+    calls: int = 0
+    """Model calls."""
+    tools: int = 0
+    """Tool calls, of an agent."""
+
+
+class Summary:
+    """Sums over spans. Times of work that goes on at the same time add up."""
+
+    def __init__(self) -> None:
+        self.count: int = 0
+        self.start: float | None = None
+        """When the first span began, in seconds since the epoch."""
+        self.end: float | None = None
+        self.cost_usd: float | None = None
+        """US dollars; None if the source has no cost."""
+        self.seconds: dict[SpanKind, float] = {}
+        """Seconds by kind."""
+        self.counts: dict[SpanKind, int] = {}
+        self.by_model: dict[str, Used] = {}
+        self.by_agent: dict[str, Used] = {}
+        """By the id of the agent's task; `""` is the main agent."""
+        self.names: dict[str, str] = {MAIN: "main"}
+        """The names of the agents."""
+        self.failures: int = 0
+        self.failed: list[Span] = []
+        """The first spans that failed or were denied, at most 10."""
+        self._slow: list[tuple[float, int, Span]] = []
+
+    @property
+    def slow(self) -> list[Span]:
+        """The longest model calls, tool calls, questions and hooks, longest first, at most 10."""
+        return [span for _, _, span in sorted(self._slow, reverse=True)]
+
+    def add(self, span: Span) -> None:
+        """Count a span."""
+        self.count += 1
+        self.counts[span.kind] = self.counts.get(span.kind, 0) + 1
+        if span.start and (self.start is None or span.start < self.start):
+            self.start = span.start
+        last = span.end if span.end is not None else span.start
+        if self.end is None or last > self.end:
+            self.end = last
+        self._note_time(span)
+        if span.status in ("error", "denied"):
+            self.failures += 1
+            if len(self.failed) < _MOST:
+                self.failed.append(span)
+        if span.kind in TASK_KINDS:
+            self.names[span.agent] = span.attributes.get("description") or span.name
+        if span.kind == "model":
+            self._note_answer(span)
+        elif span.kind == "tool":
+            self._agent(span.agent).tools += 1
+        elif span.kind == "run" and span.cost_usd is not None:
+            self.cost_usd = (self.cost_usd or 0.0) + span.cost_usd
+        elif span.kind == "turn":
+            self._note_turn(span)
+
+    def _note_time(self, span: Span) -> None:
+        seconds = span.duration or 0.0
+        self.seconds[span.kind] = self.seconds.get(span.kind, 0.0) + seconds
+        if span.kind in ("model", "tool", "waiting", "hook"):
+            entry = (seconds, self.count, span)
+            if len(self._slow) < _MOST:
+                heapq.heappush(self._slow, entry)
+            else:
+                heapq.heappushpop(self._slow, entry)
+
+    def _note_answer(self, span: Span) -> None:
+        for used in (self._agent(span.agent), self.by_model.setdefault(span.name, Used())):
+            used.calls += 1
+            used.tokens += span.tokens or Tokens()
+
+    def _note_turn(self, span: Span) -> None:
+        """Take the cost by model, which only the CLI knows."""
+        for model, spent in (span.attributes.get("models") or {}).items():
+            used = self.by_model.setdefault(model, Used())
+            used.cost_usd = (used.cost_usd or 0.0) + spent["cost_usd"]
+
+    def _agent(self, agent: str) -> Used:
+        return self.by_agent.setdefault(agent, Used())
