@@ -1,9 +1,11 @@
 """`Timeline`: the spans of a session and their summary, to save as a page or in other formats."""
 
+import json
 import os
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Self
 
+from claude_agent_py._errors import OptionsError
 from claude_agent_py.observe.collecting import MAX_SPANS, SpanLog
 from claude_agent_py.observe.fold import MAX_CHARS, SpanFold
 from claude_agent_py.observe.spans import Span
@@ -34,6 +36,70 @@ class Timeline:
 
     def __repr__(self) -> str:
         return f"<Timeline {self.title!r} from {self.source}, {len(self.spans)} spans>"
+
+    # Showing it --------------------------------------------------------------------------------------------------
+
+    def to_html(self) -> str:
+        """Return the timeline as a page: one HTML file that loads nothing and needs no network."""
+        from claude_agent_py.observe.page import page_of
+
+        return page_of(self.spans, self.summary, title=self.title, source=self.source, dropped=self.dropped)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the timeline to a file that only this user can read: its conversation is in it. Blocks.
+
+        The name decides the format: `.html` a page, `.otlp.json` OTLP, `.json` a trace for Perfetto or
+        `chrome://tracing`, `.mmd` a Gantt chart of Mermaid.
+
+        Raises:
+            OptionsError: The name ends otherwise, or the file cannot be written.
+        """
+        name = os.fspath(path)
+        text = self._in_format_of(name)
+        try:
+            descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                file.write(text)
+        except OSError as error:
+            raise OptionsError(f"the timeline cannot be written to {name}: {error.strerror or error}") from error
+
+    def _in_format_of(self, name: str) -> str:
+        if name.endswith((".html", ".htm")):
+            return self.to_html()
+        if name.endswith(".otlp.json"):
+            return json.dumps(self.to_otlp())
+        if name.endswith(".json"):
+            return json.dumps(self.to_chrome_trace())
+        if name.endswith((".mmd", ".mermaid")):
+            return self.to_mermaid()
+        raise OptionsError(f"{name}: a timeline is saved as .html, .json, .otlp.json or .mmd")
+
+    def _repr_html_(self) -> str:
+        from claude_agent_py.observe.page import frame_of
+
+        return frame_of(self.to_html())
+
+    def to_chrome_trace(self) -> dict[str, Any]:
+        """Return the timeline as a Chrome trace, which Perfetto and `chrome://tracing` open."""
+        from claude_agent_py.observe.exports import chrome_trace
+
+        return chrome_trace(self.spans, self.summary.names, self.title)
+
+    def to_otlp(self) -> dict[str, Any]:
+        """Return the timeline as OTLP JSON, as a collector takes it at `/v1/traces`."""
+        from claude_agent_py.observe.exports import otlp
+
+        return otlp(self.spans, self.summary.names)
+
+    def to_mermaid(self, *, most: int = 60) -> str:
+        """Return the timeline as a Gantt chart of Mermaid, for a README.
+
+        Args:
+            most: How many bars it has at most; the longest are kept.
+        """
+        from claude_agent_py.observe.exports import mermaid
+
+        return mermaid(self.spans, self.summary.names, self.title, most=most)
 
     # Making one --------------------------------------------------------------------------------------------------
 
