@@ -13,7 +13,16 @@ _OPERATIONS: Final[dict[SpanKind, str]] = {
     "model": "chat",
     "tool": "execute_tool",
 }
-_KEPT: Final = ("type", "question", "handler", "notified_at", "tool_uses", "total_tokens", "api_retries", "terminal_reason")
+_KEPT: Final = (
+    "type",
+    "question",
+    "handler",
+    "notified_at",
+    "tool_uses",
+    "total_tokens",
+    "api_retries",
+    "terminal_reason",
+)
 """Attributes without a convention, which go under `claude_agent.`: none of them is content."""
 _CONTENT: Final = ("prompt", "description", "input", "output", "error")
 
@@ -89,6 +98,4 @@ def _error_of(span: Span) -> str:
 
 def _content(span: Span) -> dict[str, Any]:
     names = {"input": "gen_ai.tool.call.arguments", "output": "gen_ai.tool.call.result"} if span.kind == "tool" else {}
-    return {
-        names.get(key, f"claude_agent.{key}"): span.attributes[key] for key in _CONTENT if span.attributes.get(key)
-    }
+    return {names.get(key, f"claude_agent.{key}"): span.attributes[key] for key in _CONTENT if span.attributes.get(key)}

@@ -30,7 +30,9 @@ def chrome_trace(spans: Sequence[Span], names: Mapping[str, str], title: str) ->
     for agent, number in processes.items():
         name = names.get(agent, agent) or title
         events.append({"ph": "M", "name": "process_name", "pid": number, "tid": 0, "args": {"name": name}})
-        events.append({"ph": "M", "name": "process_sort_index", "pid": number, "tid": 0, "args": {"sort_index": number}})
+        events.append(
+            {"ph": "M", "name": "process_sort_index", "pid": number, "tid": 0, "args": {"sort_index": number}}
+        )
     threads = _threads(spans)
     last = max((span.end or span.start for span in spans), default=start)
     places = {span.id: (processes[span.agent], threads[span.id]) for span in spans}
@@ -41,9 +43,7 @@ def chrome_trace(spans: Sequence[Span], names: Mapping[str, str], title: str) ->
         if span.tokens is not None:
             args["tokens"] = msgspec.to_builtins(span.tokens)
         times = {"ts": _micro(span.start - start), "dur": max(1, _micro(until - span.start))}
-        events.append(
-            {"ph": "X", "name": span.name, "cat": span.kind, "pid": pid, "tid": tid, **times, "args": args}
-        )
+        events.append({"ph": "X", "name": span.name, "cat": span.kind, "pid": pid, "tid": tid, **times, "args": args})
     by_id = {span.id: span for span in spans}
     for span in spans:
         events += _flows(span, by_id, places, start)

@@ -35,7 +35,9 @@ def page_of(spans: list[Span], summary: Summary, *, title: str, source: str, dro
     }
     pieces = []
     rest = _file("page.html")
-    for mark, text in sorted(parts.items(), key=lambda part: rest.index(part[0])):  # each once: texts may look like marks
+    for mark, text in sorted(
+        parts.items(), key=lambda part: rest.index(part[0])
+    ):  # each once: texts may look like marks
         before, _, rest = rest.partition(mark)
         pieces += [before, text]
     return "".join([*pieces, rest])
