@@ -13,6 +13,11 @@ if TYPE_CHECKING:
         Tokens as Tokens,
     )
     from claude_agent_py.observe.summary import Summary as Summary, Used as Used
+    from claude_agent_py.observe.telemetry import (
+        Telemetry as Telemetry,
+        instrument as instrument,
+        uninstrument as uninstrument,
+    )
     from claude_agent_py.observe.timeline import Timeline as Timeline
     from claude_agent_py.observe.watching import Watch as Watch, watch as watch
 else:

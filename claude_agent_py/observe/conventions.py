@@ -1,5 +1,6 @@
 """Names and attributes of spans by OpenTelemetry's semantic conventions for generative AI (version 1.38)."""
 
+import json
 from typing import Any, Final
 
 from claude_agent_py.observe.spans import MAIN, TASK_KINDS, Span, SpanKind
@@ -60,14 +61,7 @@ def attributes_of(span: Span, agent_name: str = "", *, session_id: str = "", con
         found["gen_ai.agent.id"] = span.agent
     if agent_name:
         found["gen_ai.agent.name"] = agent_name
-    if span.kind == "model":
-        found |= {"gen_ai.response.model": span.name, "gen_ai.request.model": span.name, "gen_ai.response.id": span.id}
-        if span.attributes.get("stop_reason"):
-            found["gen_ai.response.finish_reasons"] = [span.attributes["stop_reason"]]
-    elif span.kind == "tool":
-        found |= {"gen_ai.tool.name": span.name, "gen_ai.tool.call.id": span.id, "gen_ai.tool.type": "function"}
-    elif span.kind in TASK_KINDS:
-        found["claude_agent.task.id"] = span.agent
+    found |= _of_kind(span)
     found |= _usage(span)
     found |= {f"claude_agent.{key}": span.attributes[key] for key in _KEPT if key in span.attributes}
     if span.status in ("error", "denied"):
@@ -75,6 +69,18 @@ def attributes_of(span: Span, agent_name: str = "", *, session_id: str = "", con
     if span.status == "cancelled":
         found["claude_agent.cancelled"] = True
     return found | (_content(span) if content else {})
+
+
+def _of_kind(span: Span) -> dict[str, Any]:
+    if span.kind == "tool":
+        return {"gen_ai.tool.name": span.name, "gen_ai.tool.call.id": span.id, "gen_ai.tool.type": "function"}
+    if span.kind in TASK_KINDS:
+        return {"claude_agent.task.id": span.agent}
+    if span.kind != "model":
+        return {}
+    found = {"gen_ai.response.model": span.name, "gen_ai.request.model": span.name, "gen_ai.response.id": span.id}
+    reason = span.attributes.get("stop_reason")
+    return found | ({"gen_ai.response.finish_reasons": [reason]} if reason else {})
 
 
 def _usage(span: Span) -> dict[str, Any]:
@@ -97,5 +103,19 @@ def _error_of(span: Span) -> str:
 
 
 def _content(span: Span) -> dict[str, Any]:
-    names = {"input": "gen_ai.tool.call.arguments", "output": "gen_ai.tool.call.result"} if span.kind == "tool" else {}
-    return {names.get(key, f"claude_agent.{key}"): span.attributes[key] for key in _CONTENT if span.attributes.get(key)}
+    said = {key: span.attributes[key] for key in _CONTENT if span.attributes.get(key)}
+    names = {"error": "claude_agent.error", "description": "gen_ai.agent.description", "input": "claude_agent.input"}
+    if span.kind == "tool":
+        names |= {"input": "gen_ai.tool.call.arguments", "output": "gen_ai.tool.call.result"}
+    elif operation_of(span) is not None:
+        names |= {"prompt": "gen_ai.input.messages", "output": "gen_ai.output.messages"}
+    found: dict[str, Any] = {}
+    for key, text in said.items():
+        name = names.get(key, f"claude_agent.{key}")
+        role = "user" if key == "prompt" else "assistant"
+        found[name] = _message(role, text) if name.endswith("messages") else text
+    return found
+
+
+def _message(role: str, text: str) -> str:
+    return json.dumps([{"role": role, "parts": [{"type": "text", "content": text}]}], ensure_ascii=False)

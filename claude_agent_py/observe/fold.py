@@ -66,6 +66,8 @@ class SpanFold:
     """
 
     def __init__(self, on_end: Callable[[Span], object], *, max_chars: int = MAX_CHARS) -> None:
+        self.session_id: str = ""
+        """The id of the session; empty before the first turn."""
         self._on_end = on_end
         self._texts = Texts(max_chars)
         self._now = 0.0
@@ -74,6 +76,8 @@ class SpanFold:
         self._turn: Draft | None = None
         self._flaw: SpanStatus | None = None
         """What went wrong in the turn, by its messages."""
+        self._spent: dict[str, tuple[Tokens, float]] = {}
+        """What turns without an answer of the model cost: subagents that ended before them. The next one has it."""
         self._sent: dict[str, tuple[UserMessage, float]] = {}
         self._started: list[str] = []
         """The prompts that the CLI has taken up since the last turn began."""
@@ -95,10 +99,15 @@ class SpanFold:
 
     def open(self, span_id: str | None) -> Span | None:
         """Return a span that is not over, as it is now, or None."""
-        singles = (self._run, self._turn)
-        found = next((draft for draft in singles if draft is not None and draft.id == span_id), None)
-        found = found or self._tasks.get(span_id or "") or self._calls.get(span_id or "")
+        call = self._calls.get(span_id or "")
+        others = (self._run, self._turn, *self._tasks.values())
+        found = call or next((draft for draft in others if draft is not None and draft.id == span_id), None)
         return None if found is None else found.span()
+
+    @property
+    def turn_id(self) -> str | None:
+        """The id of the turn, if one is open."""
+        return self._turn.id if self._turn is not None else None
 
     # What comes in -----------------------------------------------------------------------------------------------
 
@@ -143,6 +152,8 @@ class SpanFold:
         if prompts or run is None:
             run = self._begin_run(prompts, when)
         self._turn = Draft(f"{run.id}/{self._turns + 1}", "turn", run.name, when, parent=run.id, links=tuple(causes))
+        if prompts:
+            self._turn.attributes["prompt"] = run.attributes.get("prompt")
         self._talk(MAIN).asked_at = when
         self._flaw = None
 
@@ -158,10 +169,11 @@ class SpanFold:
         run.end, run.status = turn.end, turn.status
         if turn.tokens is not None:
             run.tokens = (run.tokens or Tokens()) + turn.tokens
-        if turn.cost_usd is not None:
-            run.cost_usd = (run.cost_usd or 0.0) + turn.cost_usd
         if turn.attributes.pop("is_used", False) or (self._turns == 0 and turn.status != "ok"):
+            if turn.cost_usd is not None:
+                run.cost_usd = (run.cost_usd or 0.0) + turn.cost_usd
             self._turns += 1
+            self._spent = {}
             self._finish(turn)
 
     def finish(self, at: float | None = None) -> None:
@@ -171,9 +183,10 @@ class SpanFold:
             self._end_model(agent)
         for draft in [*self._asked.values(), *self._calls.values(), *self._tasks.values()]:
             self._finish(draft)
-        for draft in (self._turn, self._run):
-            if draft is not None:
-                self._finish(draft)
+        if self._turn is not None:
+            self._finish(self._turn)
+        if self._run is not None:
+            self._finish_run(self._run)
         self._run = self._turn = None
         for table in (self._asked, self._calls, self._tasks):
             table.clear()
@@ -196,6 +209,13 @@ class SpanFold:
         self._known.add(draft.id)
         self._on_end(draft.span())
 
+    def _finish_run(self, run: Draft) -> None:
+        """Report a run, with what turns without an answer cost."""
+        if self._spent:
+            run.cost_usd = (run.cost_usd or 0.0) + sum(cost for _, cost in self._spent.values())
+            self._spent = {}
+        self._finish(run)
+
     def _owner(self, agent: str) -> str | None:
         """Return the span that the work of an agent is a part of."""
         if agent != MAIN:
@@ -213,7 +233,7 @@ class SpanFold:
 
     def _begin_run(self, prompts: Sequence[str], at: float) -> Draft:
         if self._run is not None:
-            self._finish(self._run)
+            self._finish_run(self._run)
         self._runs += 1
         self._turns = 0
         uuid = next((prompt for prompt in prompts if not prompt.startswith("#")), f"#{self._runs}")
@@ -231,8 +251,7 @@ class SpanFold:
         prompts = list(message.prompt_uuids) or self._started or unnamed
         self._started = []
         self.begin_turn(prompts, at)
-        if self._run is not None and message.session_id:
-            self._run.attributes["session_id"] = message.session_id
+        self.session_id = message.session_id or self.session_id
 
     def _lifecycle(self, message: CommandLifecycleMessage, at: float | None) -> None:
         self._time(at)
@@ -250,16 +269,16 @@ class SpanFold:
 
     def _note_result(self, turn: Draft, result: ResultMessage) -> None:
         turn.tokens = tokens_of(result.usage)
-        spent = result.model_usage_since_last_result or {}
-        turn.cost_usd = sum(float(usage.cost_usd) for usage in spent.values())
+        for model, usage in (result.model_usage_since_last_result or {}).items():
+            tokens, cost = self._spent.get(model, (Tokens(), 0.0))
+            self._spent[model] = (tokens + (tokens_of(usage) or Tokens()), cost + float(usage.cost_usd))
+        turn.cost_usd = sum(cost for _, cost in self._spent.values())
         turn.attributes |= {
             "stop_reason": result.stop_reason,
             "terminal_reason": result.terminal_reason,
             "error": self._texts.of(result.error_text),
             "output": self._texts.of(result.text),
-            "models": {
-                model: {"tokens": tokens_of(usage), "cost_usd": float(usage.cost_usd)} for model, usage in spent.items()
-            },
+            "models": {model: {"tokens": tokens, "cost_usd": cost} for model, (tokens, cost) in self._spent.items()},
         }
         ended = result.origin.run_id if result.origin is not None else None
         if ended in self._task_of_run:

@@ -68,12 +68,13 @@ def fold_recording(fold: SpanFold, path: str | os.PathLike[str]) -> None:
     """
     try:
         origin = next((began for frame, t, _ in _frames(path) if (began := _origin(frame, t)) is not None), 0.0)
-        count = 0
-        for count, (frame, t, is_sent) in enumerate(_frames(path), 1):
+        is_empty = True
+        for frame, t, is_sent in _frames(path):
+            is_empty = False
             fold_frame(fold, frame, None if t is None else origin + t, is_sent=is_sent)
     except OSError as error:
         raise OptionsError(f"the recording {os.fspath(path)} cannot be read: {error.strerror or error}") from error
-    if not count:
+    if is_empty:
         raise OptionsError(f"{os.fspath(path)} is not a recording: no line of it is a frame")
     fold.finish()
 

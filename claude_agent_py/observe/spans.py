@@ -6,10 +6,10 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 
 SpanKind: TypeAlias = Literal["run", "turn", "model", "tool", "waiting", "hook", "subagent", "task", "child"]
-"""`run`: a prompt and all turns up to the next prompt. `turn`: from its start up to a `result`. `model`: one API message.
-`tool`: a tool call. `waiting`: a question to a person or to a permission handler. `hook`: a hook that ran. `subagent`,
-`child`: an agent inside the CLI, and one with a process of its own. `task`: any other background task, such as a shell.
-"""
+"""`run`: a prompt and all turns up to the next prompt. `turn`: from its start up to a `result`. `model`: one API
+message. `tool`: a tool call. `waiting`: a question to a person or to a permission handler. `hook`: a hook that ran.
+`subagent`, `child`: an agent inside the CLI, and one with a process of its own. `task`: any other background task, such
+as a shell."""
 
 SpanStatus: TypeAlias = Literal["ok", "error", "denied", "cancelled", "running"]
 """`running` also stands for work whose end the source does not show."""

@@ -1,4 +1,4 @@
-"""`Summary`: what the spans of a session add up to: time by kind, tokens and cost by model and by agent, what failed."""
+"""`Summary`: what spans add up to: time by kind, tokens and cost by model and by agent, what was slow, what failed."""
 
 import heapq
 from typing import Final

@@ -64,6 +64,7 @@ from claude_agent_py._runtime.session.waiter import Waiter
 from claude_agent_py._runtime.session.wire_log import WireLog, wire_log
 from claude_agent_py._streams import LazyEvent
 from claude_agent_py.agents.definition import AgentDefinition, validate_agents
+from claude_agent_py.observe.telemetry import telemetry_of
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.options.checks import HOOKS_OFF, turns_hooks_off
 from claude_agent_py.tasks import TaskIntake, TaskManager
@@ -190,7 +191,8 @@ class Session:
         """The runs of the session's last process that go on here."""
         self._resumption_known = LazyEvent()
         """Set once the CLI has taken up such a turn, or has none."""
-        self.observers: tuple[Observer, ...] = ()
+        telemetry = telemetry_of(options.telemetry) if parent is None else None  # its parent's session traces a child
+        self.observers: tuple[Observer, ...] = () if telemetry is None else (telemetry.observer(),)
         """Told what the session reads, sends, asks and answers. Replaced, never mutated."""
         self._told_late: frozenset[str] = frozenset()
         """The tasks already reported as running after their run ended."""

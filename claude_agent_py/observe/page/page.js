@@ -101,6 +101,7 @@ const draw = () => { if (!pending) { pending = true; requestAnimationFrame(() =>
 const show = (a, b) => { from = a; to = b; clamp(); draw(); };
 const fit = () => show(-shownTotal * 0.015, shownTotal * 1.015);
 const zoom = (by, centre) => { const c = centre === undefined ? (from + to) / 2 : centre; show(c - (c - from) * by, c + (to - c) * by); };
+const closer = by => { const c = chosen ? (Math.max(from, at(chosen.start)) + Math.min(to, at(endOf(chosen)))) / 2 : undefined; zoom(by, c >= from && c <= to ? c : undefined); };
 const size = canvas => { const r = canvas.getBoundingClientRect(), d = devicePixelRatio || 1; canvas.width = Math.max(1, r.width * d); canvas.height = Math.max(1, r.height * d); canvas.getContext("2d").setTransform(d, 0, 0, d, 0, 0); return r; };
 const resize = () => { const r = size(chart); width = r.width; tall = r.height; size(over); clamp(); paint(); };
 const steps = [1e-6, 2e-6, 5e-6, 1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 28800, 43200, 86400, 172800, 604800];
@@ -299,7 +300,7 @@ document.onkeydown = e => {
   if (e.ctrlKey || e.metaKey || e.altKey) return;
   const w = to - from, keys = {
     ArrowLeft: () => show(from - w * .1, to - w * .1), ArrowRight: () => show(from + w * .1, to + w * .1), ArrowUp: () => { scroll -= 40; clamp(); draw(); }, ArrowDown: () => { scroll += 40; clamp(); draw(); },
-    "+": () => zoom(.7), "=": () => zoom(.7), "-": () => zoom(1 / .7), "0": fit, n: () => step(1), p: () => step(-1), Escape: () => choose(null), "/": () => $("search").focus(), d: () => $("theme").click(),
+    "+": () => closer(.7), "=": () => closer(.7), "-": () => closer(1 / .7), "0": fit, n: () => step(1), p: () => step(-1), Escape: () => choose(null), "/": () => $("search").focus(), d: () => $("theme").click(),
     Enter: () => chosen && e.target === chart && closeUp(chosen), Home: () => show(0, w), End: () => show(shownTotal - w, shownTotal)};
   if (e.target.tagName === "BUTTON" && (e.key === "Enter" || e.key === " ") || !keys[e.key]) return;
   keys[e.key](); e.preventDefault();
