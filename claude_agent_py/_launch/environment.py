@@ -14,6 +14,7 @@ from typing import Final
 from claude_agent_py._configuration import Unshown
 from claude_agent_py._errors import OptionsError
 from claude_agent_py._launch.table import ALWAYS_VARIABLES, DEFAULT_CLIENT_APP, VARIABLES
+from claude_agent_py.observe.telemetry import telemetry_of
 from claude_agent_py.options.checks import HOME_VARIABLES, HOOKS_OFF, TRUE_WORDS
 from claude_agent_py.options.client_options import ClientOptions
 
@@ -61,6 +62,8 @@ def environment(
     `new_home` is the home directory of a session with `home=True`.
     """
     env = _inherited(surrounding) if options.inherit_env else {}
+    if not options.inherit_env and telemetry_of(options.telemetry) is not None:
+        env |= _trace_context()
     if options.hooks is not None:
         env.pop(HOOKS_OFF, None)
     env |= ALWAYS_VARIABLES
