@@ -103,7 +103,7 @@ def otlp(spans: Sequence[Span], names: Mapping[str, str]) -> dict[str, Any]:
 def _trace_of(span: Span, by_id: Mapping[str, Span], first: str) -> str:
     """Return the trace of a span: that of the run, or background task, that it is a part of."""
     seen = set()
-    while span.parent in by_id and span.id not in seen:
+    while span.parent is not None and span.parent in by_id and span.id not in seen:
         seen.add(span.id)
         span = by_id[span.parent]
     return _hex(f"{first} {span.id}", 32)
@@ -123,7 +123,7 @@ def _otlp_span(
         "status": {"code": _OTLP_STATUS.get(span.status, 0)},
         "links": [{"traceId": traces[link], "spanId": _hex(link, 16)} for link in span.links if link in by_id],
     }
-    if span.parent in by_id:
+    if span.parent is not None and span.parent in by_id:
         made["parentSpanId"] = _hex(span.parent, 16)
     return made
 

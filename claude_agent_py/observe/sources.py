@@ -87,9 +87,9 @@ def fold_frame(fold: SpanFold, frame: Any, at: float | None, *, is_sent: bool = 
         case ControlRequest() if not is_sent:
             fold.asked(frame.request_id, frame.request, at)
         case ControlResponse() if is_sent:
-            reply = frame.response
-            is_success = isinstance(reply, ControlSuccess)
-            fold.answered(frame.request_id, reply.response or {} if is_success else None, at, failed=not is_success)
+            answer = frame.response
+            payload = answer.response or {} if isinstance(answer, ControlSuccess) else None
+            fold.answered(frame.request_id, payload, at, failed=payload is None)
         case ControlCancelRequest():
             fold.answered(frame.request_id, None, at)
         case _ if not is_sent:

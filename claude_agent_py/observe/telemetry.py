@@ -51,7 +51,12 @@ class Telemetry:
                 raise
             problem = 'needs OpenTelemetry: pip install "claude-agent-py[otel]"'
             raise OptionsError(problem, option="telemetry") from error
-        return Tracer(self)
+        return Tracer(
+            content=self.records_content,
+            agent_name=self.agent_name,
+            tracer_provider=self.tracer_provider,
+            meter_provider=self.meter_provider,
+        )
 
 
 _program: Telemetry | None = None

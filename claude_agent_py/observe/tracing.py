@@ -18,7 +18,6 @@ from claude_agent_py._version import __version__
 from claude_agent_py.observe.conventions import PROVIDER, attributes_of, name_of, operation_of
 from claude_agent_py.observe.fold import MAX_CHARS, SpanFold
 from claude_agent_py.observe.spans import MAIN, TASK_KINDS, Span
-from claude_agent_py.observe.telemetry import Telemetry
 from claude_agent_py.observe.watching import Observer
 from claude_agent_py.wire.messages.conversation import UserMessage
 
@@ -30,14 +29,14 @@ _SECOND_BUCKETS: Final = [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 
 
 
 class Tracer(Observer):
-    """Traces one session."""
+    """Traces one session. The arguments are the fields of `Telemetry`."""
 
-    def __init__(self, telemetry: Telemetry) -> None:
-        self._content = telemetry.records_content
+    def __init__(self, *, content: bool, agent_name: str, tracer_provider: Any, meter_provider: Any) -> None:
+        self._content = content
         super().__init__(SpanFold(self._over, max_chars=MAX_CHARS if self._content else 0))
-        self._names = {MAIN: telemetry.agent_name}
-        self._tracer = trace.get_tracer(NAME, __version__, telemetry.tracer_provider)
-        self._meters = _Meters(metrics.get_meter(NAME, __version__, telemetry.meter_provider))
+        self._names = {MAIN: agent_name}
+        self._tracer = trace.get_tracer(NAME, __version__, tracer_provider)
+        self._meters = _Meters(metrics.get_meter(NAME, __version__, meter_provider))
         self._cli = trace.get_current_span().get_span_context()
         """Where the CLI's own spans belong: it got this context when it was started."""
         self._prompted_in: _Latest = _Latest()
@@ -56,10 +55,12 @@ class Tracer(Observer):
         """Record a span that is over."""
         if span.kind == "run":
             return  # its turns are the spans
-        recorded = self._live.pop(span.id, None) or self._start(span)
+        recorded = self._live.pop(span.id, None)
+        if recorded is None:
+            recorded = self._start(span, self._attributes(span))
+        else:
+            recorded.set_attributes(self._attributes(span))
         end = span.start if span.end is None else span.end
-        for key, value in self._attributes(span).items():
-            recorded.set_attribute(key, value)
         if span.kind == "turn":
             for link in self._links(span):
                 recorded.add_link(link.context, link.attributes)
@@ -68,7 +69,7 @@ class Tracer(Observer):
         recorded.end(_nanoseconds(end))
         self._meters.note(span, self._names.get(span.agent, ""))
 
-    def _start(self, span: Span) -> trace.Span:
+    def _start(self, span: Span, attributes: dict[str, Any] | None = None) -> trace.Span:
         """Start a span of OpenTelemetry and remember where it is."""
         if span.kind in TASK_KINDS:
             self._names[span.agent] = span.name
@@ -76,6 +77,7 @@ class Tracer(Observer):
             name_of(span, self._names.get(span.agent, "")),
             context=self._parent_of(span),
             kind=SpanKind.CLIENT if span.kind == "model" else SpanKind.INTERNAL,
+            attributes=attributes,
             links=() if span.kind == "turn" else self._links(span),
             start_time=_nanoseconds(span.start),
         )
@@ -87,7 +89,7 @@ class Tracer(Observer):
         if span.is_background:
             return Context()
         if span.kind == "turn":
-            return self._prompted_in.get(span.parent) or Context()
+            return self._prompted_in.get(span.parent or "") or Context()
         above = self._context_of(span.parent) or self._context_of(self._fold.turn_id)
         return trace.set_span_in_context(above, Context()) if above is not None else Context()
 

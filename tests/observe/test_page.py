@@ -84,7 +84,8 @@ def test_a_timeline_is_read_by_mouse_and_keyboard(browser: Browser, tmp_path: Pa
 
     browser.key("0")
     box = browser.evaluate(
-        "(() => { const r = document.getElementById('chart').getBoundingClientRect(); return [r.left, r.top, r.width]; })()"
+        "(() => { const r = document.getElementById('chart').getBoundingClientRect();"
+        " return [r.left, r.top, r.width]; })()"
     )
     browser.key("Escape")
     for y in range(30, 200, 4):  # somewhere in the middle there is a bar

@@ -66,7 +66,7 @@ def replay(name: str, telemetry: Telemetry) -> None:
             continue
         frame = decode(recordings.as_line(record.value))
         if record.direction == "in" and record.value.get("type") == "user":
-            tracer.sent(frame)  # type: ignore[arg-type]
+            tracer.sent(frame)
         elif record.direction == "in" or record.value.get("type") == "control_request":
             fold_frame(tracer._fold, frame, None, is_sent=record.direction == "in")
         else:
@@ -179,7 +179,7 @@ def test_the_option_and_the_program_decide(sdk: Recorded) -> None:
         uninstrument()
     assert telemetry_of(None) is None
     with pytest.raises(OptionsError, match="telemetry"):
-        ClientOptions(telemetry="yes")  # type: ignore[arg-type]
+        ClientOptions(telemetry="yes")
 
 
 def test_without_opentelemetry_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
