@@ -88,7 +88,8 @@ def _usage(span: Span) -> dict[str, Any]:
     tokens = span.tokens
     if tokens is not None:
         found["gen_ai.usage.input_tokens"] = tokens.input + tokens.cache_read + tokens.cache_write
-        found["gen_ai.usage.output_tokens"] = tokens.output
+        if "output_tokens_so_far" not in span.attributes:
+            found["gen_ai.usage.output_tokens"] = tokens.output
         found["gen_ai.usage.cache_read.input_tokens"] = tokens.cache_read
         found["gen_ai.usage.cache_creation.input_tokens"] = tokens.cache_write
     if span.cost_usd is not None:

@@ -340,6 +340,8 @@ class SpanFold:
         model.attributes["output"] = self._texts.of(model.attributes.get("output"))
         if not model.attributes["calls"]:
             del model.attributes["calls"]
+        if model.attributes.get("stop_reason") is None and not model.attributes.pop("is_counted", False):
+            model.attributes["output_tokens_so_far"] = True
         self._finish(model)
 
     def _fold_calls(self, message: AssistantMessage, agent: str, at: float) -> None:
@@ -374,7 +376,8 @@ class SpanFold:
         if type(event) is MessageDeltaEvent and event.usage is not None and message.parent_tool_use_id is None:
             model = self._talk(MAIN).model
             output = int(event.usage.output_tokens or 0)
-            if model is not None and model.tokens is not None and output > model.tokens.output:
+            if model is not None and model.tokens is not None and output >= model.tokens.output:
+                model.attributes["is_counted"] = True
                 model.tokens = Tokens(
                     input=model.tokens.input,
                     output=output,

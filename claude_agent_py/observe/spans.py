@@ -58,7 +58,8 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds since the epoch; None while it runs, and if the source does not show its end."""
     status: SpanStatus = "running"
     tokens: Tokens | None = None
-    """Of a `model` span: its API message. Of a `turn`: the main agent's, as the CLI counts them."""
+    """Of a `model` span: its API message. Of a `turn`: the main agent's, as the CLI counts them. A live message has
+    only the output tokens of its beginning, which the attribute `output_tokens_so_far` says."""
     cost_usd: float | None = None
     """US dollars, as the CLI estimates them; None where the source has no cost."""
     attributes: dict[str, Any] = {}

@@ -20,6 +20,14 @@ class Used(msgspec.Struct, kw_only=True):
     """Model calls."""
     tools: int = 0
     """Tool calls, of an agent."""
+    seen: Tokens = Tokens()
+    """Tokens by the messages."""
+    told: Tokens = Tokens()
+    """Tokens by the results of turns."""
+
+    def settle(self) -> None:
+        """Choose the count: a message that arrives lacks most of its output tokens, a transcript lacks results."""
+        self.tokens = self.told if self.told.total >= self.seen.total else self.seen
 
 
 class Summary:
@@ -36,8 +44,10 @@ class Summary:
         """Seconds by kind."""
         self.counts: dict[SpanKind, int] = {}
         self.by_model: dict[str, Used] = {}
+        """By the name of the model. Tokens are those that the CLI counted, where it told, subagents included."""
         self.by_agent: dict[str, Used] = {}
-        """By the id of the agent's task; `""` is the main agent."""
+        """By the id of the agent's task; `""` is the main agent. Of subagents in a running session only the input
+        tokens are known."""
         self.names: dict[str, str] = {MAIN: "main"}
         """The names of the agents."""
         self.failures: int = 0
@@ -86,15 +96,25 @@ class Summary:
                 heapq.heappushpop(self._slow, entry)
 
     def _note_answer(self, span: Span) -> None:
-        for used in (self._agent(span.agent), self.by_model.setdefault(span.name, Used())):
+        for used in (self._agent(span.agent), self._model(span.name)):
             used.calls += 1
-            used.tokens += span.tokens or Tokens()
+            used.seen += span.tokens or Tokens()
+            used.settle()
 
     def _note_turn(self, span: Span) -> None:
-        """Take the cost by model, which only the CLI knows."""
+        """Take the counts and the cost by model, which only the CLI knows."""
         for model, spent in (span.attributes.get("models") or {}).items():
-            used = self.by_model.setdefault(model, Used())
+            used = self._model(model)
             used.cost_usd = (used.cost_usd or 0.0) + spent["cost_usd"]
+            used.told += spent["tokens"] or Tokens()
+            used.settle()
+        if span.tokens is not None:
+            main = self._agent(span.agent)
+            main.told += span.tokens
+            main.settle()
+
+    def _model(self, name: str) -> Used:
+        return self.by_model.setdefault(name, Used())
 
     def _agent(self, agent: str) -> Used:
         return self.by_agent.setdefault(agent, Used())
