@@ -66,6 +66,24 @@ class Draft:
         )
 
 
+class Seen:
+    """The ids of the latest spans: at least `limit` of them, at most twice as many."""
+
+    def __init__(self, limit: int = 100_000) -> None:
+        self._limit = limit
+        self._new: set[str] = set()
+        self._old: set[str] = set()
+
+    def __contains__(self, span_id: object) -> bool:
+        return span_id in self._new or span_id in self._old
+
+    def add(self, span_id: str) -> None:
+        """Add an id."""
+        if len(self._new) >= self._limit:
+            self._new, self._old = set(), self._new
+        self._new.add(span_id)
+
+
 @dataclass(slots=True)
 class Texts:
     """Cuts texts to `limit` characters and hides secrets in them; a limit of 0 drops them."""

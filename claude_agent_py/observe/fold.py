@@ -14,6 +14,7 @@ from claude_agent_py.observe.asked import draft_of_question, status_of_reply
 from claude_agent_py.observe.drafts import (
     INTERRUPTED,
     Draft,
+    Seen,
     Texts,
     most,
     note_usage,
@@ -90,7 +91,7 @@ class SpanFold:
         self._asked: dict[str, Draft] = {}
         self._task_of_run: dict[str, str] = {}
         self._times_of_task: dict[str, int] = {}
-        self._known: set[str] = set()
+        self._known = Seen()
 
     @property
     def now(self) -> float:
@@ -465,6 +466,7 @@ class SpanFold:
     ) -> None:
         """End a task."""
         self._end_model(task_id)
+        self._talks.pop(task_id, None)
         draft = self._tasks.pop(task_id, None)
         if draft is not None:
             note_usage(draft, usage)

@@ -65,7 +65,7 @@ def test_what_is_no_source_is_refused_and_left_as_it_was(
     text.write_text("hello\n")
     moved = tmp_path / "moved.jsonl"
     moved.write_bytes(session.path.read_bytes())
-    problems = [
+    problems: list[tuple[list[object], str]] = [
         ([other, session.id], "not a session store"),
         ([empty, session.id], "not the folder of a DirectoryStore"),
         ([text], "not a recording"),

@@ -1,7 +1,6 @@
 """A real Chromium, driven over the DevTools protocol through two pipes: no port, no package."""
 
 import base64
-import fcntl
 import json
 import os
 import select
@@ -14,9 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-PROGRAM = next(
-    (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
-)
+NAMES = () if sys.platform == "win32" else ("chromium", "chromium-browser", "google-chrome")
+PROGRAM = next((found for name in NAMES if (found := shutil.which(name))), None)
 LIMIT = 120.0
 """Seconds for any step: machines are slow at times."""
 LAUNCH = (
@@ -41,6 +39,8 @@ class Browser:
     """A Chromium with one page. `requests` lists what the page asked for, `problems` what its console complained of."""
 
     def __init__(self) -> None:
+        import fcntl  # not on Windows
+
         assert PROGRAM is not None
         self._folder = tempfile.mkdtemp(prefix="chromium-")
         theirs_in, ours_out = os.pipe()

@@ -84,7 +84,7 @@ def entries_of(name: str) -> Iterator[tuple[str, dict[str, Any]]]:
                         "origin": {"kind": "task-notification"},
                     },
                 )
-            entry = {key: frame[key] for key in ("type", "uuid", "message") if key in frame}
+            entry: dict[str, Any] = {key: frame[key] for key in ("type", "uuid", "message") if key in frame}
             names = {"tool_use_result": "toolUseResult", "isSynthetic": "isMeta", "error": "error"}
             entry |= {names[key]: frame[key] for key in names if key in frame}
             if kind == "assistant":

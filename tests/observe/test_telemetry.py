@@ -13,7 +13,7 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from claude_agent_py import ClientOptions
+from claude_agent_py import ClientOptions, UserMessage
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.observe import Telemetry, instrument, uninstrument
 from claude_agent_py.observe.sources import fold_frame
@@ -66,6 +66,7 @@ def replay(name: str, telemetry: Telemetry) -> None:
             continue
         frame = decode(recordings.as_line(record.value))
         if record.direction == "in" and record.value.get("type") == "user":
+            assert isinstance(frame, UserMessage)
             tracer.sent(frame)
         elif record.direction == "in" or record.value.get("type") == "control_request":
             fold_frame(tracer._fold, frame, None, is_sent=record.direction == "in")
