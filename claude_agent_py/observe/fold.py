@@ -128,10 +128,11 @@ class SpanFold:
         when = self._time(seconds(prompt.timestamp) or at)
         self._sent[prompt.uuid or f"#{len(self._sent)}"] = (prompt, when)
 
-    def asked(self, request_id: str, request: Any, at: float | None = None) -> None:
+    def asked(self, request_id: str, request: Any, at: float | None = None, *, agent: str = MAIN) -> None:
         """Note a question of the CLI to this side: a hook, a permission prompt, an elicitation, a dialog."""
         draft = draft_of_question(request_id, request, self._time(at), self._texts)
         if draft is not None and request_id not in self._known:
+            draft.agent = draft.agent or agent
             draft.parent = draft.parent or self._owner(draft.agent)
             self._asked[request_id] = draft
 

@@ -49,9 +49,9 @@ class Observer:
         """Take a prompt that is sent."""
         self._try(self._fold.sent, prompt)
 
-    def asked(self, request_id: str, request: Any) -> None:
-        """Take a question of the CLI."""
-        self._try(self._fold.asked, request_id, request)
+    def asked(self, request_id: str, request: Any, agent: str = "") -> None:
+        """Take a question of the CLI; `agent` is the child agent whose CLI asks."""
+        self._try(lambda *args: self._fold.asked(*args, agent=agent), request_id, request)
 
     def answered(self, request_id: str, reply: Any, failed: bool = False) -> None:
         """Take the answer; None if the question was withdrawn, or its answering failed."""

@@ -7,7 +7,8 @@ import pytest
 from anyio import to_thread
 from comparing import common
 
-from claude_agent_py import Allow, Client
+from claude_agent_py import AgentDefinition, Allow, Client, ClientOptions
+from claude_agent_py.children import ChildAgent, child_tool
 from claude_agent_py.observe import Timeline, watch
 from claude_agent_py.sessions import MemoryStore, get_session, import_session
 from claude_agent_py.testing import ScriptedModel, text, thinking, tool_use
@@ -74,3 +75,30 @@ async def test_a_session_has_the_same_spans_wherever_it_is_read() -> None:
     assert failed.attributes["input"] == '{"command":"exit 3"}'
     waits = [span for span in live.spans if span.kind == "waiting"]
     assert {by_id[str(span.parent)].kind for span in waits} == {"tool"}
+
+
+async def test_a_child_agent_has_a_lane_with_its_calls_and_its_questions() -> None:
+    porter = ChildAgent(
+        AgentDefinition(description="Ports code", prompt="You port."),
+        id="porter",
+        options=ClientOptions(permission_mode="default"),
+    )
+    job = tool_use("mcp__tools__create_subtask_porter", {"title": "Port it", "intent": "Port it."})
+    ported = {"Port it": [tool_use("Bash", {"command": "touch ported"}), "It is ported."]}
+    async with ScriptedModel([job, "Done."], sessions=ported) as model:
+        options = model.options(
+            permission_mode="default",
+            custom_tools=[child_tool(porter)],
+            can_use_tool=lambda request, context: Allow(),
+        )
+        async with Client(options) as client:
+            with watch(client) as watched:
+                await client.query("Have it ported")
+
+    spans = watched.spans
+    [child] = [span for span in spans if span.kind == "child"]
+    [launch] = [span for span in spans if span.id == child.parent]
+    assert launch.name == "mcp__tools__create_subtask_porter"
+    theirs = {(span.kind, span.name) for span in spans if span.agent == child.agent and span.kind != "model"}
+    assert theirs == {("child", "porter"), ("tool", "Bash"), ("waiting", "Bash")}
+    assert child.cost_usd

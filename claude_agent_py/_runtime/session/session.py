@@ -155,6 +155,7 @@ class Session:
 
     def __init__(self, options: ClientOptions, *, parent: "ParentSession | None" = None) -> None:
         self.options = options
+        self._parent = parent
         self.launched: Launched | None = None
         """The CLI; None before `open`."""
         self.storing: Storing | None = None
@@ -234,6 +235,11 @@ class Session:
     def transport(self) -> "Transport | None":
         """The transport; None before `open`."""
         return self.launched.transport if self.launched is not None else None
+
+    @property
+    def told_of_questions(self) -> "tuple[Observer, ...]":
+        """The observers, and if this is a child agent's session those of its ancestors."""
+        return self.observers if self._parent is None else (*self.observers, *self._parent.observers)
 
     @property
     def is_forked(self) -> bool:
@@ -709,6 +715,8 @@ class Session:
         request_id, payload, failed = event.request_id, None, False
         for observer in self.observers:
             observer.asked(request_id, event.request)
+        for observer in self._parent.observers if self._parent is not None else ():
+            observer.asked(request_id, event.request, self._parent.agent_id)
         try:
             payload = await self.answers.answer(event, question.cancellation)
             self._engine.answer(request_id, payload)
@@ -719,7 +727,7 @@ class Session:
         finally:
             self._questions.pop(request_id, None)
             self._flush()
-            for observer in self.observers:
+            for observer in self.told_of_questions:
                 observer.answered(request_id, payload, failed)
 
     # Requests to the CLI -----------------------------------------------------------------------------------------
