@@ -7,7 +7,7 @@ import pytest
 from anyio import to_thread
 from comparing import common
 
-from claude_agent_py import AgentDefinition, Allow, Client, ClientOptions
+from claude_agent_py import AgentDefinition, Allow, Client
 from claude_agent_py.children import ChildAgent, child_tool
 from claude_agent_py.observe import Timeline, watch
 from claude_agent_py.sessions import MemoryStore, get_session, import_session
@@ -78,11 +78,7 @@ async def test_a_session_has_the_same_spans_wherever_it_is_read() -> None:
 
 
 async def test_a_child_agent_has_a_lane_with_its_calls_and_its_questions() -> None:
-    porter = ChildAgent(
-        AgentDefinition(description="Ports code", prompt="You port."),
-        id="porter",
-        options=ClientOptions(permission_mode="default"),
-    )
+    porter = ChildAgent(AgentDefinition(description="Ports code", prompt="You port."), id="porter")
     job = tool_use("mcp__tools__create_subtask_porter", {"title": "Port it", "intent": "Port it."})
     ported = {"Port it": [tool_use("Bash", {"command": "touch ported"}), "It is ported."]}
     async with ScriptedModel([job, "Done."], sessions=ported) as model:
