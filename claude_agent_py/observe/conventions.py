@@ -50,11 +50,11 @@ def attributes_of(span: Span, agent_name: str = "", *, session_id: str = "", con
         session_id: The id of the session.
         content: Include prompts, inputs and outputs.
     """
-    found: dict[str, Any] = {"claude_agent.span.kind": span.kind}
     operation = operation_of(span)
-    if operation is not None:
-        found["gen_ai.operation.name"] = operation
-        found["gen_ai.provider.name"] = PROVIDER
+    if operation is None:
+        found: dict[str, Any] = {"claude_agent.span.kind": span.kind}
+    else:
+        found = {"gen_ai.operation.name": operation, "gen_ai.provider.name": PROVIDER}
     if session_id:
         found["gen_ai.conversation.id"] = session_id
     if span.agent != MAIN:
@@ -90,8 +90,8 @@ def _usage(span: Span) -> dict[str, Any]:
         found["gen_ai.usage.input_tokens"] = tokens.input + tokens.cache_read + tokens.cache_write
         if "output_tokens_so_far" not in span.attributes:
             found["gen_ai.usage.output_tokens"] = tokens.output
-        found["gen_ai.usage.cache_read.input_tokens"] = tokens.cache_read
-        found["gen_ai.usage.cache_creation.input_tokens"] = tokens.cache_write
+        cached = {"cache_read": tokens.cache_read, "cache_creation": tokens.cache_write}
+        found |= {f"gen_ai.usage.{kind}.input_tokens": count for kind, count in cached.items() if count}
     if span.cost_usd is not None:
         found["claude_agent.cost_usd"] = span.cost_usd
     return found

@@ -44,6 +44,8 @@ from claude_agent_py.wire.messages.tasks import (
     TaskUsage,
 )
 
+_END_OF_TIME: Final = 1e11
+"""Seconds since the epoch. A recording may hold any number."""
 MAX_CHARS: Final = 2000
 """How much of each text (prompts, inputs, outputs) a span keeps, by default."""
 
@@ -196,8 +198,8 @@ class SpanFold:
     # Time and identity -------------------------------------------------------------------------------------------
 
     def _time(self, at: float | None) -> float:
-        """Return a time, or the latest one if it is unknown."""
-        if at is None:
+        """Return a time, or the latest one if it is unknown or cannot be a time."""
+        if at is None or not 0 <= at < _END_OF_TIME:
             return self._now
         self._now = max(self._now, at)
         return at
@@ -434,6 +436,7 @@ class SpanFold:
         prompt: str | None = None,
     ) -> None:
         """Begin a task: a subagent, a child agent, or any other background task."""
+        at = self._time(at)
         times = self._times_of_task[task_id] = self._times_of_task.get(task_id, 0) + 1
         is_agent = task_type in AGENT_TYPES
         draft = Draft(

@@ -39,7 +39,7 @@ class Summary:
         """When the first span began, in seconds since the epoch."""
         self.end: float | None = None
         self.cost_usd: float | None = None
-        """US dollars; None if the source has no cost."""
+        """US dollars, child agents included; None if the source has no cost."""
         self.seconds: dict[SpanKind, float] = {}
         """Seconds by kind."""
         self.counts: dict[SpanKind, int] = {}
@@ -75,12 +75,12 @@ class Summary:
             if len(self.failed) < _MOST:
                 self.failed.append(span)
         if span.kind in TASK_KINDS:
-            self.names[span.agent] = span.attributes.get("description") or span.name
+            self._note_task(span)
         if span.kind == "model":
             self._note_answer(span)
         elif span.kind == "tool":
             self._agent(span.agent).tools += 1
-        elif span.kind == "run" and span.cost_usd is not None:
+        elif span.kind in ("run", "child") and span.cost_usd is not None:
             self.cost_usd = (self.cost_usd or 0.0) + span.cost_usd
         elif span.kind == "turn":
             self._note_turn(span)
@@ -94,6 +94,12 @@ class Summary:
                 heapq.heappush(self._slow, entry)
             else:
                 heapq.heappushpop(self._slow, entry)
+
+    def _note_task(self, span: Span) -> None:
+        self.names[span.agent] = span.attributes.get("description") or span.name
+        if span.cost_usd is not None:
+            used = self._agent(span.agent)
+            used.cost_usd = (used.cost_usd or 0.0) + span.cost_usd
 
     def _note_answer(self, span: Span) -> None:
         for used in (self._agent(span.agent), self._model(span.name)):
