@@ -25,8 +25,8 @@ test: $(VENV)/.dev  ## All tests (ARGS="-k name" for some)
 	@$(BIN)/claude-agent-py install-cli
 	$(BIN)/python -m pytest -n $(WORKERS) --reruns $(RERUNS) -rfERsxX $(ARGS)
 
-servers:  ## Install the servers that the tests of session stores start (Debian, as root)
-	apt-get install --yes --no-install-recommends postgresql redis-server
+servers:  ## Install the servers and the browser that some tests start (Debian, as root)
+	apt-get install --yes --no-install-recommends postgresql redis-server chromium
 
 check: format-check lint types imports test  ## Everything that has to pass
 

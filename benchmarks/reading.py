@@ -10,7 +10,7 @@ time is not counted; or `late`, which starts reading when no more messages arriv
 import json
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Final, TypeAlias
 
@@ -42,6 +42,34 @@ async def our_run(cli: str) -> AsyncIterator[Read]:
             return len([None async for _ in run])
 
         yield read
+
+
+@asynccontextmanager
+async def our_traced_run(cli: str) -> AsyncIterator[Read]:
+    """The same as `our_run`, traced by OpenTelemetry's SDK, whose exporter drops what it gets."""
+    from opentelemetry.sdk.metrics import MeterProvider
+    from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
+
+    from claude_agent_py import Client, ClientOptions
+    from claude_agent_py.observe import Telemetry
+
+    class Dropping(SpanExporter):
+        def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+            return SpanExportResult.SUCCESS
+
+    provider = TracerProvider()
+    provider.add_span_processor(BatchSpanProcessor(Dropping(), max_queue_size=65536))
+    telemetry = Telemetry(tracer_provider=provider, meter_provider=MeterProvider())
+    async with Client(ClientOptions(cli_path=cli, telemetry=telemetry)) as client:
+
+        async def read(wait: Wait) -> int:
+            run = client.query(PROMPT)
+            await wait()
+            return len([None async for _ in run])
+
+        yield read
+    provider.shutdown()
 
 
 @asynccontextmanager
@@ -95,6 +123,7 @@ async def floor(cli: str) -> AsyncIterator[Read]:
 READERS: Final[dict[str, Callable[[str], AbstractAsyncContextManager[Read]]]] = {
     f"{OURS}: client.query()": our_run,
     f"{OURS}: client.messages()": our_session,
+    f"{OURS}: client.query(), traced": our_traced_run,
     f"{OFFICIAL}: receive_response()": official_response,
     FLOOR: floor,
 }

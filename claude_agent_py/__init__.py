@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         history as history,
         hooks as hooks,
         messages as messages,
+        observe as observe,
         options as options,
         permissions as permissions,
         sessions as sessions,

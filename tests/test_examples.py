@@ -163,6 +163,18 @@ PRINTED: dict[str, list[str]] = {
         "Tests: failed, exit code 1\n  test_login: AssertionError\nBenchmark: completed, exit code 0\n",
         "2 of 3 completed\n",
     ],
+    "telemetry": [
+        "execute_tool Bash\n",
+        "invoke_agent greeter, 20 output tokens\nhandle a request\n",
+        "invoke_agent greeter, 10 output tokens\n",
+    ],
+    "timeline": [
+        "subagent general-purpose: ok, in the background\n",
+        "tool     Bash: error\n",
+        "'main': ",
+        "touch tested && exit 3",
+        "it cost something: True\nwaiting for people: 0 instead of 1\nthe same calls on disk: True\n",
+    ],
 }
 """What the output of each example must contain."""
 

@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Final
 
 from claude_agent_py._configuration import Unshown
+from claude_agent_py._errors import OptionsError
 from claude_agent_py._launch.table import ALWAYS_VARIABLES, DEFAULT_CLIENT_APP, VARIABLES
-from claude_agent_py.options.checks import HOME_VARIABLES, HOOKS_OFF
+from claude_agent_py.observe.telemetry import telemetry_of
+from claude_agent_py.options.checks import HOME_VARIABLES, HOOKS_OFF, TRUE_WORDS
 from claude_agent_py.options.client_options import ClientOptions
 
 logger: logging.Logger = logging.getLogger("claude_agent_py")
@@ -37,6 +39,17 @@ MARKS: Final = frozenset(
 as CLAUDE_CODE_OAUTH_TOKEN are the user's."""
 
 
+EXPORTERS: Final = (
+    "OTEL_TRACES_EXPORTER",
+    "OTEL_METRICS_EXPORTER",
+    "OTEL_LOGS_EXPORTER",
+    "ANT_OTEL_TRACES_EXPORTER",
+    "ANT_OTEL_METRICS_EXPORTER",
+    "ANT_OTEL_LOGS_EXPORTER",
+)
+"""The variables that name exporters of the CLI's own telemetry, in lists."""
+
+
 HOMES: Final = frozenset({"XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"})
 """Variables that name directories of the user; without them, programs use those in `HOME`."""
 
@@ -49,6 +62,8 @@ def environment(
     `new_home` is the home directory of a session with `home=True`.
     """
     env = _inherited(surrounding) if options.inherit_env else {}
+    if not options.inherit_env and telemetry_of(options.telemetry) is not None:
+        env |= _trace_context()
     if options.hooks is not None:
         env.pop(HOOKS_OFF, None)
     env |= ALWAYS_VARIABLES
@@ -116,6 +131,23 @@ def _trace_context() -> dict[str, str]:
         logger.warning("the trace context cannot be passed on to the CLI", exc_info=True)
         return {}
     return {name.upper().replace("-", "_"): value for name, value in carrier.items()}
+
+
+def check_exporters(env: Mapping[str, str], options: ClientOptions) -> None:
+    """Refuse exporters of the CLI's own telemetry that print to stdout, where its messages are.
+
+    Raises:
+        OptionsError: There is one.
+    """
+    settings = options.settings.get("env") if isinstance(options.settings, Mapping) else None
+    for option, variables in (("settings", settings), ("env", env)):
+        merged = {**env, **variables} if isinstance(variables, Mapping) else {}
+        if str(merged.get("CLAUDE_CODE_ENABLE_TELEMETRY", "")).strip().lower() not in TRUE_WORDS:
+            continue
+        for name in EXPORTERS:
+            if "console" in str(merged.get(name, "")).lower().split(","):
+                problem = f"{name}=console would make the CLI print telemetry among its messages; use otlp"
+                raise OptionsError(problem, option=option)
 
 
 def config_directory(env: Mapping[str, str]) -> Path:

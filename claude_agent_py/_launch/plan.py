@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from claude_agent_py._configuration import Unshown
 from claude_agent_py._errors import OptionsError
-from claude_agent_py._launch.environment import config_directory, environment, private_home
+from claude_agent_py._launch.environment import check_exporters, config_directory, environment, private_home
 from claude_agent_py._launch.home import check_home
 from claude_agent_py._launch.launch_plan import FORCE, NEW_HOME, PREFIX, SETTINGS_FILE, LaunchPlan
 from claude_agent_py._launch.settings import joined_settings
@@ -78,6 +78,7 @@ def plan_launch(
     _check_length(argv, options)
     home = private_home(options, scratch / NEW_HOME)
     env = environment(options, environ, new_home=home)
+    check_exporters(env, options)
     return LaunchPlan(
         argv=argv,
         env=env,

@@ -340,6 +340,7 @@ TABLE: Final[tuple[Row, ...]] = (
     Here("is told", "on_task_notification"),
     Here("is told", "on_task_event"),
     Here("is told", "on_stderr"),
+    Here("is told", "telemetry"),
     # What comes back
     Field("jsonSchema", "output_format,output_type", _schema),
     Flag("--include-partial-messages", "include_partial_messages"),

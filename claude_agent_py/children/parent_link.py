@@ -100,6 +100,11 @@ class ParentLink:
         """The id of the child's task."""
         return self._identity.task_id
 
+    @property
+    def observers(self) -> tuple[Any, ...]:
+        """The observers of the parent's session, and of its own parent's."""
+        return self._parent.client.session.told_of_questions
+
     def find_task(self, agent_id: str) -> Any:
         """Return the task of an agent as the root tracks it."""
         return self._parent.find_task(agent_id)

@@ -212,6 +212,32 @@ def _fleet(arguments: argparse.Namespace) -> int:
     return run_fleet(arguments)
 
 
+# timeline ---------------------------------------------------------------------------------------------------------
+
+
+def _timeline_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "target",
+        metavar="SESSION|RECORDING|STORE",
+        help="the id of a session, the file of a recording or a transcript, or a store: an SQLite file or a folder",
+    )
+    parser.add_argument("session", nargs="?", metavar="SESSION", help="the id of a session in the store")
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        default="timeline.html",
+        help="where to write it: .html, .json (Perfetto), .otlp.json, .mmd (Mermaid); default: timeline.html",
+    )
+    parser.add_argument("--config-dir", metavar="FOLDER", help="the CLI's configuration folder")
+
+
+def _timeline(arguments: argparse.Namespace) -> int:
+    from claude_agent_py.cli.timeline import write_timeline
+
+    return write_timeline(arguments.target, arguments.session, arguments.output, config_dir=arguments.config_dir)
+
+
 COMMANDS = (
     Command("install-cli", "Fetch the Claude Code CLI into the cache folder.", _install_arguments, _install),
     Command("doctor", "Check the installation and print a fix for each problem.", _doctor_arguments, _doctor),
@@ -221,4 +247,5 @@ COMMANDS = (
     Command("answer", "Answer a pending interaction in an inbox file.", _answer_arguments, _answer),
     Command("tasks", "Draw the tasks of a history, or of one of its sessions.", _tasks_arguments, _tasks),
     Command("fleet", "Durable sessions on many machines: run a worker, start, list, answer.", _fleet_arguments, _fleet),
+    Command("timeline", "Write what happened in a session as a page, or for a viewer.", _timeline_arguments, _timeline),
 )

@@ -123,6 +123,15 @@ def session_store(value: Any) -> Any:
     return value
 
 
+def telemetry(value: Any) -> Any:
+    """Refuse what says nothing about telemetry."""
+    from claude_agent_py.observe.telemetry import Telemetry
+
+    if value is not None and not isinstance(value, bool | Telemetry):
+        raise ValueError(f"must be True, False or a Telemetry, not a {type(value).__name__}")
+    return value
+
+
 def environment(value: Any) -> Any:
     """Refuse names and values that are invalid in an environment."""
     for name, content in value.items() if isinstance(value, Mapping) else ():
@@ -356,13 +365,13 @@ HOOKS_OFF: Final = "CLAUDE_CODE_SIMPLE"
 
 WHAT_NEEDS_HOOKS: Final = "the hooks (max_report_chars and critical_system_reminder are hooks, too)"
 
-_TRUE_WORDS: Final = frozenset({"1", "true", "yes", "on"})
+TRUE_WORDS: Final = frozenset({"1", "true", "yes", "on"})
 
 
 def turns_hooks_off(variables: object) -> bool:
     """Return whether these variables disable all hooks."""
     given = variables.items() if isinstance(variables, Mapping) else ()
-    return any(str(k).upper() == HOOKS_OFF and str(v).strip().lower() in _TRUE_WORDS for k, v in given)
+    return any(str(k).upper() == HOOKS_OFF and str(v).strip().lower() in TRUE_WORDS for k, v in given)
 
 
 def _env_of(settings: object) -> object:

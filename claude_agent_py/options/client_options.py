@@ -13,6 +13,7 @@ from claude_agent_py._configuration import ConfigModel
 from claude_agent_py._errors import OptionsError, OptionsWarning
 from claude_agent_py.agents.definition import AgentLike, validate_agents
 from claude_agent_py.agents.guide import DelegationGuide
+from claude_agent_py.observe.telemetry import Telemetry
 from claude_agent_py.options import checks as read
 from claude_agent_py.options.output_shape import Output, OutputShape, check_output_format
 from claude_agent_py.options.values import (
@@ -304,6 +305,9 @@ class ClientOptions(ConfigModel, Generic[Output]):
     on_stderr: Annotated[Callable[[str], object] | None, _reads(read.function_of("line"))] = None
     """Called with every line of the CLI's stderr: `(line)`. Up to 64 MiB of lines wait for it; more are dropped and
     counted by `Client.stderr_lines_dropped`."""
+    telemetry: Annotated[Telemetry | bool | None, _reads(read.telemetry)] = None
+    """Trace the session with OpenTelemetry: True, or a `Telemetry` of `claude_agent_py.observe`. None means as
+    `observe.instrument` says, False not at all. Child agents are part of their parent's traces."""
 
     # What comes back
 

@@ -186,6 +186,11 @@ class ToolTraffic:
         """Return a call by its id, or None."""
         return self._records.get(tool_use_id)
 
+    def forget(self, tool_use_id: str) -> None:
+        """Forget a call, to save memory. A result that comes later belongs to none."""
+        self._records.pop(tool_use_id, None)
+        self._clock.pop(tool_use_id, None)
+
     def fold(self, message: Any, now: float | None = None) -> list[ToolCallRecord]:
         """Process a message of any kind and return the calls that it completes.
 

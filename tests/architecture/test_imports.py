@@ -106,7 +106,7 @@ NAMESPACES = [
     "errors",
     "wire",
 ]
-NAMESPACES += ["formatting"]
+NAMESPACES += ["formatting", "observe"]
 MODULES = [importlib.import_module(f"claude_agent_py{name}") for name in ("", *(f".{name}" for name in NAMESPACES))]
 
 

@@ -33,6 +33,11 @@ class ParentSession(Protocol):
         ...
 
     @property
+    def observers(self) -> tuple[Any, ...]:
+        """Those who are told of the questions of its agents' CLIs."""
+        ...
+
+    @property
     def permissions(self) -> PermissionAnswers | None:
         """The parent's permission handlers; None if the child has its own."""
         ...

@@ -24,6 +24,7 @@ from claude_agent_py.wire.messages.usage import ModelUsage, PermissionDenial, Us
 if TYPE_CHECKING:
     from claude_agent_py._runtime.runs.message_types import RunMessage
     from claude_agent_py._runtime.runs.subagents import Subagent
+    from claude_agent_py.observe.timeline import Timeline
 
 REPR_CHARS: Final = 80
 
@@ -237,6 +238,18 @@ class RunResult(Generic[Output]):
         from claude_agent_py.formatting.api_messages import to_api_messages
 
         return to_api_messages(self.messages, self.sent)
+
+    def timeline(self) -> "Timeline":
+        """Return what happened in the run: an object that shows itself in a notebook, and saves itself as a page.
+
+        Messages do not tell of hooks and of questions to a person: `claude_agent_py.observe.watch` sees those, too.
+
+        Raises:
+            BacklogError: Messages of the run were dropped for lack of space.
+        """
+        from claude_agent_py.observe.timeline import Timeline
+
+        return Timeline.from_messages(self.messages, self.sent)
 
     def error(self) -> "RunError | None":
         """Return the error of the run, with this result attached, or None on success."""

@@ -65,6 +65,7 @@ from claude_agent_py._runtime.session.waiter import Waiter
 from claude_agent_py._runtime.session.wire_log import WireLog, wire_log
 from claude_agent_py._streams import LazyEvent
 from claude_agent_py.agents.definition import AgentDefinition, validate_agents
+from claude_agent_py.observe.telemetry import telemetry_of
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.options.checks import HOOKS_OFF, turns_hooks_off
 from claude_agent_py.tasks import TaskIntake, TaskManager
@@ -75,6 +76,7 @@ from claude_agent_py.wire.unknown import MalformedFrame
 if TYPE_CHECKING:
     from claude_agent_py._runtime.answering.parent import ParentSession
     from claude_agent_py._runtime.session.storing import Storing
+    from claude_agent_py.observe.watching import Observer
     from claude_agent_py.transport.base import Transport
     from claude_agent_py.wire.control.initialize import InitializeReply
 
@@ -112,6 +114,7 @@ class Session:
 
     def __init__(self, options: ClientOptions, *, parent: "ParentSession | None" = None) -> None:
         self.options = options
+        self._parent = parent
         self.launched: Launched | None = None
         """The CLI; None before `open`."""
         self.storing: Storing | None = None
@@ -145,6 +148,9 @@ class Session:
         """The runs that the death of the CLI ended."""
         self.live_changes: LiveChanges = LiveChanges()
         """What was changed on the running session, for the process that takes its place."""
+        telemetry = telemetry_of(options.telemetry) if parent is None else None  # its parent's session traces a child
+        self.observers: tuple[Observer, ...] = () if telemetry is None else (telemetry.observer(),)
+        """Told what the session reads, sends, asks and answers. Replaced, never mutated."""
         self._log: WireLog | None = None
         self._is_writing = False
         """Whether a writer is running."""
@@ -170,6 +176,11 @@ class Session:
     def transport(self) -> "Transport | None":
         """The transport; None before `open`."""
         return self.launched.transport if self.launched is not None else None
+
+    @property
+    def told_of_questions(self) -> "tuple[Observer, ...]":
+        """The observers, and if this is a child agent's session those of its ancestors."""
+        return self.observers if self._parent is None else (*self.observers, *self._parent.observers)
 
     @property
     def is_forked(self) -> bool:
@@ -265,6 +276,8 @@ class Session:
         self.intake.process_exited(str(error).splitlines()[0])
         self.answers.end()
         self.readers.end_events()
+        for observer in self.observers:
+            observer.ended()
         if self.launched is not None and self.storing is None:  # the store may lack what is in a private home
             self.launched.plan.clean_up()
         if isinstance(error, ConnectionClosedError):  # the session is closed, not just the CLI gone
@@ -425,6 +438,9 @@ class Session:
         for run in event.runs:
             run.put(event.message, event.line)
         self.readers.put(event)
+        if self.observers:
+            for observer in self.observers:
+                observer.message(event.message)
 
     def _refuse_garbage(self, frame: MalformedFrame) -> None:
         """Fail the start at once if the output is not JSON: such a program will never answer."""
@@ -498,16 +514,23 @@ class Session:
             await self._reply(event, question)
 
     async def _reply(self, event: RequestReceived, question: _Question) -> None:
-        request_id = event.request_id
+        request_id, payload, failed = event.request_id, None, False
+        for observer in self.observers:
+            observer.asked(request_id, event.request)
+        for observer in self._parent.observers if self._parent is not None else ():
+            observer.asked(request_id, event.request, self._parent.agent_id)
         try:
             payload = await self.answers.answer(event, question.cancellation)
             self._engine.answer(request_id, payload)
         except Exception as error:
+            failed = True
             logger.exception("answering %s failed", type(event.request).__name__)
             self._engine.answer_error(request_id, f"{type(error).__name__}: {error}")
         finally:
             self._questions.pop(request_id, None)
             self._flush()
+            for observer in self.told_of_questions:
+                observer.answered(request_id, payload, failed)
 
     # Requests to the CLI -----------------------------------------------------------------------------------------
 
@@ -625,6 +648,8 @@ class Session:
             raise failure from error
         if is_sent:
             run.sent.append(prompt)
+            for observer in self.observers:
+                observer.sent(prompt)
             self._flush()
 
     def check_prompt(self, prompt: UserMessage) -> UserMessage:

@@ -6,25 +6,15 @@ session begins, so that a disabled log costs nothing.
 
 import json
 import logging
-import re
 from collections.abc import Mapping
 from typing import Any, Final
+
+from claude_agent_py._redaction import hide_secrets, without_secrets
 
 logger: logging.Logger = logging.getLogger("claude_agent_py.wire")
 
 BODIES: Final = 5
 """The level at which bodies are logged, too: `logging.getLogger("claude_agent_py.wire").setLevel(5)`."""
-
-HIDDEN: Final = "***"
-
-_MAPS_OF_SECRETS: Final = frozenset({"env", "headers", "variables", "environment"})
-"""Objects whose values are all hidden."""
-
-_SECRET_NAME: Final = re.compile(
-    r"(?i)(secret|passw|api_?key|authorization|cookie|credential|bearer|private_?key|(^|_|[a-z])token$)"
-)
-
-_SECRET_TEXT: Final = re.compile(r"(?i)sk-ant-[\w-]+|\b(?:bearer|basic) [\w.~+/=-]{8,}")
 
 _LONGEST: Final = 256 * 1024
 """Longer lines, in bytes, are not parsed; only their size is logged."""
@@ -88,16 +78,6 @@ def _short(text: str) -> str:
 
 def _shown(frame: Any) -> str:
     try:
-        return _SECRET_TEXT.sub(HIDDEN, json.dumps(_without_secrets(frame)))
+        return hide_secrets(json.dumps(without_secrets(frame)))
     except (ValueError, RecursionError):
         return "?"
-
-
-def _without_secrets(value: Any, name: str = "") -> Any:
-    if isinstance(value, dict):
-        if name in _MAPS_OF_SECRETS:
-            return dict.fromkeys(value, HIDDEN)
-        return {key: _without_secrets(one, key) for key, one in value.items()}
-    if isinstance(value, list):
-        return [_without_secrets(one, name) for one in value]
-    return HIDDEN if isinstance(value, str) and value and _SECRET_NAME.search(name) else value

@@ -1,0 +1,76 @@
+"""The command `timeline`: write the timeline of a session, a recording or a stored session to a file."""
+
+import os
+import sqlite3
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Final
+
+import anyio
+
+from claude_agent_py._errors import OptionsError
+from claude_agent_py.observe import Timeline
+from claude_agent_py.sessions import DirectoryStore, SessionStore, SQLiteStore, get_session
+
+_SQLITE: Final = b"SQLite format 3\0"
+_OF_A_TRANSCRIPT: Final = (b'"parentUuid"', b'"sessionId"')
+
+
+def write_timeline(target: str, session: str | None, output: str, *, config_dir: str | None = None) -> int:
+    """Write a timeline and return the exit code.
+
+    Args:
+        target: The id of a session on this machine, the file of a recording or a transcript, or a store: the file of an
+            `SQLiteStore` or the folder of a `DirectoryStore`.
+        session: The id of a session in the store.
+        output: Where to write it; the name says in which format.
+        config_dir: The CLI's configuration folder.
+
+    Raises:
+        OptionsError: There is no such thing, or the output cannot be written.
+        SessionError: The session is not there or cannot be read.
+    """
+    timeline = _read(target, session, config_dir)
+    timeline.save(output)
+    left_out = f", {timeline.dropped} short ones left out" if timeline.dropped else ""
+    print(f"{output}: {len(timeline.spans)} spans{left_out}")
+    return 0
+
+
+def _read(target: str, session: str | None, config_dir: str | None) -> Timeline:
+    path = Path(target)
+    if path.is_dir():
+        if not (path / "state" / "version").is_file():  # a store would be made there
+            raise OptionsError(f"{target} is not the folder of a DirectoryStore; for a folder of the CLI: --config-dir")
+        return _stored(DirectoryStore(path), target, session)
+    if not path.exists():
+        return Timeline.from_session(get_session(target, config_dir=config_dir))
+    with path.open("rb") as file:
+        start = file.read(64 * 1024)
+    if start.startswith(_SQLITE):
+        _check_is_store(path)
+        return _stored(SQLiteStore(path), target, session)
+    if any(mark in start.partition(b"\n")[0] for mark in _OF_A_TRANSCRIPT):
+        place = path.absolute()
+        if place.parent.parent.name != "projects":
+            raise OptionsError(f"{target} is a transcript outside of a configuration folder: give a session's id")
+        return Timeline.from_session(get_session(place.stem, config_dir=os.fspath(place.parents[2])))
+    return Timeline.from_recording(path)
+
+
+def _check_is_store(path: Path) -> None:
+    """Refuse a database without the tables of a store, because an `SQLiteStore` would add them."""
+    with suppress(sqlite3.Error), closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database:
+        if database.execute("SELECT count(*) FROM sqlite_master WHERE name = 'entries'").fetchone() == (1,):
+            return
+    raise OptionsError(f"{path} is not a session store")
+
+
+def _stored(store: SessionStore, target: str, session: str | None) -> Timeline:
+    if session is None:
+        raise OptionsError(f"{target} is a store: name a session of it, too")
+
+    async def read() -> Timeline:
+        return await Timeline.from_store(store, session)
+
+    return anyio.run(read)

@@ -1,0 +1,24 @@
+"""See what agents do: spans of a session, a timeline as one HTML file, OpenTelemetry."""
+
+from typing import TYPE_CHECKING
+
+from claude_agent_py._lazy_names import attach
+
+if TYPE_CHECKING:
+    from claude_agent_py.observe.fold import SpanFold as SpanFold
+    from claude_agent_py.observe.spans import (
+        Span as Span,
+        SpanKind as SpanKind,
+        SpanStatus as SpanStatus,
+        Tokens as Tokens,
+    )
+    from claude_agent_py.observe.summary import Summary as Summary, Used as Used
+    from claude_agent_py.observe.telemetry import (
+        Telemetry as Telemetry,
+        instrument as instrument,
+        uninstrument as uninstrument,
+    )
+    from claude_agent_py.observe.timeline import Timeline as Timeline
+    from claude_agent_py.observe.watching import Watch as Watch, watch as watch
+else:
+    __getattr__, __dir__ = attach(__name__)

@@ -1,0 +1,122 @@
+"""Names and attributes of spans by OpenTelemetry's semantic conventions for generative AI (version 1.38)."""
+
+import json
+from typing import Any, Final
+
+from claude_agent_py.observe.spans import MAIN, TASK_KINDS, Span, SpanKind
+
+PROVIDER: Final = "anthropic"
+_OPERATIONS: Final[dict[SpanKind, str]] = {
+    "run": "invoke_agent",
+    "turn": "invoke_agent",
+    "subagent": "invoke_agent",
+    "child": "invoke_agent",
+    "model": "chat",
+    "tool": "execute_tool",
+}
+_KEPT: Final = (
+    "type",
+    "question",
+    "handler",
+    "notified_at",
+    "tool_uses",
+    "total_tokens",
+    "api_retries",
+    "terminal_reason",
+)
+"""Attributes without a convention, which go under `claude_agent.`: none of them is content."""
+_CONTENT: Final = ("prompt", "description", "input", "output", "error")
+
+
+def operation_of(span: Span) -> str | None:
+    """Return the `gen_ai.operation.name` of a span, or None if it has none."""
+    return _OPERATIONS.get(span.kind)
+
+
+def name_of(span: Span, agent: str = "") -> str:
+    """Return the name of a span: `invoke_agent {name}`, `chat {model}`, `execute_tool {tool}`, `hook {event}`, ..."""
+    operation = operation_of(span)
+    if span.kind in ("run", "turn"):
+        return f"invoke_agent {agent}".strip()
+    return f"{operation or span.kind} {span.name}"
+
+
+def attributes_of(span: Span, agent_name: str = "", *, session_id: str = "", content: bool = False) -> dict[str, Any]:
+    """Return the attributes of a span.
+
+    Args:
+        span: The span.
+        agent_name: The name of its agent.
+        session_id: The id of the session.
+        content: Include prompts, inputs and outputs.
+    """
+    operation = operation_of(span)
+    if operation is None:
+        found: dict[str, Any] = {"claude_agent.span.kind": span.kind}
+    else:
+        found = {"gen_ai.operation.name": operation, "gen_ai.provider.name": PROVIDER}
+    if session_id:
+        found["gen_ai.conversation.id"] = session_id
+    if span.agent != MAIN:
+        found["gen_ai.agent.id"] = span.agent
+    if agent_name:
+        found["gen_ai.agent.name"] = agent_name
+    found |= _of_kind(span)
+    found |= _usage(span)
+    found |= {f"claude_agent.{key}": span.attributes[key] for key in _KEPT if key in span.attributes}
+    if span.status in ("error", "denied"):
+        found["error.type"] = "denied" if span.status == "denied" else _error_of(span)
+    if span.status == "cancelled":
+        found["claude_agent.cancelled"] = True
+    return found | (_content(span) if content else {})
+
+
+def _of_kind(span: Span) -> dict[str, Any]:
+    if span.kind == "tool":
+        return {"gen_ai.tool.name": span.name, "gen_ai.tool.call.id": span.id, "gen_ai.tool.type": "function"}
+    if span.kind in TASK_KINDS:
+        return {"claude_agent.task.id": span.agent}
+    if span.kind != "model":
+        return {}
+    found = {"gen_ai.response.model": span.name, "gen_ai.request.model": span.name, "gen_ai.response.id": span.id}
+    reason = span.attributes.get("stop_reason")
+    return found | ({"gen_ai.response.finish_reasons": [reason]} if reason else {})
+
+
+def _usage(span: Span) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    tokens = span.tokens
+    if tokens is not None:
+        found["gen_ai.usage.input_tokens"] = tokens.input + tokens.cache_read + tokens.cache_write
+        if "output_tokens_so_far" not in span.attributes:
+            found["gen_ai.usage.output_tokens"] = tokens.output
+        cached = {"cache_read": tokens.cache_read, "cache_creation": tokens.cache_write}
+        found |= {f"gen_ai.usage.{kind}.input_tokens": count for kind, count in cached.items() if count}
+    if span.cost_usd is not None:
+        found["claude_agent.cost_usd"] = span.cost_usd
+    return found
+
+
+def _error_of(span: Span) -> str:
+    """Return what failed, in a word: a tool's own text would be content."""
+    told = span.attributes.get("error")
+    return told if span.kind == "model" and isinstance(told, str) else f"{span.kind}_error"
+
+
+def _content(span: Span) -> dict[str, Any]:
+    said = {key: span.attributes[key] for key in _CONTENT if span.attributes.get(key)}
+    names = {"error": "claude_agent.error", "description": "gen_ai.agent.description", "input": "claude_agent.input"}
+    if span.kind == "tool":
+        names |= {"input": "gen_ai.tool.call.arguments", "output": "gen_ai.tool.call.result"}
+    elif operation_of(span) is not None:
+        names |= {"prompt": "gen_ai.input.messages", "output": "gen_ai.output.messages"}
+    found: dict[str, Any] = {}
+    for key, text in said.items():
+        name = names.get(key, f"claude_agent.{key}")
+        role = "user" if key == "prompt" else "assistant"
+        found[name] = _message(role, text) if name.endswith("messages") else text
+    return found
+
+
+def _message(role: str, text: str) -> str:
+    return json.dumps([{"role": role, "parts": [{"type": "text", "content": text}]}], ensure_ascii=False)

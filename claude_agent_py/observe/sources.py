@@ -1,0 +1,238 @@
+"""Spans from what there is of a session: its messages, a recording, its transcript on disk, a store.
+
+What each source lacks is in `docs/see-a-session.md`.
+"""
+
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import msgspec
+
+from claude_agent_py._errors import OptionsError
+from claude_agent_py._event_loop import run_file_work
+from claude_agent_py._untrusted import LINE_BYTES, open_regular
+from claude_agent_py.observe.drafts import INTERRUPTED, seconds, status_of_task
+from claude_agent_py.observe.fold import SpanFold
+from claude_agent_py.sessions.session import Session, get_session
+from claude_agent_py.sessions.stored_tasks import StoredTask
+from claude_agent_py.sessions.stores.copying import export_session
+from claude_agent_py.sessions.stores.protocol import SessionStore
+from claude_agent_py.tasks.files.transcript import TranscriptMessage
+from claude_agent_py.tasks.ledger.announcements import TASK_TOOLS
+from claude_agent_py.wire.codec import decode
+from claude_agent_py.wire.control.frames import ControlCancelRequest, ControlRequest, ControlResponse, ControlSuccess
+from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
+
+_TASK_ID: Final = re.compile(r"<task-id>([\w.-]{1,100})</task-id>")
+_OF_THE_CLI: Final = ("<local-command-", "<bash-")
+"""How entries begin that a local command wrote."""
+_LAUNCHED: Final = "Async agent launched"
+_OPEN_ENDS: Final = frozenset({None, "tool_use"})
+
+
+def fold_messages(fold: SpanFold, messages: Iterable[Any], sent: Iterable[UserMessage] = ()) -> None:
+    """Fold the messages of a run, and the prompts that were sent."""
+    for prompt in sent:
+        fold.sent(prompt)
+    for message in messages:
+        fold.feed(message)
+    fold.finish()
+
+
+# Recordings ------------------------------------------------------------------------------------------------------
+
+
+class _Line(msgspec.Struct, gc=False):
+    """A line of a recording: a frame with its time and direction."""
+
+    t: float = 0.0
+    dir: str = ""
+    m: msgspec.Raw = msgspec.Raw(b"null")
+
+
+_read_line: Final = msgspec.json.Decoder(_Line).decode
+
+
+def fold_recording(fold: SpanFold, path: str | os.PathLike[str]) -> None:
+    """Fold a recording: JSON Lines of `t` (seconds), `dir` (`in`: to the CLI, `out`: from it) and `m` (the frame).
+
+    A file of plain frames, as `claude --output-format stream-json` prints them, is one without times.
+
+    Raises:
+        OptionsError: The file cannot be read, or holds no frames.
+    """
+    try:
+        origin = next((began for frame, t, _ in _frames(path) if (began := _origin(frame, t)) is not None), 0.0)
+        is_empty = True
+        for frame, t, is_sent in _frames(path):
+            is_empty = False
+            fold_frame(fold, frame, None if t is None else origin + t, is_sent=is_sent)
+    except OSError as error:
+        raise OptionsError(f"the recording {os.fspath(path)} cannot be read: {error.strerror or error}") from error
+    if is_empty:
+        raise OptionsError(f"{os.fspath(path)} is not a recording: no line of it is a frame")
+    fold.finish()
+
+
+def fold_frame(fold: SpanFold, frame: Any, at: float | None, *, is_sent: bool = False) -> None:
+    """Fold a frame of either direction."""
+    match frame:
+        case UserMessage() if is_sent:
+            fold.sent(frame, at)
+        case ControlRequest() if not is_sent:
+            fold.asked(frame.request_id, frame.request, at)
+        case ControlResponse() if is_sent:
+            answer = frame.response
+            payload = answer.response or {} if isinstance(answer, ControlSuccess) else None
+            fold.answered(frame.request_id, payload, at, failed=payload is None)
+        case ControlCancelRequest():
+            fold.answered(frame.request_id, None, at)
+        case _ if not is_sent:
+            fold.feed(frame, at)
+
+
+def _frames(path: str | os.PathLike[str]) -> Iterator[tuple[Any, float | None, bool]]:
+    with os.fdopen(open_regular(path), "rb") as file:
+        while line := file.readline(LINE_BYTES):
+            try:
+                record = _read_line(line)
+            except (msgspec.DecodeError, RecursionError):
+                continue
+            if record.dir in ("in", "out"):
+                yield decode(bytes(record.m), report=False), record.t, record.dir == "in"
+            elif record.dir:
+                yield None, record.t, False  # a note, the exit of the process
+            elif b'"type"' in line:
+                yield decode(line, report=False), None, False
+
+
+def _origin(frame: Any, t: float | None) -> float | None:
+    """Return when the recording began, in seconds since the epoch, by a frame that has a time of its own."""
+    own = seconds(getattr(frame, "timestamp", None))
+    return None if own is None or t is None else own - t
+
+
+# Transcripts -----------------------------------------------------------------------------------------------------
+
+
+def fold_session(fold: SpanFold, session: Session) -> None:
+    """Fold a session on disk, with its subagents and tasks. Blocks.
+
+    Raises:
+        SessionError: The transcript cannot be read.
+    """
+    transcript = _Transcript(fold)
+    for message in session.history:
+        transcript.feed_main(message)
+    transcript.end_main()
+    for task in session.tasks:
+        transcript.feed_task(task)
+    fold.finish()
+
+
+class _Transcript:
+    """Tells a fold what the entries of a transcript say without the frames that went with them."""
+
+    def __init__(self, fold: SpanFold) -> None:
+        self._fold = fold
+        self._callers: dict[str, str] = {}
+        """The agents of the calls that launch tasks."""
+        self._backgrounded: set[str] = set()
+        """Those calls that did not wait for what they launched."""
+        self._stop_reason: str | None = None
+        self._is_in_turn = False
+
+    def feed_main(self, message: TranscriptMessage) -> None:
+        """Take a message of the main agent."""
+        if isinstance(message, AssistantMessage):
+            self._stop_reason = "error" if message.is_api_error_message else message.message.stop_reason
+        elif self._is_prompt(message):
+            self._begin_turn(message)
+            return
+        self._feed(message)
+
+    def end_main(self) -> None:
+        """End the last turn, unless the model or a tool was at work when the process ended."""
+        if self._is_in_turn and self._stop_reason not in _OPEN_ENDS:
+            self._fold.end_turn()
+
+    def feed_task(self, task: StoredTask) -> None:
+        """Take a task, and the messages of a subagent."""
+        agent, call = task.subagent, task.tool_use_id
+        times = [] if agent is None else [seconds(m.timestamp) for m in (*agent.messages[:1], *agent.messages[-1:])]
+        known = [time for time in times if time is not None]
+        begun = task.started_at if agent is None or not known else known[0]
+        self._fold.begin_task(
+            task.id,
+            task.type,
+            self._fold.now if begun is None else begun,
+            name=agent.agent_type if agent is not None else None,
+            call=call,
+            is_background=call is None or agent is None or call in self._backgrounded,
+            launched_by=self._callers.get(call or "") or None,
+            description=task.description,
+            prompt=task.prompt,
+        )
+        for message in agent.messages if agent is not None else ():
+            self._feed(message)
+        outcome = task.outcome
+        if outcome is not None:
+            ended = outcome.ended_at or (known[-1] if known else None)
+            self._fold.end_task(task.id, ended, status_of_task(outcome.status), outcome.summary, usage=outcome.usage)
+
+    def _feed(self, message: TranscriptMessage) -> None:
+        self._fold.feed(message)
+        if isinstance(message, AssistantMessage):
+            launches = (block.id for block in message.tool_uses if block.name in TASK_TOOLS)
+            self._callers |= dict.fromkeys(launches, message.agent_id or "")
+            return
+        for block in message.tool_results:
+            told = message.tool_use_result
+            is_launch = isinstance(told, dict) and (
+                told.get("status") == "async_launched" or "backgroundTaskId" in told
+            )
+            if block.tool_use_id in self._callers and (is_launch or block.text.startswith(_LAUNCHED)):
+                self._backgrounded.add(block.tool_use_id)
+
+    def _is_prompt(self, message: UserMessage) -> bool:
+        """Return whether a turn begins with a message: a prompt, or what the CLI tells the model of a task's end."""
+        if message.tool_results or message.is_synthetic:
+            return False
+        text = message.text
+        return not text.startswith((INTERRUPTED, *_OF_THE_CLI)) and message.raw.get("isCompactSummary") is not True
+
+    def _begin_turn(self, message: UserMessage) -> None:
+        at = seconds(message.timestamp)
+        self._is_in_turn, self._stop_reason = True, None
+        if message.origin is not None and not message.origin.is_human:
+            self._fold.begin_turn((), at, causes=_TASK_ID.findall(message.text))
+            return
+        self._fold.end_turn()
+        self._fold.sent(message, at)
+        self._fold.begin_turn([message.uuid], at)
+
+
+# Stores ----------------------------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def stored_session(
+    store: SessionStore, session_id: str, *, project_key: str | None = None
+) -> AsyncIterator[Session]:
+    """Provide a session of a store as one on disk, in a private folder that is removed afterwards.
+
+    Raises:
+        SessionNotFoundError: The store does not have the session.
+        StoreError: The store failed.
+    """
+    folder = await run_file_work(tempfile.mkdtemp, None, "claude-agent-py-timeline-")
+    try:
+        await export_session(store, session_id, config_dir=folder, project_key=project_key)
+        yield await run_file_work(lambda: get_session(session_id, config_dir=folder))
+    finally:
+        await run_file_work(lambda: shutil.rmtree(folder, ignore_errors=True))

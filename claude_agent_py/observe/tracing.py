@@ -1,0 +1,179 @@
+"""`Tracer`: the spans of a running session as spans and metrics of OpenTelemetry.
+
+A turn is an `invoke_agent` span in the trace that was current when its prompt was sent. Calls of the model and of
+tools, hooks, questions, and subagents that are waited for are below it. A background task has a trace of its own, with
+a link to the call that launched it: it may go on for hours after the turn is over.
+
+A span is started when it ends, with its own times, or when the first one below it does.
+"""
+
+from collections import OrderedDict
+from typing import Any, Final
+
+from opentelemetry import context as contexts, metrics, trace
+from opentelemetry.context import Context
+from opentelemetry.trace import Link, NonRecordingSpan, SpanContext, SpanKind, Status, StatusCode
+
+from claude_agent_py._version import __version__
+from claude_agent_py.observe.conventions import PROVIDER, attributes_of, name_of, operation_of
+from claude_agent_py.observe.fold import MAX_CHARS, SpanFold
+from claude_agent_py.observe.spans import MAIN, TASK_KINDS, Span
+from claude_agent_py.observe.watching import Observer
+from claude_agent_py.wire.messages.conversation import UserMessage
+
+NAME: Final = "claude_agent_py"
+_MOST: Final = 10_000
+"""How many ended spans are remembered, as parents and for links."""
+_TOKEN_BUCKETS: Final = [1.0, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864]
+_SECOND_BUCKETS: Final = [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92]
+
+
+class Tracer(Observer):
+    """Traces one session. The arguments are the fields of `Telemetry`."""
+
+    def __init__(self, *, content: bool, agent_name: str, tracer_provider: Any, meter_provider: Any) -> None:
+        self._content = content
+        super().__init__(SpanFold(self._over, max_chars=MAX_CHARS if self._content else 0))
+        self._names = {MAIN: agent_name}
+        self._tracer = trace.get_tracer(NAME, __version__, tracer_provider)
+        self._meters = _Meters(metrics.get_meter(NAME, __version__, meter_provider))
+        self._cli = trace.get_current_span().get_span_context()
+        """Where the CLI's own spans belong: it got this context when it was started."""
+        self._prompted_in: _Latest = _Latest()
+        """The contexts in which prompts were sent, by their uuids."""
+        self._live: dict[str, trace.Span] = {}
+        self._ended: _Latest = _Latest()
+        """The contexts of spans, by id."""
+
+    def sent(self, prompt: UserMessage) -> None:
+        """Note in which context a prompt is sent."""
+        if prompt.uuid:
+            self._prompted_in.put(f"run:{prompt.uuid}", contexts.get_current())
+        super().sent(prompt)
+
+    def _over(self, span: Span) -> None:
+        """Record a span that is over."""
+        if span.kind == "run":
+            return  # its turns are the spans
+        recorded = self._live.pop(span.id, None)
+        if recorded is None:
+            recorded = self._start(span, self._attributes(span))
+        else:
+            recorded.set_attributes(self._attributes(span))
+        end = span.start if span.end is None else span.end
+        if span.kind == "turn":
+            for link in self._links(span):
+                recorded.add_link(link.context, link.attributes)
+        if span.status in ("error", "denied"):
+            recorded.set_status(Status(StatusCode.ERROR))
+        recorded.end(_nanoseconds(end))
+        self._meters.note(span, self._names.get(span.agent, ""))
+
+    def _start(self, span: Span, attributes: dict[str, Any] | None = None) -> trace.Span:
+        """Start a span of OpenTelemetry and remember where it is."""
+        if span.kind in TASK_KINDS:
+            self._names[span.agent] = span.name
+        recorded = self._tracer.start_span(
+            name_of(span, self._names.get(span.agent, "")),
+            context=self._parent_of(span),
+            kind=SpanKind.CLIENT if span.kind == "model" else SpanKind.INTERNAL,
+            attributes=attributes,
+            links=() if span.kind == "turn" else self._links(span),
+            start_time=_nanoseconds(span.start),
+        )
+        self._ended.put(span.id, recorded.get_span_context())
+        return recorded
+
+    def _parent_of(self, span: Span) -> Context:
+        """Return the context of the span above; an empty one for a background task."""
+        if span.is_background:
+            return Context()
+        if span.kind == "turn":
+            return self._prompted_in.get(span.parent or "") or Context()
+        above = self._context_of(span.parent) or self._context_of(self._fold.turn_id)
+        return trace.set_span_in_context(above, Context()) if above is not None else Context()
+
+    def _context_of(self, span_id: str | None) -> trace.Span | None:
+        """Return the span of OpenTelemetry with an id, which is started if it has not been."""
+        if span_id is None:
+            return None
+        live = self._live.get(span_id)
+        if live is not None:
+            return live
+        known: SpanContext | None = self._ended.get(span_id)
+        if known is not None:
+            return NonRecordingSpan(known)
+        is_open = self._fold.open(span_id)
+        if is_open is None or is_open.kind == "run":
+            return None
+        live = self._live[span_id] = self._start(is_open)
+        return live
+
+    def _links(self, span: Span) -> list[Link]:
+        found = [self._context_of(link) for link in span.links]
+        links = [Link(one.get_span_context()) for one in found if one is not None]
+        if span.kind == "turn" and self._cli.is_valid and self._cli.trace_id != self._trace_of(span):
+            links.append(Link(self._cli, {"claude_agent.link": "cli"}))
+        return links
+
+    def _trace_of(self, span: Span) -> int:
+        known: SpanContext | None = self._ended.get(span.id)
+        return known.trace_id if known is not None else 0
+
+    def _attributes(self, span: Span) -> dict[str, Any]:
+        name = self._names.get(span.agent, "")
+        return attributes_of(span, name, session_id=self._fold.session_id, content=self._content)
+
+
+class _Meters:
+    """The metrics of a session."""
+
+    def __init__(self, meter: metrics.Meter) -> None:
+        self._tokens = meter.create_histogram(
+            "gen_ai.client.token.usage",
+            unit="{token}",
+            description="Number of input and output tokens used, by turn and model.",
+            explicit_bucket_boundaries_advisory=_TOKEN_BUCKETS,
+        )
+        self._durations = meter.create_histogram(
+            "gen_ai.client.operation.duration",
+            unit="s",
+            description="Duration of agent, model and tool operations.",
+            explicit_bucket_boundaries_advisory=_SECOND_BUCKETS,
+        )
+        self._cost = meter.create_counter("claude_agent.cost", unit="USD", description="Cost, estimated by the CLI.")
+
+    def note(self, span: Span, agent: str) -> None:
+        """Record what a span adds."""
+        operation = operation_of(span)
+        if operation is None or span.duration is None:
+            return
+        shared: dict[str, Any] = {"gen_ai.operation.name": operation, "gen_ai.provider.name": PROVIDER}
+        if agent:
+            shared["gen_ai.agent.name"] = agent
+        own = {"model": "gen_ai.request.model", "tool": "gen_ai.tool.name"}.get(span.kind)
+        more = {own: span.name} if own is not None else {}
+        if span.status in ("error", "denied"):
+            more["error.type"] = "denied" if span.status == "denied" else f"{span.kind}_error"
+        self._durations.record(span.duration, shared | more)
+        for model, spent in (span.attributes.get("models") or {}).items() if span.kind == "turn" else ():
+            where = {**shared, "gen_ai.operation.name": "chat", "gen_ai.request.model": model}
+            tokens = spent["tokens"]
+            sums = {"input": tokens.total - tokens.output, "output": tokens.output}
+            for kind, count in sums.items():
+                self._tokens.record(count, {**where, "gen_ai.token.type": kind})
+            self._cost.add(spent["cost_usd"], {"gen_ai.request.model": model})
+
+
+class _Latest(OrderedDict[str, Any]):
+    """A dict that forgets the oldest entries."""
+
+    def put(self, key: str, value: Any) -> None:
+        """Set an entry."""
+        self[key] = value
+        if len(self) > _MOST:
+            self.popitem(last=False)
+
+
+def _nanoseconds(seconds: float) -> int:
+    return int(seconds * 1_000_000_000)

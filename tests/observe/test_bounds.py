@@ -1,0 +1,62 @@
+"""Memory is bounded, whatever a session has done; and a watch never disturbs its session."""
+
+import logging
+import tracemalloc
+from pathlib import Path
+
+import pytest
+from peers import MakeClient
+from stored import Stored, call
+
+from claude_agent_py.observe import Span, Timeline, watch
+from claude_agent_py.observe.collecting import SpanLog
+from claude_agent_py.sessions import get_session
+from claude_agent_py.testing import FakeCLI, steps
+
+
+def test_a_long_transcript_takes_bounded_memory(tmp_path: Path) -> None:
+    stored = Stored(tmp_path)
+    for number in range(1500):
+        stored.user(f"prompt {number}") if number % 50 == 0 else None
+        stored.assistant(call(f"t{number}", command="echo"), id=f"m{number}")
+        stored.result(f"t{number}", "x" * 8000)
+    size = stored.path.stat().st_size
+    session = get_session(stored.id, config_dir=tmp_path)
+    tracemalloc.start()
+    timeline = Timeline.from_session(session, max_spans=400, max_chars=200)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(timeline.spans) <= 400
+    assert timeline.summary.count == 1500 * 2 + 30 * 2
+    assert timeline.dropped == timeline.summary.count - len(timeline.spans)
+    assert timeline.summary.counts == {"run": 30, "turn": 30, "model": 1500, "tool": 1500}
+    assert {"run", "turn"} <= {span.kind for span in timeline.spans}
+    assert size > 12_000_000
+    assert peak < 6_000_000
+
+
+def test_failures_runs_and_the_longest_stay_when_spans_are_left_out() -> None:
+    log = SpanLog(100)
+    for number in range(1000):
+        status = "error" if number == 10 else "ok"
+        log.add(Span(id=str(number), kind="tool", name="t", start=number, end=number + number % 7, status=status))  # type: ignore[arg-type]
+        if number % 100 == 0:
+            log.add(Span(id=f"run{number}", kind="run", name="r", start=number, end=number + 1.0, status="ok"))
+    kept = {span.id for span in log.spans}
+    assert len(kept) <= 100
+    assert "10" in kept
+    assert {f"run{number}" for number in range(0, 1000, 100)} <= kept
+    assert log.dropped + len(kept) == log.summary.count == 1010
+
+
+@pytest.mark.anyio
+async def test_an_observer_that_fails_is_logged_and_disturbs_nothing(
+    start: MakeClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with start(FakeCLI(steps.turn("Hi."))) as client:
+        watched = watch(client)
+        watched._fold.feed = lambda *args: 1 / 0  # type: ignore[assignment]
+        with caplog.at_level(logging.ERROR):
+            assert (await client.query("hello")).text == "Hi."
+    assert [record.message for record in caplog.records] == ["an observer of the session failed and sees no more of it"]
+    watched.close()

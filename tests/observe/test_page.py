@@ -1,0 +1,209 @@
+"""The page of a timeline, in a real Chromium."""
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import recordings_loader as recordings
+from chromium import PROGRAM, Browser
+from otlp_receiver import spans_of_json
+
+from claude_agent_py.errors import OptionsError
+from claude_agent_py.observe import Span, Timeline
+from claude_agent_py.observe.collecting import SpanLog
+
+HOSTILE = [
+    "</script><script>document.title='hacked'</script>",
+    "<img src=x onerror=\"document.title='hacked'\">",
+    "<!--<script>",
+    "]]><svg onload=\"document.title='hacked'\">",
+    "'\"`;document.title='hacked';//",
+    "${document.title='hacked'}",
+    "\u2028\u2029\x00\ud800",
+    "@SCRIPT@@DATA@@TITLE@",
+    "__proto__",
+]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    if PROGRAM is None:
+        pytest.skip("there is no Chromium on this machine")
+    with Browser() as browser:
+        yield browser
+
+
+def saved(timeline: Timeline, folder: Path) -> Path:
+    path = folder / "timeline.html"
+    timeline.save(path)
+    return path
+
+
+def of(spans: list[Span], title: str = "made") -> Timeline:
+    log = SpanLog()
+    for span in spans:
+        log.add(span)
+    return Timeline(log, title=title)
+
+
+def recorded(name: str) -> Timeline:
+    return Timeline.from_recording(recordings.FOLDER / f"{name}.jsonl")
+
+
+def test_a_timeline_is_read_by_mouse_and_keyboard(browser: Browser, tmp_path: Path) -> None:
+    browser.open(saved(recorded("turns/nested_agents"), tmp_path))
+    assert browser.evaluate("document.getElementById('title').textContent") == "nested_agents.jsonl"
+    cards = browser.evaluate("document.getElementById('cards').textContent")
+    assert "tool calls" in cards
+    assert "$" in cards
+    assert int(browser.evaluate("document.getElementById('chart').dataset.drawn")) > 10
+
+    browser.key("n")  # the first span: the run
+    browser.wait("!document.getElementById('panel').hidden")
+    assert "run" in browser.evaluate("document.getElementById('panel').textContent")
+    assert browser.evaluate("document.getElementById('said').textContent").startswith("run ")
+    browser.key("Escape")
+    browser.wait("document.getElementById('panel').hidden")
+
+    browser.key("/")
+    for letter in "agent":
+        browser.key(letter)
+    browser.wait("/^[1-9]\\d* found$/.test(document.getElementById('hits').textContent)")
+    browser.key("Enter")
+    browser.wait("!document.getElementById('panel').hidden")
+    browser.key("Escape")  # leaves the search
+    browser.key("+")
+
+    pressed = "document.querySelector('#legend button').getAttribute('aria-pressed')"
+    assert browser.evaluate(pressed) == "true"
+    browser.evaluate("document.querySelector('#legend button').click()")
+    assert browser.evaluate(pressed) == "false"
+
+    browser.key("0")
+    box = browser.evaluate(
+        "(() => { const r = document.getElementById('chart').getBoundingClientRect();"
+        " return [r.left, r.top, r.width]; })()"
+    )
+    browser.key("Escape")
+    for y in range(30, 200, 4):  # somewhere in the middle there is a bar
+        browser.click(box[0] + 190 + (box[2] - 190) * 0.4, box[1] + y)
+        if not browser.evaluate("document.getElementById('panel').hidden"):
+            break
+    assert "status" in browser.evaluate("document.getElementById('panel').textContent")
+
+    theme = "document.documentElement.dataset.theme"
+    before, light = browser.evaluate(theme), browser.screenshot()
+    browser.key("d")
+    browser.wait(f"{theme} !== '{before}'")
+    assert browser.screenshot() != light
+    assert browser.problems == []
+
+
+def test_no_transcript_can_run_a_script(browser: Browser, tmp_path: Path) -> None:
+    spans = [
+        Span(id=f"{text}{kind}", kind=kind, name=text, parent=text, agent=text, start=1.0, end=2.0, status="error",
+             attributes={"input": text, "output": text, "error": text, text: text, "description": text}, links=(text,))
+        for text in HOSTILE
+        for kind in ("tool", "subagent", "model")
+    ]  # fmt: skip
+    browser.requests.clear()
+    browser.problems.clear()
+    path = saved(of(spans, title=HOSTILE[0]), tmp_path)
+    browser.open(path)
+    assert browser.evaluate("document.title") == HOSTILE[0]
+    assert browser.evaluate("document.querySelectorAll('script').length") == 2
+    for _ in range(len(spans)):
+        browser.key("n")
+    assert HOSTILE[1] in browser.evaluate("document.body.textContent")
+    assert browser.evaluate("document.querySelectorAll('img, svg, iframe').length") == 0
+    assert browser.evaluate("document.title") == HOSTILE[0]
+    assert browser.requests == [path.as_uri()]
+    assert browser.problems == []
+
+    # The policy holds even for what a mistake of ours would let in.
+    broken = path.read_text(encoding="utf-8").replace("<main>", f"{HOSTILE[0]}{HOSTILE[1]}<main>")
+    path.write_text(broken, encoding="utf-8")
+    browser.open(path)
+    browser.wait("document.querySelectorAll('img').length === 1")
+    assert browser.evaluate("document.title") == HOSTILE[0]
+    assert any("Content Security Policy" in problem for problem in browser.problems)
+
+
+def test_ten_thousand_spans_cost_what_fits_on_the_screen(browser: Browser, tmp_path: Path) -> None:
+    spans = [
+        Span(id=f"t{i}", kind="tool", name="Bash", start=float(i), end=i + 0.9, status="error" if i == 5000 else "ok")
+        for i in range(10_000)
+    ]
+    browser.problems.clear()
+    browser.open(saved(of(spans), tmp_path))
+    drawn = "Number(document.getElementById('chart').dataset.drawn)"
+    assert 1 <= browser.evaluate(drawn) < 3000
+    browser.key("n")
+    browser.key("Enter")  # the search has no focus: zooms to the chosen span
+    browser.evaluate("document.getElementById('chart').focus()")
+    browser.key("Enter")
+    browser.wait(f"{drawn} < 10")
+    assert browser.problems == []
+
+
+def test_a_notebook_shows_the_page_in_a_frame_of_its_own(browser: Browser, tmp_path: Path) -> None:
+    frame = recorded("turns/two_shells")._repr_html_()
+    assert frame.startswith('<iframe sandbox="allow-scripts" srcdoc="')
+    path = tmp_path / "notebook.html"
+    path.write_text(f"<!doctype html><body data-ready=yes>{frame}", encoding="utf-8")
+    browser.problems.clear()
+    browser.open(path)
+    browser.wait("document.querySelector('iframe') !== null")
+    assert browser.evaluate("document.querySelector('iframe').contentDocument === null")  # another origin
+    assert browser.problems == []
+
+
+def test_the_page_needs_no_network() -> None:
+    page = recorded("turns/two_shells").to_html()
+    assert re.findall(r"(?:src|href)=|@import|url\(|fetch\(|XMLHttpRequest|WebSocket|sendBeacon", page) == []
+    data = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
+    assert data is not None
+    assert not set("<>&") & set(data[1])
+    assert len(json.loads(data[1])["spans"]) == len(recorded("turns/two_shells").spans)
+
+
+def test_the_exports_are_what_other_tools_read() -> None:
+    timeline = recorded("turns/nested_agents")
+    trace = timeline.to_chrome_trace()["traceEvents"]
+    bars = [event for event in trace if event["ph"] == "X"]
+    assert {event["args"]["id"] for event in bars} == {span.id for span in timeline.spans}
+    starts = {event["id"] for event in trace if event["ph"] == "s"}
+    assert starts
+    assert starts == {event["id"] for event in trace if event["ph"] == "f"}
+    open_until: dict[tuple[int, int], int] = {}
+    for event in sorted((event for event in bars if event["tid"] > 1), key=lambda event: event["ts"]):
+        place = (event["pid"], event["tid"])
+        assert event["ts"] + 1 >= open_until.get(place, 0)  # no bar hides another
+        open_until[place] = event["ts"] + event["dur"]
+
+    spans = spans_of_json(timeline.to_otlp())
+    assert len(spans) == len(timeline.spans)
+    ids = {span.span_id for span in spans}
+    assert all(not span.parent_span_id or span.parent_span_id in ids for span in spans)
+    assert all(len(span.trace_id) == 16 and len(span.span_id) == 8 for span in spans)
+    assert timeline.to_otlp() == recorded("turns/nested_agents").to_otlp()
+
+    chart = of([Span(id="x", kind="tool", name=HOSTILE[0] + ":;#\n", start=1.0, end=2.0, status="error")]).to_mermaid()
+    assert re.search(r"^    [\w .,+/()-]+ :crit, 1000, 2000$", chart, re.MULTILINE)
+    assert len(timeline.to_mermaid(most=3).splitlines()) < 20
+
+
+def test_a_name_decides_the_format(tmp_path: Path) -> None:
+    timeline = recorded("turns/two_shells")
+    for name in ("a.html", "a.json", "a.otlp.json", "a.mmd"):
+        timeline.save(tmp_path / name)
+        assert (tmp_path / name).stat().st_size > 100
+        if os.name == "posix":
+            assert (tmp_path / name).stat().st_mode & 0o077 == 0
+    assert "traceEvents" in json.loads((tmp_path / "a.json").read_text())
+    assert "resourceSpans" in json.loads((tmp_path / "a.otlp.json").read_text())
+    with pytest.raises(OptionsError, match=r"\.html"):
+        timeline.save(tmp_path / "a.pdf")

@@ -1,0 +1,193 @@
+"""Telemetry with the real SDK of OpenTelemetry: what it records of recordings and of scripted sessions."""
+
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import recordings_loader as recordings
+from opentelemetry import trace
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from claude_agent_py import ClientOptions, UserMessage
+from claude_agent_py.errors import OptionsError
+from claude_agent_py.observe import Telemetry, instrument, uninstrument
+from claude_agent_py.observe.sources import fold_frame
+from claude_agent_py.observe.telemetry import telemetry_of
+from claude_agent_py.observe.tracing import Tracer
+from claude_agent_py.wire import decode
+
+
+class Recorded:
+    """A real SDK whose exporters keep what they get."""
+
+    def __init__(self) -> None:
+        self.exporter = InMemorySpanExporter()
+        self.tracers = TracerProvider()
+        self.tracers.add_span_processor(SimpleSpanProcessor(self.exporter))
+        self.reader = InMemoryMetricReader()
+        self.meters = MeterProvider([self.reader])
+
+    def telemetry(self, **more: Any) -> Telemetry:
+        return Telemetry(tracer_provider=self.tracers, meter_provider=self.meters, **more)
+
+    @property
+    def spans(self) -> tuple[ReadableSpan, ...]:
+        return self.exporter.get_finished_spans()
+
+    def named(self, name: str) -> list[ReadableSpan]:
+        return [span for span in self.spans if span.name == name]
+
+    def points(self, name: str) -> list[Any]:
+        data = self.reader.get_metrics_data()
+        assert data is not None
+        metrics = [m for r in data.resource_metrics for s in r.scope_metrics for m in s.metrics if m.name == name]
+        return [point for metric in metrics for point in metric.data.data_points]
+
+
+@pytest.fixture
+def sdk() -> Iterator[Recorded]:
+    recorded = Recorded()
+    yield recorded
+    recorded.tracers.shutdown()
+    recorded.meters.shutdown()
+
+
+def replay(name: str, telemetry: Telemetry) -> None:
+    """Trace a recording as a session that runs."""
+    tracer = telemetry.observer()
+    assert isinstance(tracer, Tracer)
+    for record in recordings.records(name):
+        if record.direction not in ("in", "out"):
+            continue
+        frame = decode(recordings.as_line(record.value))
+        if record.direction == "in" and record.value.get("type") == "user":
+            assert isinstance(frame, UserMessage)
+            tracer.sent(frame)
+        elif record.direction == "in" or record.value.get("type") == "control_request":
+            fold_frame(tracer._fold, frame, None, is_sent=record.direction == "in")
+        else:
+            tracer.message(frame)
+    tracer.ended()
+
+
+def attributes(span: ReadableSpan) -> dict[str, Any]:
+    return dict(span.attributes or {})
+
+
+def test_spans_follow_the_conventions(sdk: Recorded) -> None:
+    with sdk.tracers.get_tracer("app").start_as_current_span("request") as request:
+        replay("turns/nested_agents", sdk.telemetry(agent_name="lead"))
+    mine = request.get_span_context()
+
+    [turn, *follow_ups] = sdk.named("invoke_agent lead")
+    assert turn.parent is not None
+    assert turn.parent.span_id == mine.span_id
+    assert attributes(turn)["gen_ai.operation.name"] == "invoke_agent"
+    assert attributes(turn)["gen_ai.agent.name"] == "lead"
+    assert attributes(turn)["gen_ai.conversation.id"]
+    assert attributes(turn)["claude_agent.cost_usd"] > 0
+    assert {span.context.trace_id for span in follow_ups if span.context} <= {mine.trace_id}
+
+    chats = sdk.named("chat claude-opus-5-5")
+    assert {span.kind for span in chats} == {trace.SpanKind.CLIENT}
+    assert attributes(chats[0])["gen_ai.usage.input_tokens"] == 100
+    assert attributes(chats[0])["gen_ai.request.model"] == "claude-opus-5-5"
+
+    [launch, *_] = sdk.named("execute_tool Agent")
+    assert attributes(launch)["gen_ai.tool.name"] == "Agent"
+    assert attributes(launch)["gen_ai.tool.call.id"].startswith("toolu_")
+    assert launch.parent is not None
+    assert turn.context is not None
+    assert launch.parent.span_id == turn.context.span_id
+
+    agents = sdk.named("invoke_agent general-purpose")
+    back = [span for span in agents if span.parent is None]
+    assert back
+    assert launch.context is not None
+    assert back[0].links[0].context.span_id == launch.context.span_id
+    inside = [span for span in sdk.spans if span.parent and span.parent.span_id == back[0].context.span_id]
+    assert inside
+    assert all(span.end_time >= span.start_time for span in sdk.spans if span.end_time and span.start_time)
+
+
+def test_content_comes_only_when_asked_for_and_never_with_secrets(sdk: Recorded, monkeypatch: Any) -> None:
+    replay("tasks/s09_ask_user_question", sdk.telemetry())
+    quiet = str([attributes(span) | {"name": span.name} for span in sdk.spans])
+    assert "gen_ai.tool.call.arguments" not in quiet
+    assert "question" not in quiet.replace("claude_agent.question", "").replace("'question'", "").replace(
+        "AskUserQuestion", ""
+    )
+    sdk.exporter.clear()
+    monkeypatch.setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "true")
+    replay("tasks/s09_ask_user_question", sdk.telemetry())
+    assert "gen_ai.tool.call.arguments" in str([attributes(span) for span in sdk.spans])
+    assert "gen_ai.input.messages" in str([attributes(span) for span in sdk.spans])
+
+    sdk.exporter.clear()
+    tracer = sdk.telemetry(content=True).observer()
+    said = {
+        "type": "tool_use",
+        "id": "t1",
+        "name": "Bash",
+        "input": {"command": "curl -H 'x-api-key: sk-ant-abc123'", "api_key": "hush"},
+    }
+    message = {"id": "m1", "role": "assistant", "model": "m", "content": [said]}
+    result = {"type": "tool_result", "tool_use_id": "t1", "content": "Authorization: Bearer abcdefghijkl"}
+    for frame in (
+        {"type": "assistant", "message": message, "uuid": "u1"},
+        {"type": "user", "message": {"role": "user", "content": [result]}},
+    ):
+        tracer.message(decode(recordings.as_line(frame)))
+    tracer.ended()
+    told = str([attributes(span) for span in sdk.spans])
+    assert "curl" in told
+    assert not [secret for secret in ("sk-ant-abc123", "hush", "abcdefghijkl") if secret in told]
+
+
+def test_metrics_have_tokens_cost_and_durations(sdk: Recorded) -> None:
+    replay("turns/three_agents", sdk.telemetry())
+    tokens = sdk.points("gen_ai.client.token.usage")
+    sums = {point.attributes["gen_ai.token.type"]: point.sum for point in tokens}
+    last = [frame for frame in recordings.frames("turns/three_agents") if frame["type"] == "result"][-1]
+    [used] = last["modelUsage"].values()
+    assert sums == {"input": used["inputTokens"], "output": used["outputTokens"]}
+    assert sum(point.value for point in sdk.points("claude_agent.cost")) == pytest.approx(last["total_cost_usd"])
+    operations = {point.attributes["gen_ai.operation.name"] for point in sdk.points("gen_ai.client.operation.duration")}
+    assert operations == {"invoke_agent", "chat", "execute_tool"}
+
+
+def test_each_recording_is_traced_without_a_failure(sdk: Recorded, caplog: pytest.LogCaptureFixture) -> None:
+    for name in recordings.names():
+        replay(name, sdk.telemetry(content=True))
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
+    assert len(sdk.spans) > 1000
+
+
+def test_the_option_and_the_program_decide(sdk: Recorded) -> None:
+    assert telemetry_of(None) is None
+    assert telemetry_of(True) == Telemetry()
+    instrument(sdk.telemetry())
+    try:
+        assert telemetry_of(None) == sdk.telemetry()
+        assert telemetry_of(False) is None
+        assert telemetry_of(Telemetry(agent_name="own")) == Telemetry(agent_name="own")
+    finally:
+        uninstrument()
+    assert telemetry_of(None) is None
+    with pytest.raises(OptionsError, match="telemetry"):
+        ClientOptions(telemetry="yes")
+
+
+def test_without_opentelemetry_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    for name in [name for name in sys.modules if name.startswith(("opentelemetry", "claude_agent_py.observe.tracing"))]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "opentelemetry", None)
+    with pytest.raises(OptionsError, match=r'pip install "claude-agent-py\[otel\]"'):
+        instrument()

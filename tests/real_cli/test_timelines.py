@@ -1,0 +1,100 @@
+"""The spans of one session, live, by its messages, on disk and in a store, on the real CLI."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from anyio import to_thread
+from comparing import common
+
+from claude_agent_py import AgentDefinition, Allow, Client
+from claude_agent_py.children import ChildAgent, child_tool
+from claude_agent_py.observe import Timeline, watch
+from claude_agent_py.sessions import MemoryStore, get_session, import_session
+from claude_agent_py.testing import ScriptedModel, text, thinking, tool_use
+
+pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
+
+
+def agent(prompt: str, **more: Any) -> object:
+    return tool_use("Agent", {"description": prompt, "prompt": prompt, "subagent_type": "general-purpose", **more})
+
+
+async def test_a_session_has_the_same_spans_wherever_it_is_read() -> None:
+    calls = [
+        thinking("hm"),
+        text("At once."),
+        tool_use("Bash", {"command": "echo hello"}),
+        agent("Look back", run_in_background=True),
+        agent("Look here", run_in_background=False),
+        tool_use("Bash", {"command": "sleep 0.2", "run_in_background": True}),
+        tool_use("Bash", {"command": "exit 3"}),
+    ]
+    looks = {"Look": [tool_use("Bash", {"command": "echo seen"}), "It is fine."]}
+    script = [calls, "Done.", "Noted.", "Again."]
+    async with ScriptedModel(script, agents=looks, on_exhausted="Noted.") as model:
+        options = model.options(
+            permission_mode="default",
+            can_use_tool=lambda request, context: Allow(),
+            hooks={"PreToolUse": [lambda input, context: None], "Stop": [lambda input, context: None]},
+        )
+        async with Client(options) as client:
+            watched = watch(client)
+            first = await client.query("Look around", until="idle")
+            second = await client.query("And again", until="idle")
+            config = Path(model.sandbox.config_dir)
+            session_id = first.session_id
+        watched.close()
+        session = await to_thread.run_sync(lambda: get_session(session_id, config_dir=config))
+        disk = await to_thread.run_sync(lambda: Timeline.from_session(session))
+        store = MemoryStore()
+        await import_session(store, session_id, config_dir=config)
+        stored = await Timeline.from_store(store, session_id)
+
+    live = watched.timeline()
+    assert common(live.spans) == common(disk.spans)
+    assert stored.spans == disk.spans
+    runs = [result.timeline() for result in (first, second)]
+    assert common([span for run in runs for span in run.spans]) == common(live.spans)
+
+    kinds = [span.kind for span in live.spans]
+    assert kinds.count("run") == 2
+    assert kinds.count("subagent") == 2
+    assert kinds.count("task") == 1
+    assert {"hook", "waiting"} <= set(kinds)
+    assert not {"hook", "waiting"} & {span.kind for span in disk.spans}
+    assert live.summary.cost_usd == pytest.approx(second.total_cost_usd)
+    assert disk.summary.cost_usd == pytest.approx(second.total_cost_usd)
+
+    by_id = {span.id: span for span in live.spans}
+    [back] = [span for span in live.spans if span.is_background and span.kind == "subagent"]
+    [launch] = back.links
+    assert by_id[launch].name == "Agent"
+    assert by_id[launch].parent is not None
+    [failed] = [span for span in live.spans if span.status == "error"]
+    assert failed.attributes["input"] == '{"command":"exit 3"}'
+    waits = [span for span in live.spans if span.kind == "waiting"]
+    assert {by_id[str(span.parent)].kind for span in waits} == {"tool"}
+
+
+async def test_a_child_agent_has_a_lane_with_its_calls_and_its_questions() -> None:
+    porter = ChildAgent(AgentDefinition(description="Ports code", prompt="You port."), id="porter")
+    job = tool_use("mcp__tools__create_subtask_porter", {"title": "Port it", "intent": "Port it."})
+    ported = {"Port it": [tool_use("Bash", {"command": "touch ported"}), "It is ported."]}
+    async with ScriptedModel([job, "Done."], sessions=ported) as model:
+        options = model.options(
+            permission_mode="default",
+            custom_tools=[child_tool(porter)],
+            can_use_tool=lambda request, context: Allow(),
+        )
+        async with Client(options) as client:
+            with watch(client) as watched:
+                await client.query("Have it ported")
+
+    spans = watched.spans
+    [child] = [span for span in spans if span.kind == "child"]
+    [launch] = [span for span in spans if span.id == child.parent]
+    assert launch.name == "mcp__tools__create_subtask_porter"
+    theirs = {(span.kind, span.name) for span in spans if span.agent == child.agent and span.kind != "model"}
+    assert theirs == {("child", "porter"), ("tool", "Bash"), ("waiting", "Bash")}
+    assert child.cost_usd
