@@ -1,0 +1,123 @@
+"""The pytest plugin in real pytest runs: its fixtures, with anyio's plugin and with pytest-asyncio."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from claude_agent_py._launch.locate import CLI_VARIABLE, find_cli
+
+pytest_plugins = ["pytester"]
+
+QUIET = ("-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:randomly", "-W", "error")
+
+
+@pytest.fixture(scope="session")
+def program() -> str:
+    """The real CLI, found while the home is the real one."""
+    return str(find_cli())
+
+
+@pytest.fixture
+def user(program: str, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    """A user's project, in a home of its own."""
+    monkeypatch.setenv(CLI_VARIABLE, program)
+    for name in [name for name in os.environ if name.startswith(("ANTHROPIC_", "PYTEST_"))]:
+        monkeypatch.delenv(name)
+    pytester.makeini("[pytest]\nasyncio_mode = strict\nasyncio_default_fixture_loop_scope = function\n")
+    return pytester
+
+
+def outcomes(user: pytest.Pytester, *arguments: str, **expected: int) -> pytest.RunResult:
+    """Run pytest in a process of its own and check how many tests passed, failed, ..."""
+    done = user.runpytest_subprocess(*QUIET, *arguments, timeout=300)
+    assert done.parseoutcomes() == expected
+    return done
+
+
+@pytest.mark.real_cli
+def test_the_fixtures_work_with_anyio_on_both_backends_and_with_pytest_asyncio(user: pytest.Pytester) -> None:
+    user.makepyfile(
+        """
+        import pytest
+        from claude_agent_py import run
+        from claude_agent_py.testing import MakeClient, MakeFakeCLI, MakeScriptedModel, steps
+
+        async def ask(scripted_model, claude_client) -> None:
+            model = scripted_model(["Hello."])
+            async with claude_client(system_prompt="Be brief.") as client:
+                assert (await client.query("hi")).text == "Hello."
+            assert model.requests[0].last_user_text == "hi"
+            assert "Be brief." in model.requests[0].system
+
+        @pytest.mark.anyio
+        @pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
+        async def test_anyio(scripted_model: MakeScriptedModel, claude_client: MakeClient) -> None:
+            await ask(scripted_model, claude_client)
+
+        @pytest.mark.asyncio
+        async def test_asyncio(scripted_model: MakeScriptedModel, claude_client: MakeClient) -> None:
+            await ask(scripted_model, claude_client)
+
+        @pytest.mark.asyncio
+        async def test_a_fake(fake_cli: MakeFakeCLI, claude_client: MakeClient) -> None:
+            fake = fake_cli(steps.turn("from the fake"))
+            async with claude_client() as client:
+                assert (await client.query("hi")).text == "from the fake"
+            assert fake.received_like({"type": "user"})
+
+        @pytest.mark.skipif("sys.platform == 'win32'")
+        @pytest.mark.asyncio
+        async def test_an_installed_fake(fake_cli, claude_options) -> None:
+            fake_cli(steps.turn("from a program"))
+            assert (await run("hi", claude_options(env={"A": "b"}))).text == "from a program"
+        """
+    )
+    outcomes(user, passed=5)
+
+
+def test_a_client_of_nothing_says_what_to_do(user: pytest.Pytester) -> None:
+    user.makepyfile("def test_it(claude_client): claude_client()")
+    done = outcomes(user, failed=1)
+    done.stdout.fnmatch_lines(["*RuntimeError: nothing stands in for the model: call scripted_model(*"])
+
+
+@pytest.mark.real_cli
+def test_a_script_that_raises_is_an_error_of_the_test(user: pytest.Pytester) -> None:
+    user.makepyfile(
+        """
+        from claude_agent_py import run_sync
+
+        def test_it(scripted_model, claude_options):
+            scripted_model(lambda request: 1 / 0)
+            try:
+                run_sync("hi", claude_options())
+            except Exception:
+                pass
+        """
+    )
+    done = outcomes(user, passed=1, errors=1)
+    done.stdout.fnmatch_lines(["*ZeroDivisionError*"])
+
+
+def test_the_plugin_loads_nothing_of_the_package_but_itself() -> None:
+    program = (
+        "import pytest, sys, json; before = set(sys.modules); import claude_agent_py.testing.pytest_plugin; "
+        "print(json.dumps(sorted(set(sys.modules) - before)))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert json.loads(done.stdout) == [
+        "claude_agent_py",
+        "claude_agent_py._lazy_names",
+        "claude_agent_py._version",
+        "claude_agent_py.testing",
+        "claude_agent_py.testing.pytest_plugin",
+    ]
+
+
+def test_the_fixtures_of_a_project_come_before_those_of_the_plugin(user: pytest.Pytester) -> None:
+    user.makeconftest("import pytest\n\n@pytest.fixture\ndef fake_cli(): return 'mine'")
+    user.makepyfile("def test_it(fake_cli): assert fake_cli == 'mine'")
+    outcomes(user, passed=1)
