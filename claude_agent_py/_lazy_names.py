@@ -55,7 +55,7 @@ def _imports_of(module: str) -> "dict[str, str]":
 
 def _source_of(module: str) -> "str | bytes":
     spec = sys.modules[module].__spec__
-    loader: "Any" = spec.loader if spec is not None else None
+    loader: Any = spec.loader if spec is not None else None
     if hasattr(loader, "get_source"):
         return loader.get_source(module) or ""
     return loader.get_data(spec.origin) if loader is not None else ""  # pytest's loader, in every package with a plugin

@@ -12,6 +12,8 @@ from claude_agent_py._lazy_names import attach
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from claude_agent_py.testing import frames as frames, steps as steps
+    from claude_agent_py.testing.cassette_entries import CassetteMismatch as CassetteMismatch
+    from claude_agent_py.testing.cassettes import Cassette as Cassette, CassetteMode as CassetteMode
     from claude_agent_py.testing.fake_cli import FakeCLI as FakeCLI, FakeTransport as FakeTransport
     from claude_agent_py.testing.gate import Gate as Gate
     from claude_agent_py.testing.requests import RecordedRequest as RecordedRequest

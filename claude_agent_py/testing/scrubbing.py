@@ -49,23 +49,26 @@ def secrets_of(environ: Mapping[str, str]) -> dict[str, str]:
 class Places:
     """The values of one run and their placeholders: secrets and paths from the start, ids as they occur."""
 
-    def __init__(self, values: Mapping[str, str]) -> None:
-        self._fixed = dict(sorted(values.items(), key=lambda one: -len(one[0])))  # the longest first
+    def __init__(self, secrets: Mapping[str, str], paths: Mapping[str, str]) -> None:
+        self._secrets = _by_length(secrets)
+        self._paths = _by_length(paths)
 
     def hide(self, value: Any, ids: Mapping[str, str] | None = None) -> Any:
-        """Return text or JSON with placeholders instead of fixed values, of `ids` and of what looks like a secret."""
-        known = {**self._fixed, **(ids or {})}
+        """Return text or JSON with placeholders instead of secrets, paths and `ids`."""
+        plain, whole = {**self._secrets, **(ids or {})}, [(_whole(path), name) for path, name in self._paths.items()]
 
         def hidden(text: str) -> str:
-            for real, placeholder in known.items():
+            for real, placeholder in plain.items():
                 text = text.replace(real, placeholder)
+            for pattern, placeholder in whole:
+                text = pattern.sub(placeholder, text)
             return SECRET_TEXTS.sub(HIDDEN, text)
 
         return each_text(value, hidden)
 
     def restore(self, value: Any, ids: Mapping[str, str]) -> Any:
-        """Return text or JSON with the values of this run instead of placeholders. Secrets stay hidden."""
-        known = {placeholder: real for real, placeholder in (self._fixed | dict(ids)).items() if _is_place(placeholder)}
+        """Return text or JSON with the paths and ids of this run instead of placeholders. Secrets stay hidden."""
+        known = {placeholder: real for real, placeholder in {**self._paths, **ids}.items()}
 
         def restored(text: str) -> str:
             for placeholder, real in known.items():
@@ -75,16 +78,21 @@ class Places:
         return each_text(value, restored)
 
 
-def _is_place(placeholder: str) -> bool:
-    return placeholder.strip("<>").partition("-")[0] in ("cwd", "home", "root", "uuid", "task")
+def _by_length(values: Mapping[str, str]) -> dict[str, str]:
+    """Return the longest first: a path before the folder that it is in."""
+    return dict(sorted(values.items(), key=lambda one: -len(one[0])))
+
+
+def _whole(path: str) -> re.Pattern[str]:
+    return re.compile(re.escape(path) + r"(?![\w-])")
 
 
 def paths_of(cwd: Path, home: Path, root: Path) -> dict[str, str]:
     """Return the directories of a session with their placeholders, also in the form that names a project's folder."""
-    named = {"<cwd>": cwd, "<home>": home, "<root>": root, "<user-home>": Path.home()}
-    found = {str(path): name for name, path in named.items() if len(path.parts) > 1}
+    found = {str(root): "<root>", str(home): "<home>", str(cwd): "<cwd>"}
     keys = {re.sub(r"[^0-9A-Za-z]", "-", path): f"<{name.strip('<>')}-key>" for path, name in found.items()}
-    return keys | found
+    users = Path.home()
+    return ({str(users): "<user-home>"} if len(users.parts) > 1 else {}) | keys | found
 
 
 def ids_in(texts: Iterable[str]) -> dict[str, str]:

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from claude_agent_py._launch.locate import CLI_VARIABLE, find_cli
+from claude_agent_py.testing import ScriptedModel
 
 pytest_plugins = ["pytester"]
 
@@ -121,3 +122,56 @@ def test_the_fixtures_of_a_project_come_before_those_of_the_plugin(user: pytest.
     user.makeconftest("import pytest\n\n@pytest.fixture\ndef fake_cli(): return 'mine'")
     user.makepyfile("def test_it(fake_cli): assert fake_cli == 'mine'")
     outcomes(user, passed=1)
+
+
+CASSETTE = """
+import pytest
+
+@pytest.mark.cassette(ignore=[r"[0-9]+ files"])
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
+async def test_it(claude_client):
+    async with claude_client() as client:
+        assert (await client.query("PROMPT")).text == "Recorded."
+"""
+
+
+@pytest.mark.real_cli
+def test_a_cassette_is_recorded_replayed_and_compared(user: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    user.makepyfile(CASSETTE.replace("PROMPT", "Look at 3 files"))
+    missing = outcomes(user, errors=2)
+    missing.stdout.fnmatch_lines(["*no recording at *; run pytest with --cassette-mode=once to record it*"])
+
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-the-real-key-0123456789abcdef")
+    with ScriptedModel(["Recorded."], on_exhausted="fail") as real:
+        outcomes(user, "--cassette-mode=once", f"--cassette-upstream={real.url}", passed=2)
+        assert len(real.requests) == 1  # the second backend replays
+    [stored] = user.path.rglob("*.json")
+    assert stored.relative_to(user.path).parts[0] == "cassettes"
+    assert "sk-ant" not in stored.read_text()
+
+    monkeypatch.delenv("ANTHROPIC_API_KEY")
+    user.makepyfile(CASSETTE.replace("PROMPT", "Look at 4 files"))
+    outcomes(user, passed=2)
+    user.makepyfile(CASSETTE.replace("PROMPT", "Look at a file"))
+    changed = outcomes(user, "-k", "asyncio", failed=1, deselected=1)
+    changed.stdout.fnmatch_lines(["*-user: Look at 3 files*", "*+user: Look at a file*"])
+
+
+def test_a_mismatch_fails_a_test_that_does_not_notice_and_a_cassette_is_never_left_out(user: pytest.Pytester) -> None:
+    user.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.cassette("c.json")
+        def test_it(cassette):
+            cassette.mismatches.append("asked something else")
+
+        @pytest.mark.cassette("c.json")
+        def test_without():
+            pass
+        """
+    )
+    (user.path / "c.json").write_text('{"cassette": 1, "entries": []}')
+    done = outcomes(user, failed=1, errors=1)
+    done.stdout.fnmatch_lines(["*has to use the fixture claude_client or claude_options*", "asked something else"])
