@@ -12,11 +12,25 @@ from claude_agent_py._lazy_names import attach
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from claude_agent_py.testing import frames as frames, steps as steps
+    from claude_agent_py.testing.assertions import (
+        AgentAssertions as AgentAssertions,
+        assert_agent as assert_agent,
+        call as call,
+        task as task,
+    )
     from claude_agent_py.testing.cassette_entries import CassetteMismatch as CassetteMismatch
     from claude_agent_py.testing.cassettes import Cassette as Cassette, CassetteMode as CassetteMode
+    from claude_agent_py.testing.evaluation import (
+        Case as Case,
+        CaseSummary as CaseSummary,
+        Evaluation as Evaluation,
+        Trial as Trial,
+        evaluate as evaluate,
+    )
     from claude_agent_py.testing.fake_cli import FakeCLI as FakeCLI, FakeTransport as FakeTransport
     from claude_agent_py.testing.gate import Gate as Gate
     from claude_agent_py.testing.requests import RecordedRequest as RecordedRequest
+    from claude_agent_py.testing.run_text import run_as_text as run_as_text
     from claude_agent_py.testing.sandbox import Sandbox as Sandbox
     from claude_agent_py.testing.script import (
         Answer as Answer,

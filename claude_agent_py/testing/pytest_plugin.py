@@ -4,13 +4,14 @@ pytest imports this module in every run, so it imports nothing of the package. T
 """
 
 import re
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
+    from claude_agent_py._runtime.runs.result import RunResult
     from claude_agent_py.testing.cassettes import Cassette
     from claude_agent_py.testing.stage import MakeClient, MakeFakeCLI, MakeOptions, MakeScriptedModel, Stage
 
@@ -31,6 +32,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="none",
         help="none: replay only (default); once: record the cassettes that are missing; all: record all anew",
     )
+    group.addoption("--update-run-snapshots", action="store_true", help="write what run_snapshot compares with")
     group.addoption("--cassette-upstream", metavar="URL", help="the Messages API to record (default: Anthropic's)")
 
 
@@ -82,22 +84,22 @@ def _cassette(request: pytest.FixtureRequest, marker: pytest.Mark) -> "Cassette"
     from claude_agent_py.testing.cassettes import Cassette
 
     def place(path: str | None = None, **more: Any) -> tuple[Path, dict[str, Any]]:
-        return request.path.parent / (path or _default_path(request.node)), more
+        return request.path.parent / (path or _default_path(request.node, "cassettes", ".json")), more
 
     path, more = place(*marker.args, **marker.kwargs)
     mode, upstream = (request.config.getoption(f"--cassette-{name}") for name in ("mode", "upstream"))
     return Cassette(path, mode=mode, upstream=upstream, **more)
 
 
-def _default_path(item: Any) -> Path:
-    """Return `cassettes/<module>/<test>.json`. A test has one cassette for all backends of anyio."""
+def _default_path(item: Any, folder: str, suffix: str) -> Path:
+    """Return `<folder>/<module>/<test>`. A test has one file for all backends of anyio."""
     parts = item.nodeid.partition("::")[2].split("::")
     callspec = getattr(item, "callspec", None)
     if callspec is not None:
         backend = callspec.params.get("anyio_backend", "")
         ids = [part for part in callspec.id.split("-") if part != backend]
         parts[-1] = "-".join([item.originalname, *ids])
-    return Path("cassettes", item.path.stem, re.sub(r"[^\w.-]+", "-", ".".join(parts)) + ".json")
+    return Path(folder, item.path.stem, re.sub(r"[^\w.-]+", "-", ".".join(parts)) + suffix)
 
 
 @pytest.fixture
@@ -107,6 +109,29 @@ def cassette(request: pytest.FixtureRequest, _claude_stage: "Stage") -> "Cassett
         pytest.fail("mark the test with @pytest.mark.cassette", pytrace=False)
     found: Cassette = request.node.stash[_CASSETTE]
     return found
+
+
+@pytest.fixture
+def run_snapshot(request: pytest.FixtureRequest) -> "Callable[[RunResult[Any]], None]":
+    """Compare a run as text with `snapshots/<module>/<test>.txt`; `--update-run-snapshots` writes that file."""
+    path = request.path.parent / _default_path(request.node, "snapshots", ".txt")
+
+    def compare(result: "RunResult[Any]") -> None:
+        from difflib import unified_diff
+
+        from claude_agent_py.testing.run_text import run_as_text
+
+        text = run_as_text(result)
+        if request.config.getoption("--update-run-snapshots"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        elif not path.exists():
+            pytest.fail(f"no snapshot at {path}; run pytest with --update-run-snapshots", pytrace=False)
+        elif (expected := path.read_text(encoding="utf-8")) != text:
+            lines = unified_diff(expected.splitlines(), text.splitlines(), str(path), "this run", lineterm="")
+            pytest.fail("the run is not as in the snapshot:\n" + "\n".join(lines), pytrace=False)
+
+    return compare
 
 
 @pytest.fixture

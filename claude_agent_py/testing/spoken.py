@@ -70,7 +70,12 @@ def _line(role: str, block: Mapping[str, Any]) -> Iterator[str]:
 def _result(content: Any) -> str:
     parts = content if isinstance(content, list) else [{"type": "text", "text": content or ""}]
     texts = [str(part["text"]) if part.get("type") == "text" else f"[{part.get('type')}]" for part in parts]
-    text = _REMINDER.sub("", "\n".join(texts)).strip()
+    return shown_result("\n".join(texts))
+
+
+def shown_result(text: str) -> str:
+    """Return the text of a tool's result without reminders, and that of a launch in a few words."""
+    text = _REMINDER.sub("", text).strip()
     return next((told for begin, told in _LAUNCHES if text.startswith(begin)), text)
 
 

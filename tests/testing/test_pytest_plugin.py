@@ -175,3 +175,20 @@ def test_a_mismatch_fails_a_test_that_does_not_notice_and_a_cassette_is_never_le
     (user.path / "c.json").write_text('{"cassette": 1, "entries": []}')
     done = outcomes(user, failed=1, errors=1)
     done.stdout.fnmatch_lines(["*has to use the fixture claude_client or claude_options*", "asked something else"])
+
+
+@pytest.mark.real_cli
+def test_a_run_is_compared_with_its_snapshot(user: pytest.Pytester) -> None:
+    source = """
+        from claude_agent_py import run_sync
+
+        def test_it(scripted_model, claude_options, run_snapshot):
+            scripted_model(["Hello."])
+            run_snapshot(run_sync("PROMPT", claude_options()))
+    """
+    user.makepyfile(source.replace("PROMPT", "hi"))
+    outcomes(user, failed=1).stdout.fnmatch_lines(["no snapshot at *; run pytest with --update-run-snapshots"])
+    outcomes(user, "--update-run-snapshots", passed=1)
+    outcomes(user, passed=1)
+    user.makepyfile(source.replace("PROMPT", "ho"))
+    outcomes(user, failed=1).stdout.fnmatch_lines(["-prompt: hi", "+prompt: ho"])
