@@ -136,6 +136,7 @@ PRINTED: dict[str, list[str]] = {
         "# population\n1087353\n",
         "{'type': 'tool_result', 'tool_use_id': 'toolu_1', 'content': [{'type': 'text', 'text': '1087353'}]}",
     ],
+    "test_with_plugin": ["3 passed"],
     "text_formats": [
         "[summary] It logs more.",
         "- line 2, column 1: section 'summary' has no end\n"

@@ -16,6 +16,7 @@ from claude_agent_py._errors import ClaudeAgentError, OptionsError
 from claude_agent_py._runtime.runs.result import RunError, RunResult
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.runs import run
+from claude_agent_py.testing.evaluation_page import page_of
 
 REASON_CHARS: Final = 4000
 """The reason of a failure is cut to so many characters."""
@@ -126,9 +127,7 @@ class Evaluation:
 
     def to_html(self, title: str = "Evaluation") -> str:
         """Return the report as a page without scripts, that needs nothing else."""
-        from claude_agent_py.testing.evaluation_page import page_of
-
-        return page_of(self, title)
+        return page_of(self.to_json(), title)
 
     def save(self, *paths: str | os.PathLike[str]) -> None:
         """Write the report to files: a page to `*.html`, JSON to `*.json`. Raises OptionsError for others."""

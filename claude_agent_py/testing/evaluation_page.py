@@ -1,10 +1,8 @@
 """The page of an evaluation: HTML without scripts. Everything that agents said is escaped."""
 
+from collections.abc import Mapping
 from html import escape
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from claude_agent_py.testing.evaluation import CaseSummary, Evaluation, Trial
+from typing import Any, Final
 
 STYLE: Final = """
 :root { color-scheme: light dark; --good: #2e8b57; --bad: #c0392b; --line: #8884; }
@@ -22,12 +20,12 @@ POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
 """The page may load and run nothing, whatever is in it."""
 
 
-def page_of(evaluation: "Evaluation", title: str) -> str:
-    """Return the page of an evaluation."""
-    rows = "\n".join(map(_row, evaluation.cases))
+def page_of(report: Mapping[str, Any], title: str) -> str:
+    """Return the page of an evaluation, given as JSON."""
+    rows = "\n".join(map(_row, report["cases"]))
     total = (
-        f"{evaluation.pass_rate:.0%} of {len(evaluation.trials)} trials passed, "
-        f"{evaluation.cost_usd:.4f} USD, {evaluation.seconds:.1f} s"
+        f"{report['pass_rate']:.0%} of {report['trials']} trials passed, "
+        f"{report['cost_usd']:.4f} USD, {report['seconds']:.1f} s"
     )
     return f"""<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8">
@@ -41,18 +39,20 @@ def page_of(evaluation: "Evaluation", title: str) -> str:
 </tbody></table></body></html>"""
 
 
-def _row(case: "CaseSummary") -> str:
-    width = f"{case.pass_rate:.0%}"
-    trials = "\n".join(_trial(number, trial) for number, trial in enumerate(case.trials, 1))
-    return f"""<tr><td><details{"" if case.pass_rate == 1 else " open"}><summary>{escape(case.name)}</summary>
-{trials}</details></td>
-<td><span class="bar" role="img" aria-label="{width}"><span style="width:{width}"></span></span></td>
-<td class="number">{case.passed}/{len(case.trials)}</td><td class="number">{case.cost_usd:.4f}</td>
-<td class="number">{case.seconds:.1f} s</td></tr>"""
+def _row(case: Mapping[str, Any]) -> str:
+    rate, trials = f"{case['pass_rate']:.0%}", case["trials"]
+    shown = "\n".join(_trial(number, trial) for number, trial in enumerate(trials, 1))
+    passed = sum(trial["passed"] for trial in trials)
+    return f"""<tr><td><details{"" if passed == len(trials) else " open"}><summary>{escape(case["name"])}</summary>
+{shown}</details></td>
+<td><span class="bar" role="img" aria-label="{rate}"><span style="width:{rate}"></span></span></td>
+<td class="number">{passed}/{len(trials)}</td><td class="number">{case["cost_usd"]:.4f}</td>
+<td class="number">{case["seconds"]:.1f} s</td></tr>"""
 
 
-def _trial(number: int, trial: "Trial") -> str:
-    state = "passed" if trial.passed else "failed"
-    facts = f"{trial.seconds:.1f} s, {trial.cost_usd:.4f} USD, {trial.turns} turns, {trial.tool_calls} tool calls"
-    reason = f"<pre>{escape(trial.reason)}</pre>" if trial.reason else ""
-    return f'<p><b class="{state}">{number}: {state}</b> {facts}</p>{reason}<pre>{escape(trial.answer)}</pre>'
+def _trial(number: int, trial: Mapping[str, Any]) -> str:
+    state = "passed" if trial["passed"] else "failed"
+    spent = f"{trial['seconds']:.1f} s, {trial['cost_usd']:.4f} USD"
+    facts = f"{spent}, {trial['turns']} turns, {trial['tool_calls']} tool calls"
+    reason = f"<pre>{escape(trial['reason'])}</pre>" if trial["reason"] else ""
+    return f'<p><b class="{state}">{number}: {state}</b> {facts}</p>{reason}<pre>{escape(trial["answer"])}</pre>'

@@ -118,6 +118,14 @@ def test_the_plugin_loads_nothing_of_the_package_but_itself() -> None:
     ]
 
 
+def test_a_program_may_use_the_package_and_then_call_pytest(user: pytest.Pytester) -> None:
+    user.makepyfile("def test_it(scripted_model): pass")
+    program = "import claude_agent_py.client, pytest, sys; sys.exit(pytest.main(sys.argv[1:]))"
+    done = user.run(sys.executable, "-c", program, timeout=120)
+    assert done.parseoutcomes()["passed"] == 1
+    done.stdout.no_fnmatch_line("*cannot be rewritten; claude_agent_py*")
+
+
 def test_the_fixtures_of_a_project_come_before_those_of_the_plugin(user: pytest.Pytester) -> None:
     user.makeconftest("import pytest\n\n@pytest.fixture\ndef fake_cli(): return 'mine'")
     user.makepyfile("def test_it(fake_cli): assert fake_cli == 'mine'")
