@@ -53,12 +53,15 @@ def _imports_of(module: str) -> "dict[str, str]":
     return {}
 
 
-def _source_of(module: str) -> "str | bytes":
+def _source_of(module: str) -> str:
     spec = sys.modules[module].__spec__
-    loader: Any = spec.loader if spec is not None else None
+    if spec is None:
+        return ""
+    loader: Any = spec.loader
     if hasattr(loader, "get_source"):
-        return loader.get_source(module) or ""
-    return loader.get_data(spec.origin) if loader is not None else ""  # pytest's loader, in every package with a plugin
+        return str(loader.get_source(module) or "")
+    data: bytes = loader.get_data(spec.origin)  # pytest's loader, which it uses for packages with a plugin
+    return data.decode()
 
 
 def _hint(module: str, name: str, homes: "dict[str, str]") -> str:

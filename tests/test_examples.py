@@ -167,7 +167,7 @@ def plain_install(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Return an environment in which the extras cannot be imported."""
     folder = tmp_path_factory.mktemp("plain")
     (folder / "sitecustomize.py").write_text(f"import sys\nsys.modules.update(dict.fromkeys({EXTRAS}))\n")
-    return {"PYTHONPATH": str(folder)}
+    return {"PYTHONPATH": str(folder), "PYTEST_ADDOPTS": "-p no:hypothesispytest"}  # its plugin needs a whole trio
 
 
 def run_example(name: str, *arguments: str, env: dict[str, str] | None = None) -> "subprocess.CompletedProcess[str]":
