@@ -8,7 +8,7 @@ import json
 import sys
 from collections.abc import Callable
 from contextlib import nullcontext
-from typing import Any, Final, TextIO
+from typing import Any, Final
 
 import anyio
 from pydantic_core import to_json, to_jsonable_python
@@ -51,6 +51,8 @@ CODES_HELP: Final = (
 )
 
 SHOWN_CHARS: Final = 200
+SAID_CHARS: Final = 4000
+"""What is said while the run goes on is cut to so many characters."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -80,7 +82,7 @@ def run_prompt(arguments: argparse.Namespace, *, show_line: Callable[[Any], None
         error, result = caught, getattr(caught, "result", None)
     if getattr(arguments, "json", False):
         print(json.dumps(as_json(result, error), ensure_ascii=False))
-    elif error is None and result is not None and show_line is None:
+    elif error is None and result is not None and show_line is None and not _was_seen(result, arguments):
         _print_answer(result, is_typed=bool(arguments.output_type))
     if error is not None:
         print(f"claude-agent-py: {type(error).__name__}: {_clean(str(error), 4000)}", file=sys.stderr)
@@ -122,7 +124,7 @@ def show(message: Any, view: Screen) -> None:
     """Show what the main agent says and calls. What subagents do is in the tree of tasks."""
     if isinstance(message, AssistantMessage) and not message.is_subagent:
         if message.text.strip():
-            view.say(_clean(message.text, 4000))
+            view.say(_clean(message.text, SAID_CHARS))
         for call in message.tool_uses:
             given = " ".join(str(value) for value in call.input.values() if isinstance(value, str))
             view.say(f"→ {_clean(call.name)} {_clean(' '.join(given.split()))}")
@@ -148,13 +150,19 @@ def _print_line(message: Any) -> None:
     print(json.dumps(message.raw, ensure_ascii=False), flush=True)
 
 
-def _print_answer(result: "RunResult[Any]", *, is_typed: bool, out: TextIO | None = None) -> None:
+def _was_seen(result: "RunResult[Any]", arguments: argparse.Namespace) -> bool:
+    """Return whether the answer is on the terminal already, as the last thing that the agent said."""
+    if arguments.output_type or arguments.quiet or not (sys.stdout.isatty() and sys.stderr.isatty()):
+        return False
+    said = [m.text for m in result.messages if isinstance(m, AssistantMessage) and not m.is_subagent and m.text.strip()]
+    return bool(said) and said[-1] == result.text and len(result.text) <= SAID_CHARS
+
+
+def _print_answer(result: "RunResult[Any]", *, is_typed: bool) -> None:
     if is_typed:
-        print(to_json(result.output, indent=2).decode(), file=out)
+        print(to_json(result.output, indent=2).decode())
     else:
-        text = result.text
-        is_terminal = (out or sys.stdout).isatty()
-        print(displayable(text, len(text)) if is_terminal else text, file=out)
+        print(displayable(result.text, len(result.text)) if sys.stdout.isatty() else result.text)
 
 
 def as_json(result: "RunResult[Any] | None", error: Exception | None) -> dict[str, Any]:

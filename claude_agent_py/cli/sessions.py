@@ -5,6 +5,7 @@ A session is named by its id or by the beginning of it. Control characters are s
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
@@ -23,6 +24,8 @@ from claude_agent_py.sessions.session import Session, get_session
 from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
 
 SHOWN_CHARS: Final = 80
+ENDED: Final = re.compile(r"<task-notification>.*?<summary>(.*?)</summary>.*?</task-notification>", re.DOTALL)
+"""What the CLI tells the model when a task ended."""
 LIMIT: Final = 20
 """How many sessions or places are listed by default."""
 
@@ -194,7 +197,8 @@ def _conversation(messages: Sequence[Any]) -> Iterator[str]:
             for call in message.tool_uses:
                 yield f"> {call.name} {json.dumps(call.input, ensure_ascii=False)}\n"
         elif isinstance(message, UserMessage) and message.text.strip() and not message.tool_results:
-            yield f"**User:** {message.text.strip()}\n"
+            ended = ENDED.findall(message.text)
+            yield f"> {' '.join(ended)}\n" if ended else f"**User:** {message.text.strip()}\n"
 
 
 def _tasks(session: Session) -> list[dict[str, Any]]:

@@ -149,7 +149,7 @@ def as_tree(rows: list[Row]) -> Any:
     from rich.text import Text
     from rich.tree import Tree
 
-    tree = Tree(f"{len(rows)} sessions run on this machine", guide_style="dim")
+    tree = Tree(f"sessions that run on this machine: {len(rows)}", guide_style="dim")
     for row in rows:
         branch = tree.add(Text.assemble(_mark(row), " ", row.line))
         for task in row.tasks:
