@@ -132,7 +132,7 @@ def read_recording(path: str) -> Iterator[Line]:
     try:
         with Path(path).open(encoding="utf-8") as file:
             for number, text in enumerate(file, 1):  # noqa: B007 - for the error
-                line = json.loads(text) if text.strip() else {"dir": "note"}
+                line: dict[str, Any] = json.loads(text) if text.strip() else {"dir": "note"}
                 if line["dir"] == "out" and isinstance(line["m"], dict):
                     yield Line(float(line.get("t", 0.0)), line["m"])
     except OSError as error:

@@ -29,14 +29,17 @@ CassetteMode: TypeAlias = Literal["none", "once", "all"]
 """`none` only replays, `once` records a cassette that is not there, `all` records it anew."""
 
 FORMAT: Final = 1
-HOLD: Final = 10.0
+REFUSED: Final = (401, 403)
+"""The statuses of a key that the API does not accept; nothing is saved then."""
+HOLD: Final = 60.0
 """Seconds for which an answer waits for the requests that came before it in the recording."""
 
 
 class Cassette:
     """A file of requests and answers, and the Messages API on loopback that records or replays it.
 
-    Use it with `with` or `async with`. A recording is saved when the block ends, unless the API could not be reached.
+    Use it with `with` or `async with`. A recording is saved when the block ends, unless the API could not be
+    reached or refused the key.
 
     Args:
         path: The file.
@@ -77,7 +80,7 @@ class Cassette:
         self._upstream = Upstream.from_environment(upstream) if self.is_recording else None
         self._model = ScriptedModel(self._answer, agents={lambda _: True: self._answer}, side=self._answer)
         self._cwd = Path(cwd).resolve() if cwd is not None else None
-        self._scrub = {**secrets_of(os.environ), **(scrub or {})} if self.is_recording else dict(scrub or {})
+        self._scrub = {**secrets_of(os.environ), **(scrub or {})}
         self._changed = threading.Condition()
         self._closing = False
         self._steps = 0
@@ -162,6 +165,7 @@ class Cassette:
         except OSError:
             self._failed = True
             raise
+        self._failed = self._failed or answer.get("status") in REFUSED
         with self._changed:
             self._steps += 1
             entry.answered, entry.answer = self._steps, self._places.hide(answer, ids)

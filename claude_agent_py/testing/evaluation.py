@@ -166,39 +166,47 @@ async def evaluate(
     names = [case.name for case in cases]
     if not names or len(set(names)) < len(names) or trials < 1 or limit < 1:
         raise OptionsError("expected cases with names of their own, and numbers of at least 1")
+    chosen = [(options(case) if callable(options) else options or ClientOptions()) for case in cases]
+    asked = [
+        partial(run, case.prompt, own.replace(**case.options), until=until, timeout=timeout)
+        for case, own in zip(cases, chosen, strict=True)
+    ]
     places = anyio.CapacityLimiter(limit)
     done: dict[tuple[int, int], Trial] = {}
     began = time.monotonic()
 
-    async def attempt(at: tuple[int, int], case: Case) -> None:
+    async def attempt(number: int, trial: int) -> None:
         async with places:
-            chosen = options(case) if callable(options) else options or ClientOptions()
-            asked = partial(run, case.prompt, chosen.replace(**case.options), until=until, timeout=timeout)
-            done[at] = await _tried(case, asked)
+            done[number, trial] = await _tried(cases[number], asked[number])
 
     async with anyio.create_task_group() as group:
-        for number, case in enumerate(cases):
+        for number in range(len(cases)):
             for trial in range(trials):
-                group.start_soon(attempt, (number, trial), case)
+                group.start_soon(attempt, number, trial)
     return Evaluation([done[at] for at in sorted(done)], time.monotonic() - began)
 
 
 async def _tried(case: Case, asked: Callable[[], Any]) -> Trial:
+    """Run a case and check it. Whatever goes wrong is the reason of a failure: the other trials go on."""
     began = time.monotonic()
-    result: RunResult[Any] | None = None
     try:
-        result = await asked()
-        seconds = time.monotonic() - began
+        result: RunResult[Any] = await asked()
+    except ClaudeAgentError as error:
+        failed = Trial(case.name, False, _reason(error), seconds=time.monotonic() - began)
+        return _with_result(failed, error.result) if isinstance(error, RunError) else failed
+    seconds = time.monotonic() - began
+    try:
         verdict = case.check(result)
         passed = (await verdict if inspect.isawaitable(verdict) else verdict) is not False
-        reason = None if passed else "the check returned False"
-    except AssertionError as error:
-        seconds, reason = time.monotonic() - began, str(error) or "an assertion failed"
-    except ClaudeAgentError as error:
-        seconds, reason = time.monotonic() - began, f"{type(error).__name__}: {error}"
-        result = error.result if isinstance(error, RunError) else None
-    trial = Trial(case.name, reason is None, (reason or "")[:REASON_CHARS], seconds=seconds)
-    return trial if result is None else _with_result(trial, result)
+        reason = "" if passed else "the check returned False"
+    except Exception as error:
+        passed, reason = False, _reason(error)
+    return _with_result(Trial(case.name, passed, reason, seconds=seconds), result)
+
+
+def _reason(error: Exception) -> str:
+    text = str(error) if isinstance(error, AssertionError) else f"{type(error).__name__}: {error}"
+    return (text or "an assertion failed")[:REASON_CHARS]
 
 
 def _with_result(trial: Trial, result: RunResult[Any]) -> Trial:

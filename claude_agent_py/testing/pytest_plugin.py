@@ -87,8 +87,8 @@ def _cassette(request: pytest.FixtureRequest, marker: pytest.Mark) -> "Cassette"
         return request.path.parent / (path or _default_path(request.node, "cassettes", ".json")), more
 
     path, more = place(*marker.args, **marker.kwargs)
-    mode, upstream = (request.config.getoption(f"--cassette-{name}") for name in ("mode", "upstream"))
-    return Cassette(path, mode=mode, upstream=upstream, **more)
+    options: Any = request.config.option
+    return Cassette(path, mode=options.cassette_mode, upstream=options.cassette_upstream, **more)
 
 
 def _default_path(item: Any, folder: str, suffix: str) -> Path:

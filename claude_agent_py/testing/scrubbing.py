@@ -9,7 +9,9 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-SECRET_NAME: Final = re.compile(r"(?i)(secret|passw|api_?key|auth|cookie|credential|private_?key|(^|_)token|token$)")
+SECRET_NAME: Final = re.compile(
+    r"(?i)(secret|passw|api_?key|auth(?!or)|cookie|credential|private_?key|(^|_)token|token$)"
+)
 """Environment variables whose values are secrets."""
 
 SECRET_TEXTS: Final = re.compile(

@@ -3,21 +3,27 @@
 import io
 import json
 import os
+import signal
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import anyio
 import pytest
 
+import claude_agent_py
 from claude_agent_py._launch.locate import CLI_VARIABLE, find_cli
 from claude_agent_py.cli import main
-from claude_agent_py.testing import Failure, Reply, ScriptedModel, tool_use
+from claude_agent_py.testing import Failure, Gate, Reply, ScriptedModel, tool_use
 
 pytestmark = pytest.mark.real_cli
 
 Start: TypeAlias = Callable[..., ScriptedModel]
 
+PACKAGE = Path(claude_agent_py.__file__).parent.parent
 LAUNCH = {"description": "auth", "prompt": "Review auth", "subagent_type": "general-purpose"}
 SHELL = {"command": "echo ok", "description": "tests", "run_in_background": True}
 
@@ -100,6 +106,22 @@ def test_exit_codes_and_stdin(
     assert main(["run", "x", "--output-type", "json:Nothing"]) == 2
     monkeypatch.setenv(CLI_VARIABLE, "/nowhere/claude")
     assert main(["run", "x"]) == 3
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX")
+def test_ctrl_c_ends_the_run_with_130(tmp_path: Path) -> None:
+    gate = Gate()
+    with ScriptedModel([Reply("late", after=gate)]) as model:
+        environment = {**model.environment(**{CLI_VARIABLE: str(find_cli())}), "PYTHONPATH": str(PACKAGE)}
+        command = [sys.executable, "-m", "claude_agent_py", "run", "go"]
+        with subprocess.Popen(command, env=environment, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
+            try:
+                anyio.run(partial(gate.wait_reached, timeout=60))
+                process.send_signal(signal.SIGINT)
+                assert process.communicate(timeout=60)[0] == ""
+            finally:
+                process.kill()
+    assert process.returncode == 130
 
 
 def test_a_denied_tool_is_told(start: Start, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from claude_agent_py import Client, OptionsError, RunError
-from claude_agent_py.testing import Cassette, CassetteMismatch, Failure, Reply, ScriptedModel, tool_use
+from claude_agent_py.testing import Cassette, CassetteMismatch, Failure, Gate, Reply, ScriptedModel, tool_use
 from claude_agent_py.testing.upstream import whole_answer
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
@@ -86,15 +86,19 @@ async def test_parallel_subagents_are_replayed_in_the_recorded_order(tmp_path: P
     def launch(name: str) -> Any:
         return tool_use("Agent", {"description": name, "prompt": f"Do {name}", "subagent_type": "general-purpose"})
 
+    gate = Gate()
+
     def main(request: Any) -> Any:
+        if request.contains("b is done"):
+            gate.open()
         ended = request.contains("b is done"), request.contains("a is done")
         return {
             (False, False): "Started." if request.tool_results else Reply([launch("a"), launch("b")]),
             (True, False): "Half.",
         }.get(ended, "Both.")
 
-    slow = Reply("a is done", delay=4.0)
-    with ScriptedModel(main, agents={"Do a": slow, "Do b": [tool_use("Bash", {"command": "pwd"}), "b is done"]}) as up:
+    last = Reply("a is done", after=gate)
+    with ScriptedModel(main, agents={"Do a": last, "Do b": [tool_use("Bash", {"command": "pwd"}), "b is done"]}) as up:
         async with Cassette(path, mode="all", upstream=up.url) as recording:
             assert await ask(recording, "go", until="idle") == ["Both."]
         asked = [request.contains("b is done") for request in up.requests_of("main")]
@@ -114,6 +118,14 @@ async def test_a_failure_of_the_api_is_recorded_too(tmp_path: Path) -> None:
     async with Cassette(path) as replay:
         with pytest.raises(RunError, match="these words are bad"):
             await ask(replay, "hi")
+
+
+async def test_a_key_that_is_refused_leaves_no_cassette(tmp_path: Path) -> None:
+    with ScriptedModel([Failure(403, "no such key")], on_exhausted=Failure(403, "no such key")) as upstream:
+        async with Cassette(tmp_path / "none.json", mode="once", upstream=upstream.url) as recording:
+            with pytest.raises(RunError):
+                await ask(recording, "hi")
+    assert not list(tmp_path.iterdir())
 
 
 async def test_an_api_that_is_not_there_leaves_no_cassette(tmp_path: Path) -> None:

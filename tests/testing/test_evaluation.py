@@ -25,11 +25,12 @@ async def has_five(result: "RunResult[Any]") -> None:
 
 async def test_every_case_is_tried_and_reported(tmp_path: Path) -> None:
     answers = iter(["5", HOSTILE])
-    sessions = {"2 + 2": ["4"], "2 + 3": lambda _: next(answers), "break": Failure(400, "refused")}
+    sessions = {"2 + 2": ["4"], "bug": "x", "2 + 3": lambda _: next(answers), "break": Failure(400, "refused")}
     cases = [
         Case("four", "2 + 2", is_four),
         Case("five", "2 + 3", has_five, options={"max_turns": 3}),
         Case("broken", "break", is_four),
+        Case("bug", "bug", lambda result: result.tool_calls[0]),
     ]
     with ScriptedModel(sessions=sessions) as model:
         report = await evaluate(cases, lambda case: model.options(), trials=2, limit=2, timeout=120)
@@ -37,20 +38,21 @@ async def test_every_case_is_tried_and_reported(tmp_path: Path) -> None:
         ("four", 2, 2),
         ("five", 1, 2),
         ("broken", 0, 2),
+        ("bug", 0, 2),
     ]
-    assert report.pass_rate == 0.5
+    assert report.pass_rate == 3 / 8
     assert report.cost_usd > 0
     assert all(trial.seconds > 0 for trial in report.trials)
     reasons = {trial.reason.partition(":")[0] for trial in report.failures}
-    assert reasons == {f"no 5 in {HOSTILE}", "InvalidRequestError"}
+    assert reasons == {f"no 5 in {HOSTILE}", "InvalidRequestError", "IndexError"}
 
     report.save(tmp_path / "out" / "report.json", tmp_path / "out" / "report.html")
     stored = json.loads((tmp_path / "out" / "report.json").read_text())
-    assert [case["pass_rate"] for case in stored["cases"]] == [1.0, 0.5, 0.0]
+    assert [case["pass_rate"] for case in stored["cases"]] == [1.0, 0.5, 0.0, 0.0]
     page = (tmp_path / "out" / "report.html").read_text()
     assert "<script" not in page
     assert "&lt;script&gt;alert(1)" in page
-    assert "50% of 6 trials passed" in page
+    assert "38% of 8 trials passed" in page
 
 
 def test_a_report_says_in_which_form_it_can_be_saved(tmp_path: Path) -> None:
