@@ -100,7 +100,7 @@ DRAIN_GRACE: Final = 1.0
 """Seconds to wait for the end of stdout and stderr after the process exited: a grandchild may hold them open."""
 
 EXIT_GRACE: Final = 3.0
-"""How long a CLI whose output has ended may take to exit before it counts as gone without an exit status, in seconds."""
+"""How long a CLI whose output has ended may take to exit before it counts as gone without an exit status, in s."""
 
 BUSY_GRACE: Final = 0.3
 """Seconds that a busy CLI gets to exit by itself. It would first finish its turn and its tasks."""
