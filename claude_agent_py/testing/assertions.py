@@ -172,14 +172,17 @@ class AgentAssertions:
 
         `by` limits the check to the calls of one agent: agents that run side by side call in any order.
         """
+        __tracebackhide__ = True
         return self._check("tool calls", _calls(expected), self._calls(by), is_all=False)
 
     def called_only(self, *expected: ExpectedCall | str, by: object = ...) -> Self:
         """Check that these tools were called in this order, and no others."""
+        __tracebackhide__ = True
         return self._check("tool calls", _calls(expected), self._calls(by), is_all=True)
 
     def not_called(self, *unwanted: ExpectedCall | str, by: object = ...) -> Self:
         """Check that none of these tools was called."""
+        __tracebackhide__ = True
         calls = self._calls(by)
         found = [one for one in calls if any(not wanted.misfits(one) for wanted in _calls(unwanted))]
         if found:
@@ -189,14 +192,17 @@ class AgentAssertions:
 
     def ran(self, *expected: ExpectedTask | str) -> Self:
         """Check that these background tasks were started in this order. Others may come between."""
+        __tracebackhide__ = True
         return self._check("tasks", _tasks(expected), self._result.tasks, is_all=False)
 
     def ran_only(self, *expected: ExpectedTask | str) -> Self:
         """Check that these background tasks were started in this order, and no others."""
+        __tracebackhide__ = True
         return self._check("tasks", _tasks(expected), self._result.tasks, is_all=True)
 
     def said(self, expected: object) -> Self:
         """Check the answer: a text that it contains, or anything that values are compared with."""
+        __tracebackhide__ = True
         text = self._result.text
         if not (expected in text if isinstance(expected, str) else fits(expected, text)):
             raise AssertionError(f"the answer is not as expected: {_shown(expected)} is not in\n{text}")
@@ -206,6 +212,7 @@ class AgentAssertions:
         return [one for one in self._result.tool_calls if fits(by, who_called(one))]
 
     def _check(self, what: str, expected: Sequence[Any], actual: Sequence[Any], *, is_all: bool) -> Self:
+        __tracebackhide__ = True  # pytest shows the line of the test
         pairs = aligned(expected, actual)
         is_fine = all(one is not None for _, one in pairs) and (not is_all or all(one is not None for one, _ in pairs))
         if not is_fine or any(wanted and wanted.misfits(found) for wanted, found in pairs if found is not None):

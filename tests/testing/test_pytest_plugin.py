@@ -79,6 +79,23 @@ def test_the_fixtures_work_with_anyio_on_both_backends_and_with_pytest_asyncio(u
     outcomes(user, passed=5)
 
 
+def test_a_failed_assertion_shows_the_line_of_the_test_and_the_diff(user: pytest.Pytester) -> None:
+    user.makepyfile(
+        """
+        import pytest
+        from claude_agent_py import run
+        from claude_agent_py.testing import assert_agent, steps
+
+        @pytest.mark.asyncio
+        async def test_it(fake_cli):
+            result = await run("hi", transport=fake_cli(steps.turn("ok")).transport())
+            assert_agent(result).called("Bash")
+        """
+    )
+    done = outcomes(user, failed=1)
+    done.stdout.fnmatch_lines([">*assert_agent(result).called(*", "E *- any agent: Bash {}", "*.py:8: AssertionError"])
+
+
 def test_a_client_of_nothing_says_what_to_do(user: pytest.Pytester) -> None:
     user.makepyfile("def test_it(claude_client): claude_client()")
     done = outcomes(user, failed=1)
@@ -185,14 +202,13 @@ def test_a_mismatch_fails_a_test_that_does_not_notice_and_a_cassette_is_never_le
     done.stdout.fnmatch_lines(["*has to use the fixture claude_client or claude_options*", "asked something else"])
 
 
-@pytest.mark.real_cli
 def test_a_run_is_compared_with_its_snapshot(user: pytest.Pytester) -> None:
     source = """
         from claude_agent_py import run_sync
+        from claude_agent_py.testing import steps
 
-        def test_it(scripted_model, claude_options, run_snapshot):
-            scripted_model(["Hello."])
-            run_snapshot(run_sync("PROMPT", claude_options()))
+        def test_it(fake_cli, run_snapshot):
+            run_snapshot(run_sync("PROMPT", transport=fake_cli(steps.turn("Hello.")).transport()))
     """
     user.makepyfile(source.replace("PROMPT", "hi"))
     outcomes(user, failed=1).stdout.fnmatch_lines(["no snapshot at *; run pytest with --update-run-snapshots"])
