@@ -6,6 +6,8 @@ model.
 
 This package has the names that most programs need; the others are in `messages`, `tools`, `hooks`, `permissions`,
 `tasks`, `agents`, `control`, ... Modules are loaded on first use, to keep the import fast.
+
+PYTEST_DONT_REWRITE: so pytest does not warn if a program imports this package and then calls `pytest.main`.
 """
 
 from claude_agent_py._lazy_names import attach

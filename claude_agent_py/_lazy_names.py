@@ -46,13 +46,22 @@ def _imports_of(module: str) -> "dict[str, str]":
     """Return the module of each name that the `if TYPE_CHECKING:` block imports."""
     import ast
 
-    spec = sys.modules[module].__spec__
-    source = spec.loader.get_source(module) if spec is not None else None  # type: ignore[union-attr]
-    for statement in ast.parse(source or "").body:
+    for statement in ast.parse(_source_of(module)).body:
         if isinstance(statement, ast.If) and ast.unparse(statement.test) == "TYPE_CHECKING":
             imports = [one for one in statement.body if isinstance(one, ast.ImportFrom)]
             return {alias.name: str(one.module) for one in imports for alias in one.names}
     return {}
+
+
+def _source_of(module: str) -> str:
+    spec = sys.modules[module].__spec__
+    if spec is None:
+        return ""
+    loader: Any = spec.loader
+    if hasattr(loader, "get_source"):
+        return str(loader.get_source(module) or "")
+    data: bytes = loader.get_data(spec.origin)  # pytest's loader, which it uses for packages with a plugin
+    return data.decode()
 
 
 def _hint(module: str, name: str, homes: "dict[str, str]") -> str:

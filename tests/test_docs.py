@@ -26,7 +26,8 @@ name, code, script = json.load(sys.stdin)
 sys.path.insert(0, sys.argv[1])
 from offline import offline
 
-with eval(f"offline({script})", {**vars(testing), "offline": offline}):
+names = {name: getattr(testing, name) for name in testing.__all__}
+with eval(f"offline({script})", {**names, "offline": offline}):
     program = eval(compile(code, name, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), {"__name__": "__main__"})
     if inspect.iscoroutine(program):
         async def main():

@@ -149,6 +149,7 @@ PRINTED: dict[str, list[str]] = {
         "# population\n1087353\n",
         "{'type': 'tool_result', 'tool_use_id': 'toolu_1', 'content': [{'type': 'text', 'text': '1087353'}]}",
     ],
+    "test_with_plugin": ["3 passed"],
     "text_formats": [
         "[summary] It logs more.",
         "- line 2, column 1: section 'summary' has no end\n"
@@ -191,7 +192,7 @@ def plain_install(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Return an environment in which the extras cannot be imported."""
     folder = tmp_path_factory.mktemp("plain")
     (folder / "sitecustomize.py").write_text(f"import sys\nsys.modules.update(dict.fromkeys({EXTRAS}))\n")
-    return {"PYTHONPATH": str(folder)}
+    return {"PYTHONPATH": str(folder), "PYTEST_ADDOPTS": "-p no:hypothesispytest"}  # its plugin needs a whole trio
 
 
 def run_example(name: str, *arguments: str, env: dict[str, str] | None = None) -> "subprocess.CompletedProcess[str]":

@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 import anyio
 
 from claude_agent_py._errors import ClaudeAgentError, CLIError, CLINotFoundError, CLIVersionError
-from claude_agent_py._launch.install import platform_name
+from claude_agent_py._launch.install import install_cli, platform_name
 from claude_agent_py._launch.locate import (
     PROGRAM,
     WINDOWS,
@@ -53,6 +53,7 @@ SHELLS: Final = ("bash", "zsh")
 SHELL_FOLDERS: Final = ("/bin", "/usr/bin", "/usr/local/bin", "/opt/homebrew/bin")
 """Where the CLI looks for a shell besides PATH."""
 INSTALL: Final = "claude-agent-py install-cli"
+CHMOD: Final = "chmod 600 "
 LOG_IN: Final = "set ANTHROPIC_API_KEY, or log in once with `{program} auth login`"
 
 
@@ -66,9 +67,14 @@ class Check(NamedTuple):
     """What to do about it, or None."""
 
 
-def examine(*, as_json: bool = False) -> int:
-    """Print the report and return the exit code: 1 if there is a problem, else 0. Takes a second or two."""
+def examine(*, as_json: bool = False, fix: bool = False) -> int:
+    """Print the report and return the exit code: 1 if there is a problem, else 0. Takes a second or two.
+
+    With `fix`, do what can be done about the problems, say so on stderr, and check again.
+    """
     checks = [*_packages(), *_program(), *_folders(), *_path(), *_network()]
+    if fix and sum(_repair(check) for check in checks if check.status == "problem"):
+        checks = [*_packages(), *_program(), *_folders(), *_path(), *_network()]
     problems = sum(check.status == "problem" for check in checks)
     if as_json:
         report = {"ok": not problems, "version": __version__, "checks": [check._asdict() for check in checks]}
@@ -78,6 +84,23 @@ def examine(*, as_json: bool = False) -> int:
             _show(check)
         print(f"\nProblems to fix: {problems}" if problems else "\nNo problems found.")
     return 1 if problems else 0
+
+
+def _repair(check: Check) -> bool:
+    """Do what a check advises, if that is safe to do unasked, and return whether it was done."""
+    advice = check.fix or ""
+    if not advice.startswith(CHMOD) and INSTALL not in advice:
+        return False
+    print(f"claude-agent-py: {check.name}: {advice}", file=sys.stderr)
+    try:
+        if advice.startswith(CHMOD):
+            os.chmod(advice.removeprefix(CHMOD), 0o600)
+        else:
+            install_cli(CLI_VERSION, force=True)
+    except (ClaudeAgentError, OSError) as error:
+        print(f"claude-agent-py: that failed: {error}", file=sys.stderr)
+        return False
+    return True
 
 
 def _show(check: Check) -> None:
@@ -217,7 +240,7 @@ def _folders() -> Iterator[Check]:
         else:
             yield Check("folder", "problem", f"{folder} ({name}) cannot be written to", f"check the owner of {exists}")
     if not WINDOWS and (secret := config / ".credentials.json").is_file() and secret.stat().st_mode & 0o077:
-        yield Check("folder", "problem", f"other users can read {secret}", f"chmod 600 {secret}")
+        yield Check("folder", "problem", f"other users can read {secret}", f"{CHMOD}{secret}")
 
 
 def _path() -> Iterator[Check]:

@@ -125,11 +125,14 @@ class _LiveTree:
                 await anyio.sleep(REFRESH)
 
     def finish(self, tasks: TaskManager) -> None:
-        self._console.print(self._tree(tasks))
+        if len(tasks):
+            self._console.print(self._tree(tasks))
 
     def _tree(self, tasks: TaskManager) -> Any:
         from rich.tree import Tree
 
+        if not len(tasks):
+            return ""
         tree = Tree("tasks", guide_style="dim")
         for task in tasks.roots:
             self._add(tree, task)

@@ -4,10 +4,11 @@ An error of the library is printed without a traceback and exits with 1.
 """
 
 import argparse
+import importlib
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from claude_agent_py._errors import ClaudeAgentError
 from claude_agent_py._launch.install import install_cli
@@ -30,7 +31,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     `argv` excludes the program's name and defaults to `sys.argv[1:]`.
     """
-    arguments = _parser().parse_args(argv)
+    argv = sys.argv[1:] if argv is None else argv
+    arguments = make_parser(argv).parse_args(argv)
     try:
         code: int = arguments.run(arguments)
         sys.stdout.flush()
@@ -52,13 +54,15 @@ def _drop_output() -> None:
     os.close(nowhere)
 
 
-def _parser() -> argparse.ArgumentParser:
+def make_parser(argv: Sequence[str]) -> argparse.ArgumentParser:
+    """Return the parser of all commands, with the arguments of those that `argv` names."""
     parser = argparse.ArgumentParser(prog="claude-agent-py", description="Tools around the claude_agent_py library.")
     parser.add_argument("--version", action="version", version=f"claude_agent_py {__version__}")
     subparsers = parser.add_subparsers(required=True, metavar="command")
     for command in COMMANDS:
         subparser = subparsers.add_parser(command.name, help=command.help, description=command.help)
-        command.add_arguments(subparser)
+        if command.name in argv:
+            command.add_arguments(subparser)
         subparser.set_defaults(run=command.run)
     return parser
 
@@ -100,12 +104,13 @@ def _is_there(version: str, *, or_newer: bool) -> bool:
 
 def _doctor_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print all checks and fixes as JSON")
+    parser.add_argument("--fix", action="store_true", help="install the CLI and protect the credentials if needed")
 
 
 def _doctor(arguments: argparse.Namespace) -> int:
     from claude_agent_py.cli.doctor import examine
 
-    return examine(as_json=arguments.json)
+    return examine(as_json=arguments.json, fix=arguments.fix)
 
 
 # demo -------------------------------------------------------------------------------------------------------------
@@ -197,21 +202,6 @@ def _tasks(arguments: argparse.Namespace) -> int:
     return draw_tasks(arguments.target, arguments.session, at=arguments.at)
 
 
-# fleet ------------------------------------------------------------------------------------------------------------
-
-
-def _fleet_arguments(parser: argparse.ArgumentParser) -> None:
-    from claude_agent_py.cli.fleet import add_arguments
-
-    add_arguments(parser)
-
-
-def _fleet(arguments: argparse.Namespace) -> int:
-    from claude_agent_py.cli.fleet import run_fleet
-
-    return run_fleet(arguments)
-
-
 # timeline ---------------------------------------------------------------------------------------------------------
 
 
@@ -238,7 +228,25 @@ def _timeline(arguments: argparse.Namespace) -> int:
     return write_timeline(arguments.target, arguments.session, arguments.output, config_dir=arguments.config_dir)
 
 
+# Commands in modules of their own ---------------------------------------------------------------------------------
+
+
+def _command(name: str, text: str, module: str, add: str = "add_arguments", execute: str = "execute") -> Command:
+    """Return a command whose module is loaded when it is used, with the names of its two functions there."""
+
+    def call(function: str, argument: Any) -> Any:
+        return getattr(importlib.import_module(f"claude_agent_py.cli.{module}"), function)(argument)
+
+    return Command(name, text, lambda parser: call(add, parser), lambda arguments: call(execute, arguments))
+
+
 COMMANDS = (
+    _command("run", "Run one prompt: tasks live on stderr, the answer on stdout.", "run_command"),
+    _command("sessions", "List, show, search, fork, rename, delete and export conversations.", "sessions"),
+    _command("watch", "Show every session that runs on this machine, live.", "watch"),
+    _command("record", "Run a prompt and record it.", "recordings", "add_record_arguments", "record"),
+    _command("replay", "Show a recording.", "recordings", "add_replay_arguments", "replay"),
+    _command("completion", "Print a script that completes commands in a shell.", "completion"),
     Command("install-cli", "Fetch the Claude Code CLI into the cache folder.", _install_arguments, _install),
     Command("doctor", "Check the installation and print a fix for each problem.", _doctor_arguments, _doctor),
     Command("demo", "Watch two subagents and a shell command in the background, offline.", _demo_arguments, _demo),
@@ -246,6 +254,8 @@ COMMANDS = (
     Command("interactions", "List the pending interactions in an inbox file.", _interactions_arguments, _interactions),
     Command("answer", "Answer a pending interaction in an inbox file.", _answer_arguments, _answer),
     Command("tasks", "Draw the tasks of a history, or of one of its sessions.", _tasks_arguments, _tasks),
-    Command("fleet", "Durable sessions on many machines: run a worker, start, list, answer.", _fleet_arguments, _fleet),
+    _command(
+        "fleet", "Durable sessions on many machines: run a worker, start, list, answer.", "fleet", execute="run_fleet"
+    ),
     Command("timeline", "Write what happened in a session as a page, or for a viewer.", _timeline_arguments, _timeline),
 )

@@ -33,7 +33,11 @@ if TYPE_CHECKING:
         get_session_info as get_session_info,
         list_sessions as list_sessions,
     )
-    from claude_agent_py.sessions.running import RunningProcess as RunningProcess
+    from claude_agent_py.sessions.running import (
+        RunningProcess as RunningProcess,
+        RunningSession as RunningSession,
+        running_sessions as running_sessions,
+    )
     from claude_agent_py.sessions.search import SearchHit as SearchHit, search_sessions as search_sessions
     from claude_agent_py.sessions.session import (
         Session as Session,

@@ -9,11 +9,13 @@ import contextlib
 import os
 import re
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
 from claude_agent_py._proc import parent_and_start
 from claude_agent_py._untrusted import read_bytes, read_json
+from claude_agent_py.sessions.folders import AnyPath, config_folder
 
 _RECORD: Final = re.compile(r"\d{1,10}\.json")
 _MOST_BYTES: Final = 64 * 1024
@@ -28,22 +30,65 @@ class RunningProcess:
     """What it says it does: `busy` or `idle`; None if it does not say."""
 
 
+@dataclass(frozen=True, slots=True)
+class RunningSession:
+    """A session that a process of the CLI has open."""
+
+    session_id: str
+    process: RunningProcess
+    cwd: str
+    started_at: float
+    """When the process started, in seconds since the epoch."""
+    program: str
+    """What started the CLI, as it says itself: `cli`, `sdk-py`, ..."""
+
+
+def running_sessions(config_dir: AnyPath | None = None) -> list[RunningSession]:
+    """Return the sessions that processes of the CLI on this machine have open, the latest first.
+
+    `config_dir` is the CLI's configuration folder; by default `CLAUDE_CONFIG_DIR`, or `~/.claude`.
+    """
+    found = [
+        RunningSession(
+            session_id=str(record.get("sessionId", "")),
+            process=_process(record),
+            cwd=str(record.get("cwd", "")),
+            started_at=float(started) / 1000 if isinstance(started := record.get("startedAt"), int | float) else 0.0,
+            program=str(record.get("entrypoint", "")),
+        )
+        for record in _records(config_folder(config_dir))
+        if record.get("sessionId")
+    ]
+    return sorted(found, key=lambda session: (-session.started_at, session.process.pid))
+
+
 def process_on(config: str, session_id: str) -> RunningProcess | None:
     """Return the process that is at work on a session, or None.
 
     A process in another container counts as running while its record is there: nobody here can tell.
     """
+    for record in _records(config):
+        if str(record.get("sessionId", "")).lower() == session_id.lower():
+            return _process(record)
+    return None
+
+
+def _records(config: str) -> Iterator[dict[str, Any]]:
+    """Yield the records of running processes."""
     folder = os.path.join(config, "sessions")
     try:
         names = os.listdir(folder)
     except OSError:
-        return None
+        return
     for name in names:
         record = _record(os.path.join(folder, name)) if _RECORD.fullmatch(name) else {}
-        if str(record.get("sessionId", "")).lower() == session_id.lower() and _is_running(record):
-            status = record.get("status")
-            return RunningProcess(record["pid"], status if isinstance(status, str) else None)
-    return None
+        if record and _is_running(record):
+            yield record
+
+
+def _process(record: dict[str, Any]) -> RunningProcess:
+    status = record.get("status")
+    return RunningProcess(record["pid"], status if isinstance(status, str) else None)
 
 
 def _record(path: str) -> dict[str, Any]:

@@ -2,61 +2,62 @@
 
 `ScriptedModel` is a Messages API on loopback for the real CLI. `FakeCLI` replaces the CLI itself and is scripted with
 `steps` and `frames`. A `Gate` blocks either until the test opens it. Everything here is public.
+
+Names are loaded on first use, because pytest imports this package in every project that has it installed, for the sake
+of `pytest_plugin`.
 """
 
-from claude_agent_py.testing import frames, steps
-from claude_agent_py.testing.fake_cli import FakeCLI, FakeTransport
-from claude_agent_py.testing.gate import Gate
-from claude_agent_py.testing.requests import RecordedRequest
-from claude_agent_py.testing.sandbox import Sandbox
-from claude_agent_py.testing.script import (
-    Answer,
-    AnyScript,
-    Block,
-    CutStream,
-    Failure,
-    LooseAnswer,
-    RawBlock,
-    Reply,
-    Script,
-    Text,
-    Thinking,
-    ToolCall,
-    Usage,
-    text,
-    thinking,
-    tool_use,
-)
-from claude_agent_py.testing.scripted_model import Match, ScriptedModel
-from claude_agent_py.testing.store_contract import check_session_store
-from claude_agent_py.testing.text_formats import check_text_format
+from claude_agent_py._lazy_names import attach
 
-__all__ = [
-    "Answer",
-    "AnyScript",
-    "Block",
-    "CutStream",
-    "FakeCLI",
-    "FakeTransport",
-    "Failure",
-    "Gate",
-    "LooseAnswer",
-    "Match",
-    "RawBlock",
-    "RecordedRequest",
-    "Reply",
-    "Sandbox",
-    "Script",
-    "ScriptedModel",
-    "Text",
-    "Thinking",
-    "ToolCall",
-    "Usage",
-    "check_session_store",
-    "check_text_format",
-    "frames",
-    "steps",
-    "text",
-    "thinking",
-    "tool_use",
-]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from claude_agent_py.testing import frames as frames, steps as steps
+    from claude_agent_py.testing.assertions import (
+        AgentAssertions as AgentAssertions,
+        assert_agent as assert_agent,
+        call as call,
+        task as task,
+    )
+    from claude_agent_py.testing.cassette_entries import CassetteMismatch as CassetteMismatch
+    from claude_agent_py.testing.cassettes import Cassette as Cassette, CassetteMode as CassetteMode
+    from claude_agent_py.testing.evaluation import (
+        Case as Case,
+        CaseSummary as CaseSummary,
+        Evaluation as Evaluation,
+        Trial as Trial,
+        evaluate as evaluate,
+    )
+    from claude_agent_py.testing.fake_cli import FakeCLI as FakeCLI, FakeTransport as FakeTransport
+    from claude_agent_py.testing.gate import Gate as Gate
+    from claude_agent_py.testing.requests import RecordedRequest as RecordedRequest
+    from claude_agent_py.testing.run_text import run_as_text as run_as_text
+    from claude_agent_py.testing.sandbox import Sandbox as Sandbox
+    from claude_agent_py.testing.script import (
+        Answer as Answer,
+        AnyScript as AnyScript,
+        Block as Block,
+        CutStream as CutStream,
+        Failure as Failure,
+        LooseAnswer as LooseAnswer,
+        RawBlock as RawBlock,
+        Reply as Reply,
+        Script as Script,
+        Text as Text,
+        Thinking as Thinking,
+        ToolCall as ToolCall,
+        Usage as Usage,
+        text as text,
+        thinking as thinking,
+        tool_use as tool_use,
+    )
+    from claude_agent_py.testing.scripted_model import Match as Match, ScriptedModel as ScriptedModel
+    from claude_agent_py.testing.stage import (
+        MakeClient as MakeClient,
+        MakeFakeCLI as MakeFakeCLI,
+        MakeOptions as MakeOptions,
+        MakeScriptedModel as MakeScriptedModel,
+    )
+    from claude_agent_py.testing.store_contract import check_session_store as check_session_store
+    from claude_agent_py.testing.text_formats import check_text_format as check_text_format
+else:
+    __getattr__, __dir__ = attach(__name__)

@@ -136,3 +136,23 @@ def test_proxies_and_certificates(environ: Environ) -> None:
     assert SECRET not in doctor(environ | good).stdout
     assert "not a URL" in problems(environ | {"HTTP_PROXY": f"proxy-{SECRET}"})["proxy"]["found"]
     assert "/none.pem" in problems(environ | {"NODE_EXTRA_CA_CERTS": "/none.pem"})["proxy"]["found"]
+
+
+def test_fix_protects_the_credentials_and_says_so(environ: Environ, tmp_path: Path) -> None:
+    secret = tmp_path / ".claude" / ".credentials.json"
+    secret.parent.mkdir()
+    secret.write_text("{}")
+    secret.chmod(0o644)
+    assert "folder" in problems(environ)
+    fixed = doctor(environ, "--fix")
+    assert fixed.returncode == 0
+    assert f"folder: chmod 600 {secret}" in fixed.stderr
+    assert secret.stat().st_mode & 0o777 == 0o600
+    assert doctor(environ, "--fix").stderr == ""
+
+
+def test_fix_that_fails_leaves_the_problem(environ: Environ, tmp_path: Path) -> None:
+    offline = {"PATH": str(tmp_path), "PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": os.devnull}  # neither npm nor an index
+    done = doctor(environ | offline, "--fix")
+    assert done.returncode == 1
+    assert "that failed: " in done.stderr

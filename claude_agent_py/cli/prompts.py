@@ -1,0 +1,89 @@
+"""What the commands that send a prompt have in common: their arguments, and the options made of them."""
+
+import argparse
+import importlib
+import os
+import sys
+from typing import Any, get_args
+
+from claude_agent_py._errors import OptionsError
+from claude_agent_py.options.client_options import ClientOptions
+from claude_agent_py.wire.settings.choices import ChosenPermissionMode
+
+
+def add_prompt_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the prompt and the options of a session."""
+    parser.add_argument("prompt", nargs="?", default="-", help="the prompt; `-` or nothing reads it from stdin")
+    parser.add_argument("--model", help="the model or its alias")
+    parser.add_argument("--system-prompt", metavar="TEXT", help="replace the system prompt")
+    parser.add_argument("--cwd", metavar="DIRECTORY", help="the working directory (default: this one)")
+    parser.add_argument(
+        "--permission-mode",
+        choices=get_args(ChosenPermissionMode),
+        help="what may run without a question; nobody is asked",
+    )
+    parser.add_argument(
+        "--allowed-tools", action="append", default=[], metavar="RULE", help="allow without a question; repeatable"
+    )
+    parser.add_argument("--resume", metavar="SESSION", help="continue this session")
+    parser.add_argument("--continue", dest="continue_", action="store_true", help="continue the latest session here")
+    parser.add_argument("--max-turns", type=int, metavar="N", help="end after N turns")
+    parser.add_argument("--max-budget-usd", type=float, metavar="USD", help="end when it has cost this much")
+    parser.add_argument("--timeout", type=float, metavar="SECONDS", help="end after this time")
+    parser.add_argument(
+        "--until",
+        choices=("idle", "result"),
+        default="idle",
+        help="wait for background tasks (default) or only for the answer",
+    )
+    parser.add_argument("--output-type", metavar="MODULE:TYPE", help="answer with JSON of this Python type")
+
+
+def read_prompt(arguments: argparse.Namespace) -> str:
+    """Return the prompt, from stdin if the arguments say so.
+
+    Raises:
+        OptionsError: stdin is a terminal, or holds no prompt.
+    """
+    if arguments.prompt != "-":
+        prompt: str = arguments.prompt
+        return prompt
+    if sys.stdin.isatty():
+        raise OptionsError("pass a prompt, or pipe one to stdin", option="prompt")
+    text = sys.stdin.read().strip()
+    if not text:
+        raise OptionsError("stdin is empty", option="prompt")
+    return text
+
+
+def options_of(arguments: argparse.Namespace) -> "ClientOptions[Any]":
+    """Return the options that the arguments stand for. Raises OptionsError for those that do not fit."""
+    given = {
+        "model": arguments.model,
+        "system_prompt": arguments.system_prompt,
+        "cwd": arguments.cwd,
+        "permission_mode": arguments.permission_mode,
+        "allowed_tools": arguments.allowed_tools,
+        "resume": arguments.resume,
+        "continue_conversation": arguments.continue_,
+        "max_turns": arguments.max_turns,
+        "max_budget_usd": arguments.max_budget_usd,
+        "output_type": _type_named(arguments.output_type) if arguments.output_type else None,
+    }
+    return ClientOptions(**{name: value for name, value in given.items() if value})
+
+
+def _type_named(place: str) -> Any:
+    """Import `module:Type`, also from the working directory."""
+    module, _, name = place.partition(":")
+    if not module or not name:
+        raise OptionsError(f"expected module:Type, not {place!r}", option="--output-type")
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        found: Any = importlib.import_module(module)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError) as error:
+        raise OptionsError(f"cannot import {place}: {error}", option="--output-type") from None
+    return found

@@ -1,0 +1,141 @@
+"""The commands `record` and `replay`: write the lines between this program and the CLI to a file, and show such a file.
+
+A recording is a file of JSON lines: `t` in seconds since the start, `dir` (`in` is what this side wrote, `out` what the
+CLI wrote) and the frame `m`. Secrets are hidden as in the wire log.
+"""
+
+import argparse
+import json
+import logging
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final, NamedTuple, TextIO
+
+import anyio
+
+from claude_agent_py._errors import OptionsError
+from claude_agent_py._runtime.session import wire_log
+from claude_agent_py.cli import run_command
+from claude_agent_py.cli.live_tree import Screen, screen
+from claude_agent_py.tasks.manager import TaskManager
+from claude_agent_py.wire.codec import decode
+from claude_agent_py.wire.messages.conversation import ResultMessage
+
+DIRECTIONS: Final = {"<-": "out", "->": "in"}
+LONGEST_PAUSE: Final = 2.0
+"""Seconds; a replay does not wait longer between two frames."""
+
+
+class Line(NamedTuple):
+    """A line of a recording."""
+
+    at: float
+    """Seconds since the start."""
+    frame: dict[str, Any]
+
+
+# record -----------------------------------------------------------------------------------------------------------
+
+
+def add_record_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `record`."""
+    parser.add_argument("file", help="the recording to write; it must not exist")
+    run_command.add_arguments(parser)
+
+
+def record(arguments: argparse.Namespace) -> int:
+    """Run a prompt like `run`, write its lines to the file, and return the exit code."""
+    try:
+        file = Path(arguments.file).open("x", encoding="utf-8")  # noqa: SIM115 - closed below
+    except OSError as error:
+        raise OptionsError(f"cannot write {arguments.file}: {error.strerror}", option="file") from None
+    logger = wire_log.logger
+    before, propagates = logger.level, logger.propagate
+    with file:
+        writer = _Writer(file)
+        logger.addHandler(writer)
+        logger.setLevel(wire_log.BODIES)
+        logger.propagate = False
+        try:
+            return run_command.execute(arguments)
+        finally:
+            logger.propagate = propagates
+            logger.setLevel(before)
+            logger.removeHandler(writer)
+
+
+class _Writer(logging.Handler):
+    """Writes the frames of the wire log."""
+
+    def __init__(self, file: TextIO) -> None:
+        super().__init__(wire_log.BODIES)
+        self._file = file
+        self._began = time.monotonic()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        direction, kind, _name, size, *shown = record.args if isinstance(record.args, tuple) else ("", "", "", 0)
+        at = round(time.monotonic() - self._began, 3)
+        if shown:
+            line = {"t": at, "dir": DIRECTIONS[str(direction)], "m": json.loads(str(shown[0]))}
+        else:  # too large for the log
+            line = {"t": at, "dir": "note", "m": f"{direction} {kind} {size} bytes were not recorded"}
+        self._file.write(json.dumps(line, ensure_ascii=False) + "\n")
+
+
+# replay -----------------------------------------------------------------------------------------------------------
+
+
+def add_replay_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `replay`."""
+    parser.add_argument("file", help="a recording")
+    parser.add_argument(
+        "--speed", type=float, default=0.0, metavar="N", help="N times as fast as it was; 0 does not wait (default)"
+    )
+
+
+def replay(arguments: argparse.Namespace) -> int:
+    """Show a recording and return the exit code: that of the recorded run's last result."""
+    lines = list(read_recording(arguments.file))
+    with screen(sys.stdout) as view:
+        return anyio.run(_replayed, lines, arguments.speed, view)
+
+
+async def _replayed(lines: list[Line], speed: float, view: Screen) -> int:
+    tasks, code, before = TaskManager(), 0, 0.0
+    async with anyio.create_task_group() as group:
+        if speed > 0:
+            group.start_soon(view.watch, tasks)
+        for line in lines:
+            if speed > 0:
+                await anyio.sleep(min((line.at - before) / speed, LONGEST_PAUSE))
+                before = line.at
+            message: Any = decode(json.dumps(line.frame))
+            tasks.track(message)
+            run_command.show(message, view)
+            if isinstance(message, ResultMessage):
+                code = 1 if message.is_error else 0
+                view.say(f"turn ended: {message.subtype}, {message.total_cost_usd:.4f} USD so far")
+        group.cancel_scope.cancel()
+    view.finish(tasks)
+    return code
+
+
+def read_recording(path: str) -> Iterator[Line]:
+    """Yield what the CLI wrote in a recording.
+
+    Raises:
+        OptionsError: The file cannot be read, or a line is not one of a recording.
+    """
+    number = 0
+    try:
+        with Path(path).open(encoding="utf-8") as file:
+            for number, text in enumerate(file, 1):  # noqa: B007 - for the error
+                line: dict[str, Any] = json.loads(text) if text.strip() else {"dir": "note"}
+                if line["dir"] == "out" and isinstance(line["m"], dict):
+                    yield Line(float(line.get("t", 0.0)), line["m"])
+    except OSError as error:
+        raise OptionsError(f"cannot read {path}: {error.strerror}", option="file") from None
+    except (ValueError, KeyError, TypeError):
+        raise OptionsError(f"{path}:{number} is not a line of a recording", option="file") from None

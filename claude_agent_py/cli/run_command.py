@@ -1,0 +1,203 @@
+"""The `run` command: send one prompt, show what happens on stderr, and print the answer on stdout.
+
+On a terminal with `rich` (extra `cli`) the background tasks are a live tree, otherwise each change is a line.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any, Final
+
+import anyio
+from pydantic_core import to_json, to_jsonable_python
+
+from claude_agent_py._errors import ClaudeAgentError, CLIError, CLIExitError, OptionsError
+from claude_agent_py._runtime.runs.result import (
+    AuthenticationError,
+    BudgetExceededError,
+    MaxTurnsError,
+    RunResult,
+    RunTimeoutError,
+    StructuredOutputError,
+)
+from claude_agent_py.cli.live_tree import Screen, screen
+from claude_agent_py.cli.prompts import add_prompt_arguments, options_of, read_prompt
+from claude_agent_py.client import Client
+from claude_agent_py.options.client_options import ClientOptions
+from claude_agent_py.permissions.requests import displayable
+from claude_agent_py.wire.messages.conversation import AssistantMessage
+
+FAILED: Final = 1
+UNFINISHED: Final = 7
+
+EXIT_CODES: Final[tuple[tuple[type[Exception], int], ...]] = (
+    (OptionsError, 2),
+    (CLIExitError, FAILED),
+    (CLIError, 3),
+    (AuthenticationError, 4),
+    (MaxTurnsError, 5),
+    (BudgetExceededError, 5),
+    (RunTimeoutError, 5),
+    (StructuredOutputError, 6),
+)
+"""The exit codes of errors; the first class that fits counts, and all others are `FAILED`."""
+
+CODES_HELP: Final = (
+    "exit codes: 0 answered; 1 the run failed; 2 wrong arguments; 3 no CLI, or it did not start; 4 not logged in; "
+    "5 a limit of turns, cost or time; 6 the answer does not fit --output-type; 7 tasks were left unfinished; "
+    "130 interrupted"
+)
+
+SHOWN_CHARS: Final = 200
+SAID_CHARS: Final = 4000
+"""What is said while the run goes on is cut to so many characters."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `run`."""
+    add_prompt_arguments(parser)
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print the result as one JSON object")
+    form.add_argument("--jsonl", action="store_true", help="print every message as a line of JSON")
+    parser.add_argument("--quiet", action="store_true", help="show no progress on stderr")
+    parser.epilog = CODES_HELP
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """Run the prompt and return the exit code."""
+    return run_prompt(arguments, show_line=_print_line if arguments.jsonl else None)
+
+
+def run_prompt(arguments: argparse.Namespace, *, show_line: Callable[[Any], None] | None = None) -> int:
+    """Run the prompt, print the answer, and return the exit code. `show_line` gets every message instead."""
+    error: ClaudeAgentError | None = None
+    result: RunResult[Any] | None = None
+    try:
+        prompt, options = read_prompt(arguments), options_of(arguments)
+        with nullcontext(_Silent()) if arguments.quiet else screen(sys.stderr) as view:
+            result = anyio.run(_watched, prompt, options, arguments, view, show_line)
+    except ClaudeAgentError as caught:
+        error, result = caught, getattr(caught, "result", None)
+    if getattr(arguments, "json", False):
+        print(json.dumps(as_json(result, error), ensure_ascii=False))
+    elif error is None and result is not None and show_line is None and not _was_seen(result, arguments):
+        _print_answer(result, is_typed=bool(arguments.output_type))
+    if error is not None:
+        print(f"claude-agent-py: {type(error).__name__}: {_clean(str(error), 4000)}", file=sys.stderr)
+        return exit_code(error)
+    return UNFINISHED if result is not None and result.unfinished_tasks else 0
+
+
+def exit_code(error: Exception) -> int:
+    """Return the exit code of an error."""
+    return next((code for kind, code in EXIT_CODES if isinstance(error, kind)), FAILED)
+
+
+async def _watched(
+    prompt: str,
+    options: "ClientOptions[Any]",
+    arguments: argparse.Namespace,
+    view: Screen,
+    show_line: Callable[[Any], None] | None,
+) -> "RunResult[Any]":
+    async with Client(options) as client:
+        run = client.query(prompt, until=arguments.until, timeout=arguments.timeout)
+        async with anyio.create_task_group() as group:
+            group.start_soon(view.watch, client.tasks)
+            async for message in run:
+                if show_line is not None:
+                    show_line(message)
+                show(message, view)
+            group.cancel_scope.cancel()
+        view.finish(client.tasks)
+        result = await run
+    if result.permission_denials:
+        denied = ", ".join(dict.fromkeys(denial.tool_name for denial in result.permission_denials))
+        view.say(f"denied: {_clean(denied)}; allow with --allowed-tools or --permission-mode")
+    view.say(f"{result.session_id}: {result.num_turns} turns, {result.duration:.1f} s, {result.cost_usd:.4f} USD")
+    return result
+
+
+def show(message: Any, view: Screen) -> None:
+    """Show what the main agent says and calls. What subagents do is in the tree of tasks."""
+    if isinstance(message, AssistantMessage) and not message.is_subagent:
+        if message.text.strip():
+            view.say(_clean(message.text, SAID_CHARS))
+        for call in message.tool_uses:
+            given = " ".join(str(value) for value in call.input.values() if isinstance(value, str))
+            view.say(f"→ {_clean(call.name)} {_clean(' '.join(given.split()))}")
+
+
+class _Silent:
+    """Shows nothing."""
+
+    def say(self, text: str) -> None:
+        pass
+
+    async def watch(self, tasks: Any) -> None:
+        pass
+
+    def finish(self, tasks: Any) -> None:
+        pass
+
+
+# Printing ---------------------------------------------------------------------------------------------------------
+
+
+def _print_line(message: Any) -> None:
+    print(json.dumps(message.raw, ensure_ascii=False), flush=True)
+
+
+def _was_seen(result: "RunResult[Any]", arguments: argparse.Namespace) -> bool:
+    """Return whether the answer is on the terminal already, as the last thing that the agent said."""
+    if arguments.output_type or arguments.quiet or not (sys.stdout.isatty() and sys.stderr.isatty()):
+        return False
+    said = [m.text for m in result.messages if isinstance(m, AssistantMessage) and not m.is_subagent and m.text.strip()]
+    return bool(said) and said[-1] == result.text and len(result.text) <= SAID_CHARS
+
+
+def _print_answer(result: "RunResult[Any]", *, is_typed: bool) -> None:
+    if is_typed:
+        print(to_json(result.output, indent=2).decode())
+    else:
+        print(displayable(result.text, len(result.text)) if sys.stdout.isatty() else result.text)
+
+
+def as_json(result: "RunResult[Any] | None", error: Exception | None) -> dict[str, Any]:
+    """Return what `--json` prints."""
+    problem = None if error is None else {"type": type(error).__name__, "message": str(error)}
+    if result is None:
+        return {"is_error": True, "error": problem}
+    return {
+        "is_error": error is not None,
+        "error": problem,
+        "text": result.text,
+        "output": to_jsonable_python(result.output),
+        "session_id": result.session_id,
+        "stop_reason": result.stop_reason,
+        "num_turns": result.num_turns,
+        "duration_seconds": result.duration,
+        "cost_usd": result.cost_usd,
+        "models": list(result.usage_by_model),
+        "tasks": [
+            {
+                "id": task.id,
+                "description": task.description,
+                "agent": task.subagent_type,
+                "status": task.status.value,
+                "summary": task.summary,
+            }
+            for task in result.tasks
+        ],
+        "tool_calls": [
+            {"name": call.name, "input": call.input, "status": call.status.value, "agent_id": call.agent_id}
+            for call in result.tool_calls
+        ],
+        "denied_tools": [denial.tool_name for denial in result.permission_denials],
+    }
+
+
+def _clean(text: str, limit: int = SHOWN_CHARS) -> str:
+    return displayable(text, limit)

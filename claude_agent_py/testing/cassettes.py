@@ -1,0 +1,229 @@
+"""`Cassette`: record what the model answered once, and replay it offline.
+
+A cassette records requests and answers of the Messages API, not the lines of the CLI. So a replay runs the real CLI:
+tools, hooks, permission handlers and subagents do their work, and a program that asks the model something else than it
+did is found out. A recording of the pipe would replay the CLI's messages whatever the program answers.
+"""
+
+import json
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias
+
+from claude_agent_py._errors import OptionsError
+from claude_agent_py.testing.cassette_entries import CassetteMismatch, Entry, Matching, as_answer_of, mismatch_text
+from claude_agent_py.testing.requests import RecordedRequest
+from claude_agent_py.testing.script import Answer, Failure
+from claude_agent_py.testing.scripted_model import DEFAULT_REPLY, ScriptedModel
+from claude_agent_py.testing.scrubbing import Places, ids_in, paths_of, secrets_of
+from claude_agent_py.testing.spoken import conversation_of, spoken
+from claude_agent_py.testing.upstream import Upstream
+
+if TYPE_CHECKING:
+    from claude_agent_py.options.client_options import ClientOptions
+
+CassetteMode: TypeAlias = Literal["none", "once", "all"]
+"""`none` only replays, `once` records a cassette that is not there, `all` records it anew."""
+
+FORMAT: Final = 1
+REFUSED: Final = (401, 403)
+"""The statuses of a key that the API does not accept; nothing is saved then."""
+HOLD: Final = 60.0
+"""Seconds for which an answer waits for the requests that came before it in the recording."""
+
+
+class Cassette:
+    """A file of requests and answers, and the Messages API on loopback that records or replays it.
+
+    Use it with `with` or `async with`. A recording is saved when the block ends, unless the API could not be
+    reached or refused the key.
+
+    Args:
+        path: The file.
+        mode: Whether to record.
+        upstream: The URL of the Messages API to record; None means the variable `ANTHROPIC_BASE_URL`, else Anthropic's.
+            The key is that of `ANTHROPIC_API_KEY` or `ANTHROPIC_AUTH_TOKEN`. The CLI does not get it.
+        match: What has to be as recorded beside the conversation: `"model"`, `"tools"` (their names), `"system"`.
+        ignore: Regular expressions; what they match in the conversation may differ, such as a count or a date.
+        scrub: More texts to replace in the file, each with its placeholder.
+        cwd: The working directory of the sessions; None makes a temporary one.
+
+    Raises:
+        OptionsError: There is no such cassette and `mode` is `none`, the file is no cassette, or there is no key.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        mode: CassetteMode = "none",
+        upstream: str | None = None,
+        match: Sequence[str] = ("model",),
+        ignore: Sequence[str] = (),
+        scrub: Mapping[str, str] | None = None,
+        cwd: str | os.PathLike[str] | None = None,
+    ) -> None:
+        self.path: Path = Path(path)
+        exists = self.path.exists()
+        if not exists and mode == "none":
+            told = f"no recording at {self.path}; run pytest with --cassette-mode=once to record it"
+            raise OptionsError(told, option="cassette")
+        self.is_recording: bool = mode == "all" or not exists
+        """Whether it asks the real model."""
+        self.mismatches: list[str] = []
+        """The requests that were not as recorded, each with a diff."""
+        self._matching = Matching(match, ignore)
+        self._entries = [] if self.is_recording else _load(self.path)
+        self._upstream = Upstream.from_environment(upstream) if self.is_recording else None
+        self._model = ScriptedModel(self._answer, agents={lambda _: True: self._answer}, side=self._answer)
+        self._cwd = Path(cwd).resolve() if cwd is not None else None
+        self._scrub = {**secrets_of(os.environ), **(scrub or {})}
+        self._changed = threading.Condition()
+        self._closing = False
+        self._steps = 0
+        """How many requests came and answers went so far."""
+        self._asked: set[int] = set()
+        """The entries that were asked for, by position."""
+        self._failed = False
+
+    def __repr__(self) -> str:
+        does = "records" if self.is_recording else "replays"
+        return f"<Cassette {does} {self.path}, {len(self._entries)} answers>"
+
+    def __enter__(self) -> Self:
+        self._model.start()
+        sandbox = self._model.sandbox
+        paths = paths_of(self._cwd or sandbox.cwd, sandbox.home, sandbox.root)
+        self._places = Places(self._scrub, paths)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        if self.is_recording and self._entries and not self._failed:
+            self._save()
+        self._model.__exit__(*exc)
+
+    async def __aenter__(self) -> Self:
+        return self.__enter__()
+
+    async def __aexit__(self, *exc: object) -> None:
+        self.__exit__(*exc)
+
+    def options(self, **overrides: Any) -> "ClientOptions":
+        """Return options for a session that is recorded or replayed, as `ScriptedModel.options` does."""
+        defaults = {} if self._cwd is None else {"cwd": self._cwd}
+        return self._model.options(**(defaults | overrides))
+
+    @property
+    def requests(self) -> list[RecordedRequest]:
+        """The requests of the CLI so far."""
+        return self._model.requests
+
+    @property
+    def unplayed(self) -> list[str]:
+        """What was recorded and not asked for in the replay, as far as it is new in each request."""
+        left = [] if self.is_recording else [e for at, e in enumerate(self._entries) if at not in self._asked]
+        return ["\n".join(entry.lines) for entry in left if entry.conversation != "side"]
+
+    def check(self) -> None:
+        """Raise `CassetteMismatch` if a request was not as recorded."""
+        if self.mismatches:
+            raise CassetteMismatch("\n\n".join(self.mismatches))
+
+    # Answering
+
+    def _answer(self, request: RecordedRequest) -> Answer:
+        entry, ids = self._entry_of(request)
+        return self._record(request, entry, ids) if self.is_recording else self._replay(entry, ids)
+
+    def _entry_of(self, request: RecordedRequest) -> tuple[Entry, dict[str, str]]:
+        """Return a request as an entry without an answer, and the ids in it with their placeholders."""
+        answers, lines = spoken(request)
+        ids = ids_in(_texts(request))
+        hidden = self._places.hide
+        history = "\n".join(hidden(answers, ids))
+        entry = Entry(
+            conversation=hidden(conversation_of(request), ids),
+            history=sha256(history.encode()).hexdigest()[:16] if answers else "",
+            lines=hidden(lines, ids),
+            facts={name: hidden(value) for name, value in self._matching.facts(request).items()},
+        )
+        return entry, ids
+
+    def _record(self, request: RecordedRequest, entry: Entry, ids: Mapping[str, str]) -> Answer:
+        assert self._upstream is not None  # noqa: S101 - for the type checker
+        with self._changed:
+            self._steps += 1
+            entry.asked = self._steps
+        try:
+            answer = self._upstream.send(request.body, request.headers)
+        except OSError:
+            self._failed = True
+            raise
+        self._failed = self._failed or answer.get("status") in REFUSED
+        with self._changed:
+            self._steps += 1
+            entry.answered, entry.answer = self._steps, self._places.hide(answer, ids)
+            self._entries.append(entry)
+        return as_answer_of(answer)
+
+    def _replay(self, asked: Entry, ids: Mapping[str, str]) -> Answer:
+        with self._changed:
+            found = self._matching.find(asked, self._entries, self._asked)
+            if found is None:
+                return self._missed(asked)
+            self._asked.add(found)
+            self._changed.notify_all()
+            entry = self._entries[found]
+            before = {at for at, other in enumerate(self._entries) if other.asked < entry.answered}
+            self._changed.wait_for(lambda: self._closing or before <= self._asked, HOLD)
+        return as_answer_of(self._places.restore(entry.answer, ids))
+
+    def _missed(self, asked: Entry) -> Answer:
+        if asked.conversation == "side":
+            return DEFAULT_REPLY
+        left = [entry for at, entry in enumerate(self._entries) if at not in self._asked]
+        text = mismatch_text(asked, left, self._matching, self.path)
+        self.mismatches.append(text)
+        return Failure(410, text)
+
+    def _save(self) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        entries = [entry.to_json() for entry in sorted(self._entries, key=lambda entry: entry.asked)]
+        text = json.dumps({"cassette": FORMAT, "entries": entries}, indent=1, ensure_ascii=False)
+        for value in self._scrub:
+            if value in text:
+                raise RuntimeError(f"a secret is left in the recording, which is not saved: {self._scrub[value]}")
+        partial = self.path.with_name(f"{self.path.name}.{os.getpid()}.part")
+        partial.write_text(text + "\n", encoding="utf-8")
+        partial.replace(self.path)
+
+
+def _load(path: Path) -> list[Entry]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        if found["cassette"] != FORMAT:
+            raise OptionsError(f"{path} has the format {found['cassette']!r}, not {FORMAT}", option="cassette")
+        return [Entry.from_json(one) for one in found["entries"]]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise OptionsError(f"{path} is no cassette: {error!r}", option="cassette") from None
+
+
+def _texts(request: RecordedRequest) -> list[str]:
+    """Return every text of the messages, in order."""
+    found: list[str] = []
+
+    def walk(value: Any) -> None:
+        if isinstance(value, str):
+            found.append(value)
+        elif isinstance(value, dict | list):
+            for one in value.values() if isinstance(value, dict) else value:
+                walk(one)
+
+    walk(request.messages)
+    return found

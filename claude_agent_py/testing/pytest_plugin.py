@@ -1,0 +1,158 @@
+"""The pytest plugin: fixtures and the marker `cassette`. pytest finds it by the entry point of the package.
+
+pytest imports this module in every run, so it imports nothing of the package. The fixtures do, when a test uses them.
+"""
+
+import re
+from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from claude_agent_py._runtime.runs.result import RunResult
+    from claude_agent_py.testing.cassettes import Cassette
+    from claude_agent_py.testing.stage import MakeClient, MakeFakeCLI, MakeOptions, MakeScriptedModel, Stage
+
+_CASSETTE: "pytest.StashKey[Cassette]" = pytest.StashKey()
+
+MARKER = (
+    "cassette(path=None, *, match=('model',), ignore=(), scrub=None, cwd=None): record what the model answers once and "
+    "replay it offline, in the fixtures claude_client and claude_options"
+)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options for cassettes."""
+    group = parser.getgroup("claude-agent-py", "cassettes of claude-agent-py")
+    group.addoption(
+        "--cassette-mode",
+        choices=("none", "once", "all"),
+        default="none",
+        help="none: replay only (default); once: record the cassettes that are missing; all: record all anew",
+    )
+    group.addoption("--update-run-snapshots", action="store_true", help="write what run_snapshot compares with")
+    group.addoption("--cassette-upstream", metavar="URL", help="the Messages API to record (default: Anthropic's)")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the marker."""
+    config.addinivalue_line("markers", MARKER)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Refuse a cassette that nothing would play, since such a test could reach the real model."""
+    if item.get_closest_marker("cassette") and "_claude_stage" not in getattr(item, "fixturenames", ()):
+        pytest.fail("a test with a cassette has to use the fixture claude_client or claude_options", pytrace=False)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Show how a session differed from its cassette, also if the test passed."""
+    try:
+        result = yield
+    except BaseException as error:
+        for text in _mismatches(item):
+            error.add_note(text)
+        raise
+    if mismatches := _mismatches(item):
+        pytest.fail("\n\n".join(mismatches), pytrace=False)
+    return result
+
+
+def _mismatches(item: pytest.Item) -> list[str]:
+    cassette = item.stash.get(_CASSETTE, None)
+    return [] if cassette is None else cassette.mismatches
+
+
+@pytest.fixture(name="_claude_stage")
+def claude_stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Stage]":
+    """Set up what stands in for the model or the CLI in this test."""
+    from claude_agent_py.testing.stage import Stage
+
+    with Stage(lambda: tmp_path_factory.mktemp("fake_cli")) as stage:
+        marker = request.node.get_closest_marker("cassette")
+        if marker is not None:
+            cassette = request.node.stash[_CASSETTE] = _cassette(request, marker)
+            stage.use(cassette)
+        yield stage
+
+
+def _cassette(request: pytest.FixtureRequest, marker: pytest.Mark) -> "Cassette":
+    from claude_agent_py.testing.cassettes import Cassette
+
+    def place(path: str | None = None, **more: Any) -> tuple[Path, dict[str, Any]]:
+        return request.path.parent / (path or _default_path(request.node, "cassettes", ".json")), more
+
+    path, more = place(*marker.args, **marker.kwargs)
+    options: Any = request.config.option
+    return Cassette(path, mode=options.cassette_mode, upstream=options.cassette_upstream, **more)
+
+
+def _default_path(item: Any, folder: str, suffix: str) -> Path:
+    """Return `<folder>/<module>/<test>`. A test has one file for all backends of anyio."""
+    parts = item.nodeid.partition("::")[2].split("::")
+    callspec = getattr(item, "callspec", None)
+    if callspec is not None:
+        backend = callspec.params.get("anyio_backend", "")
+        ids = [part for part in callspec.id.split("-") if part != backend]
+        parts[-1] = "-".join([item.originalname, *ids])
+    return Path(folder, item.path.stem, re.sub(r"[^\w.-]+", "-", ".".join(parts)) + suffix)
+
+
+@pytest.fixture
+def cassette(request: pytest.FixtureRequest, _claude_stage: "Stage") -> "Cassette":
+    """Return the cassette of a test that is marked with `cassette`."""
+    if _CASSETTE not in request.node.stash:
+        pytest.fail("mark the test with @pytest.mark.cassette", pytrace=False)
+    found: Cassette = request.node.stash[_CASSETTE]
+    return found
+
+
+@pytest.fixture
+def run_snapshot(request: pytest.FixtureRequest) -> "Callable[[RunResult[Any]], None]":
+    """Compare a run as text with `snapshots/<module>/<test>.txt`; `--update-run-snapshots` writes that file."""
+    path = request.path.parent / _default_path(request.node, "snapshots", ".txt")
+
+    def compare(result: "RunResult[Any]") -> None:
+        from difflib import unified_diff
+
+        from claude_agent_py.testing.run_text import run_as_text
+
+        text = run_as_text(result)
+        if request.config.getoption("--update-run-snapshots"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        elif not path.exists():
+            pytest.fail(f"no snapshot at {path}; run pytest with --update-run-snapshots", pytrace=False)
+        elif (expected := path.read_text(encoding="utf-8")) != text:
+            lines = unified_diff(expected.splitlines(), text.splitlines(), str(path), "this run", lineterm="")
+            pytest.fail("the run is not as in the snapshot:\n" + "\n".join(lines), pytrace=False)
+
+    return compare
+
+
+@pytest.fixture
+def scripted_model(_claude_stage: "Stage") -> "MakeScriptedModel":
+    """Start a scripted model for the real CLI, given its script."""
+    return _claude_stage.scripted_model
+
+
+@pytest.fixture
+def fake_cli(_claude_stage: "Stage") -> "MakeFakeCLI":
+    """Make a scripted CLI, given its steps."""
+    return _claude_stage.fake_cli
+
+
+@pytest.fixture
+def claude_options(_claude_stage: "Stage") -> "MakeOptions":
+    """Make options for what stands in for the model; keywords are those of `ClientOptions`."""
+    return _claude_stage.options
+
+
+@pytest.fixture
+def claude_client(_claude_stage: "Stage") -> "MakeClient":
+    """Make a client, for `async with`, of what stands in for the model; keywords are those of `ClientOptions`."""
+    return _claude_stage.client

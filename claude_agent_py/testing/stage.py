@@ -1,0 +1,116 @@
+"""`Stage`: what stands in for the model or the CLI in one test. The fixtures of `pytest_plugin` are its methods."""
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
+
+from claude_agent_py.testing.fake_cli import FakeCLI
+from claude_agent_py.testing.script import AnyScript, LooseAnswer
+from claude_agent_py.testing.scripted_model import DEFAULT_REPLY, ScriptedModel, answer_side_request
+
+if TYPE_CHECKING:
+    from claude_agent_py.client import Client
+    from claude_agent_py.options.client_options import ClientOptions
+
+NO_PEER = (
+    "nothing stands in for the model: call scripted_model([...]) or fake_cli(...) before, or mark the test with "
+    "@pytest.mark.cassette"
+)
+
+
+class MakeScriptedModel(Protocol):
+    """The fixture `scripted_model`: start a `ScriptedModel`, which the test's end closes."""
+
+    def __call__(
+        self,
+        main: AnyScript = (),
+        *,
+        agents: Mapping[Any, object] | None = None,
+        sessions: Mapping[Any, object] | None = None,
+        side: AnyScript = answer_side_request,
+        on_exhausted: LooseAnswer | Literal["fail"] = DEFAULT_REPLY,
+    ) -> ScriptedModel:
+        """Return the running model. The arguments are those of `ScriptedModel`."""
+        ...
+
+
+class MakeFakeCLI(Protocol):
+    """The fixture `fake_cli`: make a `FakeCLI`."""
+
+    def __call__(self, *script: object, **more: Any) -> FakeCLI:
+        """Return the fake. The arguments are those of `FakeCLI`."""
+        ...
+
+
+class MakeOptions(Protocol):
+    """The fixture `claude_options`: options of a session with the stand-in of the test."""
+
+    def __call__(self, **overrides: Any) -> "ClientOptions":
+        """Return the options. The keywords are those of `ClientOptions`."""
+        ...
+
+
+class MakeClient(Protocol):
+    """The fixture `claude_client`: a client of the stand-in of the test."""
+
+    def __call__(self, **overrides: Any) -> "Client":
+        """Return a client, for `async with`. The keywords are those of `ClientOptions`."""
+        ...
+
+
+class Peer(Protocol):
+    """What a client can talk to: a `ScriptedModel` or a `Cassette`."""
+
+    def options(self, **overrides: Any) -> "ClientOptions":
+        """Return options for a client of it."""
+        ...
+
+
+class Stage:
+    """The stand-ins of one test. The one made last is the one that options and clients are for."""
+
+    def __init__(self, make_folder: Callable[[], Path]) -> None:
+        self._make_folder = make_folder
+        self._open = ExitStack()
+        self._peer: Peer | FakeCLI | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._open.close()
+
+    def use(self, peer: Any) -> Any:
+        """Enter a context manager, until the end of the test, and let options and clients be for it."""
+        self._peer = self._open.enter_context(peer)
+        return self._peer
+
+    def scripted_model(self, main: AnyScript = (), **more: Any) -> ScriptedModel:
+        """Start a model."""
+        model: ScriptedModel = self.use(ScriptedModel(main, **more))
+        return model
+
+    def fake_cli(self, *script: Any, **more: Any) -> FakeCLI:
+        """Make a fake."""
+        self._peer = FakeCLI(*script, **more)
+        return self._peer
+
+    def options(self, **overrides: Any) -> "ClientOptions":
+        """Return options; those for a `FakeCLI` name an installed program."""
+        if self._peer is None:
+            raise RuntimeError(NO_PEER)
+        if isinstance(self._peer, FakeCLI):
+            from claude_agent_py.options.client_options import ClientOptions
+
+            return ClientOptions(**{"cli_path": self._peer.install(self._make_folder()), **overrides})
+        return self._peer.options(**overrides)
+
+    def client(self, **overrides: Any) -> "Client":
+        """Return a client; that of a `FakeCLI` talks to it in memory."""
+        from claude_agent_py.client import Client
+        from claude_agent_py.options.client_options import ClientOptions
+
+        if isinstance(self._peer, FakeCLI):
+            return Client(ClientOptions(**overrides), transport=self._peer.transport())
+        return Client(self.options(**overrides))

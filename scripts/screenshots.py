@@ -1,0 +1,137 @@
+"""Take the pictures of the command line for the docs: real commands in tmux, with the real CLI and a scripted model.
+
+    python scripts/screenshots.py [folder]
+
+Needs tmux and rich. What a pane shows, colours included, becomes an SVG file that loads nothing.
+"""
+
+import io
+import itertools
+import os
+import re
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich._export_format import CONSOLE_SVG_FORMAT
+from rich.console import Console
+from rich.text import Text
+
+from claude_agent_py._launch.locate import CLI_VARIABLE, find_cli
+from claude_agent_py.testing import Gate, RecordedRequest, Reply, ScriptedModel, ToolCall, tool_use
+
+FOLDER = Path(__file__).parent.parent / "docs" / "images"
+WIDTH, HEIGHT = 100, 24
+TIMEOUT = 60.0
+FORMAT = re.sub(r"@font-face \{\{.*?\}\}\s*", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
+
+PROMPT = "Review auth and billing, and run the tests"
+
+
+servers = itertools.count()
+server = ""
+
+
+def tmux(*arguments: str) -> str:
+    """Run a command of tmux on the server of the pane."""
+    return subprocess.run(["tmux", "-L", server, *arguments], capture_output=True, text=True, check=True).stdout
+
+
+@contextmanager
+def pane(command: str, environment: Mapping[str, str]) -> Iterator[None]:
+    """Run a command in a pane, on a server of its own."""
+    global server
+    server = f"screenshots-{os.getpid()}-{next(servers)}"
+    variables = [f"{name}={value}" for name, value in environment.items()]
+    shell = f"{command}; printf '\\nexit code %s' $?; sleep {TIMEOUT}"
+    run = shlex.join(["env", "-i", *variables, "TERM=screen-256color", "bash", "-c", shell])
+    tmux("-f", "/dev/null", "new-session", "-d", "-x", str(WIDTH), "-y", str(HEIGHT), run)
+    try:
+        yield
+    finally:
+        tmux("kill-server")
+
+
+def wait_for(*texts: str) -> None:
+    """Wait until the pane shows all texts."""
+    deadline = time.monotonic() + TIMEOUT
+    while not all(text in (shown := tmux("capture-pane", "-p")) for text in texts):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"no {texts} in\n{shown}")
+        time.sleep(0.05)
+
+
+def take(name: str, title: str, folder: Path) -> None:
+    """Write what the pane shows to a file."""
+    shown = "\n".join(line.rstrip() for line in tmux("capture-pane", "-e", "-p").rstrip().splitlines())
+    console = Console(record=True, width=WIDTH, file=io.StringIO())
+    console.print(Text.from_ansi(shown))
+    console.save_svg(str(folder / f"{name}.svg"), title=title, code_format=FORMAT, unique_id=name)
+    print(f"{name}:\n{Text.from_ansi(shown).plain}\n")
+
+
+def launch(name: str) -> ToolCall:
+    """Return a call that starts a reviewer."""
+    return tool_use(
+        "Agent", {"description": f"Review {name}", "prompt": f"Look at {name}", "subagent_type": "general-purpose"}
+    )
+
+
+def main(folder: Path) -> None:
+    """Take all pictures."""
+    folder.mkdir(parents=True, exist_ok=True)
+    gate = Gate()
+    tests = {"command": "sleep 2; echo 12 passed", "description": "Run the tests", "run_in_background": True}
+    agents = {
+        "Look at auth": [tool_use("Bash", {"command": "wc -l auth.py"}), Reply("One secret is logged.", after=gate)],
+        "Look at billing": "Amounts should be decimals.",
+    }
+    first = Reply([launch("auth"), launch("billing"), tool_use("Bash", tests)])
+    summary = "Auth logs a secret, billing should use decimals, and all 12 tests pass."
+    program = shlex.quote(str(Path(sys.executable).with_name("claude-agent-py")))
+
+    def answer(request: RecordedRequest) -> Reply:
+        done = sum(map(request.contains, ('<summary>Agent "Review auth', "Amounts should", "(exit code 0)")))
+        if request.tool_results and not done:
+            return Reply("All three are under way.")
+        return first if not done else Reply(summary if done == 3 else f"{done} of 3 are done.")
+
+    with ScriptedModel(answer, agents=agents) as model:
+        environment = model.environment(**{CLI_VARIABLE: str(find_cli())})
+        command = f"cd {model.sandbox.cwd} && {program} run {shlex.quote(PROMPT)} --allowed-tools Bash"
+        with pane(command, environment):
+            wait_for("✓ Review billing", "✓ Run the tests", "● Review auth")
+            take("run-live", f'claude-agent-py run "{PROMPT}"', folder)
+            gate.open()
+            wait_for("exit code 0")
+        with pane(
+            f"{program} sessions list && {program} sessions show $(ls ~/.claude/projects/*/*.jsonl | "
+            "xargs -n1 basename | cut -c1-8) | head -n 16",
+            environment,
+        ):
+            wait_for("exit code 0")
+            take("sessions", "claude-agent-py sessions", folder)
+    take_watch(folder, program)
+
+
+def take_watch(folder: Path, program: str) -> None:
+    """Take the picture of `watch`: a session whose subagent waits."""
+    gate = Gate()
+    agents = {"Look at auth": Reply("It is sound.", after=gate)}
+    with ScriptedModel([launch("auth"), "It is under way."], agents=agents, on_exhausted="Done.") as model:
+        environment = model.environment(**{CLI_VARIABLE: str(find_cli())})
+        run = [program, "run", PROMPT, "--quiet"]
+        with subprocess.Popen(run, env=environment, cwd=model.sandbox.cwd, stdout=subprocess.DEVNULL) as process:
+            with pane(f"{program} watch", environment):
+                wait_for("Review auth [local_agent]")
+                take("watch", "claude-agent-py watch", folder)
+            gate.open()
+            process.wait(TIMEOUT)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER)

@@ -1,0 +1,153 @@
+"""The commands `run`, `record` and `replay`, with the real CLI and a scripted model."""
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import anyio
+import pytest
+
+import claude_agent_py
+from claude_agent_py._launch.locate import CLI_VARIABLE, find_cli
+from claude_agent_py.cli import main
+from claude_agent_py.testing import Failure, Gate, Reply, ScriptedModel, tool_use
+
+pytestmark = pytest.mark.real_cli
+
+Start: TypeAlias = Callable[..., ScriptedModel]
+
+PACKAGE = Path(claude_agent_py.__file__).parent.parent
+LAUNCH = {"description": "auth", "prompt": "Review auth", "subagent_type": "general-purpose"}
+SHELL = {"command": "echo ok", "description": "tests", "run_in_background": True}
+
+
+@pytest.fixture
+def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
+    """Return a function that starts a model which the commands of this process ask."""
+    models: list[ScriptedModel] = []
+
+    def begin(*script: Any, **more: Any) -> ScriptedModel:
+        program = str(find_cli())
+        model = ScriptedModel(*script, **more).start()
+        models.append(model)
+        for name in [name for name in os.environ if name.startswith(("ANTHROPIC_", "CLAUDE_"))]:
+            monkeypatch.delenv(name)
+        for name, value in model.environment(**{CLI_VARIABLE: program}).items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.chdir(model.sandbox.cwd)
+        return model
+
+    yield begin
+    for model in models:
+        model.close()
+
+
+def test_the_answer_is_on_stdout_and_what_happens_on_stderr(start: Start, capsys: pytest.CaptureFixture[str]) -> None:
+    first = Reply([tool_use("Agent", LAUNCH), tool_use("Bash", SHELL)])
+    start([first, "Started."], agents={"Review auth": "auth is \x1b[31msound"}, on_exhausted="All is well.")
+    assert main(["run", "Review everything", "--allowed-tools", "Bash", "--max-turns", "9", "--timeout", "120"]) == 0
+    shown = capsys.readouterr()
+    assert shown.out == "All is well.\n"
+    lines = shown.err.splitlines()
+    assert "→ Agent auth Review auth general-purpose" in lines
+    assert any(line.startswith("✓ auth [general-purpose] completed") for line in lines)
+    assert any(line.startswith("✓ tests [local_bash] completed") for line in lines)
+    assert lines[-1].endswith(" USD")
+    assert "\x1b" not in shown.err
+
+
+def test_results_as_json_and_as_a_python_type(
+    start: Start, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = start(tool_use("StructuredOutput", {"city": "Paris", "people": 2}), on_exhausted="Done.")
+    (model.sandbox.cwd / "places_of_run.py").write_text(
+        "import pydantic\nclass Place(pydantic.BaseModel):\n    city: str\n    people: int\n"
+    )
+    monkeypatch.setattr("sys.path", [*sys.path])
+    assert main(["run", "Where?", "--quiet", "--output-type", "places_of_run:Place"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"city": "Paris", "people": 2}
+
+    start(["Paris."])
+    assert main(["run", "Where?", "--json", "--quiet"]) == 0
+    shown = capsys.readouterr()
+    told = json.loads(shown.out)
+    assert shown.err == ""
+    assert (told["text"], told["is_error"], told["error"], told["tasks"]) == ("Paris.", False, None, [])
+    assert told["cost_usd"] > 0
+    assert main(["run", "Once more?", "--jsonl", "--quiet", "--resume", told["session_id"]]) == 0
+    messages = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert {message["type"] for message in messages} >= {"system", "assistant", "result"}
+    assert {message["session_id"] for message in messages if message["type"] == "result"} == {told["session_id"]}
+
+
+def test_exit_codes_and_stdin(
+    start: Start, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = start([Failure(400, "refused")], on_exhausted=Failure(400, "refused"))
+    monkeypatch.setattr("sys.stdin", io.StringIO("from a pipe\n"))
+    assert main(["run", "--json", "--quiet"]) == 1
+    assert model.requests[0].last_user_text == "from a pipe"
+    shown = capsys.readouterr()
+    assert json.loads(shown.out)["error"]["type"] == "InvalidRequestError"
+    assert "InvalidRequestError" in shown.err
+
+    start([tool_use("Bash", {"command": "pwd"})])
+    assert main(["run", "go", "--quiet", "--max-turns", "1", "--permission-mode", "bypassPermissions"]) == 5
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    assert main(["run"]) == 2
+    assert main(["run", "x", "--output-type", "nothing"]) == 2
+    assert main(["run", "x", "--output-type", "json:Nothing"]) == 2
+    monkeypatch.setenv(CLI_VARIABLE, "/nowhere/claude")
+    assert main(["run", "x"]) == 3
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX")
+def test_ctrl_c_ends_the_run_with_130(tmp_path: Path) -> None:
+    gate = Gate()
+    with ScriptedModel([Reply("late", after=gate)]) as model:
+        environment = {**model.environment(**{CLI_VARIABLE: str(find_cli())}), "PYTHONPATH": str(PACKAGE)}
+        command = [sys.executable, "-m", "claude_agent_py", "run", "go"]
+        with subprocess.Popen(command, env=environment, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
+            try:
+                anyio.run(partial(gate.wait_reached, timeout=60))
+                process.send_signal(signal.SIGINT)
+                assert process.communicate(timeout=60)[0] == ""
+            finally:
+                process.kill()
+    assert process.returncode == 130
+
+
+def test_a_denied_tool_is_told(start: Start, capsys: pytest.CaptureFixture[str]) -> None:
+    start([tool_use("Bash", {"command": "touch x"}), "I may not."])
+    assert main(["run", "go"]) == 0
+    assert "denied: Bash; allow with --allowed-tools or --permission-mode" in capsys.readouterr().err
+
+
+def test_a_run_is_recorded_without_secrets_and_replayed(
+    start: Start, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    start([tool_use("Agent", LAUNCH), "Started."], agents={"Review auth": "It is sound."}, on_exhausted="All is well.")
+    file = tmp_path / "run.jsonl"
+    assert main(["record", str(file), "Review sk-ant-abcdefghijklmnop", "--quiet"]) == 0
+    assert capsys.readouterr().out == "All is well.\n"
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    assert {line["dir"] for line in lines} == {"in", "out"}
+    assert "sk-ant-abc" not in file.read_text()
+    assert [line["t"] for line in lines] == sorted(line["t"] for line in lines)
+
+    assert main(["replay", str(file)]) == 0
+    shown = capsys.readouterr().out
+    assert "All is well.\n" in shown
+    assert "✓ auth [general-purpose] completed" in shown
+    assert main(["replay", str(file), "--speed", "1000"]) == 0
+    assert main(["record", str(file), "again"]) == 1  # nothing is overwritten
+    file.write_text("nothing\n")
+    assert main(["replay", str(file)]) == 1
+    assert f"{file}:1 is not a line of a recording" in capsys.readouterr().err

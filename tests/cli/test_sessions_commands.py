@@ -1,0 +1,104 @@
+"""The commands `sessions` and `watch`, on transcripts and on a running session of the real CLI."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from stored import SESSION, Stored
+
+from claude_agent_py import Client
+from claude_agent_py.cli import main
+from claude_agent_py.sessions import list_sessions, running_sessions
+from claude_agent_py.testing import Gate, Reply, ScriptedModel, tool_use
+
+OTHER = "22222222-2222-4222-8222-222222222222"
+
+
+@pytest.fixture
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path))
+    for name, question in ((SESSION, "Which \x1b[31mfiles?"), (OTHER, "Why?")):
+        stored = Stored(tmp_path, name)
+        stored.user(question)
+        stored.assistant(
+            "Let me look.", {"type": "tool_use", "id": "toolu_1", "name": "Bash", "input": {"command": "ls"}}
+        )
+        stored.result("toolu_1", "a.py")
+        stored.assistant(f"The answer to {question}")
+    return tmp_path
+
+
+def test_sessions_are_listed_shown_and_searched(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sessions", "list"]) == 0
+    listed = capsys.readouterr().out
+    assert len(listed.splitlines()) == 2
+    assert "\x1b" not in listed
+    assert main(["sessions", "list", "--json", "--limit", "1"]) == 0
+    assert len(json.loads(capsys.readouterr().out)) == 1
+
+    assert main(["sessions", "show", "2222"]) == 0
+    shown = capsys.readouterr().out
+    assert '**User:** Why?\n\n**Claude:** Let me look.\n\n> Bash {"command": "ls"}\n\n**Claude:** The answer' in shown
+    assert main(["sessions", "show", OTHER, "--json", "--last", "1"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["messages"]) == 1
+
+    assert main(["sessions", "search", "answer to Why"]) == 0
+    assert capsys.readouterr().out.startswith("22222222  ")
+    assert main(["sessions", "search", "nowhere to be found"]) == 1
+
+
+def test_a_session_is_forked_renamed_exported_and_deleted(
+    config: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert main(["sessions", "fork", "1111", "--title", "Copy"]) == 0
+    copy = capsys.readouterr().out.strip()
+    assert {info.session_id for info in list_sessions()} == {SESSION, OTHER, copy}
+    assert main(["sessions", "rename", copy, "Better"]) == 0
+    assert next(info for info in list_sessions() if info.session_id == copy).summary == "Better"
+
+    assert main(["sessions", "export", OTHER, "-o", str(tmp_path / "out.json")]) == 0
+    assert [one["role"] for one in json.loads((tmp_path / "out.json").read_text())][:2] == ["user", "assistant"]
+    assert main(["sessions", "export", OTHER]) == 0
+    assert capsys.readouterr().out.startswith("# Why?\n")
+    assert main(["sessions", "export", OTHER, "-o", "out.txt"]) == 1
+
+    assert main(["sessions", "delete", copy]) == 1  # nobody can be asked
+    assert "pass --yes" in capsys.readouterr().err
+    assert main(["sessions", "delete", copy, "--yes"]) == 0
+    assert {info.session_id for info in list_sessions()} == {SESSION, OTHER}
+    assert main(["sessions", "show", copy[:8]]) == 1
+    assert main(["sessions", "show", ""]) == 1
+
+
+@pytest.mark.anyio
+@pytest.mark.real_cli
+async def test_watch_shows_what_a_running_session_does(capsys: pytest.CaptureFixture[str]) -> None:
+    gate = Gate()
+    launch = {"description": "auth", "prompt": "Review auth", "subagent_type": "general-purpose"}
+    agents = {"Review auth": Reply("sound", after=gate)}
+    async with ScriptedModel([tool_use("Agent", launch), "Started."], agents=agents) as model:
+        config_dir = str(model.sandbox.config_dir)
+        arguments = ["watch", "--config-dir", config_dir]
+        async with Client(model.options()) as client:
+            run = client.query("Review everything", until="idle")
+            await gate.wait_reached(timeout=60)
+            with anyio.fail_after(60):
+                rows: list[Any] = []
+                while not rows or not rows[0]["tasks"]:
+                    assert await anyio.to_thread.run_sync(main, [*arguments, "--json"]) == 0
+                    rows = json.loads(capsys.readouterr().out)
+                    await anyio.sleep(0.05)
+            [row] = rows
+            assert (row["pid"], row["cwd"]) == (client.pid, str(model.sandbox.cwd))
+            assert row["title"] == "Review everything"
+            [task] = row["tasks"]
+            assert (task["type"], task["description"]) == ("local_agent", "auth")
+            assert await anyio.to_thread.run_sync(main, [*arguments, "--once"]) == 0
+            assert f"● auth [local_agent] {task['id']}" in capsys.readouterr().out
+            gate.open()
+            assert [one.id for one in (await run).tasks] == [task["id"]]
+        assert running_sessions(config_dir) == []
+        assert main([*arguments, "--once"]) == 0
+        assert capsys.readouterr().out == "no session runs on this machine\n"

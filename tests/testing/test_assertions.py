@@ -1,0 +1,96 @@
+"""Assertions about a run of the real CLI, their diffs, and the run as text."""
+
+import re
+
+import pytest
+
+from claude_agent_py import RunResult, run_sync
+from claude_agent_py.testing import Reply, ScriptedModel, assert_agent, call, run_as_text, task, tool_use
+
+pytestmark = pytest.mark.real_cli
+
+LAUNCH = {"description": "auth", "prompt": "Review auth", "subagent_type": "general-purpose"}
+SHELL = {"command": "echo tests pass; date", "description": "tests", "run_in_background": True}
+
+
+def an_answer() -> "RunResult[None]":
+    """Run an agent that starts a subagent and a shell."""
+    first = [tool_use("Bash", {"command": "pwd"}), tool_use("Agent", LAUNCH), tool_use("Bash", SHELL)]
+    agent = [tool_use("Bash", {"command": "cat nothing"}), "auth is sound"]
+    with ScriptedModel([Reply(first)], agents={"Review auth": agent}, on_exhausted="All is well.") as model:
+        return run_sync("Review everything", model.options(disallowed_tools=["WebFetch"]), timeout=120)
+
+
+@pytest.fixture(scope="module")
+def result() -> "RunResult[None]":
+    return an_answer()
+
+
+def failure(assertion: object, *arguments: object, **more: object) -> str:
+    with pytest.raises(AssertionError) as caught:
+        assertion(*arguments, **more)  # type: ignore[operator]
+    return str(caught.value)
+
+
+def test_what_was_called_by_whom_in_which_order_with_what(result: "RunResult[None]") -> None:
+    checked = assert_agent(result)
+    checked.called_only("Bash", "Agent", call("Bash", {"command": re.compile("tests pass")}), by="main")
+    checked.called_only(call("Bash", {"command": "cat nothing"}, status="failed"), by="general-purpose")
+    checked.called(call("Agent", {"prompt": lambda prompt: prompt.endswith("auth")}), "Bash").not_called("Write")
+    checked.called("Task").said("All is well").said(re.compile("^All"))
+
+
+def test_a_missing_call_and_a_different_one_are_shown_beside_those_that_fit(result: "RunResult[None]") -> None:
+    told = failure(
+        assert_agent(result).called_only,
+        call("Bash", {"command": "ls"}),
+        call("Agent", {"subagent_type": "reviewer"}, by="main"),
+        call("Write", {"file_path": "a.py"}),
+        call("Bash", {"run_in_background": True}),
+        by="main",
+    )
+    assert told.splitlines() == [
+        "the tool calls are not as expected:",
+        "(- missing, + not expected, ! different)",
+        """! main: Bash {"command": 'pwd'}""",
+        "      command: expected 'ls', was 'pwd'",
+        """! main: Agent {"description": 'auth', "prompt": 'Review auth', "subagent_type": 'general-purpose'}""",
+        "      subagent_type: expected 'reviewer', was 'general-purpose'",
+        """- any agent: Write {"file_path": 'a.py'}""",
+        """  main: Bash {"command": 'echo tests pass; date', "description": 'tests', "run_in_background": True}""",
+    ]
+
+
+def test_the_order_matters_and_what_was_not_wanted_is_marked(result: "RunResult[None]") -> None:
+    told = failure(assert_agent(result).called, "Agent", call("Bash", {"command": "pwd"}), by="main")
+    assert "- any agent: Agent {}" in told or "- any agent: Bash" in told or "! main: Bash" in told
+    told = failure(assert_agent(result).not_called, call("Bash", {"command": "pwd"}))
+    assert [line for line in told.splitlines() if line.startswith("!")] == ["""! main: Bash {"command": 'pwd'}"""]
+    assert "said" not in failure(assert_agent(result).said, "nothing of the kind")
+
+
+def test_the_tasks_of_a_run(result: "RunResult[None]") -> None:
+    checked = assert_agent(result)
+    checked.ran_only(
+        task("auth", agent="general-purpose", by="main", status="completed", summary="auth is sound"),
+        task("tests", agent=None, status="completed"),
+    ).ran("tests")
+    told = failure(checked.ran, task("auth", agent="reviewer"), "billing")
+    assert "      agent: expected 'reviewer', was 'general-purpose'" in told
+    assert "- 'billing'" in told
+
+
+def test_a_run_as_text_is_the_same_each_time(result: "RunResult[None]") -> None:
+    text = run_as_text(result)
+    assert text == run_as_text(an_answer())
+    assert text.startswith(
+        'prompt: Review everything\ncalls Bash {"command": "pwd"}: succeeded\n  | <cwd>\ncalls Agent {"description": '
+    )
+    assert (
+        "general-purpose: auth\n"
+        '  calls Bash {"command": "cat nothing"}: failed\n'
+        "    | Exit code 1\n"
+        "    | cat: nothing: No such file or directory\n"
+        "  completed: auth is sound\n"
+    ) in text
+    assert text.endswith("\n\nanswer: All is well.\n")

@@ -1,0 +1,156 @@
+"""Cassettes with the real CLI: a scripted model stands in for the real one while they are recorded."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from claude_agent_py import Client, OptionsError, RunError
+from claude_agent_py.testing import Cassette, CassetteMismatch, Failure, Gate, Reply, ScriptedModel, tool_use
+from claude_agent_py.testing.upstream import whole_answer
+
+pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
+
+KEY = "sk-ant-this-is-the-real-key-0123456789"
+PASSWORD = "correct horse battery"
+
+
+@pytest.fixture(autouse=True)
+def real_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    monkeypatch.setenv("DATABASE_PASSWORD", PASSWORD)
+
+
+async def ask(cassette: Cassette, *prompts: str, until: Any = "result") -> list[str]:
+    async with Client(cassette.options()) as client:
+        return [(await client.query(prompt, until=until, timeout=120)).text for prompt in prompts]
+
+
+async def test_a_session_with_tools_is_recorded_once_and_replayed_elsewhere_without_secrets(tmp_path: Path) -> None:
+    path = tmp_path / "cassettes" / "tools.json"
+    seen_keys = []
+
+    def real(request: Any) -> Any:
+        seen_keys.append(request.headers.get("x-api-key"))
+        found = request.tool_result("toolu_pwd")
+        cwd = found["content"].splitlines()[0] if found else ""
+        if request.last_user_text == "Twice":
+            return "Double."
+        if not cwd:
+            return tool_use("Bash", {"command": "pwd; touch seen; date"}, id="toolu_pwd")
+        if len(request.messages) < 6:
+            return tool_use("Write", {"file_path": f"{cwd}/note.txt", "content": f"{PASSWORD} {KEY}"})
+        return f"It is in {cwd}."
+
+    with ScriptedModel(real) as upstream:
+        async with Cassette(path, mode="once", upstream=upstream.url) as recording:
+            assert recording.is_recording
+            cwd = Path(recording.options().cwd or "")
+            first = await ask(recording, "Where?", "Twice")
+            assert (cwd / "seen").exists()
+            assert (cwd / "note.txt").read_text() == f"{PASSWORD} {KEY}"
+    assert first == [f"It is in {cwd}.", "Double."]
+    assert set(seen_keys) == {KEY}
+
+    stored = path.read_text()
+    for secret in (KEY, PASSWORD, str(cwd), "sk-ant", str(Path.home()) + "/"):
+        assert secret not in stored
+
+    async with Cassette(path) as replay:  # no upstream any more
+        there = Path(replay.options().cwd or "")
+        assert await ask(replay, "Where?", "Twice") == [f"It is in {there}.", "Double."]
+        assert (there / "note.txt").read_text() == "<DATABASE_PASSWORD> <ANTHROPIC_API_KEY>"
+    assert there != cwd
+    assert replay.unplayed == []
+    replay.check()
+
+
+async def test_another_prompt_is_a_mismatch_with_a_diff(tmp_path: Path) -> None:
+    path = tmp_path / "one.json"
+    with ScriptedModel(["Yes."]) as upstream:
+        async with Cassette(path, mode="all", upstream=upstream.url) as recording:
+            await ask(recording, "Is it\nsafe?")
+    async with Cassette(path) as replay:
+        with pytest.raises(RunError, match="the main agent asked the model something that is not in"):
+            await ask(replay, "Is it\nfast?")
+    with pytest.raises(CassetteMismatch) as caught:
+        replay.check()
+    assert " user: Is it\n-safe?\n+fast?\n" in str(caught.value)
+    assert replay.unplayed == ["user: Is it\nsafe?"]
+
+
+async def test_parallel_subagents_are_replayed_in_the_recorded_order(tmp_path: Path) -> None:
+    path = tmp_path / "agents.json"
+
+    def launch(name: str) -> Any:
+        return tool_use("Agent", {"description": name, "prompt": f"Do {name}", "subagent_type": "general-purpose"})
+
+    gate = Gate()
+
+    def main(request: Any) -> Any:
+        if request.contains("b is done"):
+            gate.open()
+        ended = request.contains("b is done"), request.contains("a is done")
+        return {
+            (False, False): "Started." if request.tool_results else Reply([launch("a"), launch("b")]),
+            (True, False): "Half.",
+        }.get(ended, "Both.")
+
+    last = Reply("a is done", after=gate)
+    with ScriptedModel(main, agents={"Do a": last, "Do b": [tool_use("Bash", {"command": "pwd"}), "b is done"]}) as up:
+        async with Cassette(path, mode="all", upstream=up.url) as recording:
+            assert await ask(recording, "go", until="idle") == ["Both."]
+        asked = [request.contains("b is done") for request in up.requests_of("main")]
+    async with Cassette(path) as replay:
+        assert await ask(replay, "go", until="idle") == ["Both."]
+    replay.check()
+    main_again = [request for request in replay.requests if request.conversation == "main"]
+    assert [request.contains("b is done") for request in main_again] == asked
+
+
+async def test_a_failure_of_the_api_is_recorded_too(tmp_path: Path) -> None:
+    path = tmp_path / "failed.json"
+    with ScriptedModel([Failure(400, "these words are bad")]) as upstream:
+        async with Cassette(path, mode="all", upstream=upstream.url) as recording:
+            with pytest.raises(RunError, match="these words are bad"):
+                await ask(recording, "hi")
+    async with Cassette(path) as replay:
+        with pytest.raises(RunError, match="these words are bad"):
+            await ask(replay, "hi")
+
+
+async def test_a_key_that_is_refused_leaves_no_cassette(tmp_path: Path) -> None:
+    with ScriptedModel([Failure(403, "no such key")], on_exhausted=Failure(403, "no such key")) as upstream:
+        async with Cassette(tmp_path / "none.json", mode="once", upstream=upstream.url) as recording:
+            with pytest.raises(RunError):
+                await ask(recording, "hi")
+    assert not list(tmp_path.iterdir())
+
+
+async def test_an_api_that_is_not_there_leaves_no_cassette(tmp_path: Path) -> None:
+    recording = Cassette(tmp_path / "none.json", mode="once", upstream="http://127.0.0.1:9")
+    recording.__enter__()
+    with pytest.raises(RunError):
+        await ask(recording, "hi")
+    with pytest.raises(OSError, match="refused"):
+        recording.__exit__(None, None, None)
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_cannot_be_replayed_or_recorded_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(OptionsError, match="run pytest with --cassette-mode=once"):
+        Cassette(tmp_path / "missing.json")
+    (tmp_path / "bad.json").write_text(json.dumps({"cassette": 99, "entries": []}))
+    with pytest.raises(OptionsError, match="has the format 99"):
+        Cassette(tmp_path / "bad.json")
+    with pytest.raises(OptionsError, match="model, tools, system"):
+        Cassette(tmp_path / "x.json", mode="all", match=["modle"])
+    monkeypatch.delenv("ANTHROPIC_API_KEY")
+    with pytest.raises(OptionsError, match="replaying needs no key"):
+        Cassette(tmp_path / "x.json", mode="all")
+
+
+def test_a_stream_that_breaks_off_is_no_answer() -> None:
+    with pytest.raises(ConnectionError):
+        whole_answer(iter([{"type": "message_start", "message": {"content": []}}]))

@@ -1,0 +1,218 @@
+"""The pytest plugin in real pytest runs: its fixtures, with anyio's plugin and with pytest-asyncio."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from claude_agent_py._launch.locate import CLI_VARIABLE, find_cli
+from claude_agent_py.testing import ScriptedModel
+
+pytest_plugins = ["pytester"]
+
+QUIET = ("-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:randomly", "-W", "error")
+
+
+@pytest.fixture(scope="session")
+def program() -> str:
+    """The real CLI, found while the home is the real one."""
+    return str(find_cli())
+
+
+@pytest.fixture
+def user(program: str, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    """A user's project, in a home of its own."""
+    monkeypatch.setenv(CLI_VARIABLE, program)
+    for name in [name for name in os.environ if name.startswith(("ANTHROPIC_", "PYTEST_"))]:
+        monkeypatch.delenv(name)
+    pytester.makeini("[pytest]\nasyncio_mode = strict\nasyncio_default_fixture_loop_scope = function\n")
+    return pytester
+
+
+def outcomes(user: pytest.Pytester, *arguments: str, **expected: int) -> pytest.RunResult:
+    """Run pytest in a process of its own and check how many tests passed, failed, ..."""
+    done = user.runpytest_subprocess(*QUIET, *arguments, timeout=300)
+    assert done.parseoutcomes() == expected
+    return done
+
+
+@pytest.mark.real_cli
+def test_the_fixtures_work_with_anyio_on_both_backends_and_with_pytest_asyncio(user: pytest.Pytester) -> None:
+    user.makepyfile(
+        """
+        import pytest
+        from claude_agent_py import run
+        from claude_agent_py.testing import MakeClient, MakeFakeCLI, MakeScriptedModel, steps
+
+        async def ask(scripted_model, claude_client) -> None:
+            model = scripted_model(["Hello."])
+            async with claude_client(system_prompt="Be brief.") as client:
+                assert (await client.query("hi")).text == "Hello."
+            assert model.requests[0].last_user_text == "hi"
+            assert "Be brief." in model.requests[0].system
+
+        @pytest.mark.anyio
+        @pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
+        async def test_anyio(scripted_model: MakeScriptedModel, claude_client: MakeClient) -> None:
+            await ask(scripted_model, claude_client)
+
+        @pytest.mark.asyncio
+        async def test_asyncio(scripted_model: MakeScriptedModel, claude_client: MakeClient) -> None:
+            await ask(scripted_model, claude_client)
+
+        @pytest.mark.asyncio
+        async def test_a_fake(fake_cli: MakeFakeCLI, claude_client: MakeClient) -> None:
+            fake = fake_cli(steps.turn("from the fake"))
+            async with claude_client() as client:
+                assert (await client.query("hi")).text == "from the fake"
+            assert fake.received_like({"type": "user"})
+
+        @pytest.mark.skipif("sys.platform == 'win32'")
+        @pytest.mark.asyncio
+        async def test_an_installed_fake(fake_cli, claude_options) -> None:
+            fake_cli(steps.turn("from a program"))
+            assert (await run("hi", claude_options(env={"A": "b"}))).text == "from a program"
+        """
+    )
+    outcomes(user, passed=5)
+
+
+def test_a_failed_assertion_shows_the_line_of_the_test_and_the_diff(user: pytest.Pytester) -> None:
+    user.makepyfile(
+        """
+        import pytest
+        from claude_agent_py import run
+        from claude_agent_py.testing import assert_agent, steps
+
+        @pytest.mark.asyncio
+        async def test_it(fake_cli):
+            result = await run("hi", transport=fake_cli(steps.turn("ok")).transport())
+            assert_agent(result).called("Bash")
+        """
+    )
+    done = outcomes(user, failed=1)
+    done.stdout.fnmatch_lines([">*assert_agent(result).called(*", "E *- any agent: Bash {}", "*.py:8: AssertionError"])
+
+
+def test_a_client_of_nothing_says_what_to_do(user: pytest.Pytester) -> None:
+    user.makepyfile("def test_it(claude_client): claude_client()")
+    done = outcomes(user, failed=1)
+    done.stdout.fnmatch_lines(["*RuntimeError: nothing stands in for the model: call scripted_model(*"])
+
+
+@pytest.mark.real_cli
+def test_a_script_that_raises_is_an_error_of_the_test(user: pytest.Pytester) -> None:
+    user.makepyfile(
+        """
+        from claude_agent_py import run_sync
+
+        def test_it(scripted_model, claude_options):
+            scripted_model(lambda request: 1 / 0)
+            try:
+                run_sync("hi", claude_options())
+            except Exception:
+                pass
+        """
+    )
+    done = outcomes(user, passed=1, errors=1)
+    done.stdout.fnmatch_lines(["*ZeroDivisionError*"])
+
+
+def test_the_plugin_loads_nothing_of_the_package_but_itself() -> None:
+    program = (
+        "import pytest, sys, json; before = set(sys.modules); import claude_agent_py.testing.pytest_plugin; "
+        "print(json.dumps(sorted(set(sys.modules) - before)))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert json.loads(done.stdout) == [
+        "claude_agent_py",
+        "claude_agent_py._lazy_names",
+        "claude_agent_py._version",
+        "claude_agent_py.testing",
+        "claude_agent_py.testing.pytest_plugin",
+    ]
+
+
+def test_a_program_may_use_the_package_and_then_call_pytest(user: pytest.Pytester) -> None:
+    user.makepyfile("def test_it(scripted_model): pass")
+    program = "import claude_agent_py.client, pytest, sys; sys.exit(pytest.main(sys.argv[1:]))"
+    done = user.run(sys.executable, "-c", program, timeout=120)
+    assert done.parseoutcomes()["passed"] == 1
+    done.stdout.no_fnmatch_line("*cannot be rewritten; claude_agent_py*")
+
+
+def test_the_fixtures_of_a_project_come_before_those_of_the_plugin(user: pytest.Pytester) -> None:
+    user.makeconftest("import pytest\n\n@pytest.fixture\ndef fake_cli(): return 'mine'")
+    user.makepyfile("def test_it(fake_cli): assert fake_cli == 'mine'")
+    outcomes(user, passed=1)
+
+
+CASSETTE = """
+import pytest
+
+@pytest.mark.cassette(ignore=[r"[0-9]+ files"])
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
+async def test_it(claude_client):
+    async with claude_client() as client:
+        assert (await client.query("PROMPT")).text == "Recorded."
+"""
+
+
+@pytest.mark.real_cli
+def test_a_cassette_is_recorded_replayed_and_compared(user: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    user.makepyfile(CASSETTE.replace("PROMPT", "Look at 3 files"))
+    missing = outcomes(user, errors=2)
+    missing.stdout.fnmatch_lines(["*no recording at *; run pytest with --cassette-mode=once to record it*"])
+
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-the-real-key-0123456789abcdef")
+    with ScriptedModel(["Recorded."], on_exhausted="fail") as real:
+        outcomes(user, "--cassette-mode=once", f"--cassette-upstream={real.url}", passed=2)
+        assert len(real.requests) == 1  # the second backend replays
+    [stored] = user.path.rglob("*.json")
+    assert stored.relative_to(user.path).parts[0] == "cassettes"
+    assert "sk-ant" not in stored.read_text()
+
+    monkeypatch.delenv("ANTHROPIC_API_KEY")
+    user.makepyfile(CASSETTE.replace("PROMPT", "Look at 4 files"))
+    outcomes(user, passed=2)
+    user.makepyfile(CASSETTE.replace("PROMPT", "Look at a file"))
+    changed = outcomes(user, "-k", "asyncio", failed=1, deselected=1)
+    changed.stdout.fnmatch_lines(["*-user: Look at 3 files*", "*+user: Look at a file*"])
+
+
+def test_a_mismatch_fails_a_test_that_does_not_notice_and_a_cassette_is_never_left_out(user: pytest.Pytester) -> None:
+    user.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.cassette("c.json")
+        def test_it(cassette):
+            cassette.mismatches.append("asked something else")
+
+        @pytest.mark.cassette("c.json")
+        def test_without():
+            pass
+        """
+    )
+    (user.path / "c.json").write_text('{"cassette": 1, "entries": []}')
+    done = outcomes(user, failed=1, errors=1)
+    done.stdout.fnmatch_lines(["*has to use the fixture claude_client or claude_options*", "asked something else"])
+
+
+def test_a_run_is_compared_with_its_snapshot(user: pytest.Pytester) -> None:
+    source = """
+        from claude_agent_py import run_sync
+        from claude_agent_py.testing import steps
+
+        def test_it(fake_cli, run_snapshot):
+            run_snapshot(run_sync("PROMPT", transport=fake_cli(steps.turn("Hello.")).transport()))
+    """
+    user.makepyfile(source.replace("PROMPT", "hi"))
+    outcomes(user, failed=1).stdout.fnmatch_lines(["no snapshot at *; run pytest with --update-run-snapshots"])
+    outcomes(user, "--update-run-snapshots", passed=1)
+    outcomes(user, passed=1)
+    user.makepyfile(source.replace("PROMPT", "ho"))
+    outcomes(user, failed=1).stdout.fnmatch_lines(["-prompt: hi", "+prompt: ho"])
