@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from claude_agent_py._protocol.turns import Until
     from claude_agent_py._runtime.runs.result import RunResult
     from claude_agent_py._runtime.runs.run_mailbox import RunMailbox
-    from claude_agent_py._runtime.session.session import Session, TasksAtClose
+    from claude_agent_py._runtime.session.ending import TasksAtClose
+    from claude_agent_py._runtime.session.session import Session
     from claude_agent_py.transport import Transport
 
 

@@ -19,7 +19,7 @@ from claude_agent_py.client import Client
 from claude_agent_py.pool.fitting import Wish
 
 if TYPE_CHECKING:
-    from claude_agent_py._runtime.session.session import TasksAtClose
+    from claude_agent_py._runtime.session.ending import TasksAtClose
 
 logger: logging.Logger = logging.getLogger("claude_agent_py")
 
@@ -134,7 +134,7 @@ class Member:
             session = self.client.session
             with anyio.CancelScope(deadline=min(expires, anyio.current_time() + CHECK_EVERY)):
                 await session.ending.stream_over.wait()
-            error = session.end_error() if not session.is_open else await self._fault()
+            error = session.ending.error if not session.is_open else await self._fault()
             if not self._serves_nobody():
                 continue
             if error is not None:

@@ -311,7 +311,7 @@ class Pool(Generic[Output]):
         change = change_to(member.made_for, wish)
         try:
             if change is None or not member.client.is_open:
-                raise member.client.session.end_error()
+                raise member.client.session.ending.error
             await change.apply(member.client, wish.options)
         except (ControlError, CLIExitError) as error:
             member.end()

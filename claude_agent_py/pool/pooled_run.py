@@ -11,7 +11,7 @@ from claude_agent_py.runs import OneShot
 
 if TYPE_CHECKING:
     from claude_agent_py._protocol.turns import Until
-    from claude_agent_py._runtime.session.session import TasksAtClose
+    from claude_agent_py._runtime.session.ending import TasksAtClose
     from claude_agent_py.pool.member import Member
 
 

@@ -344,7 +344,7 @@ async def test_a_session_in_a_store_is_reopened(is_resumed: bool) -> None:
             assert (result.text, result.session_id) == ("It went on.", session)
             assert (await client.query("and now")).text == "next"
         [key] = [key for key in store.keys if "subpath" not in key]
-        entries = store.entries(key)
+        entries: list[Any] = [*store.entries(key)]
         uuids = [entry["uuid"] for entry in entries if "uuid" in entry]
         assert len(uuids) == len(set(uuids))
         prompts = [str(entry["message"]["content"]) for entry in entries if entry["type"] == "user"]

@@ -333,7 +333,8 @@ async def test_entries_of_a_private_home_outlive_it(how: str) -> None:
         assert os.stat(kept_in).st_mode & 0o077 == 0
         store.failure = "mended"
         assert await push(store, first.session_id, config_dir=kept_in, project_key=errors[-1].key["project_key"])
-        [entries] = [store.entries(key) for key in store.keys]
+        [key] = store.keys
+        entries: list[Any] = [*store.entries(key)]
         assert {"one", "answered"} <= {
             entry["message"]["content"] if entry["type"] == "user" else entry["message"]["content"][0]["text"]
             for entry in entries
