@@ -360,7 +360,8 @@ class Task:
     def follow(self) -> Follow:
         """Follow the output live: `async for chunk in task.follow()`, from its beginning until the task is over.
 
-        Chunks are text as it came, not lines. One piece of a large file is in memory at a time. Iterating raises
+        Chunks are text as it came, not lines. One piece of a large file is in memory at a time. A subagent's report is
+        awaited for up to 10 s after its end, because the CLI writes it later than it says so. Iterating raises
         TaskOutputError if the file is missing, unreadable or deleted.
         """
         intake, record = self._intake, self._record
@@ -370,7 +371,7 @@ class Task:
             lambda: intake.paths.of(record),
             lambda: record.is_over or intake.is_copy,
             lambda pause: intake.wait(event, pause),
-            AgentDecoder() if record.is_agent else ShellDecoder(),
+            AgentDecoder(record) if record.is_agent else ShellDecoder(),
         )
 
     async def transcript(self, *, nested: bool = True) -> list[TranscriptMessage]:

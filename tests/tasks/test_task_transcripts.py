@@ -11,7 +11,7 @@ from folding import child, intake_of, shell_started, tracking
 
 from claude_agent_py import TaskManager
 from claude_agent_py.errors import TaskOutputError
-from claude_agent_py.tasks.files import reading
+from claude_agent_py.tasks.files import ending
 from claude_agent_py.tasks.files.paths import Paths, project_slug
 from claude_agent_py.tasks.files.transcript import look_at_transcript, parse_entry, read_notes, read_transcript
 from claude_agent_py.tasks.ledger.state import Evidence
@@ -179,28 +179,74 @@ def finished_agent(path: Path, report: str) -> TaskManager:
     return tracking(TaskManager(), frames.task_started("a1", "Review"), end)
 
 
-async def test_the_transcript_of_an_agent_that_just_ended_is_awaited(tmp_path: Path) -> None:
+def write_report(path: Path, report: str, **fields: Any) -> None:
+    with path.open("a") as file:
+        file.write(entry("assistant", [{"type": "text", "text": report}], **fields))
+
+
+async def test_the_transcript_of_an_agent_that_just_ended_is_awaited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ending, "LAST_WORDS", 0.0)
+    monkeypatch.setattr(ending, "LAST_REPORT", 3600.0)
     path = tmp_path / "agent-a1.jsonl"
     task = finished_agent(path, "the report")["a1"]
+    read: list[str] = []
 
-    async def write_late() -> None:
-        await anyio.sleep(0.1)
-        with path.open("a") as file:
-            file.write(entry("assistant", [{"type": "text", "text": "the report"}]))
+    async def read_all() -> None:
+        read.extend([message.text for message in await task.transcript()])
 
-    async with anyio.create_task_group() as workers:
-        workers.start_soon(write_late)
-        messages = await task.transcript()
-    assert [message.text for message in messages] == ["do it", "the report"]
+    with anyio.fail_after(60):
+        async with anyio.create_task_group() as workers:
+            workers.start_soon(read_all)
+            await anyio.sleep(0.2)  # longer than one look; whether it is long enough decides nothing
+            write_report(path, "the report")
+    assert read == ["do it", "the report"]
+
+
+async def test_following_a_subagent_waits_for_the_report_of_its_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An earlier run ended with the same words, so that only the times tell that the latest are missing."""
+    monkeypatch.setattr(ending, "LAST_WORDS", 0.0)
+    monkeypatch.setattr(ending, "LAST_REPORT", 3600.0)
+    path = tmp_path / "agent-a1.jsonl"
+    final = {"stop_reason": "end_turn"}
+    path.write_text(entry("user", "do it"))
+    write_report(path, "done", timestamp="2026-01-01T00:00:00.000Z", message=final)
+    manager = tracking(TaskManager(), frames.task_started("a1", "Review", run_id="0mwog4bqn-b5295008"))
+    told: dict[str, Any] = {
+        "summary": "done",
+        "output_file": str(path),
+        "run_id": "0mwog4bqn-b5295008",
+        "summary_is_report": True,
+    }
+    tracking(manager, frames.task_notification("a1", "completed", **told))
+    chunks: list[str] = []
+    seen = anyio.Event()
+
+    async def follow() -> None:
+        async for chunk in manager["a1"].follow():
+            chunks.append(chunk)
+            seen.set()
+
+    with anyio.fail_after(60):
+        async with anyio.create_task_group() as workers:
+            workers.start_soon(follow)
+            await seen.wait()
+            await anyio.sleep(0.2)  # longer than one look; whether it is long enough decides nothing
+            assert manager["a1"].done
+            write_report(path, "done", timestamp="2027-01-01T00:00:00.000Z", message=final)
+    assert chunks == ["done\n"] * 2
 
 
 async def test_a_report_that_never_gets_into_the_transcript_is_awaited_only_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "LAST_WORDS", 0.05)
+    monkeypatch.setattr(ending, "LAST_REPORT", 0.05)
     task = finished_agent(tmp_path / "agent-a1.jsonl", "handed back otherwise")["a1"]
     assert [message.text for message in await task.transcript()] == ["do it"]
-    monkeypatch.setattr(reading, "LAST_WORDS", 3600.0)
+    monkeypatch.setattr(ending, "LAST_REPORT", 3600.0)
     with anyio.fail_after(30):
         assert [message.text for message in await task.transcript()] == ["do it"]
 

@@ -13,10 +13,12 @@ import anyio
 
 from claude_agent_py._event_loop import run_file_work
 from claude_agent_py._untrusted import Lines
+from claude_agent_py.tasks.files.ending import LAST_WORDS, Ending
 from claude_agent_py.tasks.files.output_file import held_back, split_marker
-from claude_agent_py.tasks.files.reading import LAST_WORDS, output_error
+from claude_agent_py.tasks.files.reading import output_error
 from claude_agent_py.tasks.files.tail import Piece, Tail
 from claude_agent_py.tasks.files.transcript import parse_entry
+from claude_agent_py.tasks.ledger.record import Record
 from claude_agent_py.wire.messages.conversation import AssistantMessage
 
 PAUSE: Final = 0.1
@@ -53,25 +55,38 @@ class ShellDecoder:
         self._held = b""
         return _some(self._utf8.decode(rest, True))
 
+    def patience(self) -> float:
+        """Return how long to wait for more after the end of the task, in seconds."""
+        return 0.0 if self.is_complete else LAST_WORDS
+
 
 class AgentDecoder:
     """The texts of a subagent: one chunk for each text block in its transcript."""
 
-    is_complete = False
-
-    def __init__(self) -> None:
+    def __init__(self, record: Record) -> None:
+        self._record = record
+        self._ending = Ending()
         self._lines = Lines()
 
     def feed(self, piece: Piece) -> list[str]:
         """Return the texts that a piece of the transcript completes."""
         if piece.restarted:
             self._lines.reset()
-        messages = map(parse_entry, self._lines.feed(piece.data))
-        return [f"{message.text}\n" for message in messages if isinstance(message, AssistantMessage) and message.text]
+        texts: list[str] = []
+        for message in map(parse_entry, self._lines.feed(piece.data)):
+            if message is not None:
+                self._ending.note(message)
+            if isinstance(message, AssistantMessage) and message.text:
+                texts.append(f"{message.text}\n")
+        return texts
 
     def finish(self) -> list[str]:
         """Return nothing: a transcript has whole lines only."""
         return []
+
+    def patience(self) -> float:
+        """Return how long to wait for more after the end of the task, in seconds."""
+        return self._ending.patience(self._record)
 
 
 class Follow:
@@ -109,31 +124,30 @@ class Follow:
 
     async def _advance(self) -> None:
         """Read once, and pause if there was nothing new."""
-        was_over = self._note_over()  # before reading, so that everything written before the end is read
-        piece = await self._read()
+        over_for = self._over_for()  # before reading, so that everything written until then is read
+        piece = await self._read(over_for)
         if piece is None:
             await self._wait(PAUSE)
             return
         self._chunks.extend(self._decoder.feed(piece))
         if not piece.is_end:
             return
-        if was_over and (self._decoder.is_complete or self._is_late()):
+        if over_for is not None and over_for >= self._decoder.patience():
             self._chunks.extend(self._decoder.finish())
             self._is_done = True
         elif not self._chunks:
             await self._wait(PAUSE)
 
-    def _note_over(self) -> bool:
+    def _over_for(self) -> float | None:
+        """Return for how long the task has been over, in seconds; None while it runs."""
         if not self._is_over():
             self._over_since = None
-        elif self._over_since is None:
-            self._over_since = anyio.current_time()
-        return self._over_since is not None
+            return None
+        now = anyio.current_time()
+        self._over_since = now if self._over_since is None else self._over_since
+        return now - self._over_since
 
-    def _is_late(self) -> bool:
-        return self._over_since is not None and anyio.current_time() >= self._over_since + LAST_WORDS
-
-    async def _read(self) -> Piece | None:
+    async def _read(self, over_for: float | None) -> Piece | None:
         """Read the next piece, or return None while the file is missing and may still come."""
         paths = [self._path] if self._path else list(self._paths())
         failure: OSError | None = None
@@ -149,7 +163,7 @@ class Follow:
         self._away_since = now if self._away_since is None else self._away_since
         is_missing = failure is None or isinstance(failure, FileNotFoundError)
         gone_for_good = self._path is not None and now >= self._away_since + REPLACED
-        if not is_missing or gone_for_good or self._is_late():
+        if not is_missing or gone_for_good or (over_for is not None and over_for >= LAST_WORDS):
             raise output_error(self._task_id, paths[0] if paths else "", failure)
         return None
 

@@ -12,6 +12,7 @@ import anyio
 from claude_agent_py._errors import ControlError, TaskOutputError
 from claude_agent_py._event_loop import run_file_work
 from claude_agent_py._protocol.ports import ControlPort
+from claude_agent_py.tasks.files.ending import Ending
 from claude_agent_py.tasks.files.output_file import ShellText, last_chars, read_shell, split_marker
 from claude_agent_py.tasks.files.paths import Paths
 from claude_agent_py.tasks.files.transcript import TranscriptMessage, last_messages, last_report, read_transcript
@@ -24,9 +25,7 @@ Retrieval: TypeAlias = Literal["success", "timeout", "not_ready"]
 T = TypeVar("T")
 
 UNKNOWN_PLACE: Final = "its location is unknown"
-LAST_WORDS: Final = 0.5
-"""How far a file may lag behind the end of its task, in seconds."""
-_LOOK_AGAIN: Final = 0.02
+_LOOK_AGAIN: Final = 0.05
 """Seconds between two reads of a file that lags."""
 
 
@@ -154,11 +153,11 @@ class OutputReader:
         return sorted(messages, key=lambda message: message.timestamp or "")
 
     async def _own_transcript(self, record: Record) -> list[TranscriptMessage]:
-        """Read the messages of one subagent. The CLI writes the last one a moment after the end of the task."""
+        """Read the messages of one subagent. The CLI writes the last ones a while after the end of the task."""
         run = (record.id, len(record.runs))
-        deadline = anyio.current_time() + LAST_WORDS
+        start = anyio.current_time()
         messages = await self._written_so_far(record)
-        while run not in self._caught_up and _lacks_report(record, messages) and anyio.current_time() < deadline:
+        while run not in self._caught_up and anyio.current_time() < start + _patience(record, messages):
             await anyio.sleep(_LOOK_AGAIN)
             messages = await self._written_so_far(record)
         if not record.is_live:
@@ -180,12 +179,14 @@ class OutputReader:
         return [_signed(message, record.id) for message in messages]
 
 
-def _lacks_report(record: Record, messages: list[TranscriptMessage]) -> bool:
-    """Return whether a run ended with a report that its transcript does not end with (yet)."""
-    report, written = record.run.summary.strip(), last_report(messages).strip()
-    if record.run.status is not TaskStatus.COMPLETED or not report:
-        return False
-    return not written or (written not in report and report not in written)
+def _patience(record: Record, messages: list[TranscriptMessage]) -> float:
+    """Return how long to wait for more messages. Only a report is waited for."""
+    if record.run.status is not TaskStatus.COMPLETED or not record.run.summary:
+        return 0.0
+    ending = Ending()
+    for message in messages:
+        ending.note(message)
+    return ending.patience(record)
 
 
 def _signed(message: TranscriptMessage, agent_id: str) -> TranscriptMessage:

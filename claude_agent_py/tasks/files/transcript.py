@@ -128,16 +128,19 @@ def look_at_transcript(path: str) -> Finding | None:
 
 def _status(notes: Notes | None, messages: list[TranscriptMessage]) -> TaskStatus | None:
     """Return how the agent ended, by the notes, or without them by the last message."""
-    last = messages[-1] if messages else None
     if notes is not None and notes.is_stopped:
         return TaskStatus.STOPPED
-    if isinstance(last, AssistantMessage) and last.is_api_error_message:
-        return TaskStatus.FAILED
-    if notes is not None:
-        return TaskStatus.COMPLETED
+    status = status_by(messages[-1]) if messages else None
+    return status if notes is None or status is TaskStatus.FAILED else TaskStatus.COMPLETED
+
+
+def status_by(last: TranscriptMessage) -> TaskStatus | None:
+    """Return how the agent ended by its last message, or None if that ends nothing."""
     if isinstance(last, UserMessage):
         return TaskStatus.STOPPED if _INTERRUPTED.match(last.text) else None
-    return TaskStatus.COMPLETED if last is not None and _is_final(last) else None
+    if last.is_api_error_message:
+        return TaskStatus.FAILED
+    return TaskStatus.COMPLETED if _is_final(last) else None
 
 
 def _is_final(message: AssistantMessage) -> bool:
