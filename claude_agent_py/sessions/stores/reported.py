@@ -36,7 +36,7 @@ class Reported:
 
     def __init__(self, last: str | None = None, notes: Iterable[Mark] = (), ahead: Iterable[Mark] = ()) -> None:
         self.last = last
-        """The last uuid; None if none is known."""
+        """The last uuid; None at the beginning of the transcript."""
         self.notes: list[Mark] = list(notes)
         """The entries without a uuid since."""
         self._ahead: list[Mark] = list(ahead)
@@ -50,7 +50,7 @@ class Reported:
         """Return what is reported once all of the file was sent, whose entries after `last` are the tail."""
         known = Counter(self.notes)
         ahead: list[Mark] = []
-        for mark in tail if self.last is not None else ():
+        for mark in tail:
             if known[mark] > 0:
                 known[mark] -= 1
             else:
