@@ -8,6 +8,7 @@ missing, in order. If its file is not on this machine, the entries are kept in o
 
 import logging
 import os
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, cast
@@ -25,7 +26,7 @@ from claude_agent_py.sessions.stores.protocol import (
     described,
     implements,
 )
-from claude_agent_py.sessions.stores.reported import Reported
+from claude_agent_py.sessions.stores.reported import Mark, Reported, mark_of
 from claude_agent_py.sessions.stores.spool import Spool
 
 logger: logging.Logger = logging.getLogger("claude_agent_py")
@@ -100,6 +101,9 @@ class Mirror:
         self._sending: tuple[Place, list[SessionStoreEntry]] | None = None
         """What is neither in the queue nor delivered."""
         self._catching_up: Place | None = None
+        """The transcript whose file is being sent."""
+        self._meanwhile: list[Mark] = []
+        """What was reported of it since."""
         self._entries = 0
         self._bytes = 0
         self._behind: dict[Place, StoreError] = {}
@@ -123,7 +127,11 @@ class Mirror:
         if place is None:
             logger.warning("the session store does not get %s: it is not the transcript of a session", file_path)
             return
-        new = self._reported.setdefault(place, Reported()).take(cast("list[SessionStoreEntry]", entries))
+        reported = self._reported.setdefault(place, Reported())
+        given = [(mark_of(entry), entry) for entry in cast("list[SessionStoreEntry]", entries)]
+        new = [entry for mark, entry in given if reported.take(mark)]
+        if place == self._catching_up:
+            self._meanwhile += [mark for mark, _ in given]
         if place not in self._spooled:
             self._files[place] = file_path
         if place not in self._behind:
@@ -275,7 +283,7 @@ class Mirror:
         self._drop_queued(place)  # the file has them
         reported = self._reported.setdefault(place, Reported()).copy()
         tail = Tail(reported.last)
-        self._catching_up = place
+        self._catching_up, self._meanwhile = place, []
         try:
             if place in self._spooled:
                 sent = await self.spool.send(place, self._append)
@@ -298,7 +306,7 @@ class Mirror:
                 self._note_sent(place, reported.after_sending(tail.marks))
             logger.info("the session store has caught up with %s: %d entries", described(place.key), sent)
         finally:
-            self._catching_up = None
+            self._catching_up, self._meanwhile = None, []
 
     def _drop_queued(self, place: Place) -> list[SessionStoreEntry]:
         waiting = self._queue.pop(place, None) or _Waiting()
@@ -309,11 +317,17 @@ class Mirror:
     def _note_sent(self, place: Place, reported: Reported) -> None:
         """Leave out of the queue what was reported while its file was sent."""
         self._reported[place] = reported
+        left = Counter(mark for mark in self._meanwhile if reported.take(mark))
         waiting = self._queue.get(place)
         if waiting is not None:
-            before = len(waiting.entries)
-            waiting.entries = reported.take(waiting.entries)
-            self._entries += len(waiting.entries) - before
+            new: list[SessionStoreEntry] = []
+            for entry in reversed(waiting.entries):  # what was sent before comes first
+                mark = mark_of(entry)
+                if left[mark] > 0:
+                    left[mark] -= 1
+                    new.append(entry)
+            self._entries += len(new) - len(waiting.entries)
+            waiting.entries = new[::-1]
 
     # Leases ------------------------------------------------------------------------------------------------------
 

@@ -57,18 +57,14 @@ class Reported:
                 ahead.append(mark)
         return Reported(self.last, self.notes, ahead)
 
-    def take(self, entries: Sequence[SessionStoreEntry]) -> list[SessionStoreEntry]:
-        """Note entries as reported, and return those that were not sent yet."""
-        return [entry for entry in entries if not self._was_sent(self._note(entry))]
-
-    def _note(self, entry: SessionStoreEntry) -> Mark:
-        mark = mark_of(entry)
+    def take(self, mark: Mark) -> bool:
+        """Note an entry as reported, and return whether it was not sent yet."""
         if isinstance(mark, str):
             self.last = mark
             self.notes.clear()
         else:
             self.notes.append(mark)
-        return mark
+        return not self._was_sent(mark)
 
     def _was_sent(self, mark: Mark) -> bool:
         if mark not in self._ahead:
