@@ -162,8 +162,8 @@ class AgentDefinition(ConfigModel):
     files."""
     observer: Annotated[list[Text], Field(max_length=MAX_OBSERVERS), BeforeValidator(_observers)] | None = None
     """Up to four agents that watch it in the background. They see digests and report, but take no part. They cost
-    model calls, and the CLI does not report them as tasks. Experimental in the CLI, which needs a variable for it: the option
-    `agents` sets it."""
+    model calls, and the CLI does not report them as tasks. Experimental in the CLI, which needs a variable for it: the
+    option `agents` sets it."""
     observer_message: str | None = None
     """Text added to every digest for its observers."""
     observe_subagents: bool | None = None

@@ -130,9 +130,13 @@ async def test_a_last_record_that_cannot_be_read_is_logged_once(
             connection.execute("UPDATE records SET kind = 'hibernated' WHERE task_id = 'a2'")
         records = history.follow("s1", poll=0.001)
         assert (await anext(records)).task_id == "a1"
+
+        async def read_on() -> None:
+            await anext(records)
+
         with anyio.fail_after(60):
             async with anyio.create_task_group() as reader:
-                reader.start_soon(anext, records)
+                reader.start_soon(read_on)
                 while not history.skipped_rows:
                     await anyio.sleep(0.01)
                 await anyio.sleep(0.05)  # and then it looks again

@@ -1,6 +1,7 @@
 """Runs against the real CLI: results, text, structured output, several at once, interrupts, errors."""
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -39,7 +40,7 @@ from claude_agent_py.errors import (
     PromptCancelledError,
     ServerError,
 )
-from claude_agent_py.hooks import PostToolUseOutput, UserPromptSubmitInput, UserPromptSubmitOutput
+from claude_agent_py.hooks import PostToolUseOutput, StopInput, UserPromptSubmitInput, UserPromptSubmitOutput
 from claude_agent_py.messages import UserContent
 from claude_agent_py.testing import CutStream, Failure, Gate, RecordedRequest, Reply, ScriptedModel, text, tool_use
 from claude_agent_py.testing.script import LooseAnswer
@@ -380,11 +381,15 @@ async def test_max_budget() -> None:
 # One-shot --------------------------------------------------------------------------------------------------------
 
 
-async def test_run_waits_for_background_tasks_and_their_follow_up_turn() -> None:
-    shell = tool_use("Bash", {"command": "sleep 0.3; echo out", "description": "Wait", "run_in_background": True})
+async def test_run_waits_for_background_tasks_and_their_follow_up_turn(tmp_path: Path) -> None:
+    def end_the_shell(data: StopInput, context: HookContext) -> None:
+        (tmp_path / "end").touch()
+
+    command = f"while [ ! -e '{tmp_path}/end' ]; do sleep 0.05; done; echo out"
+    shell = tool_use("Bash", {"command": command, "description": "Wait", "run_in_background": True})
     with ScriptedModel([Reply(shell), text("started"), text("the command said: out")]) as model:
         with anyio.fail_after(60):
-            result = await run("go", model.options())
+            result = await run("go", model.options(hooks={"Stop": [end_the_shell]}))
     assert result.text == "the command said: out"
     assert [r.result for r in result.results] == ["started", "the command said: out"]
 

@@ -1,14 +1,13 @@
 """Background tasks on the real CLI: many at once, nested, failing, stopped, resumed, moved, followed, listed."""
 
-import os
 import re
-import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import anyio
 import pytest
+from leftovers import kill
 
 from claude_agent_py import AssistantMessage, Client, InterruptedRunError, TaskStatus
 from claude_agent_py.tasks import Evidence, ModelPrice, Task, TaskEvent, TaskFinished, TaskHistory, TaskList
@@ -237,13 +236,17 @@ async def test_an_agent_that_is_resumed_by_a_message_runs_again() -> None:
     assert len(client.tasks) == 1
 
 
-async def test_an_agent_is_woken_by_its_own_shell() -> None:
-    scripts: Scripts = {"WATCH": [shell("watched", "sleep 0.6; echo over"), text("I wait."), text("It is over.")]}
+async def test_an_agent_is_woken_by_its_own_shell(tmp_path: Path) -> None:
+    watched = shell("watched", f"while [ ! -e '{tmp_path}/end' ]; do sleep 0.05; done; echo over")
+    scripts: Scripts = {"WATCH": [watched, text("I wait."), text("It is over.")]}
     with ScriptedModel(turn(agent("watcher", "WATCH"), text("ok")), agents=scripts) as model:
         async with Client(model.options()) as client:
             with anyio.fail_after(60):
-                await client.query("go", until="idle")
-                watcher = named(client, "watcher")
+                run = client.query("go", until="idle")
+                watcher = await known(client, "watcher")
+                await client.tasks.until(lambda: len(watcher.outcomes) == 1)
+                (tmp_path / "end").touch()
+                await run
                 await client.tasks.until(lambda: len(watcher.outcomes) == 2)
     assert [outcome.summary for outcome in watcher.outcomes] == ["I wait.", "It is over."]
     assert watcher.prompt == "WATCH"
@@ -367,7 +370,7 @@ async def test_when_the_process_dies_its_tasks_fail() -> None:
                 await client.query("go")
                 tasks = [await known(client, "agent"), await known(client, "shell")]
                 assert client.pid is not None
-                os.kill(client.pid, signal.SIGKILL)
+                kill(client.pid)
                 outcomes = await client.tasks.wait_all([task.id for task in tasks])
     assert {outcome.status for outcome in outcomes} == {TaskStatus.FAILED}
     assert all(outcome.failure_reason for outcome in outcomes)

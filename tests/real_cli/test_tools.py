@@ -310,7 +310,7 @@ async def test_ten_megabytes_are_cut_where_the_cli_would_hide_them(tmp_path: Pat
         link = ResourceLink("https://example.com", "example", "described " * 50)
         return ["x" * 30_000, File("y" * 30_000, "a.txt"), File(b"\x00", "a.bin"), Audio(b"abc"), link]
 
-    tools = [cut, spilled, refused, roomy, several]
+    tools: list[Any] = [cut, spilled, refused, roomy, several]
     script: list[Any] = [*(calling(item.name) for item in tools), text("done")]
     with ScriptedModel(script) as model, anyio.fail_after(60):
         await run("go", model.options(mcp_servers={"helper": ToolServer("helper", tools)}))

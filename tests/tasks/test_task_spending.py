@@ -82,7 +82,10 @@ async def test_a_run_that_was_not_counted_before_the_next_one_ended_is_counted_a
     manager = TaskManager()
     intake_of(manager).track_hook("SubagentStart", {"agent_id": "a1", "agent_transcript_path": str(path)})
     for _, start, tokens in runs:
-        of_run = {"run_id": run_id(start), "usage": {"total_tokens": tokens, "tool_uses": 0, "duration_ms": 50}}
+        of_run: dict[str, Any] = {
+            "run_id": run_id(start),
+            "usage": {"total_tokens": tokens, "tool_uses": 0, "duration_ms": 50},
+        }
         tracking(manager, frames.task_started("a1", run_id=run_id(start)), frames.task_notification("a1", **of_run))
     with anyio.fail_after(30):
         await manager.wait("a1")
