@@ -4,7 +4,14 @@ import anyio
 from offline import offline
 
 from claude_agent_py import Client, ClientOptions, run
-from claude_agent_py.sessions import SessionLeasedError, SQLiteStore, list_sessions
+from claude_agent_py.sessions import (
+    SessionLeasedError,
+    SQLiteStore,
+    get_session_from_store,
+    list_sessions,
+    list_sessions_from_store,
+    rename_session_via_store,
+)
 
 
 async def main() -> None:
@@ -26,9 +33,11 @@ async def main() -> None:
             print("one at a time:", error.holder.count("-") > 0)
 
     print("left on the second machine:", list_sessions(config_dir=fresh["CLAUDE_CONFIG_DIR"]))
-    [key] = await store.find_session(begun.session_id)
-    entries = await store.load({"project_key": key, "session_id": begun.session_id}) or []
-    print("turns in the store:", sum(entry["type"] == "assistant" for entry in entries))
+    await rename_session_via_store(store, begun.session_id, "Launch codes", "here")
+    for info in await list_sessions_from_store(store, "here"):
+        print("in the store:", info.summary)
+    session = await get_session_from_store(store, begun.session_id, "here")
+    print(len(session.messages), "messages; the last:", session.messages[-1].text)
 
 
 SCRIPT = ["Noted.", "It is kumquat."]

@@ -74,7 +74,8 @@ PRINTED: dict[str, list[str]] = {
     ],
     "own_store": ["the contract holds\nIn Bonn.\ntranscripts: 1\n"],
     "resume_elsewhere": [
-        "It is kumquat.\none at a time: True\nleft on the second machine: []\nturns in the store: 2\n",
+        "It is kumquat.\none at a time: True\nleft on the second machine: []\n",
+        "in the store: Launch codes\n4 messages; the last: It is kumquat.\n",
     ],
     "sessions": [
         "is open in the process",

@@ -1,6 +1,7 @@
 """The mirror: what waits, what is tried again, and what happens when a store cannot keep up."""
 
 import json
+import random
 import tempfile
 import uuid
 from pathlib import Path
@@ -268,6 +269,67 @@ async def test_entries_of_a_cli_elsewhere_are_kept_here(
         assert await push(store, SESSION, config_dir=config, project_key="p") == len(entries)
     assert store.entries(KEY) == entries
     spool.folder.remove()
+
+
+class Unreliable(Store):
+    """Fails every other time, and takes a while."""
+
+    def __init__(self, chance: random.Random) -> None:
+        super().__init__()
+        self.chance = chance
+        self.failing = 0.4
+
+    async def _work(self) -> None:
+        await anyio.sleep(self.chance.random() * 0.003)
+        if self.chance.random() < self.failing:
+            raise OSError("not now")
+
+    async def append(self, key: SessionKey, entries: list[SessionStoreEntry], *, epoch: int | None = None) -> None:
+        await self._work()
+        await super().append(key, entries, epoch=epoch)
+        await anyio.sleep(self.chance.random() * 0.002)
+
+    async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
+        await self._work()
+        found = await super().load(key)
+        await anyio.sleep(self.chance.random() * 0.003)
+        return found
+
+
+@pytest.mark.parametrize("is_elsewhere", [False, True])
+@pytest.mark.parametrize("seed", range(5))
+async def test_whatever_fails_the_store_has_each_entry_once_and_in_order(
+    seed: int, is_elsewhere: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mirror_module, "PAUSES", ())
+    monkeypatch.setattr(mirror_module, "BEHIND_SECONDS", (0.001, 0.004))
+    monkeypatch.setattr(mirror_module, "BATCH_SECONDS", 0.002)
+    monkeypatch.setattr(mirror_module, "QUEUE_BYTES", 300 if seed % 2 else QUEUE_BYTES)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    chance = random.Random(seed)
+    store = Unreliable(chance)
+    running = Running(store, tmp_path / "cli", flush=chance.choice(["eager", "batched"]))
+    written: list[dict[str, Any]] = []
+    unreported: list[dict[str, Any]] = []
+    async with anyio.create_task_group() as workers:
+        workers.start_soon(running.mirror.run)
+        for _ in range(60):
+            entry = running.entry() if chance.random() < 0.5 else chance.choice([TITLE, OTHER])
+            written.append(entry)
+            unreported.append(entry)
+            if not is_elsewhere:
+                running.written(entry)
+            if chance.random() < 0.5:
+                count = chance.randint(1, len(unreported))
+                running.reported(*unreported[:count])
+                del unreported[:count]
+            await anyio.sleep(chance.choice([0, 0, chance.random() * 0.004]))
+        running.reported(*unreported)
+        store.failing = 0
+        await running.mirror.drain(anyio.current_time() + 60)
+    assert store.entries(KEY) == written
+    if (folder := running.mirror.spool.folder) is not None:
+        folder.remove()
 
 
 async def test_a_transcript_that_is_gone_has_not_caught_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

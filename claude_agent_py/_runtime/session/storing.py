@@ -151,9 +151,12 @@ class Storing:
             is_there = await write_session(self._store, place, folder.projects, project, timeout=timeout)
         except OSError as error:
             raise StoreError(f"session {session_id} cannot be written for the CLI: {error}") from error
+        written = folder.projects / project / f"{session_id}{SUFFIX}"
         if not is_there:
             await self._resume_local(session_id, env)
             return
+        for own, subpath in await run_file_work(lambda: list(transcripts_of(str(written)))):
+            self.mirror.begin(place._replace(subpath=subpath), await run_file_work(reported_at_start, own))
         for each, transcript in left:
             await self._go_on_with(each, transcript, folder.projects / project)
         if options.user is not None:

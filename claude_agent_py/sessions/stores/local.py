@@ -130,7 +130,7 @@ def _batches(entries: Iterator[tuple[SessionStoreEntry, int]]) -> Iterator[list[
 
 
 class Tail:
-    """Notes the entries of a file after the one with a uuid."""
+    """Notes the entries of a file after the one with a uuid; None notes all."""
 
     def __init__(self, last: str | None) -> None:
         self.marks: list[Mark] = []
@@ -138,8 +138,6 @@ class Tail:
 
     def add(self, entry: SessionStoreEntry) -> None:
         """Take the next entry of the file."""
-        if self._last is None:
-            return
         mark = mark_of(entry)
         if mark == self._last:
             self.marks.clear()
@@ -158,7 +156,7 @@ def reported_at_start(path: str) -> Reported:
         if isinstance(mark, str):
             return Reported(mark, reversed(notes))
         notes.append(mark)
-    return Reported()
+    return Reported(None, reversed(notes))
 
 
 def _missing(

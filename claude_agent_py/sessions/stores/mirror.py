@@ -8,6 +8,7 @@ missing, in order. If its file is not on this machine, the entries are kept in o
 
 import logging
 import os
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, cast
@@ -15,7 +16,6 @@ from typing import Any, Final, Literal, cast
 import anyio
 
 from claude_agent_py._errors import SessionError, StaleLeaseError, StoreError
-from claude_agent_py._event_loop import run_file_work
 from claude_agent_py.sessions.stores.blocking import Place
 from claude_agent_py.sessions.stores.leases import LEASE_SECONDS, Lease, LeasingStore
 from claude_agent_py.sessions.stores.local import Tail, place_of, send_missing
@@ -26,7 +26,7 @@ from claude_agent_py.sessions.stores.protocol import (
     described,
     implements,
 )
-from claude_agent_py.sessions.stores.reported import Reported
+from claude_agent_py.sessions.stores.reported import Mark, Reported, mark_of
 from claude_agent_py.sessions.stores.spool import Spool
 
 logger: logging.Logger = logging.getLogger("claude_agent_py")
@@ -43,6 +43,9 @@ PAUSES: Final = (0.2, 0.8)
 """Seconds between attempts to deliver a batch."""
 BEHIND_SECONDS: Final = (5.0, 60.0)
 """After how many seconds the worker tries again to catch up: at first, and at most."""
+
+LAST_ATTEMPTS: Final = 2
+"""How often what is behind is sent at the end: while it is sent, more may have been reported than fits the queue."""
 
 Report = Callable[[StoreError, bool], Awaitable[None]]
 """Told of an error, and whether it is the last word."""
@@ -98,6 +101,9 @@ class Mirror:
         self._sending: tuple[Place, list[SessionStoreEntry]] | None = None
         """What is neither in the queue nor delivered."""
         self._catching_up: Place | None = None
+        """The transcript whose file is being sent."""
+        self._meanwhile: list[Mark] = []
+        """What was reported of it since."""
         self._entries = 0
         self._bytes = 0
         self._behind: dict[Place, StoreError] = {}
@@ -121,7 +127,11 @@ class Mirror:
         if place is None:
             logger.warning("the session store does not get %s: it is not the transcript of a session", file_path)
             return
-        new = self._reported.setdefault(place, Reported()).take(cast("list[SessionStoreEntry]", entries))
+        reported = self._reported.setdefault(place, Reported())
+        given = [(mark_of(entry), entry) for entry in cast("list[SessionStoreEntry]", entries)]
+        new = [entry for mark, entry in given if reported.take(mark)]
+        if place == self._catching_up:
+            self._meanwhile += [mark for mark, _ in given]
         if place not in self._spooled:
             self._files[place] = file_path
         if place not in self._behind:
@@ -145,14 +155,14 @@ class Mirror:
             self._queue.clear()
             self._entries = self._bytes = 0
 
-    def _keep(self, place: Place, entries: list[SessionStoreEntry]) -> None:
+    def _keep(self, place: Place, entries: list[SessionStoreEntry], *, is_older: bool = False) -> None:
         """Keep the entries of a transcript that is behind, unless the CLI's file is here and does."""
-        if place in self._spooled or not os.path.isfile(self._files[place]):
-            self._spool(place, entries)
+        if entries and (place in self._spooled or not os.path.isfile(self._files[place])):
+            self._spool(place, entries, is_older=is_older)
 
-    def _spool(self, place: Place, entries: list[SessionStoreEntry]) -> None:
+    def _spool(self, place: Place, entries: list[SessionStoreEntry], *, is_older: bool = False) -> None:
         self._spooled.add(place)
-        self._files[place] = self.spool.add(place, entries)
+        self._files[place] = self.spool.add(place, entries, is_older=is_older)
 
     def file_of(self, place: Place) -> str:
         """Return the file that has the entries of a transcript; empty if none is known."""
@@ -165,6 +175,10 @@ class Mirror:
     def flush(self) -> None:
         """Send what waits, soon: a turn is over."""
         self._now.set()
+
+    def begin(self, place: Place, reported: Reported) -> None:
+        """Note what a transcript has when the CLI starts."""
+        self._reported[place] = reported
 
     def expect_behind(self, place: Place, file_path: str, reported: Reported) -> None:
         """Note that the store may lack entries of a transcript from before this process."""
@@ -185,7 +199,10 @@ class Mirror:
                     await self._now.wait()
             self._something, self._now = anyio.Event(), anyio.Event()
             await self._send_all()
-        await self._send_all()
+        for _ in range(LAST_ATTEMPTS):
+            await self._send_all()
+            if not self._behind:
+                break
         for place, error in self._behind.items():
             await self._give_up(place, error)
         self._drained.set()
@@ -200,8 +217,8 @@ class Mirror:
             return
         for place in self.undelivered:
             sending = self._sending[1] if self._sending is not None and self._sending[0] == place else []
-            if left := [*sending, *self._drop_queued(place)]:
-                self._keep(place, left)
+            self._keep(place, sending, is_older=True)
+            self._keep(place, self._drop_queued(place))
             late = StoreError("the store did not take it in time", key=place.key)
             await self._give_up(place, self._behind.get(place, late))
 
@@ -232,7 +249,8 @@ class Mirror:
             except Exception as error:
                 is_final = isinstance(error, StaleLeaseError | TimeoutError)  # what timed out may still arrive
                 if pause is None or is_final:
-                    self._keep(place, [*entries, *self._drop_queued(place)])
+                    self._keep(place, entries, is_older=True)
+                    self._keep(place, self._drop_queued(place))
                     await self._fall_behind(place, error)
                     return
                 if not self._is_draining:
@@ -265,11 +283,14 @@ class Mirror:
         self._drop_queued(place)  # the file has them
         reported = self._reported.setdefault(place, Reported()).copy()
         tail = Tail(reported.last)
-        self._catching_up = place
+        self._catching_up, self._meanwhile = place, []
         try:
-            with anyio.fail_after(self._timeout):
-                stored = await self._store.load(place.key)
-            sent = await send_missing(path, place.key, stored or [], self._append, tail.add)
+            if place in self._spooled:
+                sent = await self.spool.send(place, self._append)
+            else:
+                with anyio.fail_after(self._timeout):
+                    stored = await self._store.load(place.key)
+                sent = await send_missing(path, place.key, stored or [], self._append, tail.add)
         except BaseException as error:
             self._behind[place] = before
             if place in self._spooled:
@@ -279,13 +300,13 @@ class Mirror:
             await self._fall_behind(place, error)
         else:
             if place in self._spooled:
-                self._spooled.discard(place)
-                await run_file_work(os.unlink, path)
+                if not self.spool.has(place):  # else more was added
+                    self._spooled.discard(place)
             else:
                 self._note_sent(place, reported.after_sending(tail.marks))
             logger.info("the session store has caught up with %s: %d entries", described(place.key), sent)
         finally:
-            self._catching_up = None
+            self._catching_up, self._meanwhile = None, []
 
     def _drop_queued(self, place: Place) -> list[SessionStoreEntry]:
         waiting = self._queue.pop(place, None) or _Waiting()
@@ -296,11 +317,17 @@ class Mirror:
     def _note_sent(self, place: Place, reported: Reported) -> None:
         """Leave out of the queue what was reported while its file was sent."""
         self._reported[place] = reported
+        left = Counter(mark for mark in self._meanwhile if reported.take(mark))
         waiting = self._queue.get(place)
         if waiting is not None:
-            before = len(waiting.entries)
-            waiting.entries = reported.take(waiting.entries)
-            self._entries += len(waiting.entries) - before
+            new: list[SessionStoreEntry] = []
+            for entry in reversed(waiting.entries):  # what was sent before comes first
+                mark = mark_of(entry)
+                if left[mark] > 0:
+                    left[mark] -= 1
+                    new.append(entry)
+            self._entries += len(new) - len(waiting.entries)
+            waiting.entries = new[::-1]
 
     # Leases ------------------------------------------------------------------------------------------------------
 

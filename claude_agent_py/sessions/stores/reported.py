@@ -36,7 +36,7 @@ class Reported:
 
     def __init__(self, last: str | None = None, notes: Iterable[Mark] = (), ahead: Iterable[Mark] = ()) -> None:
         self.last = last
-        """The last uuid; None if none is known."""
+        """The last uuid; None at the beginning of the transcript."""
         self.notes: list[Mark] = list(notes)
         """The entries without a uuid since."""
         self._ahead: list[Mark] = list(ahead)
@@ -50,25 +50,21 @@ class Reported:
         """Return what is reported once all of the file was sent, whose entries after `last` are the tail."""
         known = Counter(self.notes)
         ahead: list[Mark] = []
-        for mark in tail if self.last is not None else ():
+        for mark in tail:
             if known[mark] > 0:
                 known[mark] -= 1
             else:
                 ahead.append(mark)
         return Reported(self.last, self.notes, ahead)
 
-    def take(self, entries: Sequence[SessionStoreEntry]) -> list[SessionStoreEntry]:
-        """Note entries as reported, and return those that were not sent yet."""
-        return [entry for entry in entries if not self._was_sent(self._note(entry))]
-
-    def _note(self, entry: SessionStoreEntry) -> Mark:
-        mark = mark_of(entry)
+    def take(self, mark: Mark) -> bool:
+        """Note an entry as reported, and return whether it was not sent yet."""
         if isinstance(mark, str):
             self.last = mark
             self.notes.clear()
         else:
             self.notes.append(mark)
-        return mark
+        return not self._was_sent(mark)
 
     def _was_sent(self, mark: Mark) -> bool:
         if mark not in self._ahead:

@@ -7,38 +7,87 @@ import json
 import os
 import shutil
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
 
+from claude_agent_py._event_loop import run_file_work
+from claude_agent_py.sessions.files import write_whole
 from claude_agent_py.sessions.stores.blocking import Place
-from claude_agent_py.sessions.stores.local import SUFFIX, metadata_path, path_below
+from claude_agent_py.sessions.stores.local import (
+    BATCH_CHARS,
+    BATCH_ENTRIES,
+    SUFFIX,
+    Append,
+    metadata_path,
+    path_below,
+)
 from claude_agent_py.sessions.stores.materialise import PrivateFolder, make_folder
 from claude_agent_py.sessions.stores.protocol import SessionStoreEntry
 
-PROJECT = "undelivered"
+PROJECT: Final = "undelivered"
+SENDING: Final = "sending"
+"""Where a transcript is while it is sent."""
 
 
 class Spool:
-    """A private folder with transcripts, made when the first is kept. All calls block."""
+    """A private folder with transcripts, made when the first is kept."""
 
     def __init__(self) -> None:
         self.folder: PrivateFolder | None = None
         """The folder; None if nothing is kept."""
 
-    def path_of(self, place: Place) -> str:
+    def path_of(self, place: Place, project: str = PROJECT) -> str:
         """Return where a transcript is kept. Makes the folder."""
         if self.folder is None:
             self.folder = make_folder(None)
-        own = os.path.join(self.folder.projects, PROJECT, place.session)
+        own = os.path.join(self.folder.projects, project, place.session)
         path = path_below(own, place.subpath) if place.subpath else own + SUFFIX
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         return path
 
-    def add(self, place: Place, entries: Sequence[SessionStoreEntry]) -> str:
-        """Append entries to a transcript, and return its path."""
+    def add(self, place: Place, entries: Sequence[SessionStoreEntry], *, is_older: bool = False) -> str:
+        """Add entries to a transcript, behind or, if they are older, before what is there, and return its path."""
         path = self.path_of(place)
         lines = b"".join(json.dumps(entry, separators=(",", ":")).encode() + b"\n" for entry in entries)
+        if is_older:
+            self._put_first(place, lines)
+            return path
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as file:
             file.write(lines)
         return path
+
+    async def send(self, place: Place, append: Append) -> int:
+        """Append what is kept of a transcript to the store, in order, and remove it; return how many entries.
+
+        What is added meanwhile stays. If the store fails, all that it did not take stays, too.
+        """
+        sending, sent, count = self.path_of(place, SENDING), 0, 0
+        os.replace(self.path_of(place), sending)
+        try:
+            while batch := await run_file_work(_batch, sending, sent):
+                entries, end = batch
+                await append(place.key, entries)
+                sent, count = end, count + len(entries)
+        finally:
+            self._take_back(place, sending, sent)
+        return count
+
+    def _take_back(self, place: Place, sending: str, sent: int) -> None:
+        """Put what was not sent before what was added meanwhile. Not in a thread, to be done when it is cancelled."""
+        with open(sending, "rb") as file:
+            file.seek(sent)
+            self._put_first(place, file.read())
+        os.unlink(sending)
+
+    def _put_first(self, place: Place, lines: bytes) -> None:
+        if lines:
+            path = self.path_of(place)
+            rest = Path(path).read_bytes() if os.path.isfile(path) else b""
+            write_whole(path, [lines, rest], replace=True)
+
+    def has(self, place: Place) -> bool:
+        """Return whether something of a transcript is kept."""
+        return self.folder is not None and os.path.isfile(self.path_of(place))
 
     def keep(self, place: Place, transcript: str) -> None:
         """Copy a transcript of the CLI, whose folder is about to be removed."""
@@ -51,3 +100,11 @@ class Spool:
         """Remove what was kept: the store has it."""
         if self.folder is not None:
             self.folder.remove()
+
+
+def _batch(path: str, start: int) -> tuple[list[SessionStoreEntry], int] | None:
+    """Return the next entries of a transcript and where they end, or None at its end."""
+    with open(path, "rb") as file:
+        file.seek(start)
+        lines = file.readlines(BATCH_CHARS)[:BATCH_ENTRIES]
+    return ([json.loads(line) for line in lines], start + sum(map(len, lines))) if lines else None
