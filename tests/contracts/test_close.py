@@ -150,7 +150,7 @@ async def test_the_bound_holds_for_a_program_that_ignores_everything(start_proce
     assert pid is not None
     await closed_within(client, 0.5)
     with anyio.fail_after(60):
-        await client.session.wait_closed()  # all that it does once the time is up
+        await client.session.ending.wait_closed()  # all that it does once the time is up
     assert not is_alive(pid)
 
 

@@ -474,7 +474,7 @@ async def test_a_store_that_answers_no_more_does_not_hold_up_close() -> None:
             await client.query("two")
             with anyio.fail_after(60):
                 await client.close()
-                await client.session.wait_closed()
+                await client.session.ending.wait_closed()
         [error] = errors
         assert error.kept_in is not None
         assert os.listdir(error.kept_in) == ["projects"]
