@@ -124,7 +124,7 @@ class Ending:
         self._cause: State | Exception | None = None
         """DIED, EXITED or CLOSED, as which the session ended for its users; or the exception of a worker, which is a
         bug in this package or in a transport. None before the end."""
-        self.stream_over = LazyEvent()
+        self.stream_over: LazyEvent = LazyEvent()
         """Set at the end of the CLI's output."""
         self._over = LazyEvent()
         self.told: frozenset[str] = frozenset()

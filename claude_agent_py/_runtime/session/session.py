@@ -10,8 +10,8 @@ It drives the sans-IO engine over a transport, with these workers:
 
 The pump itself answers a request of the CLI that arrives alone; several at once get a worker each. The workers run in a
 task group that belongs to the event loop rather than to a caller (`_event_loop.py`), so any task may call any method.
-`startup.py` initializes a session and `answers.py` answers the CLI. Twin: `_protocol/engine.py`, which decides
-everything that needs no I/O.
+`startup.py` initializes a session, `ending.py` ends it, and `answers.py` answers the CLI. Twin:
+`_protocol/engine.py`, which decides everything that needs no I/O.
 """
 
 import functools
