@@ -6,6 +6,7 @@ session a process may become is decided in `fitting.py`.
 """
 
 import logging
+import math
 import os
 from collections.abc import Iterator
 from typing import Any, Final, Literal
@@ -37,6 +38,11 @@ AT_ONCE: Final = max(2, os.cpu_count() or 1)
 """How many spares are started at once: a start keeps a processor busy. Starts that callers wait for are not limited."""
 
 
+FIRST_ANSWER: Final = 0.3
+"""Seconds after a hand-out in which no spare is started while half of them are left: a start would slow down the first
+answer of the session, which takes that long."""
+
+
 class Crew:
     """The processes of a pool. Used once: `open`, then `close`.
 
@@ -61,6 +67,8 @@ class Crew:
         self._workers: TaskGroup | None = None
         self._is_closing = False
         self._over = LazyEvent()
+        self._handed_out = -math.inf
+        """When a spare was handed out last."""
         self._counts = dict.fromkeys(("warm", "cold", "timeouts", "failed", "lost", "expired"), 0)
 
     # Life --------------------------------------------------------------------------------------------------------
@@ -200,6 +208,8 @@ class Crew:
         waiter.member = member
         self._queue.remove(waiter)
         waiter.served.set()
+        self._handed_out = anyio.current_time()
+        self.changed.set()  # the worker starts the next one
 
     def _trim(self) -> None:
         """Close spares while the memory is exceeded. One process always may stay."""
@@ -218,7 +228,10 @@ class Crew:
         """Start the spares that are missing, a few at a time, in place of those that belong to no supply any more."""
         wish = supply.wish()
         ahead = [one for one in self._members if one.phase in (Phase.STARTING, Phase.SPARE) and not one.is_reserved]
-        for _ in range(supply.size - sum(_is_made_for(one, wish) for one in ahead)):
+        missing = supply.size - sum(_is_made_for(one, wish) for one in ahead)
+        if 2 * missing <= supply.size and anyio.current_time() < self._handed_out + FIRST_ANSWER:
+            return
+        for _ in range(missing):
             starting = sum(member.phase is Phase.STARTING for member in self._members)
             if starting >= AT_ONCE or supply.not_before > anyio.current_time():
                 return
@@ -326,6 +339,8 @@ class Crew:
         now = anyio.current_time()
         looks = [MEASURE_EVERY] if self._bounds.memory_bytes is not None and self._members else []
         looks += [supply.not_before - now for supply in self.supplies if supply.size and supply.not_before > now]
+        if now < self._handed_out + FIRST_ANSWER:
+            looks.append(self._handed_out + FIRST_ANSWER - now)
         return min(looks, default=None)
 
     async def _measure(self) -> None:

@@ -1,40 +1,28 @@
-"""`map_runs`: many prompts, some at a time, each in a session of its own."""
+"""`map_runs`: many prompts, some at a time, each in a session of its own. Twin: `job.py`, which does the work."""
 
 from __future__ import annotations
 
-import functools
-import math
-from collections import deque
 from collections.abc import AsyncIterator, Generator, Iterable
-from contextlib import AsyncExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Generic, Self
+from typing import TYPE_CHECKING, Any, Generic, Self
 
 import anyio
 from anyio.lowlevel import checkpoint
 
-from claude_agent_py._errors import ConnectionClosedError, OptionsError, RunFailed
-from claude_agent_py._event_loop import from_any_thread, run_file_work, spawn_detached, worker
+from claude_agent_py._errors import OptionsError
 from claude_agent_py._runtime.runs.prompts import Prompt, check_prompt, check_run_arguments, is_stream
-from claude_agent_py._streams import LazyEvent, RepeatingEvent
 from claude_agent_py.options.client_options import ClientOptions, options_or_defaults
 from claude_agent_py.options.output_shape import Output
-from claude_agent_py.pool.fitting import names_one_session
-from claude_agent_py.pool.journal import Journal
-from claude_agent_py.pool.outcome import MapProgress, RunOutcome, outcome_of
+from claude_agent_py.pool.job import Attempts, Job
+from claude_agent_py.pool.outcome import MapProgress, RunOutcome
 from claude_agent_py.pool.planning import check_count
 from claude_agent_py.pool.pool import Pool
-from claude_agent_py.pool.progress import Progress, check_progress, shown
+from claude_agent_py.pool.progress import Progress, check_progress
 from claude_agent_py.retrying import RetryPolicy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from claude_agent_py._protocol.turns import Until
-
-AHEAD: Final = 4
-"""How many outcomes may wait for a slow reader, in multiples of `concurrency`. Then no further prompt begins."""
 
 
 def map_runs(
@@ -87,8 +75,9 @@ def map_runs(
     if pool is not None and memory is not None:
         raise OptionsError("has no effect with a pool, which has a bound of its own", option="memory")
     listed = [_checked(prompt) for prompt in _listed(prompts)]
-    run = _Attempts(checked, retry or RetryPolicy(), until, timeout)
-    return MapRuns(listed, run, concurrency, ordered, journal, progress, pool, memory)
+    attempts = Attempts(checked, retry or RetryPolicy(), until, timeout)
+    job = Job(listed, attempts, concurrency, journal=journal, progress=progress, pool=pool, memory=memory)
+    return MapRuns(job, ordered=ordered)
 
 
 def _listed(prompts: Any) -> Iterable[Any]:
@@ -104,29 +93,6 @@ def _checked(prompt: Any) -> Prompt:
     return prompt  # type: ignore[no-any-return]
 
 
-class _Attempts:
-    """How each prompt is run."""
-
-    def __init__(self, options: ClientOptions, retry: RetryPolicy, until: Until, timeout: float | None) -> None:
-        self.options = options
-        self._retry = retry
-        self._until: Until = until
-        self._timeout = timeout
-
-    async def outcome(self, pool: Pool[Any], index: int, prompt: Prompt) -> RunOutcome:
-        """Run a prompt until it has an answer or an error that is final."""
-        failures: list[RunFailed] = []
-        try:
-            ended: Any = await self._retry.run(
-                lambda: pool.run(prompt, self.options, until=self._until, timeout=self._timeout), failures=failures
-            )
-        except RunFailed as error:
-            if isinstance(error, ConnectionClosedError):
-                pool.check_takes()  # else the pool was closed, and no prompt can be run any more
-            ended = error
-        return outcome_of(index, prompt, ended, failures)
-
-
 class MapRuns(Generic[Output]):
     """The runs of `map_runs`.
 
@@ -137,18 +103,8 @@ class MapRuns(Generic[Output]):
     Only one worker may iterate at a time.
     """
 
-    def __init__(
-        self,
-        prompts: list[Prompt],
-        attempts: _Attempts,
-        concurrency: int,
-        ordered: bool,
-        journal: str | Path | None,
-        progress: Progress,
-        pool: Pool[Any] | None,
-        memory: int | str | None,
-    ) -> None:
-        self._job = _Job(prompts, attempts, concurrency, journal, progress, pool, memory)
+    def __init__(self, job: Job, *, ordered: bool) -> None:
+        self._job = job
         self._ordered = ordered
 
     def __repr__(self) -> str:
@@ -188,204 +144,6 @@ class MapRuns(Generic[Output]):
             await self._job.stop()
 
     def __del__(self) -> None:
-        job: _Job | None = vars(self).get("_job")
+        job: Job | None = vars(self).get("_job")
         if job is not None:
             job.stop_soon()
-
-
-class _Job:
-    """The work, which has workers of its own, so that a reader may come and go."""
-
-    def __init__(
-        self,
-        prompts: list[Prompt],
-        attempts: _Attempts,
-        concurrency: int,
-        journal: str | Path | None,
-        progress: Progress,
-        pool: Pool[Any] | None,
-        memory: int | str | None,
-    ) -> None:
-        self._prompts = prompts
-        self._attempts = attempts
-        self._concurrency = concurrency
-        self._journal_path = journal
-        self._shows = progress
-        self._pool = pool
-        self._memory = memory
-        self._outcomes: dict[int, RunOutcome] = {}
-        self._unread: deque[int] = deque()
-        """The indexes of the outcomes that were not yielded, as they came."""
-        self._read = 0
-        self._ahead: float = AHEAD * concurrency
-        self._failure: Exception | None = None
-        self._scope: anyio.CancelScope | None = None
-        """Cancels the work; None before it began."""
-        self._is_stopped = False
-        self._changed = RepeatingEvent()
-        self._over = LazyEvent()
-        self._stop_soon: Callable[[], object] = lambda: None
-        self._todo: deque[int] = deque()
-        self._running = 0
-        self._failed = 0
-        self._cost = 0.0
-
-    # Readers -----------------------------------------------------------------------------------------------------
-
-    async def next(self, *, ordered: bool) -> RunOutcome[Any]:
-        """Return the next outcome. Raises StopAsyncIteration after the last."""
-        self._begin()
-        await checkpoint()
-        while True:
-            if ordered and self._read in self._outcomes:
-                return self._yielded(self._read)
-            if not ordered and self._unread:
-                return self._yielded(self._unread[0])
-            self._check()
-            if self._over.is_set():
-                raise StopAsyncIteration
-            await self._changed.wait()
-
-    def _yielded(self, index: int) -> RunOutcome[Any]:
-        self._unread.remove(index)
-        self._read += 1
-        self._changed.set()
-        return self._outcomes[index]
-
-    async def all(self) -> list[RunOutcome[Any]]:
-        """Wait for all outcomes."""
-        self._ahead = math.inf
-        self._begin()
-        self._changed.set()
-        await self._over.wait()
-        self._check()
-        return [self._outcomes[index] for index in range(len(self._prompts))]
-
-    def _check(self) -> None:
-        if self._failure is not None:
-            raise self._failure
-        if self._over.is_set() and len(self._outcomes) < len(self._prompts):
-            raise ConnectionClosedError("the runs were stopped")
-
-    # Life --------------------------------------------------------------------------------------------------------
-
-    def _begin(self) -> None:
-        if self._scope is None and not self._is_stopped:
-            self._scope = anyio.CancelScope()
-            self._stop_soon = from_any_thread(self._scope.cancel)
-            spawn_detached(functools.partial(self._work, self._scope), name="claude_agent_py map_runs")
-
-    async def stop(self) -> None:
-        """Cancel the runs, and wait until they have ended."""
-        self._is_stopped = True
-        if self._scope is None:
-            self._over.set()
-        else:
-            self._scope.cancel()
-            await self._over.wait()
-
-    def stop_soon(self) -> None:
-        """Cancel the runs without waiting; in any thread."""
-        if not self._over.is_set():
-            try:
-                self._stop_soon()
-            except RuntimeError:  # the loop is closed, and everything with it
-                return
-
-    async def _work(self, scope: anyio.CancelScope) -> None:
-        try:
-            with scope:
-                async with AsyncExitStack() as stack:
-                    journal = await self._opened_journal(stack)
-                    tell = stack.enter_context(shown(self._shows, self.progress))
-                    if self._todo:
-                        pool = self._pool
-                        if pool is None:
-                            pool = self._own_pool()
-                            stack.push_async_callback(_close, pool)
-                            await pool.open()
-                        await self._run_all(pool, journal, tell)
-        except Exception as error:
-            while isinstance(error, ExceptionGroup):
-                error = error.exceptions[0]
-            self._failure = error
-        finally:
-            self._over.set()
-            self._changed.set()
-
-    async def _opened_journal(self, stack: AsyncExitStack) -> Journal | None:
-        """Open the journal, and take the answers that it has."""
-        self._todo.extend(range(len(self._prompts)))
-        if self._journal_path is None:
-            return None
-        journal = await run_file_work(Journal, self._journal_path, self._prompts)
-        stack.callback(journal.close)
-        shape = self._attempts.options.output_shape
-        found = await run_file_work(journal.answered, None if shape is None else shape.adapter)
-        for index in sorted(found):
-            self._put(found[index])
-        self._todo = deque(index for index in self._todo if index not in found)
-        return journal
-
-    def _own_pool(self) -> Pool[Any]:
-        at_once = min(self._concurrency, len(self._todo))
-        spares = max(1, at_once // 2)
-        options = self._attempts.options
-        if names_one_session(options):  # each process resumes it
-            return Pool(size=0, max_size=at_once, memory=self._memory)
-        return Pool(options, size=min(spares, len(self._todo)), max_size=at_once + spares, memory=self._memory)
-
-    async def _run_all(self, pool: Pool[Any], journal: Journal | None, tell: Callable[[MapProgress], object]) -> None:
-        async with anyio.create_task_group() as group:
-            for _ in range(min(self._concurrency, len(self._todo))):
-                group.start_soon(self._run_some, pool, journal, tell)
-
-    @worker
-    async def _run_some(self, pool: Pool[Any], journal: Journal | None, tell: Callable[[MapProgress], object]) -> None:
-        """Run one prompt after another until none is left."""
-        while self._todo:
-            while len(self._unread) + self._running >= self._ahead:
-                await self._changed.wait()
-            if not self._todo:
-                return
-            index = self._todo.popleft()
-            self._running += 1
-            if self._pool is None:
-                await self._keep_spares(pool)
-            try:
-                outcome = await self._attempts.outcome(pool, index, self._prompts[index])
-                if journal is not None:
-                    with anyio.CancelScope(shield=True):
-                        await run_file_work(journal.record, outcome)
-            finally:
-                self._running -= 1
-            self._put(outcome)
-            tell(self.progress)
-
-    async def _keep_spares(self, pool: Pool[Any]) -> None:
-        """Start no spare at the end that no prompt is left for."""
-        if len(self._todo) < max(1, self._concurrency // 2) and not names_one_session(self._attempts.options):
-            await pool.warm(size=len(self._todo))
-
-    def _put(self, outcome: RunOutcome) -> None:
-        self._outcomes[outcome.index] = outcome
-        self._unread.append(outcome.index)
-        self._failed += not outcome.ok
-        self._cost += 0.0 if outcome.from_journal else outcome.cost_usd
-        self._changed.set()
-
-    @property
-    def progress(self) -> MapProgress:
-        """How far it is."""
-        return MapProgress(
-            total=len(self._prompts),
-            done=len(self._outcomes),
-            failed=self._failed,
-            running=self._running,
-            cost_usd=self._cost,
-        )
-
-
-async def _close(pool: Pool[Any]) -> None:
-    with anyio.CancelScope(shield=True):
-        await pool.close()

@@ -76,6 +76,13 @@ def test_connecting_to_the_real_program_is_measured() -> None:
     assert re.search(rf"by hand{FIGURE}", printed_by(start("connect --rounds=1 --hosts claude_agent_py")))
 
 
+@pytest.mark.real_cli
+def test_the_pool_is_measured() -> None:
+    printed = printed_by(start("pool --rounds=1 --runs=4"))
+    for way in ("the CLI alone", r"pool.query\(\), a spare", r"pool.query\(\), a parked spare", "a script", "pool"):
+        assert re.search(rf"{way}{FIGURE}", printed), printed
+
+
 def test_an_unknown_benchmark_is_refused() -> None:
     process = start("speed")
     _, err = process.communicate(timeout=60)

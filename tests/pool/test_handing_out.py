@@ -21,7 +21,7 @@ from claude_agent_py import (
     tool,
 )
 from claude_agent_py.hooks import Hooks
-from claude_agent_py.pool import Pool, PoolTimeoutError
+from claude_agent_py.pool import Pool, PoolTimeoutError, crew
 from claude_agent_py.testing import FakeCLI, steps
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
@@ -44,6 +44,19 @@ async def test_a_process_serves_one_session_and_is_replaced() -> None:
             with pytest.raises(ConnectionClosedError):
                 client.query("again")
     assert pool.stats().processes == 0
+
+
+async def test_a_start_does_not_compete_with_the_first_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    peers = Peers()
+    monkeypatch.setattr(crew, "FIRST_ANSWER", 1000.0)
+    async with Pool(peers.options(), size=2, max_size=4) as pool:
+        await pool.ready()
+        async with pool.client() as client:
+            await client.query("hi")
+            assert len(peers.plans) == 2
+            async with pool.client():  # too few are left to wait
+                await until(pool, lambda stats: stats.spares >= 1)
+        await until_settled(pool, 2)
 
 
 async def test_runs() -> None:
