@@ -57,7 +57,9 @@ async def measure_runs(fleet: Fleet, url: str, count: int) -> None:
     print(f"{count} runs: {(cpu() - before[0]) / count * 1000:.0f} ms CPU time each in the worker")
     print(f"  {written[0] / count:.1f} events each, {written[1] / count:.0f} bytes each")
     if before[1] is not None:
-        print(f"  {(transactions(url) or 0) - before[1]} transactions, {((transactions(url) or 0) - before[1]) / count:.0f} each")
+        print(
+            f"  {(transactions(url) or 0) - before[1]} transactions, {((transactions(url) or 0) - before[1]) / count:.0f} each"
+        )
     print(f"  {count / (time.perf_counter() - before[3]) * 3600:.0f} an hour, 2 at a time")
 
 

@@ -65,7 +65,9 @@ async def check(fleet: Fleet, session: FleetSession, text: str) -> tuple[str | N
     return wrong, begun[-1] if result.crashes else None
 
 
-async def one_round(number: int, given: dict[str, Any], arguments: argparse.Namespace, chance: random.Random) -> list[str]:
+async def one_round(
+    number: int, given: dict[str, Any], arguments: argparse.Namespace, chance: random.Random
+) -> list[str]:
     fleet = make_fleet(given)
     workers = [start_worker(given) for _ in range(arguments.workers)]
     sleeper: subprocess.Popen[bytes] | None = None
@@ -106,7 +108,9 @@ async def main(arguments: argparse.Namespace) -> int:
         given = {"url": url, "store": f"{name}/store.db", "folder": name, "env": dict(model.environment())}
         wrong: list[str] = []
         for number in range(arguments.rounds):
-            wrong += await one_round(int(time.time()) + number if arguments.rounds == 1 else number, given, arguments, chance)
+            wrong += await one_round(
+                int(time.time()) + number if arguments.rounds == 1 else number, given, arguments, chance
+            )
         left = processes_of(model)
         print("\n".join([*wrong, *(f"process {pid} is left" for pid in left)]) or "none lost, none doubled, none left")
     return 1 if wrong or left else 0
