@@ -1,9 +1,9 @@
-"""Three workers, twelve sessions, a worker killed: all twelve finish. `make fleet-demo`, and `make soak-fleet` for more.
+"""Three workers, twelve sessions, a worker killed: all twelve finish. See `make fleet-demo` and `make soak-fleet`.
 
     python scripts/fleet_demo.py [--rounds N] [--sessions N] [--workers N] [--seed N]
 
-With FLEET_DB=postgresql://... the fleet and its conversations are there, else in SQLite files. In every round one worker
-is killed with SIGKILL at a random moment, and in every fifth round another one is stopped past its lease and woken.
+With FLEET_DB=postgresql://... the fleet and its conversations are there, else in SQLite files. In every round one
+worker is killed with SIGKILL at a random moment, and in every fifth round another is stopped past its lease and woken.
 The real CLI runs, against a scripted model.
 """
 
@@ -22,6 +22,7 @@ from typing import Any
 import anyio
 
 from claude_agent_py import ClientOptions
+from claude_agent_py.errors import FleetError
 from claude_agent_py.fleet import Fleet, FleetSession
 from claude_agent_py.sessions import PostgresStore, SQLiteStore
 from claude_agent_py.testing import Reply, ScriptedModel
@@ -45,12 +46,17 @@ async def work(given: dict[str, Any]) -> None:
 
 
 def start_worker(given: dict[str, Any]) -> "subprocess.Popen[bytes]":
-    return subprocess.Popen([sys.executable, __file__, "--worker", json.dumps(given)], stderr=subprocess.DEVNULL)
+    log = open(f"{given['folder']}/worker-{time.time_ns()}.log", "wb")  # noqa: SIM115
+    with log:
+        return subprocess.Popen([sys.executable, __file__, "--worker", json.dumps(given)], stderr=log)
 
 
 async def check(fleet: Fleet, session: FleetSession, text: str) -> tuple[str | None, float | None]:
-    """Check that a session ended exactly once with its own answer. Returns what is wrong, and how long it stood still."""
-    result = await session.result(timeout=PATIENCE)
+    """Check that a session ended exactly once with its own answer. Returns what is wrong, and when it was adopted."""
+    try:
+        result = await session.result(timeout=PATIENCE)
+    except FleetError as error:
+        return f"{error}; {await session.info()}", None
     events = [event async for event in session.events()]
     info = await session.info()
     stored = await fleet.store.load({"project_key": "fleet", "session_id": info.cli_session_id}) or []
@@ -74,7 +80,7 @@ async def one_round(
     try:
         texts = [f"task-{number}-{i}" for i in range(arguments.sessions)]
         sessions = [await fleet.start("demo", text, id=text) for text in texts]
-        while not await fleet.list(state="running", limit=1):
+        while not await fleet.list(state="running", limit=1):  # noqa: ASYNC110 - another process changes it
             await anyio.sleep(0.1)
         await anyio.sleep(chance.uniform(0.0, 4.0))
         if number % 5 == 4:
@@ -112,6 +118,8 @@ async def main(arguments: argparse.Namespace) -> int:
                 int(time.time()) + number if arguments.rounds == 1 else number, given, arguments, chance
             )
         left = processes_of(model)
+        if wrong:
+            print("\n".join(path.read_text() for path in sorted(Path(name).glob("worker-*.log"))))  # noqa: ASYNC240
         print("\n".join([*wrong, *(f"process {pid} is left" for pid in left)]) or "none lost, none doubled, none left")
     return 1 if wrong or left else 0
 

@@ -273,6 +273,8 @@ class Worker:
 
         try:
             await execute(hold, self.id)
+        except FleetError as error:
+            logger.warning("session %s is given back: %s", hold.claim.id, error)
         except Exception:
             logger.exception("the workflow of session %s failed", hold.claim.id)
         finally:
