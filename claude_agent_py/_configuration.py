@@ -107,6 +107,8 @@ class ConfigModel(_Model):
     """Whether errors name the class before the field."""
     RENAMED: ClassVar[Mapping[str, str]] = {}
     """What to use instead of names from other SDKs."""
+    KNOWN_BY: ClassVar[str] = ""
+    """A field that tells people which of several objects an error is about; a note of the error shows it."""
 
     def __init__(self, **data: Any) -> None:
         try:
@@ -117,6 +119,8 @@ class ConfigModel(_Model):
             problem = error.with_traceback(None)
         else:
             return
+        if isinstance(about := data.get(self.KNOWN_BY), str):
+            problem.add_note(f"{type(self).__name__} with the {self.KNOWN_BY} {about[:MAX_REPR_CHARS]!r}")
         del data  # tracebacks may show the variables of their frames
         raise problem  # outside of `except`: the context would show the values
 

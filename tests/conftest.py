@@ -1,7 +1,8 @@
 """Fixtures that every test may use. Async tests run on both backends that the package supports.
 
 Those with the real CLI ask what it says and does, and each of its processes is dear. They run on one backend each, half
-of them on either one, unless they are marked `each_backend`: what tells the backends apart is tested with fakes.
+of them on either one, unless they are marked `each_backend`: what tells the backends apart is tested with fakes. So do
+those that are marked `one_backend`.
 """
 
 import os
@@ -50,7 +51,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     definition = metafunc.definition
     if any("anyio_backend" in str(mark.args[0]) for mark in definition.iter_markers("parametrize")):
         return
-    is_dear = definition.get_closest_marker("real_cli") and not definition.get_closest_marker("each_backend")
+    marked = definition.get_closest_marker
+    is_dear = (marked("real_cli") and not marked("each_backend")) or marked("one_backend")
     one = BACKENDS[zlib.crc32(definition.name.encode()) % 2]
     metafunc.parametrize("anyio_backend", [one] if is_dear else BACKENDS, indirect=True)
 

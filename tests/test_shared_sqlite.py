@@ -45,7 +45,7 @@ def test_many_make_the_same_file_at_once(tmp_path: Path) -> None:
 
     def make(number: int) -> None:
         try:
-            start.wait(10)
+            start.wait(60)
             connection = open_shared(tmp_path / "shared.sqlite", SCHEMA)
             transact(connection, lambda cursor: cursor.execute(PUT, (number, "text")))
             connection.close()

@@ -112,6 +112,7 @@ class AgentDefinition(ConfigModel):
     """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(alias_generator=to_camel)
+    KNOWN_BY: ClassVar[str] = "description"
 
     description: Text
     """When to use the agent; all that the model knows about it when deciding to delegate."""
@@ -129,8 +130,8 @@ class AgentDefinition(ConfigModel):
     max_turns: Annotated[int, Field(ge=1)] | None = None
     """Maximum number of model calls. If it stops there, its report says so."""
     permission_mode: ChosenPermissionMode | None = None
-    """How its calls without a matching rule are decided, if the session's mode is `default`. In a session in the modes
-    `acceptEdits` or `bypassPermissions` it has the session's mode."""
+    """How its calls without a matching rule are decided, if the session's mode is `default` or `dontAsk`. In a session
+    in the modes `acceptEdits` or `bypassPermissions` it has the session's mode; `bypassPermissions` is ignored."""
     mcp_servers: Annotated[list[AgentMCPServerSpec], BeforeValidator(_mcp_specs)] | None = None
     """Servers of its own, `{name: server}`. It has the servers of the session anyway, as far as `tools` and
     `disallowed_tools` allow, so the *name* of one has no effect, except for a child agent, which gets that server of
@@ -160,8 +161,9 @@ class AgentDefinition(ConfigModel):
     with hooks, for agents of the option `agents` and for child agents, but not for agents that the CLI reads from
     files."""
     observer: Annotated[list[Text], Field(max_length=MAX_OBSERVERS), BeforeValidator(_observers)] | None = None
-    """Up to four agents that watch it in the background. They see digests and report, but take no part. They are tasks
-    and cost model calls. Experimental in the CLI, which needs a variable for it: the option `agents` sets it."""
+    """Up to four agents that watch it in the background. They see digests and report, but take no part. They cost
+    model calls, and the CLI does not report them as tasks. Experimental in the CLI, which needs a variable for it: the
+    option `agents` sets it."""
     observer_message: str | None = None
     """Text added to every digest for its observers."""
     observe_subagents: bool | None = None

@@ -34,6 +34,10 @@ class MarkdownReader:
         self._held: list[tuple[int, str]] = []
         self._has_line = False
         self._blank: int | None = None
+        self._around: str | None = None
+        self._may_be_around: list[tuple[int, str]] = []
+        self._has_sections = False
+        self._has_text = False
 
     def read(self) -> Reading:
         """Read the whole text."""
@@ -42,7 +46,7 @@ class MarkdownReader:
             while not (START.match(self._source.text, self._source.at) or self._source.is_complete):
                 yield
             start = self._source.text[self._source.at : self._source.at + 4]
-            if self._held or start[:1] in ("", "\n") or SPECIAL.match(start):
+            if self._held or self._may_be_around or start[:1] in ("", "\n") or SPECIAL.match(start):
                 offset = self._source.offset
                 line = (yield from self._source.line()) or ""
                 self._line(offset, line.removesuffix("\n"))
@@ -55,6 +59,7 @@ class MarkdownReader:
         """Pass on a line as it arrives. Returns whether it is the last one."""
         source = self._source
         self._begin_line(source.offset)
+        self._has_text = True
         while True:
             text = source.text
             end = text.find("\n", source.at)
@@ -65,8 +70,14 @@ class MarkdownReader:
             yield
 
     def _line(self, offset: int, line: str) -> None:
-        if self._fence is None:
-            if not self._header(offset, line):
+        if self._may_be_around:
+            self._after_fence(offset, line)
+        elif self._fence is None:
+            if self._around is not None and closes(line, self._around):
+                self._end_around()
+            elif self._begins_around(line):
+                self._may_be_around = [(offset, line)]
+            elif not self._header(offset, line):
                 self._text_line(offset, line)
         elif closes(line, self._fence):
             for held_offset, held in [*self._held, (offset, line)]:
@@ -84,6 +95,7 @@ class MarkdownReader:
         self._push(offset, self._unescaped(line))
 
     def _finish(self) -> None:
+        self._flush_fence()
         if self._fence is not None:
             if self._builder.depth:
                 name = self._builder.name
@@ -96,6 +108,45 @@ class MarkdownReader:
                 elif not self._header(offset, line):
                     self._push(offset, self._unescaped(line))
         self._flush_blank()
+
+    # A code block around all sections
+
+    def _begins_around(self, line: str) -> bool:
+        """Return whether a line opens a code block that may be around all sections.
+
+        Its language is Markdown; or it has none, nothing stands before it, and the sections are registered.
+        """
+        run = None if self._has_sections else opener_of(line)
+        if run is None:
+            return False
+        language = line.strip().removeprefix(run).strip().lower()
+        if language or self._has_text:
+            return language in ("markdown", "md")
+        return self._builder.outline().specs is not None
+
+    def _after_fence(self, offset: int, line: str) -> None:
+        """Read a line after a fence: if it is the header of a section, the code block is around the sections."""
+        if not line.strip():
+            self._may_be_around.append((offset, line))
+            return
+        run = opener_of(self._may_be_around[0][1])
+        if self._spec(line) is not None:
+            self._around, self._may_be_around = run, []
+        else:
+            self._flush_fence()
+        self._line(offset, line)
+
+    def _flush_fence(self) -> None:
+        """Read the lines as those of any other code block."""
+        lines, self._may_be_around = self._may_be_around, []
+        for index, (offset, line) in enumerate(lines):
+            self._line(offset, line) if index else self._text_line(offset, line)
+
+    def _end_around(self) -> None:
+        """End the code block around all sections, and with it the sections."""
+        self._around, self._blank, self._has_line = None, None, False
+        while self._builder.depth:
+            self._builder.close()
 
     # Headers
 
@@ -113,7 +164,7 @@ class MarkdownReader:
         while self._builder.depth > len(match["marks"]) - self._level:
             self._builder.close()
         self._builder.open(spec, offset)
-        self._has_line = False
+        self._has_line, self._has_sections = False, True
         return True
 
     def _spec(self, line: str) -> SectionSpec | None:
@@ -146,6 +197,7 @@ class MarkdownReader:
         else:
             self._begin_line(offset)
             self._builder.text(line, offset)
+            self._has_text = self._has_text or bool(line.strip())
 
     def _begin_line(self, offset: int) -> None:
         self._flush_blank()

@@ -38,10 +38,11 @@ class Image:
 
     data: bytes = field(repr=False)
     media_type: str = ""
-    """For example `image/png`; detected from the data if empty."""
+    """For example `image/png`; detected from the data if empty. The CLI saves an image of another type to a file and
+    tells the model only the path."""
 
     def __post_init__(self) -> None:
-        _fill_media_type(self, "image/png")
+        _fill_media_type(self)
 
     @classmethod
     def from_path(cls, path: str | Path) -> Self:
@@ -65,7 +66,7 @@ class Audio:
     """For example `audio/wav`; detected from the data if empty."""
 
     def __post_init__(self) -> None:
-        _fill_media_type(self, "audio/wav")
+        _fill_media_type(self)
 
     @classmethod
     def from_path(cls, path: str | Path) -> Self:
@@ -93,7 +94,7 @@ class File:
 
     def __post_init__(self) -> None:
         guessed = mimetypes.guess_type(self.name)[0] or ("text/plain" if isinstance(self.data, str) else "")
-        _fill_media_type(self, OCTETS, guessed)
+        _fill_media_type(self, guessed)
         if not self.uri:
             object.__setattr__(self, "uri", f"file:///{self.name.lstrip('/')}")
 
@@ -246,11 +247,11 @@ def describe(media: Media) -> str:
             return f"[{type(media).__name__}: {media.media_type}, {len(media.data)} bytes]"
 
 
-def _fill_media_type(media: Image | Audio | File, default: str, guessed: str = "") -> None:
+def _fill_media_type(media: Image | Audio | File, guessed: str = "") -> None:
     if media.media_type:
         return
     sniffed = sniff(media.data) if isinstance(media.data, bytes) else None
-    object.__setattr__(media, "media_type", guessed or sniffed or default)
+    object.__setattr__(media, "media_type", guessed or sniffed or OCTETS)
 
 
 def _base64(data: bytes) -> str:

@@ -72,6 +72,10 @@ class XMLReader:
         self._is_inline = False
         self._break: int | None = None
         self._closings: dict[Callable[[str], str], dict[str, list[int]]] = {}
+        self._registered_at = -1
+        """The offset of the last tag of a registered section that was found ahead."""
+        self._searched_to = 0
+        """The offset up to which such tags were searched."""
 
     def read(self) -> Reading:
         """Read the whole text."""
@@ -147,12 +151,34 @@ class XMLReader:
     def _if_closed(self, found: "re.Match[str]", spec: SectionSpec) -> Reading:
         """Read a section whose name is not registered: an element that is never closed is text."""
         closing = yield from self._next_closing(found["tag"], len(found[0]))
-        if closing < 0:
+        if closing >= 0 and self._holds_registered(len(found[0]), closing):
+            self._builder.unknown(spec.name, self._source.offset)
+            self._literally(found)
+        elif closing < 0:
             self._literally(found)
         else:
             self._open(found, spec)
             self._text(closing)
             self._close()
+
+    def _holds_registered(self, skip: int, end: int) -> bool:
+        """Return whether the tag of a registered section opens before `end`, so that the element is only around it.
+
+        Each part of the text is searched once, however deep such elements are nested.
+        """
+        source, outline = self._source, self._builder.outline()
+        if outline.specs is None:
+            return False
+        dropped = source.offset - source.at
+        if self._registered_at < dropped + source.at + skip:
+            start = max(source.at + skip, self._searched_to - dropped)
+            tags = (found for found in TAG.finditer(source.text, start, end) if found["tag"] is not None)
+            first = next((found for found in tags if not outline.is_unknown(self._name(found))), None)
+            self._searched_to = dropped + max(end, start)
+            if first is not None:
+                self._registered_at = dropped + first.start()
+                self._searched_to = dropped + first.end()
+        return dropped + source.at + skip <= self._registered_at < dropped + end
 
     def _inside(self, found: "re.Match[str]") -> Reading:
         element = self._elements[-1]

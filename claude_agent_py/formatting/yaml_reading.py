@@ -5,6 +5,7 @@ its name. Tags, anchors and aliases have no meaning. PyYAML decodes quoted and f
 """
 
 import re
+from collections import deque
 from collections.abc import Callable, Generator
 from typing import Any, NamedTuple
 
@@ -22,6 +23,7 @@ WORD = re.compile(r"[A-Za-z_][\w-]*")
 BLOCK = re.compile(r"[|>](?P<first>[+-]|[1-9])?(?P<second>[+-]|[1-9])?[ \t]*(?:#.*)?")
 ITEM = re.compile(r"-(?:[ \t]|$)")
 STRUCTURE = re.compile(r"(?:---|\.\.\.|```[A-Za-z]{0,20})[ \t]*")
+LEAD_IN = re.compile(r"(?P<name>[^\s\"'#-].*?)[ \t]*:[ \t]*", re.DOTALL)
 COMMENT = re.compile(r"(?:^|[ \t])#.*", re.DOTALL)
 
 DEEPEST_FLOW = 50
@@ -58,6 +60,9 @@ class YAMLReader:
         self._source = source
         self._builder = builder
         self._next: _Line | None = None
+        self._later: deque[_Line] = deque()
+        """Lines after `next` that were looked at."""
+        self._has_entries = False
         self._compose: Callable[[str], Any] = lambda text: compose(text, Loader=SafeLoader)
         self._scalar_type, self._sequence_type, self._error = ScalarNode, SequenceNode, YAMLError
 
@@ -67,7 +72,9 @@ class YAMLReader:
             if STRUCTURE.fullmatch(line.text):
                 self._builder.end_text()
                 self._next = None
-            elif line.text[:1] in (" ", "-", "#") or not (yield from self._entry(line)):
+                continue
+            is_text = line.text[:1] in (" ", "-", "#") or (yield from self._is_lead_in(line))
+            if is_text or not (yield from self._entry(line)):
                 self._outside(line)
 
     def _outside(self, line: _Line) -> None:
@@ -76,6 +83,8 @@ class YAMLReader:
 
     def _peek(self) -> Generator[None, None, _Line | None]:
         """Return the next line without reading it, or None at the end."""
+        if self._next is None and self._later:
+            self._next = self._later.popleft()
         if self._next is None:
             offset = self._source.offset
             raw = yield from self._source.line()
@@ -90,6 +99,29 @@ class YAMLReader:
             return line
         is_item = lists and line.indent == indent and ITEM.match(line.text, indent) is not None
         return line if line.indent > indent or is_item else None
+
+    def _is_lead_in(self, line: _Line) -> Generator[None, None, bool]:
+        """Return whether a line such as `Here is my answer:` is text before the first section.
+
+        It is, if its name is not registered and what follows is a code fence, or a blank line and then no content.
+        """
+        found = LEAD_IN.fullmatch(line.text)
+        outline = self._builder.outline()
+        if self._has_entries or found is None or not (outline.specs is None or outline.is_unknown(found["name"])):
+            return False
+        self._next = None
+        lines = [line]
+        while (after := (yield from self._peek())) is not None:
+            self._next = None
+            lines.append(after)
+            if not after.is_blank:
+                break
+        self._next = line
+        self._later.extend(lines[1:])
+        if after is None:
+            return False
+        is_apart = len(lines) > 2 and not after.indent and not ITEM.match(after.text)
+        return is_apart or after.text.startswith("```")
 
     # Entries
 
@@ -107,6 +139,7 @@ class YAMLReader:
                 self._builder.unknown(name, offset)
             return False
         self._next = None
+        self._has_entries = True
         rest = found["rest"].strip(" \t")
         if spec is None:  # the text before the sections inside
             yield from self._content(rest or '""', line.indent, offset)

@@ -488,7 +488,8 @@ class TaskManager:
     async def stop_all(self, timeout: float = 10.0) -> list[TaskOutcome]:
         """Stop every task that runs except ambient ones, and return the outcomes.
 
-        Subagents are stopped first: one that is stopped launches no more, and its shells' ends do not wake it.
+        Subagents are stopped first: one that is stopped launches no more, and its shells' ends do not wake it. The
+        outcomes of shells that end meanwhile are returned, too.
 
         Raises:
             TaskTimeoutError: Not all were over in time; the others are stopped.
@@ -504,9 +505,11 @@ class TaskManager:
             except Exception as error:  # so that the others are stopped all the same
                 failures.append(error)
 
+        chosen = self.running
         for are_agents in (True, False):
+            chosen = list(dict.fromkeys([*chosen, *self.running]))
             async with anyio.create_task_group() as stops:
-                for task in self.running:
+                for task in chosen:
                     if task.is_agent is are_agents and not task.is_ambient:
                         stops.start_soon(stop, task)
         if failures:

@@ -113,6 +113,14 @@ def stop_reason_of(given: Any) -> str | None:
     return found if isinstance(found, str) else None
 
 
+def shown(value: Any) -> str:
+    """Return the beginning of a value's repr, for an error."""
+    try:
+        return f"{value!r:.200}"
+    except RecursionError:
+        return f"a {type(value).__name__} that is nested too deep"
+
+
 def is_call(item: Any) -> bool:
     """Return whether a content block is a call."""
     return isinstance(item, ToolCall) or _type_of(item) == "tool_use"
@@ -123,11 +131,13 @@ def _plain(item: Any) -> JSONObject:
         return {"type": "text", "text": item}
     block = _as_dict(item)
     if _type_of(block) is None or (_type_of(block) == "tool_use" and not isinstance(block.get("name"), str)):
-        raise TypeError(f"a call must be a ToolUseBlock, a ToolCall or a dict with name and input, not {item!r:.200}")
+        raise TypeError(f"a call must be a ToolUseBlock, a ToolCall or a dict with name and input, not {shown(item)}")
     return block
 
 
 def _as_dict(item: Any) -> JSONObject:
+    if isinstance(item, ToolUseBlock):  # apart, as arguments may be nested deeper than what can be encoded
+        return complete(item.replace(input={})) | {"input": item.input}
     if isinstance(item, Block | UnknownBlock):
         return complete(item)
     if isinstance(item, Mapping):
@@ -268,7 +278,7 @@ def _is_call(item: Any, names: Collection[str]) -> bool:
 
 
 def _not_a_call(item: Any) -> str:
-    return f"an item of the list is not a call: {item!r:.200}; write an object with name and input"
+    return f"an item of the list is not a call: {shown(item)}; write an object with name and input"
 
 
 def _arguments(content: str, encoder: Encoder) -> JSONObject | str:

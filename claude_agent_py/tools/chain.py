@@ -16,7 +16,7 @@ from claude_agent_py.formatting.media import Media
 from claude_agent_py.formatting.sections import check_name
 from claude_agent_py.formatting.text_format import TextFormat
 from claude_agent_py.tools.call_results import ToolCallResult, ToolChainResult
-from claude_agent_py.tools.calls import LooseCalls, ToolCall, near, read_calls
+from claude_agent_py.tools.calls import LooseCalls, ToolCall, near, read_calls, shown
 from claude_agent_py.tools.context import ToolContext
 from claude_agent_py.tools.definition import Tool, as_tool
 from claude_agent_py.tools.loop import CallModel, LoopResult, LoopStep, StopWhen, run_loop
@@ -197,7 +197,7 @@ class ToolChain:
         if called is None:
             return failed(call.name, UnknownToolError(call.name, list(self._tools), near(call.name, self._tools)))
         if not isinstance(call.input, Mapping):
-            problem = f"must be an object, not {call.input!r:.200}"
+            problem = f"must be an object, not {shown(call.input)}"
             return failed(call.name, ToolInputError(call.name, [("", problem)]))
         context = ToolContext(request_id=call.id or "", tool_name=called.name, tool_use_id=call.id)
         try:

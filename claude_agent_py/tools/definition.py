@@ -118,8 +118,8 @@ class Tool(Generic[P, R]):
     search_hint: str | None = None
     """Keywords for that search."""
     max_result_chars: int = INLINE_CHARS
-    """Maximum length of the result's text in UTF-16 code units. Values above the CLI's default of 50 000 are requested
-    from it. The note about truncated text is always included, even if it exceeds the limit."""
+    """Maximum length of the result's text, text files included, in UTF-16 code units. Values above the CLI's default of
+    50 000 are requested from it. The note about truncated text is always included, even if it exceeds the limit."""
     overflow: OverflowPolicy = "truncate"
     overflow_directory: Path | None = None
     encoder: Encoder = field(default_factory=JSONEncoder)

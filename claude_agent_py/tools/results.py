@@ -2,7 +2,7 @@
 
 import json
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
@@ -10,12 +10,15 @@ from typing import Any, Final, Literal, TypeAlias
 from claude_agent_py._errors import ToolError
 from claude_agent_py._event_loop import run_file_work
 from claude_agent_py.formatting.encoders import Encoder, clean_text, plain
-from claude_agent_py.formatting.media import File, Media, from_bytes, is_media, mcp_block, read_mcp_block
-from claude_agent_py.formatting.truncation import text_length, truncate, truncation_note
+from claude_agent_py.formatting.media import File, Media, ResourceLink, from_bytes, is_media, mcp_block, read_mcp_block
+from claude_agent_py.formatting.truncation import INLINE_CHARS, text_length, truncate, truncation_note
 from claude_agent_py.wire.base import JSONObject
 
 OverflowPolicy: TypeAlias = Literal["truncate", "file", "error"]
 """How to handle text over the limit: truncate it, write it to a file named in a note, or return an error."""
+
+ROOM_BESIDE_MEDIA: Final = 600
+"""In characters, for what the CLI says about a medium, such as the path of a file. Measured: 200 to 300."""
 
 _MCP_FLAGS: Final = frozenset({"is_error", "isError"})
 _MCP_RESULT: Final = frozenset({"content", "structuredContent", "_meta"}) | _MCP_FLAGS
@@ -55,7 +58,7 @@ class WrittenResult:
 
 @dataclass(frozen=True, kw_only=True)
 class SizeLimit:
-    """The limit on a result's text, as counted by `text_length`, and the overflow policy."""
+    """The limit on a result's text, text files included, as counted by `text_length`, and the overflow policy."""
 
     chars: int
     policy: OverflowPolicy = "truncate"
@@ -119,16 +122,18 @@ async def written(result: ToolResult, encoder: Encoder, limit: SizeLimit) -> Wri
         ToolError: The text is too long and the policy is `error`.
         OSError: The overflow file cannot be written.
     """
+    limit = _beside(result.media, limit)
     structured = _object(result.structured)
     text = clean_text(result.text) if isinstance(result.text, str) else _encoded(result.text, encoder)
     if structured is not None and text_length(json.dumps(structured, ensure_ascii=False)) > limit.chars:
         # the model would see it in place of the text, and structured data cannot be truncated
         text, structured = encoder.encode(structured), None
-    text = await fitting(text, limit)
-    media = [await _fitting_file(medium, limit) for medium in result.media]
+    files = [clean_text(it.data) for it in result.media if isinstance(it, File) and isinstance(it.data, str)]
+    shown = text if structured is None else json.dumps(structured, ensure_ascii=False)
+    shown, *files = await _fitting_together([shown, *files], limit)
     return WrittenResult(
-        text=text,
-        media=tuple(media),
+        text=shown if structured is None else await fitting(text, limit),
+        media=tuple(_with_texts(result.media, files)),
         is_error=result.is_error,
         structured=structured,
         meta=plain(dict(result.meta or {})),
@@ -169,7 +174,7 @@ async def fitting(text: str, limit: SizeLimit) -> str:
     if total <= limit.chars:
         return text
     if limit.policy == "error":
-        raise ToolError(f"the result has {total:,} characters, over the limit of {limit.chars:,}; request less")
+        raise _too_long(total, limit)
     if limit.policy == "truncate":
         return _cut(text, limit.chars, truncation_note)
     path = await run_file_work(_spill, text, limit.directory)
@@ -186,10 +191,43 @@ def _cut(text: str, chars: int, note: Callable[[int, int], str]) -> str:
     return truncate(text, chars, note=note) if text_length(alone) < chars else alone.strip()
 
 
-async def _fitting_file(medium: Media, limit: SizeLimit) -> Media:
-    if isinstance(medium, File) and isinstance(medium.data, str):
-        return replace(medium, data=await fitting(clean_text(medium.data), limit))
-    return medium
+async def _fitting_together(texts: Sequence[str], limit: SizeLimit) -> list[str]:
+    """Return texts that are within the limit together. Earlier ones come first."""
+    total, left = sum(map(text_length, texts)), limit.chars
+    if total > left and limit.policy == "error":
+        raise _too_long(total, limit)
+    fitted: list[str] = []
+    for text in texts:
+        fitted.append(await fitting(text, replace(limit, chars=left)))
+        left = max(left - text_length(fitted[-1]), 0)
+    return fitted
+
+
+def _too_long(total: int, limit: SizeLimit) -> ToolError:
+    return ToolError(f"the result has {total:,} characters, over the limit of {limit.chars:,}; request less")
+
+
+def _beside(media: Sequence[Media], limit: SizeLimit) -> SizeLimit:
+    """Return the limit on text beside media, about which the CLI adds text that counts as well."""
+    room = max(limit.chars, INLINE_CHARS) - sum(map(_chars_around, media))
+    return replace(limit, chars=max(min(limit.chars, room), 0))
+
+
+def _chars_around(medium: Media) -> int:
+    """Return about how many characters the CLI adds about a medium: its URI, or the path of the file it saves."""
+    if isinstance(medium, ResourceLink):
+        return 100 + sum(map(text_length, (medium.uri, medium.name, medium.description)))
+    return ROOM_BESIDE_MEDIA + (text_length(medium.uri) if isinstance(medium, File) else 0)
+
+
+def _with_texts(media: Iterable[Media], texts: Sequence[str]) -> Iterator[Media]:
+    """Yield media, with other texts in the text files."""
+    rest = iter(texts)
+    for medium in media:
+        if isinstance(medium, File) and isinstance(medium.data, str):
+            yield replace(medium, data=next(rest))
+        else:
+            yield medium
 
 
 def _spill(text: str, directory: Path | None) -> Path:

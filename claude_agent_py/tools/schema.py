@@ -226,6 +226,8 @@ def _told(item: Any) -> str:
 def _shown(value: Any) -> str:
     try:
         text = json.dumps(value, ensure_ascii=False)
+    except RecursionError:
+        return f"a {type(value).__name__} that is nested too deep"
     except (TypeError, ValueError):
         text = repr(value)
     return text if len(text) <= SHOWN_CHARS else f"{text[:SHOWN_CHARS]}..."

@@ -115,9 +115,11 @@ def test_a_mistake_names_the_agent_and_the_field(wrong: dict[str, Any], says: st
     assert caught.value.option == "agents"
 
 
-def test_a_definition_by_itself_names_its_class() -> None:
-    with pytest.raises(OptionsError, match=r"^AgentDefinition.prompt: is missing$"):
-        AgentDefinition(description="d")
+def test_a_mistake_in_a_definition_by_itself_names_its_class_and_description() -> None:
+    with pytest.raises(OptionsError) as caught:
+        AgentDefinition(description="Reviews code")
+    assert str(caught.value) == "AgentDefinition.prompt: is missing"
+    assert caught.value.__notes__ == ["AgentDefinition with the description 'Reviews code'"]
 
 
 @pytest.mark.parametrize(

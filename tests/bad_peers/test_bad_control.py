@@ -29,7 +29,7 @@ async def answer_to(start: MakeClient, request: dict[str, Any], **options: Any) 
     """Have the peer ask something; give the answer that it gets. The session must go on after it."""
     request_id = request["request_id"]
     fake = FakeCLI(request, steps.wait_for_reply(request_id), steps.turn("still here"))
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with start(fake, **options) as client:
             [frame] = await fake.wait_received(reply_to(request_id))
             assert (await client.query("hi")).text == "still here"
@@ -66,7 +66,7 @@ async def test_a_request_that_only_we_may_make_is_refused(start: MakeClient) -> 
 async def test_a_malformed_request_is_refused_and_told(start: MakeClient, request_body: Any) -> None:
     request = {"type": "control_request", "request_id": "r1", "request": request_body}
     fake = FakeCLI(request, steps.wait_for_reply("r1"), steps.turn("still here"))
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with start(fake) as client:
             [frame] = await fake.wait_received(reply_to("r1"))
             assert (await client.query("hi")).text == "still here"
@@ -78,7 +78,7 @@ async def test_a_malformed_request_is_refused_and_told(start: MakeClient, reques
 
 async def test_a_request_without_an_id_is_only_told(start: MakeClient) -> None:
     fake = FakeCLI({"type": "control_request", "request": {"subtype": "can_use_tool"}}, steps.turn("still here"))
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with start(fake) as client:
             assert (await client.query("hi")).text == "still here"
             assert isinstance(await anext(client.messages()), MalformedFrame)
@@ -106,7 +106,7 @@ async def test_a_request_that_comes_twice_is_answered_once(start: MakeClient) ->
 
     ask = frames.can_use_tool("r1")
     fake = FakeCLI(ask, ask, steps.wait_for_reply("r1"), ask, steps.turn("still here"))
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with start(fake, can_use_tool=can_use_tool) as client:
             await client.query("hi")
     assert asked == ["r1"]
@@ -127,7 +127,7 @@ async def test_a_request_that_is_taken_back_gets_no_answer(start: MakeClient) ->
         return Allow()
 
     fake = FakeCLI(frames.can_use_tool("r1"), steps.wait_gate(gate), frames.control_cancel("r1"), steps.turn("ok"))
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with start(fake, can_use_tool=can_use_tool) as client:
             await begun.wait()
             gate.open()
@@ -138,7 +138,7 @@ async def test_a_request_that_is_taken_back_gets_no_answer(start: MakeClient) ->
 
 
 async def test_taking_back_what_was_never_asked_does_no_harm(start: MakeClient) -> None:
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with start(FakeCLI(frames.control_cancel("nobody"), steps.turn("ok"))) as client:
             assert (await client.query("hi")).text == "ok"
 
@@ -148,7 +148,7 @@ async def test_taking_back_what_was_never_asked_does_no_harm(start: MakeClient) 
 
 async def test_a_refusal_carries_the_words_and_the_code(start: MakeClient) -> None:
     fake = FakeCLI(answers={"set_model": {"error": "no such model", "error_code": "bad_model"}})
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with start(fake) as client:
             with pytest.raises(ControlRejectedError) as caught:
                 await client.set_model("gpt")
@@ -161,13 +161,13 @@ async def test_a_request_without_an_answer_times_out_and_a_late_answer_does_no_h
     fake = FakeCLI(
         steps.wait_for_request("get_settings"), steps.wait_gate(gate), steps.answer({"late": True}), steps.turn("ok")
     )
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with start(fake, timeouts=Timeouts(control=0.1)) as client:
             with pytest.raises(ControlTimeoutError) as caught:
                 await client.control("get_settings")
             gate.open()
             assert (await client.query("hi")).text == "ok"
-            assert await client.control("other", timeout=5) == {}
+            assert await client.control("other", timeout=60) == {}
     assert (caught.value.subtype, caught.value.timeout) == ("get_settings", 0.1)
 
 
@@ -180,7 +180,7 @@ async def test_an_answer_that_comes_twice_goes_to_the_first_only(start: MakeClie
         steps.wait_for_request("two"),
         steps.answer({"n": 3}),
     )
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with start(fake) as client:
             assert await client.control("one") == {"n": 1}
             assert await client.control("two") == {"n": 3}
@@ -188,7 +188,7 @@ async def test_an_answer_that_comes_twice_goes_to_the_first_only(start: MakeClie
 
 async def test_answers_to_nobody_do_no_harm(start: MakeClient) -> None:
     stray = {"type": "control_response", "response": {"subtype": "success", "request_id": "nobody"}}
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with start(FakeCLI(stray, stray, steps.turn("ok"))) as client:
             assert (await client.query("hi")).text == "ok"
 
@@ -201,7 +201,7 @@ async def test_answers_in_any_order_find_their_requests(start: MakeClient) -> No
     answers = [answer(number) for number in (4, 2, 3)]  # the first request is `initialize`
     fake = FakeCLI(*[steps.wait_for_request(name) for name in "abc"], *answers)
     got: dict[str, Any] = {}
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with start(fake) as client:
 
             async def ask(name: str) -> None:
@@ -218,7 +218,7 @@ async def test_answers_in_any_order_find_their_requests(start: MakeClient) -> No
 async def test_a_malformed_answer_is_an_error_at_once(start: MakeClient, broken: dict[str, Any]) -> None:
     response = {"request_id": frames.heard_field("request_id"), **broken}
     fake = FakeCLI(steps.wait_for_request("x"), {"type": "control_response", "response": response}, steps.turn("ok"))
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with start(fake) as client:
             with pytest.raises(ControlRejectedError, match="malformed"):
                 await client.control("x")
@@ -228,11 +228,12 @@ async def test_a_malformed_answer_is_an_error_at_once(start: MakeClient, broken:
 async def test_cancelling_who_waits_leaves_the_session_usable(start: MakeClient) -> None:
     gate = Gate()
     fake = FakeCLI(steps.wait_for_request("slow"), steps.wait_gate(gate), steps.answer({}), steps.turn("ok"))
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with start(fake) as client:
-            with anyio.move_on_after(0.05) as scope:
-                await client.control("slow")
-            assert scope.cancelled_caught
+            async with anyio.create_task_group() as group:
+                group.start_soon(client.control, "slow")
+                await fake.wait_received({"request": {"subtype": "slow"}})
+                group.cancel_scope.cancel()
             gate.open()
             assert (await client.query("hi")).text == "ok"
 
@@ -240,7 +241,7 @@ async def test_cancelling_who_waits_leaves_the_session_usable(start: MakeClient)
 @pytest.mark.parametrize("value", [object(), {1, 2}, b"x", float("nan")])
 async def test_what_is_no_json_is_not_sent(start: MakeClient, value: Any) -> None:
     fake = FakeCLI(steps.turn("ok"))
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with start(fake) as client:
             with pytest.raises(OptionsError):
                 await client.control("x", value=value)
@@ -250,7 +251,7 @@ async def test_what_is_no_json_is_not_sent(start: MakeClient, value: Any) -> Non
 
 async def test_a_prompt_that_is_no_json_is_not_sent(start: MakeClient) -> None:
     fake = FakeCLI(steps.turn("ok"))
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with start(fake) as client:
             with pytest.raises(OptionsError, match="prompt"):
                 client.query([TextBlock(text="x", cache_control={"a": object()})])
@@ -267,7 +268,7 @@ async def test_an_answer_that_is_no_json_is_an_error_on_the_wire(start: MakeClie
 
 async def test_a_thousand_requests_at_once(start: MakeClient) -> None:
     fake = FakeCLI()
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async with start(fake) as client:
 
             async def ask(number: int) -> None:
@@ -288,7 +289,7 @@ async def test_a_run_that_takes_too_long_is_stopped_before_the_next_prompt_is_se
         steps.turn("quick", prompt="next"),
         answers={"cancel_async_message": None, "interrupt": None},
     )
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with start(fake) as client:
             with pytest.raises(RunTimeoutError):
                 await client.query("slow", timeout=0.1)

@@ -4,7 +4,6 @@ import asyncio
 import contextvars
 import logging
 import threading
-import time
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -19,6 +18,7 @@ from claude_agent_py import (
     HookMatcher,
     PermissionRequest,
     TaskNotificationMessage,
+    Timeouts,
     ToolServer,
     tool,
 )
@@ -103,7 +103,7 @@ async def test_a_permission_handler_that_fails_denies(
     start: MakeClient, handler: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     fake = FakeCLI(frames.can_use_tool("r1"), steps.wait_for_reply("r1"), steps.turn("still here"))
-    with caplog.at_level(logging.CRITICAL), anyio.fail_after(10):
+    with caplog.at_level(logging.CRITICAL), anyio.fail_after(60):
         async with start(fake, can_use_tool=handler) as client:
             messages = client.messages()
             [frame] = await fake.wait_received(reply_to("r1"))
@@ -122,7 +122,7 @@ async def test_a_guarding_hook_that_fails_blocks(
 ) -> None:
     fake = FakeCLI(pre_tool_use("r1"), steps.wait_for_reply("r1"), steps.turn("still here"))
     hooks = {"PreToolUse": [HookMatcher("Bash", handler, on_failure="block")]}
-    with caplog.at_level(logging.CRITICAL), anyio.fail_after(10):
+    with caplog.at_level(logging.CRITICAL), anyio.fail_after(60):
         async with start(fake, hooks=hooks) as client:
             [frame] = await fake.wait_received(reply_to("r1"))
             assert (await client.query("hi")).text == "still here"
@@ -143,7 +143,7 @@ async def test_a_handler_that_is_cancelled_from_within_is_a_failure(
         await future
 
     fake = FakeCLI(frames.can_use_tool("r1"), steps.wait_for_reply("r1"), steps.turn("still here"))
-    with caplog.at_level(logging.CRITICAL), anyio.fail_after(10):
+    with caplog.at_level(logging.CRITICAL), anyio.fail_after(60):
         async with start(fake, can_use_tool=awaits_what_was_cancelled) as client:
             [frame] = await fake.wait_received(reply_to("r1"))
             assert (await client.query("hi")).text == "still here"
@@ -171,7 +171,7 @@ async def test_a_handler_leaves_no_context_to_the_next(start: MakeClient) -> Non
         steps.wait_for_reply("r3"),
         steps.turn("ok"),
     )
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with start(fake, can_use_tool=can_use_tool) as client:
             assert (await client.query("hi")).text == "ok"
     assert found == ["nobody", "nobody", "somebody", "nobody"]
@@ -191,7 +191,7 @@ async def test_a_tool_that_fails_tells_the_model(
 
     call = frames.mcp_message("r1", "tools", "tools/call", name="broken", arguments={})
     fake = FakeCLI(call, steps.wait_for_reply("r1"), steps.turn("still here"))
-    with caplog.at_level(logging.CRITICAL), anyio.fail_after(10):
+    with caplog.at_level(logging.CRITICAL), anyio.fail_after(60):
         async with start(fake, custom_tools=[broken]) as client:
             [frame] = await fake.wait_received(reply_to("r1"))
             assert (await client.query("hi")).text == "still here"
@@ -215,7 +215,7 @@ async def test_a_slow_handler_holds_up_nobody_else(start: MakeClient, kind: str)
     def slow_in_a_thread(request: PermissionRequest, context: Any) -> Allow:
         begun.append(context.request_id)
         if context.request_id == "slow":
-            assert release.wait(8)
+            assert release.wait(120)
         return Allow()
 
     fake = FakeCLI(
@@ -226,7 +226,7 @@ async def test_a_slow_handler_holds_up_nobody_else(start: MakeClient, kind: str)
         steps.wait_for_reply("slow"),
     )
     handler = slow if kind == "async" else slow_in_a_thread
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with start(fake, can_use_tool=handler) as client:
             assert (await client.query("hi")).text == "meanwhile"
             assert await client.control("anything") == {}
@@ -240,12 +240,12 @@ async def test_more_plain_handlers_than_threads_do_not_hold_up_the_session(start
     release = threading.Event()
 
     def slow(request: PermissionRequest, context: Any) -> Allow:
-        release.wait(8)
+        release.wait(120)
         return Allow()
 
     asks = [frames.can_use_tool(f"r{number}") for number in range(60)]
     fake = FakeCLI(*asks, steps.turn("meanwhile"))
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with start(fake, can_use_tool=slow) as client:
             assert (await client.query("hi")).text == "meanwhile"
             release.set()
@@ -263,12 +263,12 @@ async def test_closing_does_not_wait_for_a_handler(start: MakeClient, kind: str)
 
     def never_in_a_thread(request: PermissionRequest, context: Any) -> Allow:
         begun.set()
-        release.wait(8)
+        release.wait(120)
         return Allow()
 
     fake = FakeCLI(frames.can_use_tool("r1"))
     try:
-        with anyio.fail_after(5):
+        with anyio.fail_after(60):
             async with start(fake, can_use_tool=never if kind == "async" else never_in_a_thread) as client:
                 while not begun.is_set():
                     await anyio.sleep(0.005)
@@ -283,7 +283,7 @@ async def test_a_slow_hook_is_cut_off_at_its_timeout(start: MakeClient, caplog: 
 
     hooks = {"PreToolUse": [HookMatcher("Bash", slow, timeout=0.05, on_failure="block")]}
     fake = FakeCLI(pre_tool_use("r1"), steps.wait_for_reply("r1"), steps.turn("still here"))
-    with caplog.at_level(logging.CRITICAL), anyio.fail_after(10):
+    with caplog.at_level(logging.CRITICAL), anyio.fail_after(60):
         async with start(fake, hooks=hooks) as client:
             [frame] = await fake.wait_received(reply_to("r1"))
             assert (await client.query("hi")).text == "still here"
@@ -309,12 +309,12 @@ async def test_a_slow_listener_only_falls_behind(start: MakeClient, kind: str) -
         told.append(message.task_id)
 
     def slow_in_a_thread(message: TaskNotificationMessage) -> None:
-        release.wait(8)
+        release.wait(120)
         told.append(message.task_id)
 
     fake = FakeCLI(steps.turn(tasks_that_end(50)), steps.turn("second"))
     listener = slow if kind == "async" else slow_in_a_thread
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with start(fake, on_task_notification=listener) as client:
             await client.query("first")
             assert (await client.query("second")).text == "second"
@@ -330,7 +330,7 @@ async def test_a_listener_that_raises_is_told_the_next_thing_all_the_same(
     start: MakeClient, listener: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     fake = FakeCLI(steps.turn(tasks_that_end(3)), steps.turn("second"))
-    with caplog.at_level(logging.CRITICAL), anyio.fail_after(10):
+    with caplog.at_level(logging.CRITICAL), anyio.fail_after(60):
         async with start(fake, on_task_notification=listener) as client:
             await client.query("first")
             assert (await client.query("second")).text == "second"
@@ -343,25 +343,27 @@ async def test_what_came_before_the_end_is_still_told(start: MakeClient) -> None
     told: list[str] = []
 
     async def slow(message: TaskNotificationMessage) -> None:
-        await anyio.sleep(0.05)
+        await anyio.sleep(0.01)
         told.append(message.task_id)
 
     fake = FakeCLI(steps.turn(tasks_that_end(5)))
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with start(fake, on_task_notification=slow) as client:
             await client.query("first")
     assert told == [f"t{number}" for number in range(5)]
 
 
-async def test_a_listener_that_never_ends_does_not_hold_up_the_close(start: MakeClient) -> None:
+async def test_a_listener_that_never_ends_does_not_hold_up_the_close(
+    start: MakeClient, caplog: pytest.LogCaptureFixture
+) -> None:
     async def never(message: TaskNotificationMessage) -> None:
         await anyio.sleep_forever()
 
-    began = time.monotonic()
-    with anyio.fail_after(10):
-        async with start(FakeCLI(steps.turn(tasks_that_end(1))), on_task_notification=never) as client:
+    fake = FakeCLI(steps.turn(tasks_that_end(1)))
+    with anyio.fail_after(60):
+        async with start(fake, on_task_notification=never, timeouts=Timeouts(close=50)) as client:
             await client.query("first")
-    assert time.monotonic() - began < 6
+    assert "close() stops waiting" not in caplog.text
 
 
 @pytest.mark.parametrize("listener", [raises, raises_in_a_thread, *NO_EXCEPTIONS])
@@ -369,7 +371,7 @@ async def test_a_stderr_listener_that_raises(
     start_process: MakeClient, listener: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     fake = FakeCLI(steps.stderr("one\ntwo\n"), steps.turn("still here"))
-    with caplog.at_level(logging.CRITICAL), anyio.fail_after(10):
+    with caplog.at_level(logging.CRITICAL), anyio.fail_after(60):
         async with start_process(fake, on_stderr=listener) as client:
             assert (await client.query("hi")).text == "still here"
             while len(client.handler_errors) < 2:
@@ -383,7 +385,7 @@ async def test_prompts_that_raise_fail_their_run_alone(start: MakeClient, error:
         await error()
 
     fake = FakeCLI(steps.wait_for_prompt(), steps.turn("still here"))
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with start(fake) as client:
             with pytest.raises(HandlerError, match="it raised") as caught:
                 await client.query(prompts())
@@ -398,7 +400,7 @@ async def test_a_resource_and_a_prompt_that_raise_are_reported(
     server = ToolServer("mine", resources=[Resource("memo:1", error)])
     call = frames.mcp_message("r1", "mine", "resources/read", uri="memo:1")
     fake = FakeCLI(call, steps.wait_for_reply("r1"), steps.turn("still here"))
-    with caplog.at_level(logging.CRITICAL), anyio.fail_after(10):
+    with caplog.at_level(logging.CRITICAL), anyio.fail_after(60):
         async with start(fake, mcp_servers={"mine": server}) as client:
             [frame] = await fake.wait_received(reply_to("r1"))
             assert (await client.query("hi")).text == "still here"
@@ -410,7 +412,7 @@ async def test_handlers_and_listeners_that_block_hold_up_no_guard(start: MakeCli
     release = threading.Event()
 
     def blocks(*args: Any) -> None:
-        release.wait(15)
+        release.wait(120)
 
     def guard(*args: Any) -> Any:
         return {"decision": "block", "reason": "guarded"}
@@ -418,10 +420,10 @@ async def test_handlers_and_listeners_that_block_hold_up_no_guard(start: MakeCli
     asks = [frames.can_use_tool(f"p{number}") for number in range(60)]
     fake = FakeCLI(*asks, pre_tool_use("r1"), steps.wait_for_reply("r1"), steps.turn("meanwhile"))
     options = {"can_use_tool": blocks, "hooks": {"PreToolUse": [HookMatcher("Bash", guard)]}, "on_task_event": blocks}
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async with start(fake, **options) as client:
             try:
-                with anyio.fail_after(8):
+                with anyio.fail_after(60):
                     await fake.wait_received(reply_to("r1"))
                     assert (await client.query("hi")).text == "meanwhile"
             finally:
@@ -460,7 +462,7 @@ async def test_what_a_stderr_listener_cannot_be_told_is_counted(
         await anyio.sleep_forever()
 
     fake = FakeCLI(steps.stderr("line\n" * 1000), steps.turn("still here"))
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async with start_process(fake, on_stderr=hangs) as client:
             assert (await client.query("hi")).text == "still here"
     assert (told, client.stderr_lines_dropped) == (["line"], 999)
@@ -478,7 +480,7 @@ async def test_a_handler_may_use_the_client(start: MakeClient) -> None:
     fake = FakeCLI(frames.can_use_tool("r1"), steps.wait_for_reply("r1"), steps.turn("ok"))
     client = start(fake, can_use_tool=can_use_tool)
     clients.append(client)
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with client:
             assert (await client.query("hi")).text == "ok"
     assert fake.requests("set_model") == [{"subtype": "set_model", "model": "opus"}]
@@ -497,7 +499,7 @@ async def test_a_handler_may_close_the_client(start: MakeClient, kind: str) -> N
     options = {"can_use_tool": closes} if kind == "handler" else {"on_task_notification": closes}
     client = start(FakeCLI(*said), **options)
     clients.append(client)
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         await client.connect()
         async for _ in client.messages():
             pass  # until the end
@@ -516,7 +518,7 @@ async def test_listeners_may_be_given_outside_of_an_event_loop() -> None:
         made.append(Client(options, transport=fake.transport()))
 
     await anyio.to_thread.run_sync(make)
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with made[0] as client:
             await client.query("hi")
     assert told == ["t0"]

@@ -44,7 +44,7 @@ async def session_with(start: MakeClient, *said: Any, **options: Any) -> tuple[l
     """Have a session say something between two turns; give all messages in between, and the text of the second."""
     before, after = frames.session_state("running"), frames.session_state("idle")
     fake = FakeCLI(steps.turn("one"), before, *said, after, steps.turn("two"))
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with start(fake, **options) as client:
             messages = client.messages()
             await client.query("first")
@@ -128,7 +128,7 @@ async def test_a_line_in_many_pieces(start: MakeClient) -> None:
 async def test_many_wrong_lines_in_one_turn_do_not_touch_its_result(start: MakeClient) -> None:
     wrong = [line for line in WRONG.values() if b'"result"' not in line]  # a malformed result would end the turn
     fake = FakeCLI(steps.wait_for_prompt(), *wrong, frames.of_prompt(frames.assistant("hi")), frames.result("hi"))
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with start(fake) as client:
             result = await client.query("first")
     assert result.text == "hi"
@@ -176,7 +176,7 @@ async def test_a_line_at_the_limit_is_taken(start: MakeClient) -> None:
 
 async def test_a_line_over_the_limit_that_never_ends(start: MakeClient) -> None:
     fake = FakeCLI(steps.turn("one"), b"x" * (3 * MEBIBYTE), steps.wait_for_prompt(), steps.exit(0))
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with start(fake, limits=Limits(max_line_bytes=MEBIBYTE)) as client:
             messages, seen = client.messages(), list[Any]()
             await client.query("first")

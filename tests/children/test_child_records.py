@@ -48,7 +48,7 @@ async def records_of(history: TaskHistory) -> list[TaskRecord]:
 async def test_a_child_is_spawned_with_all_that_a_record_names(agent_of: MakeAgent) -> None:
     child = child_cli(steps.turn("Done."))
     launcher = FakeCLI(frames.task_started("a1", "plan", subagent_type="planner"))
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with TaskHistory(":memory:") as history, parent(launcher) as client:
             history.attach(client.tasks, "s1")
             await client.tasks.until(lambda: "a1" in client.tasks)
@@ -82,7 +82,7 @@ async def test_a_child_is_spawned_with_all_that_a_record_names(agent_of: MakeAge
 
 async def test_what_cannot_be_spawned_is_refused_before_a_task_exists(agent_of: MakeAgent) -> None:
     agent = agent_of(child_cli())
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with parent() as client:
             for prompt, given in ((" \n", {}), ("Do it.", {"title": " "})):
                 with pytest.raises(OptionsError, match="must not be blank"):
@@ -98,7 +98,7 @@ async def test_what_cannot_be_spawned_is_refused_before_a_task_exists(agent_of: 
 async def test_a_model_may_write_artifacts_either_way(agent_of: MakeAgent, spelling: str) -> None:
     child = child_cli(steps.turn("It is done."))
     fake = called({"title": " Port it ", "intent": "All of it.", spelling: ["a.c"], "priority": "high"})
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         agents = [agent_of(child)]
         async with parent(fake, custom_tools=[child_tool(agent) for agent in agents]) as client:
             result = await result_of(fake)
@@ -110,7 +110,7 @@ async def test_a_model_may_write_artifacts_either_way(agent_of: MakeAgent, spell
 
 async def test_a_blank_title_is_refused_before_a_task_exists(agent_of: MakeAgent) -> None:
     fake = called({"title": "  "})
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with parent(fake, custom_tools=[child_tool(agent_of(child_cli()))]) as client:
             result = await result_of(fake)
             assert len(client.tasks) == 0
@@ -139,7 +139,7 @@ async def test_a_child_that_the_program_stops(agent_of: MakeAgent) -> None:
     async def stop(client: Client, task: Any) -> None:
         await task.stop()
 
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         end = await ended(agent_of(child_cli(steps.wait_for_prompt(), steps.hang())), stop)
     assert (end.kind, end.details["by"]) == (RecordKind.CANCELLED, "program")
 
@@ -148,7 +148,7 @@ async def test_a_child_whose_time_is_over(agent_of: MakeAgent) -> None:
     async def wait(client: Client, task: Any) -> None:
         await task
 
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         end = await ended(agent_of(child_cli(steps.wait_for_prompt(), steps.hang()), timeout=0.2), wait)
     assert (end.kind, end.details["by"]) == (RecordKind.FAILED, "timeout")
 
@@ -166,7 +166,7 @@ async def test_a_child_whose_call_is_taken_back(agent_of: MakeAgent) -> None:
         await child.wait_received({"type": "user"})
         gate.open()
 
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         fake = FakeCLI(call, steps.wait_gate(gate), off)
         end = await ended(agent, take_back, fake, custom_tools=[child_tool(agent)])
     assert (end.kind, end.details["by"]) == (RecordKind.CANCELLED, "parent")
@@ -174,7 +174,7 @@ async def test_a_child_whose_call_is_taken_back(agent_of: MakeAgent) -> None:
 
 async def test_what_a_child_asks_and_who_answers_it(agent_of: MakeAgent) -> None:
     inbox = PendingInteractions()
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with (
             TaskHistory(":memory:") as history,
             parent(interactions=inbox, permission_mode="default") as client,
@@ -199,7 +199,7 @@ async def test_what_a_child_asks_its_own_handler(agent_of: MakeAgent) -> None:
             return Allow()
 
     own = {"can_use_tool": decide, "permission_mode": "default"}
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with TaskHistory(":memory:") as history, parent() as client:
             history.attach(client.tasks, "s1")
             await (await client.spawn(agent_of(child_cli(*ASKS), options=own), "Do it."))

@@ -58,7 +58,7 @@ async def started(client: Client, count: int = 1) -> list[Any]:
 
 async def test_the_report_of_a_child(agent_of: MakeAgent) -> None:
     fake = FakeCLI(call("r1"))
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with parent(fake, agent_of(child_cli(steps.turn("It is done.")))) as client:
             report = await answer_to(fake, "r1")
             (task,) = client.tasks
@@ -81,7 +81,7 @@ async def test_a_long_report_is_cut_for_the_model_and_whole_in_the_task(agent_of
     said = "One sentence. " * 1000
     fake = FakeCLI(call("r1"))
     agents = [agent_of(child_cli(steps.turn(said)))]
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with parent(
             fake, *agents, agents={"general-purpose": WORKER}, delegation_guide=DelegationGuide(max_report_chars=limit)
         ) as client:
@@ -95,7 +95,7 @@ async def test_a_long_report_is_cut_for_the_model_and_whole_in_the_task(agent_of
 async def test_a_long_report_within_the_limit_has_a_summary(agent_of: MakeAgent) -> None:
     said = ("One sentence. " * 100).strip()
     fake = FakeCLI(call("r1"))
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with parent(fake, agent_of(child_cli(steps.turn(said)))):
             report = await answer_to(fake, "r1")
     assert report["finalAssistantMessage"] == said
@@ -107,7 +107,7 @@ async def test_a_child_that_fails_and_what_it_said_before(agent_of: MakeAgent) -
     crash = child_cli(
         steps.wait_for_prompt(), frames.of_prompt(frames.assistant("half of it")), steps.stderr("bang\n"), steps.exit(1)
     )
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with parent(fake, agent_of(crash)):
             report = await answer_to(fake, "r1")
     assert (report["subTaskStatus"], report["finalAssistantMessage"]) == ("Error", "half of it")
@@ -117,7 +117,7 @@ async def test_a_child_that_fails_and_what_it_said_before(agent_of: MakeAgent) -
 
 async def test_stopping_a_child_gives_its_caller_a_report(agent_of: MakeAgent) -> None:
     fake = FakeCLI(call("r1"))
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with parent(fake, agent_of(child_cli(steps.wait_for_prompt(), steps.hang()))) as client:
             (task,) = await started(client)
             await task.stop()
@@ -128,7 +128,7 @@ async def test_stopping_a_child_gives_its_caller_a_report(agent_of: MakeAgent) -
 async def test_taking_the_call_back_cancels_the_child(agent_of: MakeAgent) -> None:
     gate, child = Gate(), child_cli(steps.wait_for_prompt(), steps.hang())
     fake = FakeCLI(call("r1"), steps.wait_gate(gate), withdrawn("r1"))
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with parent(fake, agent_of(child)) as client:
             (task,) = await started(client)
             await child.wait_received({"type": "user"})
@@ -141,7 +141,7 @@ async def test_a_child_may_be_left_to_itself(agent_of: MakeAgent) -> None:
     gate, go_on = Gate(), Gate()
     child = child_cli(steps.wait_for_prompt(), steps.wait_gate(go_on), frames.of_prompt(frames.result("all the same")))
     fake = FakeCLI(call("r1"), steps.wait_gate(gate), withdrawn("r1"))
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with parent(fake, agent_of(child, on_parent_cancel="leave")) as client:
             (task,) = await started(client)
             await child.wait_received({"type": "user"})
@@ -155,7 +155,7 @@ async def test_a_child_may_be_left_to_itself(agent_of: MakeAgent) -> None:
 async def test_the_end_of_the_parent_s_process_cancels_a_child_that_a_call_waits_for(agent_of: MakeAgent) -> None:
     gate, child = Gate(), child_cli(steps.wait_for_prompt(), steps.hang())
     fake = FakeCLI(call("r1"), steps.wait_gate(gate), steps.exit(1))
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with parent(fake, agent_of(child)) as client:
             (task,) = await started(client)
             await child.wait_received({"type": "user"})
@@ -167,7 +167,7 @@ async def test_the_end_of_the_parent_s_process_cancels_a_child_that_a_call_waits
 async def test_a_child_that_is_left_ends_with_the_client(agent_of: MakeAgent) -> None:
     gate, child = Gate(), child_cli(steps.wait_for_prompt(), steps.hang())
     fake = FakeCLI(call("r1"), steps.wait_gate(gate), steps.exit(1))
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with parent(fake, agent_of(child, on_parent_cancel="leave")) as client:
             (task,) = await started(client)
             await child.wait_received({"type": "user"})
@@ -185,7 +185,7 @@ async def test_several_children_at_once_each_with_its_own_report(agent_of: MakeA
         agent_of(child_cli(steps.exit(2), name="two"), name="two"),
         agent_of(child_cli(steps.turn("third"), name="three"), name="three"),
     ]
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with parent(fake, *agents):
             reports = [await answer_to(fake, f"r{n}") for n in (1, 2, 3)]
     assert [(report["agentId"], report["subTaskStatus"]) for report in reports] == [
@@ -197,7 +197,7 @@ async def test_several_children_at_once_each_with_its_own_report(agent_of: MakeA
 
 async def test_one_too_many_is_refused_with_a_report(agent_of: MakeAgent) -> None:
     fake = FakeCLI(call("r1"))
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with parent(fake, agent_of(child_cli()), limits=Limits(child_total=0)) as client:
             report = await answer_to(fake, "r1")
             assert len(client.tasks) == 0

@@ -44,7 +44,7 @@ async def answered(inbox: SQLiteInbox, kind: Any, wire: Any, words: list[str]) -
         (interaction,) = inbox
         codes.append(main(["answer", "--inbox", str(inbox.path), interaction.id, *words]))
 
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             group.start_soon(ask)
             while not await to_thread.run_sync(lambda: list(inbox)):
@@ -128,7 +128,7 @@ async def test_long_values_and_further_lines(
     command = "a\n    because: nothing\nfile_path: /x\n" + "b" * 3000 + "rm"
     inbox = SQLiteInbox(tmp_path / "inbox.db", poll=0.01)
     wire = CanUseToolRequest(tool_name="Bash", input={"command": command}, tool_use_id="t")
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             group.start_soon(inbox.ask, "permission", wire, PermissionContext(request_id="r"))
             interaction = await anext(inbox.arrivals())
@@ -156,7 +156,7 @@ async def test_the_id_of_the_task_that_asks_is_enough(tmp_path: Path, capsys: py
     def answer(*words: str) -> int:
         return main(["answer", "--inbox", str(inbox.path), *words])
 
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             group.start_soon(ask)
             group.start_soon(ask)

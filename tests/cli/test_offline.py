@@ -108,5 +108,5 @@ def test_ending_the_command_ends_the_program() -> None:
         folder = process.stdout.readline().strip()
         assert Path(folder).is_dir()
         process.terminate()
-        assert process.wait(20) == 128 + signal.SIGTERM
+        assert process.wait(60) == 128 + signal.SIGTERM
     assert not Path(folder).exists()

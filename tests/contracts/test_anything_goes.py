@@ -144,7 +144,7 @@ async def anything_goes(start: MakeClient, seed: int) -> None:
         on_task_event=answers,
         timeouts=Timeouts(close=chance.choice([0.2, 1.0]), control=0.2, connect=2),
     )
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         try:
             await client.connect()
         except ClaudeAgentError:
@@ -154,6 +154,7 @@ async def anything_goes(start: MakeClient, seed: int) -> None:
                 group.start_soon(worker, random.Random(chance.random()), client)
         await client.close(tasks=chance.choice(["stop", "wait"]))
         assert not client.is_open
+        await client.session.wait_closed()  # on a busy machine the time limit is over before all has ended
         assert client.tasks.running == []
 
 

@@ -24,7 +24,7 @@ from claude_agent_py.testing import FakeCLI, Gate, frames, steps
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
 
-SOON = Timeouts(close=0.2)
+SOON = Timeouts(close=1.0)
 """For peers that do not stop their tasks."""
 
 
@@ -44,7 +44,7 @@ async def test_what_a_message_causes_comes_right_after_it_however_the_bytes_come
     ]
     fake = FakeCLI(steps.wait_for_prompt(), steps.emit(*batch))
     seen: list[str] = []
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with start(fake) as client:
             events = client.events()
             client.query("go")
@@ -73,7 +73,7 @@ def inbox(request: pytest.FixtureRequest, tmp_path: Path) -> PendingInteractions
 
 async def test_a_question_opens_and_settles_when_it_is_answered(inbox: PendingInteractions | SQLiteInbox) -> None:
     fake = FakeCLI(steps.wait_for_prompt(), frames.can_use_tool("r1"), steps.wait_for_reply("r1"))
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with Client(ClientOptions(interactions=inbox), transport=fake.transport()) as client:
             events = client.events()
             client.query("go")
@@ -90,7 +90,7 @@ async def test_a_question_that_the_cli_withdraws_settles_unanswered(inbox: Pendi
     gate = Gate()
     withdrawn = {"type": "control_cancel_request", "request_id": "r1"}
     fake = FakeCLI(steps.wait_for_prompt(), frames.can_use_tool("r1"), steps.wait_gate(gate), withdrawn, steps.hang())
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with Client(ClientOptions(interactions=inbox), transport=fake.transport()) as client:
             events = client.events()
             client.query("go")
@@ -109,7 +109,7 @@ async def test_the_death_of_the_cli_comes_with_its_events_and_then_as_the_error(
         steps.exit(3),
     )
     seen: list[Any] = []
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with start(fake, interactions=True) as client:
             events = client.events()
             client.query("go")
@@ -126,7 +126,7 @@ async def test_it_ends_with_the_session_for_every_reader() -> None:
     one: list[Any] = []
     two: list[Any] = []
     messages: list[Any] = []
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             async with Client(transport=fake.transport()) as client:
                 finished = client.events()
@@ -142,7 +142,7 @@ async def test_it_ends_with_the_session_for_every_reader() -> None:
 
 async def test_cancelling_loses_nothing() -> None:
     fake = FakeCLI(steps.wait_for_prompt(), frames.task_started("a1", "Review"), steps.hang())
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with Client(ClientOptions(timeouts=SOON), transport=fake.transport()) as client:
             events = client.events()
             with anyio.CancelScope() as scope:
@@ -160,7 +160,7 @@ async def test_what_waits_for_a_slow_reader_keeps_its_order_when_it_goes_to_disk
     fake = FakeCLI(steps.wait_for_prompt(), steps.emit(*batch), frames.task_started("last"), steps.hang())
     options = ClientOptions(limits=Limits(mailbox_bytes=20_000), timeouts=SOON)
     order: list[str] = []
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async with Client(options, transport=fake.transport()) as client:
             slow, quick = client.events(), client.events()
             client.query("go")

@@ -59,7 +59,7 @@ print(json.dumps(imported))
 def imported_by(cli: Path, backend: str, kind: str) -> dict[str, list[str]]:
     """Return what the first connect of a process imports of the package on the event loop, and in threads."""
     command = [sys.executable, "-c", PROGRAM, str(cli), backend, kind]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
     return found
@@ -113,7 +113,7 @@ anyio.run(main, backend=sys.argv[2])
 def test_the_first_connect_can_be_overtaken(backend: str, tmp_path: Path) -> None:
     pytest.importorskip(backend)
     command = [sys.executable, "-c", CLOSED_EARLY, str(FakeCLI().install(tmp_path)), backend]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.stderr == ""
     *errors, _, state, _, _ = done.stdout.split()
     assert (len(errors), "ConnectionClosedError" in errors, state) == (2, True, "closed,")

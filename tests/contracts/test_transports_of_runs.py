@@ -22,7 +22,7 @@ OPTIONS = ClientOptions(cli_path="/there/is/none")
 @pytest.mark.usefixtures("nothing_left")
 async def test_a_run_over_a_transport() -> None:
     fake = FakeCLI(steps.turn("hello"))
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         assert (await run("hi", OPTIONS, transport=fake.transport())).text == "hello"
         one = query("hi", OPTIONS, transport=fake.transport())
         assert [piece async for piece in one.text()] == ["hello"]
@@ -33,7 +33,7 @@ async def test_a_run_over_a_transport() -> None:
 @pytest.mark.usefixtures("nothing_left")
 async def test_what_goes_wrong_over_it_is_the_run_s_error() -> None:
     fake = FakeCLI(steps.wait_for_prompt(), steps.exit(3))
-    with anyio.fail_after(10), pytest.raises(CLIExitError):
+    with anyio.fail_after(60), pytest.raises(CLIExitError):
         await run("hi", OPTIONS, transport=fake.transport())
 
 
@@ -41,7 +41,7 @@ async def test_what_goes_wrong_over_it_is_the_run_s_error() -> None:
 @pytest.mark.usefixtures("nothing_left")
 async def test_a_start_that_was_cancelled_has_used_the_transport_up() -> None:
     one = query("hi", OPTIONS, transport=FakeCLI(answers={"initialize": None}).transport())
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             group.start_soon(one.result)
             await anyio.wait_all_tasks_blocked()

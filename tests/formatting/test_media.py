@@ -37,6 +37,12 @@ def test_bare_bytes_are_recognised(data: bytes, kind: type, media_type: str) -> 
     assert media.media_type == media_type
 
 
+@pytest.mark.parametrize("kind", [Image, Audio])
+def test_a_type_that_is_not_detected_is_not_guessed(kind: type[Image | Audio]) -> None:
+    assert kind(b"BM...").media_type == "application/octet-stream"
+    assert kind(b"BM...", "image/bmp").media_type == "image/bmp"
+
+
 @pytest.mark.parametrize(
     ("media", "block"),
     [
@@ -91,7 +97,7 @@ def test_mcp_blocks(media: Media, block: dict[str, object]) -> None:
             },
         ),
         (Image(b"II*\x00", "image/tiff"), {"type": "text", "text": "[Image: image/tiff, 4 bytes]"}),
-        (Audio(b"abc"), {"type": "text", "text": "[Audio: audio/wav, 3 bytes]"}),
+        (Audio(b"abc"), {"type": "text", "text": "[Audio: application/octet-stream, 3 bytes]"}),
         (File(b"abc", "a.bin"), {"type": "text", "text": "[File: a.bin, application/octet-stream, 3 bytes]"}),
         (ResourceLink("x://y", "y", "why"), {"type": "text", "text": "[Resource link: y] x://y (why)"}),
     ],

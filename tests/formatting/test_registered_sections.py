@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -173,6 +174,16 @@ def test_unknown_sections_can_be_kept_as_sections(kind: str) -> None:
 
     assert parsed == {"thought": ["x"], "notes": ["my notes"], "answer": ["42"]}
     assert [(problem.kind, problem.name) for problem in parsed.problems] == [("unknown", "notes")]
+
+
+@pytest.mark.parametrize("unknown", ["text", "section"])
+def test_an_element_around_registered_sections_is_text(unknown: Any) -> None:
+    text = "<root>\n<thought>x</thought>\n<part><answer>42</answer></part></root>"
+
+    parsed = made("xml").parse(text, unknown=unknown)
+
+    assert parsed == {"thought": ["x"], "answer": ["42"]}
+    assert {(problem.kind, problem.name) for problem in parsed.problems} == {("unknown", "root"), ("unknown", "part")}
 
 
 @every_kind

@@ -52,6 +52,69 @@ def test_a_fence_that_is_never_closed_swallows_nothing() -> None:
     assert MarkdownFormat().parse("# a\n```\ncode\n# b\ntext") == {"a": ["```\ncode"], "b": ["text"]}
 
 
+ANSWER = "# a\n```python\n# b\n```\n\n# b\ntext"
+
+
+@pytest.mark.parametrize(
+    ("text", "is_registered", "after"),
+    [
+        (f"Sure:\n\n```markdown\n{ANSWER}\n```\nIt is done.\n", False, "It is done.\n"),
+        (f"~~~~ md\n\n{ANSWER}\n\n~~~~", False, None),
+        (f"\n```\n{ANSWER}\n```\n", True, None),
+        (f"```markdown\n{ANSWER}", False, None),
+    ],
+)
+def test_a_code_block_around_the_whole_answer_is_no_part_of_it(
+    text: str, is_registered: bool, after: str | None
+) -> None:
+    text_format = MarkdownFormat()
+    for name in "ab" if is_registered else "":
+        text_format.register_section(name)
+
+    whole, stream = text_format.parse(text), text_format.stream()
+    for character in text:
+        stream.feed(character)
+    stream.finish()
+
+    assert whole == stream.parsed == {"a": ["```python\n# b\n```"], "b": ["text"]}
+    assert whole.pieces == stream.parsed.pieces
+    assert whole.pieces[-1].content == (after or "text")
+
+
+@pytest.mark.parametrize("text", ["```\n# a\nls\n```", "See:\n```\n# a\nls\n```", "```md\nword\n# a\n```", "```md\n\n"])
+def test_any_other_code_block_before_the_sections_is_text(text: str) -> None:
+    text_format = MarkdownFormat()
+    if text.startswith("See"):
+        text_format.register_section("a")
+    assert [piece.content for piece in text_format.parse(text).pieces] == [text]
+
+
+@pytest.mark.parametrize("lead", ["Sure:\n\n", "Here is my answer:\n```yaml\n", "Sure:\n\nHere it is:\n\n---\n"])
+@pytest.mark.parametrize("is_registered", [True, False])
+def test_a_lead_in_before_yaml_is_text(lead: str, is_registered: bool) -> None:
+    text_format = YAMLFormat()
+    for name in "ab" if is_registered else "":
+        text_format.register_section(name)
+
+    whole, stream = text_format.parse(f"{lead}a: x\nb: y\n"), text_format.stream()
+    for character in f"{lead}a: x\nb: y\n":
+        stream.feed(character)
+    stream.finish()
+
+    assert whole == stream.parsed == {"a": ["x"], "b": ["y"]}
+    assert whole.problems == ()
+    assert whole.pieces == stream.parsed.pieces
+
+
+def test_an_entry_without_content_is_no_lead_in() -> None:
+    text_format = YAMLFormat()
+    assert text_format.parse("a:\n\n  x\n") == {"a": ["x"]}
+    assert text_format.parse("a:\n\n- x\n") == {"a": ["x"]}
+    assert text_format.parse("a:\nb: x\n") == {"a": [""], "b": ["x"]}
+    text_format.register_section("a")
+    assert text_format.parse("a:\n\nb: x\n") == {"a": [""]}
+
+
 def test_text_of_a_model_is_read_leniently() -> None:
     markdown = "Let me think.\n\n# thought\n\nIt rains.\n\n#  answer \r\nyes\n"
     xml = "Let me think.\n<thought>\n\nIt rains & pours\n</thought> so <answer >if a < b: yes</answer>\n<open>"

@@ -77,7 +77,7 @@ async def test_what_was_over_before_is_kept_too(tmp_path: Path) -> None:
             history.attach(manager, "s1")
         tracking(manager, frames.task_notification("a2"))
         intake_of(manager).process_exited("over")
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             await intake_of(manager).deliver_forever()
         kept = await history.finished()
         assert sorted((task.task_id, task.run_id) for task in kept) == [("a1", "0-a1"), ("a1", "1-a1"), ("a2", "0-a2")]
@@ -162,7 +162,7 @@ async def session(history: TaskHistory) -> TaskManager:
         frames.task_notification("a1", summary="two", run_id="1-a1"),
     )
     intake_of(manager).process_exited("over")
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         await intake_of(manager).deliver_forever()
     return manager
 
@@ -205,11 +205,11 @@ async def test_an_end_of_which_more_became_known_is_rebuilt_as_it_was(history: T
     history.attach(manager, "s1")
     tracking(manager, frames.task_started("a1", "one"))
     intake_of(manager).process_exited("gone")
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         await intake_of(manager).deliver_forever()
     tracking(manager, frames.task_notification("a1", summary="it was done before"))
     intake_of(manager).process_exited("over")
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         await intake_of(manager).deliver_forever()
     assert [record.kind.value for record in await history.records("s1")] == [
         "created",
@@ -244,7 +244,7 @@ async def test_several_writers_share_a_file(tmp_path: Path) -> None:
             for number in range(20):
                 await history.add(run(f"{name}{number}"))
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as writers:
             for name in ("a", "b", "c"):
                 writers.start_soon(write, name)

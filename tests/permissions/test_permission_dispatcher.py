@@ -58,7 +58,7 @@ class Session:
             WireElicitationRequest: self.dispatcher.answer_elicitation,
             UserDialogRequest: self.dispatcher.answer_user_dialog,
         }
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             reply: dict[str, Any] = await answers[type(request)](request, CONTEXT)
         return reply
 
@@ -235,7 +235,7 @@ async def test_a_withdrawn_question_cancels_the_handler() -> None:
             seen.append(context.cancelled)
 
     session = Session(can_use_tool=waits)
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as group:
             group.start_soon(session.dispatcher.answer_can_use_tool, BASH, context)
             await started.wait()
@@ -278,7 +278,7 @@ async def test_what_no_policy_decides_waits_in_the_inbox() -> None:
         reply.append(await session.ask(BASH))
 
     assert (await session.ask(CanUseToolRequest(tool_name="Read", tool_use_id="t"))) == {"behavior": "allow"}
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as group:
             group.start_soon(ask_session)
             async for interaction in inbox.arrivals():

@@ -108,6 +108,9 @@ async def test_an_agent_stops_at_its_limit_of_model_calls() -> None:
         ("default", "acceptEdits", "written"),
         ("default", "dontAsk", "denied"),
         ("default", None, "asked"),
+        ("default", "bypassPermissions", "asked"),
+        ("dontAsk", "acceptEdits", "written"),
+        ("dontAsk", "bypassPermissions", "denied"),
         ("acceptEdits", "dontAsk", "written"),  # the mode of the session prevails
         ("bypassPermissions", "dontAsk", "written"),
     ],

@@ -22,7 +22,7 @@ async def test_the_commands_are_those_of_now() -> None:
             skill.write_text("---\nname: late\ndescription: Comes late\n---\nCome late.\n")
             messages = client.messages()
             await client.settings.reload_skills()
-            with anyio.fail_after(20):
+            with anyio.fail_after(60):
                 async for message in messages:
                     if "late" in str(getattr(message, "commands", "")):
                         break

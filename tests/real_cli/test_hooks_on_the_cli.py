@@ -646,7 +646,7 @@ async def test_hook_events_say_which_handler_ran() -> None:
 
     with ScriptedModel([shell("true"), text("done")]) as model:
         async with Client(model.options(include_hook_events=True, hooks={"PreToolUse": [look]})) as client:
-            with anyio.fail_after(30):
+            with anyio.fail_after(60):
                 await client.query("go")
                 ran = []
                 async for message in client.messages():

@@ -51,7 +51,7 @@ def transcript_of(model: ScriptedModel, session_id: str | None) -> str:
 
 async def on_disk(model: ScriptedModel, client: Client, text: str, times: int = 1) -> None:
     """Wait until the CLI has written something to the transcript, which it does a moment later."""
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         while transcript_of(model, client.session_id).count(text) < times:
             await anyio.sleep(0.02)
 

@@ -1,6 +1,7 @@
 """The main job, end to end: two subagents and a shell command in the background, awaited, their output read."""
 
 import os
+from pathlib import Path
 
 import anyio
 import pytest
@@ -15,7 +16,7 @@ from claude_agent_py import (
     TaskStatus,
     UnknownMessage,
 )
-from claude_agent_py.testing import Reply, ScriptedModel, ToolCall, text, tool_use
+from claude_agent_py.testing import Gate, Reply, ScriptedModel, ToolCall, text, tool_use
 from claude_agent_py.testing.script import LooseAnswer
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli, pytest.mark.each_backend]
@@ -51,7 +52,7 @@ async def test_the_main_job_shows_every_task_from_start_to_output() -> None:
         async with Client(options) as client:
             with anyio.fail_after(60):
                 result = await client.query("Review auth and billing, and run it, in the background", until="idle")
-                outcomes = {task.description: await task.wait(timeout=10) for task in client.tasks}
+                outcomes = {task.description: await task.wait(timeout=60) for task in client.tasks}
                 outputs = {task.description: await task.read_output() for task in client.tasks}
                 while len(told) < 3:
                     await anyio.lowlevel.checkpoint()
@@ -77,15 +78,22 @@ async def test_the_main_job_shows_every_task_from_start_to_output() -> None:
         os.kill(pid, 0)
 
 
-async def test_two_prompts_with_a_notification_between_them_get_their_own_results() -> None:
+def until_there(path: Path) -> ToolCall:
+    """A shell in the background that ends once there is a file."""
+    command = f"while [ ! -e '{path}' ]; do sleep 0.05; done"
+    return tool_use("Bash", {"command": command, "description": "Wait", "run_in_background": True})
+
+
+async def test_two_prompts_with_a_notification_between_them_get_their_own_results(tmp_path: Path) -> None:
     """What the peers get wrong: the turn that a finished task causes is taken for the answer to the next prompt."""
-    shell = tool_use("Bash", {"command": "sleep 0.4", "description": "Wait", "run_in_background": True})
+    shell = until_there(tmp_path / "end")
     script: list[LooseAnswer] = [Reply(shell), text("first answer"), text("the task is done"), text("second answer")]
     with ScriptedModel(script) as model:
         async with Client(model.options()) as client:
             with anyio.fail_after(60):
                 first = await client.query("first")
-                await client.tasks.wait_all(timeout=10)
+                (tmp_path / "end").touch()
+                await client.tasks.wait_all(timeout=60)
                 async for message in client.messages():
                     if isinstance(message, ResultMessage) and message.is_injected:
                         break
@@ -96,20 +104,24 @@ async def test_two_prompts_with_a_notification_between_them_get_their_own_result
     assert not [m for m in second.messages if isinstance(m, ResultMessage) and m.is_injected]
 
 
-async def test_a_prompt_sent_while_an_injected_turn_runs_waits_for_its_own_answer() -> None:
-    shell = tool_use("Bash", {"command": "sleep 0.2", "description": "Wait", "run_in_background": True})
+async def test_a_prompt_sent_while_an_injected_turn_runs_waits_for_its_own_answer(tmp_path: Path) -> None:
+    gate = Gate()
     script: list[LooseAnswer] = [
-        Reply(shell),
+        Reply(until_there(tmp_path / "end")),
         text("first answer"),
-        Reply(text("the task is done"), delay=0.5),
+        Reply(text("the task is done"), after=gate),
         text("second answer"),
     ]
     with ScriptedModel(script) as model:
         async with Client(model.options()) as client:
             with anyio.fail_after(60):
                 await client.query("first")
-                await model.wait_for_requests(3, timeout=20)
-                second = await client.query("second")
+                (tmp_path / "end").touch()
+                await gate.wait_reached()
+                run = client.query("second")
+                await client.settings.get()  # the CLI has the prompt
+                gate.open()
+                second = await run
     assert second.text == "second answer"
 
 

@@ -26,7 +26,7 @@ async def test_the_browser_of_this_machine_completes_a_sign_in() -> None:
             servers = {"guarded": MCPHTTPServer(url=f"{server.url}/mcp")}
             async with Client(model.options(mcp_servers=servers)) as client:
                 await state_of(client, "needs-auth")
-                begun = await client.mcp.authenticate("guarded", timeout=20)
+                begun = await client.mcp.authenticate("guarded", timeout=60)
                 url = f"http://127.0.0.1:{begun.callback_port}/callback?code=abc&state={begun.state}"
                 with await anyio.to_thread.run_sync(urlopen, url) as page:  # the browser
                     assert page.status == 200
@@ -40,7 +40,7 @@ async def test_a_user_signs_in_and_out() -> None:
             servers = {"guarded": MCPHTTPServer(url=f"{server.url}/mcp")}
             async with Client(model.options(mcp_servers=servers)) as client:
                 await state_of(client, "needs-auth")
-                begun = await client.mcp.authenticate("guarded", timeout=20)
+                begun = await client.mcp.authenticate("guarded", timeout=60)
                 assert begun.requires_user_action
                 assert begun.callback_expected
                 assert begun.redirect_scheme == "localhost"
@@ -52,10 +52,10 @@ async def test_a_user_signs_in_and_out() -> None:
                 assert urlsplit(back).port == begun.callback_port
                 with pytest.raises(ControlRejectedError, match="different sign-in attempt"):
                     await client.mcp.submit_oauth_callback("guarded", f"{back}?code=stolen&state=other")
-                await client.mcp.submit_oauth_callback("guarded", f"{back}?code=abc&state={begun.state}", timeout=20)
+                await client.mcp.submit_oauth_callback("guarded", f"{back}?code=abc&state={begun.state}", timeout=60)
                 assert server.codes == ["abc"]
                 await client.mcp.reconnect("guarded")
                 await state_of(client, "connected")
-                await client.mcp.clear_auth("guarded", timeout=20)
+                await client.mcp.clear_auth("guarded", timeout=60)
                 assert TOKEN in server.revoked
                 await state_of(client, "needs-auth")

@@ -77,7 +77,7 @@ def shown(model: ScriptedModel) -> list[str]:
 
 async def run_once(options: ClientOptions) -> tuple[list[str], list[str]]:
     async with Client(options) as client:
-        servers = [server.name for server in await client.mcp.ready(timeout=20)]
+        servers = [server.name for server in await client.mcp.ready(timeout=60)]
         await client.query("hi")
         return servers, [agent.name for agent in client.info.agents or ()]
 

@@ -101,7 +101,7 @@ def container(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         yield str(inside.pid)
     finally:
         inside.stdin.close()
-        inside.wait(10)
+        inside.wait(60)
         inside.stdout.close()
 
 

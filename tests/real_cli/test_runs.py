@@ -1,6 +1,7 @@
 """Runs against the real CLI: results, text, structured output, several at once, interrupts, errors."""
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -39,7 +40,7 @@ from claude_agent_py.errors import (
     PromptCancelledError,
     ServerError,
 )
-from claude_agent_py.hooks import PostToolUseOutput, UserPromptSubmitInput, UserPromptSubmitOutput
+from claude_agent_py.hooks import PostToolUseOutput, StopInput, UserPromptSubmitInput, UserPromptSubmitOutput
 from claude_agent_py.messages import UserContent
 from claude_agent_py.testing import CutStream, Failure, Gate, RecordedRequest, Reply, ScriptedModel, text, tool_use
 from claude_agent_py.testing.script import LooseAnswer
@@ -50,7 +51,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
 async def test_iterating_and_awaiting_the_same_run() -> None:
     with ScriptedModel([text("hello")]) as model:
         async with Client(model.options()) as client:
-            with anyio.fail_after(30):
+            with anyio.fail_after(60):
                 one = client.query("hi")
                 seen = [message async for message in one]
                 result = await one
@@ -62,7 +63,7 @@ async def test_iterating_and_awaiting_the_same_run() -> None:
 async def test_iterating_after_awaiting_gives_the_messages_again() -> None:
     with ScriptedModel([text("hello")]) as model:
         async with Client(model.options()) as client:
-            with anyio.fail_after(30):
+            with anyio.fail_after(60):
                 one = client.query("hi")
                 result = await one
                 assert [message async for message in one] == list(result.messages)
@@ -71,7 +72,7 @@ async def test_iterating_after_awaiting_gives_the_messages_again() -> None:
 async def test_leaving_the_loop_leaves_the_session_usable() -> None:
     with ScriptedModel([text("one"), text("two")]) as model:
         async with Client(model.options()) as client:
-            with anyio.fail_after(30):
+            with anyio.fail_after(60):
                 async for _ in client.query("first"):
                     break
                 assert (await client.query("second")).text == "two"
@@ -80,7 +81,7 @@ async def test_leaving_the_loop_leaves_the_session_usable() -> None:
 async def test_a_prompt_of_content_blocks() -> None:
     with ScriptedModel([text("ok")]) as model:
         async with Client(model.options()) as client:
-            with anyio.fail_after(30):
+            with anyio.fail_after(60):
                 await client.query([TextBlock(text="part one"), TextBlock(text="part two")])
         sent = str(model.requests[0].messages)
     assert "part one" in sent
@@ -94,7 +95,7 @@ async def test_a_prompt_that_arrives_in_pieces_is_one_run_with_every_answer() ->
 
     with ScriptedModel([text("one"), text("two")]) as model:
         async with Client(model.options()) as client:
-            with anyio.fail_after(30):
+            with anyio.fail_after(60):
                 result = await client.query(prompts())
     assert result.text in {"one", "two"}
     assert "second" in str(model.requests[-1].messages)
@@ -107,7 +108,7 @@ async def test_a_failing_prompt_iterator_fails_the_run() -> None:
 
     with ScriptedModel([text("one")]) as model:
         async with Client(model.options()) as client:
-            with anyio.fail_after(30), pytest.raises(LookupError):
+            with anyio.fail_after(60), pytest.raises(LookupError):
                 await client.query(prompts())
 
 
@@ -115,7 +116,7 @@ async def test_a_message_that_is_only_added_is_read_with_the_next_prompt() -> No
     added = UserMessage(message=UserContent(role="user", content="The code word is plum."), should_query=False)
     with ScriptedModel([text("plum")]) as model:
         async with Client(model.options()) as client:
-            with anyio.fail_after(30):
+            with anyio.fail_after(60):
                 nothing = await client.query(added)
                 assert (nothing.text, model.requests) == ("", [])
                 result = await client.query("What is the code word?")
@@ -129,7 +130,7 @@ async def test_a_prompt_says_how_it_is_queued(priority: str, texts: list[str]) -
     script: list[Reply | str] = [Reply(tool_use("Bash", {"command": "true"}), after=gate), "both", "alone"]
     with ScriptedModel(script) as model:
         async with Client(model.options()) as client:
-            with anyio.fail_after(30):
+            with anyio.fail_after(60):
                 first = client.query("first")
                 await gate.wait_reached()
                 second = client.query(
@@ -144,7 +145,7 @@ async def test_a_prompt_with_the_uuid_of_an_earlier_one_is_an_error() -> None:
     once = UserMessage(message=UserContent(role="user", content="hi"), uuid=str(uuid4()))
     with ScriptedModel([text("hello")]) as model:
         async with Client(model.options()) as client:
-            with anyio.fail_after(30):
+            with anyio.fail_after(60):
                 result = await client.query(once)
                 assert list(result.prompts) == [once.uuid]
                 with pytest.raises(OptionsError, match=f"prompt: an earlier prompt had the uuid {once.uuid}"):
@@ -208,7 +209,7 @@ async def test_text_arrives_once(partial: bool) -> None:
     ]
     with ScriptedModel(script) as model:
         async with Client(model.options(include_partial_messages=partial)) as client:
-            with anyio.fail_after(30):
+            with anyio.fail_after(60):
                 pieces = [piece async for piece in client.query("hi").text()]
     assert "".join(pieces) == "Hello, world!"
     if partial:
@@ -240,14 +241,14 @@ class Verdict(BaseModel):
 async def test_structured_output_is_an_instance_of_the_output_type() -> None:
     script = [Reply(tool_use("StructuredOutput", {"ok": True, "reasons": ["tests pass"]}))]
     with ScriptedModel(script) as model:
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             result = await run("judge", model.options(output_type=Verdict))
     assert result.output == Verdict(ok=True, reasons=["tests pass"])
 
 
 async def test_a_missing_structured_output_is_an_error() -> None:
     with ScriptedModel([text("no")], on_exhausted=text("still no")) as model:
-        with anyio.fail_after(30), pytest.raises(StructuredOutputError) as caught:
+        with anyio.fail_after(60), pytest.raises(StructuredOutputError) as caught:
             await run("judge", model.options(output_type=Verdict))
     assert caught.value.result.text
 
@@ -259,9 +260,9 @@ async def test_several_runs_at_once_each_get_their_answer() -> None:
     gate = Gate()
     with ScriptedModel([Reply("one", after=gate), text("two and three")]) as model:
         async with Client(model.options()) as client:
-            with anyio.fail_after(30):
+            with anyio.fail_after(60):
                 runs = [client.query(p) for p in ("first", "second", "third")]
-                await model.wait_for_requests(1, timeout=10)
+                await model.wait_for_requests(1, timeout=60)
                 gate.open()
                 first, second, third = [await r for r in runs]
     assert first.text == "one"
@@ -276,7 +277,7 @@ async def test_runs_of_one_client_from_several_workers() -> None:
             async def ask(name: str) -> None:
                 answers[name] = (await client.query(name)).text
 
-            with anyio.fail_after(30):
+            with anyio.fail_after(60):
                 async with anyio.create_task_group() as group:
                     for name in ("x", "y", "z"):
                         group.start_soon(ask, name)
@@ -291,9 +292,9 @@ async def test_an_interrupt_ends_the_run_with_a_receipt() -> None:
     gate = Gate()
     with ScriptedModel([Reply("late", after=gate), text("next")]) as model:
         async with Client(model.options()) as client:
-            with anyio.fail_after(30):
+            with anyio.fail_after(60):
                 one = client.query("slow")
-                await model.wait_for_requests(1, timeout=10)
+                await model.wait_for_requests(1, timeout=60)
                 receipt = await one.interrupt()
                 with pytest.raises(InterruptedRunError):
                     await one
@@ -308,9 +309,9 @@ async def test_interrupting_a_queued_run_takes_its_prompt_out_of_the_queue() -> 
     gate = Gate()
     with ScriptedModel([Reply("one", after=gate), text("two")]) as model:
         async with Client(model.options()) as client:
-            with anyio.fail_after(30):
+            with anyio.fail_after(60):
                 first = client.query("first")
-                await model.wait_for_requests(1, timeout=10)
+                await model.wait_for_requests(1, timeout=60)
                 second = client.query("second")
                 receipt = await second.interrupt()
                 with pytest.raises(PromptCancelledError):
@@ -328,7 +329,7 @@ async def test_a_run_that_takes_too_long_is_interrupted() -> None:
 
     with ScriptedModel(answer) as model:
         async with Client(model.options()) as client:
-            with anyio.fail_after(30):
+            with anyio.fail_after(60):
                 with pytest.raises(RunTimeoutError) as caught:
                     await client.query("slow", timeout=0.5)
                 gate.open()
@@ -367,31 +368,35 @@ async def test_an_api_failure_is_a_typed_error(failure: Failure, error: type[Run
 
 async def test_max_turns() -> None:
     endless = Reply(tool_use("Bash", {"command": "true"}))
-    with ScriptedModel([], on_exhausted=endless) as model, anyio.fail_after(30), pytest.raises(MaxTurnsError):
+    with ScriptedModel([], on_exhausted=endless) as model, anyio.fail_after(60), pytest.raises(MaxTurnsError):
         await run("go", model.options(max_turns=2))
 
 
 async def test_max_budget() -> None:
     endless = Reply(tool_use("Bash", {"command": "true"}))
-    with ScriptedModel([], on_exhausted=endless) as model, anyio.fail_after(30), pytest.raises(BudgetExceededError):
+    with ScriptedModel([], on_exhausted=endless) as model, anyio.fail_after(60), pytest.raises(BudgetExceededError):
         await run("go", model.options(max_budget_usd=0.001))
 
 
 # One-shot --------------------------------------------------------------------------------------------------------
 
 
-async def test_run_waits_for_background_tasks_and_their_follow_up_turn() -> None:
-    shell = tool_use("Bash", {"command": "sleep 0.3; echo out", "description": "Wait", "run_in_background": True})
+async def test_run_waits_for_background_tasks_and_their_follow_up_turn(tmp_path: Path) -> None:
+    def end_the_shell(data: StopInput, context: HookContext) -> None:
+        (tmp_path / "end").touch()
+
+    command = f"while [ ! -e '{tmp_path}/end' ]; do sleep 0.05; done; echo out"
+    shell = tool_use("Bash", {"command": command, "description": "Wait", "run_in_background": True})
     with ScriptedModel([Reply(shell), text("started"), text("the command said: out")]) as model:
-        with anyio.fail_after(30):
-            result = await run("go", model.options())
+        with anyio.fail_after(60):
+            result = await run("go", model.options(hooks={"Stop": [end_the_shell]}))
     assert result.text == "the command said: out"
     assert [r.result for r in result.results] == ["started", "the command said: out"]
 
 
 async def test_query_gives_messages_without_a_client() -> None:
     with ScriptedModel([text("hello")]) as model:
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             kinds = [type(m).__name__ async for m in query("hi", model.options())]
     assert kinds[-1] in {"ResultMessage", "SessionStateChangedMessage", "CommandLifecycleMessage"}
     assert "AssistantMessage" in kinds
@@ -429,7 +434,7 @@ async def test_wrong_arguments_touch_nothing(wrong: dict[str, Any]) -> None:
                 client.query("x", **wrong)
             with pytest.raises(OptionsError, match=next(iter(wrong))):
                 query("x", model.options(), **wrong)
-            with anyio.fail_after(30):
+            with anyio.fail_after(60):
                 assert (await client.query("y")).text == "fine"
 
 
@@ -441,12 +446,12 @@ async def test_a_prompt_iterator_that_gives_nothing_is_an_error() -> None:
 
     with ScriptedModel([text("fine")]) as model:
         async with Client(model.options()) as client:
-            with anyio.fail_after(30), pytest.raises(OptionsError, match="prompt"):
+            with anyio.fail_after(60), pytest.raises(OptionsError, match="prompt"):
                 await client.query(nothing())
 
 
 async def test_interrupting_a_run_that_waits_for_its_tasks_ends_it_and_spares_them() -> None:
-    shell = tool_use("Bash", {"command": "sleep 30", "description": "Wait", "run_in_background": True})
+    shell = tool_use("Bash", {"command": "sleep 600", "description": "Wait", "run_in_background": True})
     with ScriptedModel([Reply(shell), text("started")]) as model:
         async with Client(model.options()) as client:
             with anyio.fail_after(60):
@@ -460,7 +465,7 @@ async def test_interrupting_a_run_that_waits_for_its_tasks_ends_it_and_spares_th
                 (task,) = client.tasks
                 assert not task.done
                 late = await one.interrupt(stop_tasks=True)
-                await task.wait(timeout=10)
+                await task.wait(timeout=60)
     assert receipt.outcome == "interrupted"
     assert late.outcome == "too_late"
     assert caught.value.result.text == "started"
@@ -478,7 +483,7 @@ async def test_the_model_s_silence_is_noticed_although_the_cli_talks() -> None:
     with ScriptedModel([Reply("late", after=gate)]) as model:
         options = model.options()
         async with Client(options.replace(timeouts=options.timeouts.replace(first_message=0.5))) as client:
-            with anyio.fail_after(30), pytest.raises(RunTimeoutError) as caught:
+            with anyio.fail_after(60), pytest.raises(RunTimeoutError) as caught:
                 await client.query("slow")
             gate.open()
     assert caught.value.kind == "first_message"
@@ -487,7 +492,7 @@ async def test_the_model_s_silence_is_noticed_although_the_cli_talks() -> None:
 async def test_a_refused_key_is_an_error_within_seconds() -> None:
     with ScriptedModel([], on_exhausted=Failure(status=401)) as model:
         async with Client(model.options()) as client:
-            with anyio.fail_after(30), pytest.raises(AuthenticationError, match="key") as caught:
+            with anyio.fail_after(60), pytest.raises(AuthenticationError, match="key") as caught:
                 await client.query("hi")
     assert caught.value.result.messages
 
@@ -497,7 +502,7 @@ async def test_a_prompt_that_a_hook_blocks_is_no_success() -> None:
         return UserPromptSubmitOutput(decision="block", reason="not today")
 
     with ScriptedModel([text("hello")]) as model:
-        with anyio.fail_after(30), pytest.raises(HookStoppedError, match="not today"):
+        with anyio.fail_after(60), pytest.raises(HookStoppedError, match="not today"):
             await run("hi", model.options(hooks={"UserPromptSubmit": [block]}))
         assert model.requests == []
 
@@ -507,5 +512,5 @@ async def test_a_run_that_a_hook_ends_is_no_success() -> None:
         return PostToolUseOutput(continue_=False)
 
     with ScriptedModel([Reply(tool_use("Bash", {"command": "true"})), text("never")]) as model:
-        with anyio.fail_after(30), pytest.raises(HookStoppedError):
+        with anyio.fail_after(60), pytest.raises(HookStoppedError):
             await run("hi", model.options(hooks={"PostToolUse": [halt]}))

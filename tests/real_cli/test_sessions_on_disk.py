@@ -223,7 +223,7 @@ async def test_a_prompt_unarchives_a_session() -> None:
         assert get_session(session, config_dir=config).info.archived
         async with Client(model.options(resume=session)) as client:
             await client.query("again")
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             while get_session(session, config_dir=config).info.archived:
                 await anyio.sleep(0.02)
         archive_session(session, config_dir=config)
@@ -231,18 +231,21 @@ async def test_a_prompt_unarchives_a_session() -> None:
         assert list_sessions(archived=True, config_dir=config) == []
 
 
-async def test_background_shells_are_told_from_the_transcript() -> None:
+async def test_background_shells_are_told_from_the_transcript(tmp_path: Path) -> None:
     script = [
         tool_use("Bash", {"command": "exit 3", "run_in_background": True, "description": "Fail"}),
-        tool_use("Bash", {"command": "sleep 1"}),  # the notification comes within the turn
+        tool_use("Bash", {"command": f"while [ ! -e '{tmp_path}/end' ]; do sleep 0.05; done"}),
         "the first failed",
-        tool_use("Bash", {"command": "sleep 100", "run_in_background": True}),
+        tool_use("Bash", {"command": "sleep 600", "run_in_background": True}),
         "it runs",
     ]
     async with ScriptedModel(script) as model:
         config = config_of(model)
         async with Client(model.options()) as client:
-            await client.query("go")
+            first = client.query("go")
+            await client.tasks.until(lambda: bool(client.tasks.finished))
+            (tmp_path / "end").touch()  # so that the notification came within the turn
+            await first
             await client.query("again")
             session = str(client.session_id)
             live = get_session(session, config_dir=config).tasks

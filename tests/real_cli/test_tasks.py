@@ -1,13 +1,13 @@
 """Background tasks on the real CLI: many at once, nested, failing, stopped, resumed, moved, followed, listed."""
 
-import os
 import re
-import signal
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import anyio
 import pytest
+from leftovers import kill
 
 from claude_agent_py import AssistantMessage, Client, InterruptedRunError, TaskStatus
 from claude_agent_py.tasks import Evidence, ModelPrice, Task, TaskEvent, TaskFinished, TaskHistory, TaskList
@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
 Scripts: TypeAlias = dict[Any, Any]
 
 FOREVER = "for i in $(seq 1 600); do echo tick $i; sleep 0.1; done"
-QUIET = "echo tick 1; sleep 60"  # says no more after the marker that the CLI writes when it stops a shell
+QUIET = "echo tick 1; sleep 600"  # says no more after the marker that the CLI writes when it stops a shell
 
 
 def agent(description: str, prompt: str, **given: Any) -> Any:
@@ -57,7 +57,7 @@ async def test_five_subagents_and_five_shells_at_once() -> None:
             with anyio.fail_after(60):
                 ends = client.tasks.events(TaskFinished)
                 result = await client.query("go", until="idle")
-                outcomes = {outcome.description: outcome for outcome in await client.tasks.wait_all(timeout=30)}
+                outcomes = {outcome.description: outcome for outcome in await client.tasks.wait_all(timeout=60)}
                 outputs = {task.description: await task.read_output() for task in client.tasks}
     assert len(result.tasks) == 10
     assert list(result.unfinished_tasks) == []
@@ -79,7 +79,7 @@ async def test_nested_subagents_and_their_shells() -> None:
         async with Client(model.options()) as client:
             with anyio.fail_after(60):
                 await client.query("go", until="idle")
-                await client.tasks.wait_all(timeout=30)
+                await client.tasks.wait_all(timeout=60)
                 outer, inner, below = (named(client, name) for name in ("outer", "inner", "below"))
                 transcript = await outer.transcript()
                 drawn = str(client.tasks.tree())
@@ -123,7 +123,7 @@ async def test_what_subagents_use_is_added_up_and_priced(background: bool) -> No
 
             with anyio.fail_after(60):
                 result = await client.query("go", until="idle")
-                outcomes = {outcome.description: outcome for outcome in await client.tasks.wait_all(timeout=30)}
+                outcomes = {outcome.description: outcome for outcome in await client.tasks.wait_all(timeout=60)}
             outer, inner = named(client, "outer"), named(client, "inner")
             assert outer.usage
             assert inner.usage
@@ -158,7 +158,7 @@ async def test_a_resumed_subagent_has_the_usage_of_each_run() -> None:
         async with Client(model.options()) as client:
             with anyio.fail_after(60):
                 await client.query("go", until="idle")
-                await client.tasks.wait_all(timeout=30)
+                await client.tasks.wait_all(timeout=60)
             (task,) = client.tasks
             tokens = [outcome.usage.total_tokens for outcome in task.outcomes if outcome.usage]
             assert tokens == [1100, 330]
@@ -236,13 +236,17 @@ async def test_an_agent_that_is_resumed_by_a_message_runs_again() -> None:
     assert len(client.tasks) == 1
 
 
-async def test_an_agent_is_woken_by_its_own_shell() -> None:
-    scripts: Scripts = {"WATCH": [shell("watched", "sleep 0.6; echo over"), text("I wait."), text("It is over.")]}
+async def test_an_agent_is_woken_by_its_own_shell(tmp_path: Path) -> None:
+    watched = shell("watched", f"while [ ! -e '{tmp_path}/end' ]; do sleep 0.05; done; echo over")
+    scripts: Scripts = {"WATCH": [watched, text("I wait."), text("It is over.")]}
     with ScriptedModel(turn(agent("watcher", "WATCH"), text("ok")), agents=scripts) as model:
         async with Client(model.options()) as client:
             with anyio.fail_after(60):
-                await client.query("go", until="idle")
-                watcher = named(client, "watcher")
+                run = client.query("go", until="idle")
+                watcher = await known(client, "watcher")
+                await client.tasks.until(lambda: len(watcher.outcomes) == 1)
+                (tmp_path / "end").touch()
+                await run
                 await client.tasks.until(lambda: len(watcher.outcomes) == 2)
     assert [outcome.summary for outcome in watcher.outcomes] == ["I wait.", "It is over."]
     assert watcher.prompt == "WATCH"
@@ -265,25 +269,24 @@ async def test_a_foreground_subagent_is_moved_to_the_background_while_it_runs() 
                 assert (await run).text == "It goes on."
                 assert not slow.done
                 gate.open()
-                outcome = await slow.wait(timeout=10)
+                outcome = await slow.wait(timeout=60)
     assert (was_in_background, slow.is_backgrounded) == (False, True)
     assert outcome.summary == "late report"
 
 
-async def test_following_a_shell_shows_lines_while_it_runs() -> None:
-    command = "for i in $(seq 1 20); do echo line $i; sleep 0.1; done"
+async def test_following_a_shell_shows_lines_while_it_runs(tmp_path: Path) -> None:
+    """It writes a line once the one before has been read."""
+    command = f"for i in 1 2 3 4 5; do echo line $i; while [ ! -e {tmp_path}/$i ]; do sleep 0.05; done; done"
     with ScriptedModel(turn(shell("prints", command), text("ok"))) as model:
         async with Client(model.options()) as client:
             with anyio.fail_after(60):
                 await client.query("go")
                 task = await known(client, "prints")
                 chunks: list[str] = []
-                seen_live = 0
                 async for chunk in task.follow():
                     chunks.append(chunk)
-                    seen_live += not task.done
-    assert "".join(chunks) == "".join(f"line {n}\n" for n in range(1, 21))
-    assert seen_live >= 5
+                    (tmp_path / str(len(chunks))).touch()
+    assert chunks == [f"line {n}\n" for n in range(1, 6)]
     assert task.exit_code == 0
 
 
@@ -367,7 +370,7 @@ async def test_when_the_process_dies_its_tasks_fail() -> None:
                 await client.query("go")
                 tasks = [await known(client, "agent"), await known(client, "shell")]
                 assert client.pid is not None
-                os.kill(client.pid, signal.SIGKILL)
+                kill(client.pid)
                 outcomes = await client.tasks.wait_all([task.id for task in tasks])
     assert {outcome.status for outcome in outcomes} == {TaskStatus.FAILED}
     assert all(outcome.failure_reason for outcome in outcomes)

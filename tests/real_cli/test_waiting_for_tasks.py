@@ -1,6 +1,7 @@
 """A background shell that never ends, against the real CLI: what waits for it, for how long, and what becomes of it."""
 
 import logging
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -31,7 +32,7 @@ def only(tasks: object) -> Task:
 
 
 async def test_a_run_waits_so_long_for_tasks_and_names_those_that_it_stops(caplog: pytest.LogCaptureFixture) -> None:
-    with ScriptedModel(SCRIPT) as model, anyio.fail_after(30):
+    with ScriptedModel(SCRIPT) as model, anyio.fail_after(60):
         result = await run("go", model.options(timeouts=BRIEF))
     assert result.text == "It is up."
     assert not result.is_error
@@ -46,7 +47,7 @@ async def test_a_run_waits_so_long_for_tasks_and_names_those_that_it_stops(caplo
 @pytest.mark.parametrize("late_tasks", ["stop", "leave"])
 async def test_late_tasks_are_told_of_once(late_tasks: Any, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "claude_agent_py")
-    with ScriptedModel(SCRIPT) as model, anyio.fail_after(30):
+    with ScriptedModel(SCRIPT) as model, anyio.fail_after(60):
         async with Client(model.options(timeouts=BRIEF, late_tasks=late_tasks)) as client:
             only((await client.query("go", until="idle")).unfinished_tasks)
             told = [record.getMessage() for record in caplog.records if "'A server'" in record.getMessage()]
@@ -60,17 +61,17 @@ def test_run_sync_has_the_limit_too() -> None:
 
 
 async def test_in_a_session_only_the_tasks_are_stopped() -> None:
-    with ScriptedModel(SCRIPT) as model, anyio.fail_after(30):
+    with ScriptedModel(SCRIPT) as model, anyio.fail_after(60):
         async with Client(model.options(timeouts=BRIEF)) as client:
             result = await client.query("go", until="idle")
             task = only(result.unfinished_tasks)
-            assert (await task.wait(timeout=20)).status == "stopped"
+            assert (await task.wait(timeout=60)).status == "stopped"
             assert result.unfinished_tasks == [task]
             assert (await client.query("and now?")).text
 
 
 async def test_tasks_may_be_left_alone(caplog: pytest.LogCaptureFixture) -> None:
-    with ScriptedModel(SCRIPT) as model, anyio.fail_after(30):
+    with ScriptedModel(SCRIPT) as model, anyio.fail_after(60):
         async with Client(model.options(timeouts=BRIEF, late_tasks="leave")) as client:
             result = await client.query("go", until="idle")
             assert not only(result.unfinished_tasks).done
@@ -79,14 +80,16 @@ async def test_tasks_may_be_left_alone(caplog: pytest.LogCaptureFixture) -> None
     assert "go on" in warnings(caplog)[0]
 
 
-async def test_a_run_leaves_its_process_to_tasks_that_are_left_alone() -> None:
+async def test_a_run_leaves_its_process_to_tasks_that_are_left_alone(tmp_path: Path) -> None:
+    slow = f"while [ ! -e {tmp_path}/end ]; do sleep 0.05; done; echo done"
     script: list[LooseAnswer] = [
-        Reply(tool_use("Bash", {"command": "sleep 2; echo done", "description": "Slow", "run_in_background": True})),
+        Reply(tool_use("Bash", {"command": slow, "description": "Slow", "run_in_background": True})),
         text("It is under way."),
     ]
-    with ScriptedModel(script) as model, anyio.fail_after(30):
+    with ScriptedModel(script) as model, anyio.fail_after(60):
         result = await run("go", model.options(timeouts=BRIEF, late_tasks="leave"))
-        outcome = await only(result.unfinished_tasks).wait(timeout=20)
+        (tmp_path / "end").touch()
+        outcome = await only(result.unfinished_tasks).wait(timeout=60)
     assert outcome.status == "completed"
 
 
@@ -94,7 +97,7 @@ async def test_a_run_leaves_its_process_to_tasks_that_are_left_alone() -> None:
 async def test_the_warning_at_the_end_advises_nothing_that_was_done(
     until: str, advice: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with ScriptedModel(SCRIPT) as model, anyio.fail_after(30):
+    with ScriptedModel(SCRIPT) as model, anyio.fail_after(60):
         async with query("go", model.options(), until="idle" if until == "idle" else "result") as one:
             async for message in one:
                 if isinstance(message, ResultMessage):

@@ -31,7 +31,7 @@ def put(mailbox: Mailbox, message: Any, size: int = 50) -> None:
 async def rest(mailbox: Mailbox) -> list[Any]:
     """Read until the mailbox has ended."""
     found: list[Any] = []
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         while True:
             try:
                 found.append(await mailbox.get())
@@ -53,7 +53,7 @@ async def test_messages_come_in_order_and_then_the_end() -> None:
 async def test_a_reader_waits_for_the_next_message() -> None:
     mailbox = Mailbox(1000)
     found: list[Any] = []
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as group:
 
             async def read() -> None:
@@ -68,7 +68,7 @@ async def test_a_reader_waits_for_the_next_message() -> None:
 
 async def test_the_end_wakes_a_reader() -> None:
     mailbox = Mailbox(1000)
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as group:
 
             async def read() -> None:
@@ -222,7 +222,7 @@ async def test_behind_a_reader_who_is_far_behind_lines_wait(monkeypatch: pytest.
 
 async def test_there_is_one_reader_at_a_time() -> None:
     mailbox = Mailbox(1000)
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as group:
             group.start_soon(rest, mailbox)
             await anyio.wait_all_tasks_blocked()
@@ -233,7 +233,7 @@ async def test_there_is_one_reader_at_a_time() -> None:
 
 async def test_another_reader_may_take_over() -> None:
     mailbox = Mailbox(1000)
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         with anyio.move_on_after(0):
             await mailbox.get()
         put(mailbox, message(1))
@@ -253,7 +253,7 @@ async def test_a_cancelled_reader_loses_nothing() -> None:
                 while True:
                     found.append(await mailbox.get())
 
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as group:
             group.start_soon(read)
             for one in sent:
@@ -311,7 +311,7 @@ async def test_what_nobody_will_read_is_dropped() -> None:
 
 async def test_dropping_wakes_a_reader() -> None:
     mailbox = Mailbox(10)
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as group:
             group.start_soon(rest, mailbox)
             await anyio.wait_all_tasks_blocked()

@@ -69,7 +69,7 @@ async def test_odd_notes_do_not_end_reconciling(tmp_path: Path, notes: bytes) ->
     tracking(manager, shell_started("b1"), level("a1", {"task_id": "b1", "task_type": "local_bash"}))
     told = f"Command running in background with ID: b1. Output is being written to: {output}. You will be notified."
     tracking(manager, frames.tool_result("toolu_b1", told))
-    with anyio.fail_after(20):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as workers:
             workers.start_soon(intake_of(manager).reconcile_forever)
             agent_end = await manager.wait("a1")
@@ -88,7 +88,7 @@ async def test_odd_lines_of_a_transcript_are_left_out_and_half_characters_replac
     assert [message.text for message in messages] == ["\U0001f600", "\ufffd half"]
     assert await manager["a1"].read_output() == "\ufffd half"
     tracking(manager, frames.task_notification("a1", summary="done", output_file=str(path)))
-    with anyio.fail_after(20):
+    with anyio.fail_after(30):
         assert [chunk async for chunk in manager["a1"].follow()] == ["\ufffd half\n"]
     async with TaskHistory(tmp_path / "history.db") as history:
         await history.add(FinishedTask("s", "a1", TaskStatus.COMPLETED, summary=messages[-1].text))
@@ -141,7 +141,7 @@ async def test_files_of_ten_gigabytes_are_an_error_as_a_whole_and_have_a_tail(tm
         assert await manager["b1"].read_output(tail_bytes=7) == "the end"
         assert await manager["a1"].read_output() == "last"
 
-    with anyio.fail_after(20):
+    with anyio.fail_after(30):
         assert await peak_of(read) < 16 * 1024 * 1024
 
 
@@ -154,7 +154,7 @@ async def test_a_path_that_is_none_is_a_typed_error(path: str) -> None:
         await manager["b1"].read_output()
     with pytest.raises(TaskOutputError):
         await manager["a1"].transcript()
-    with pytest.raises(TaskOutputError), anyio.fail_after(10):
+    with pytest.raises(TaskOutputError), anyio.fail_after(30):
         await manager["b1"].follow().__anext__()
 
 
@@ -175,7 +175,7 @@ async def test_odd_files_of_the_to_do_list_leave_the_others(tmp_path: Path) -> N
     digits = "9" * 5000
     (folder / "9.json").write_bytes(b'{"id":"%s","subject":"many digits"}' % digits.encode())
     (folder / "10.json").write_bytes(b'{"id":"10","subject":"good \\ud800"}')
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         items = await TaskList(tmp_path, list_id="list").read()
     assert [(item.id, item.subject) for item in items] == [("10", "good \ufffd"), (digits, "many digits")]
 

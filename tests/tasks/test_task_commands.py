@@ -23,8 +23,11 @@ def session(*started: dict[str, Any], effect: Callable[[TaskManager, str, dict[s
 
 
 def stops(manager: TaskManager, subtype: str, fields: dict[str, Any]) -> dict[str, Any]:
-    """Stop like the CLI: the last frames first, then the reply."""
-    tracking(manager, *frames.task_end(fields["task_id"], "stopped", "a task"))
+    """Stop like the CLI: the last frames first, with the list of the others, then the reply."""
+    *end, _ = frames.task_end(fields["task_id"], "stopped", "a task")
+    tracking(manager, *end)
+    others = [{"task_id": task.id, "task_type": task.type, "description": "a task"} for task in manager.running]
+    tracking(manager, level(*others))
     return {}
 
 
@@ -50,7 +53,7 @@ async def test_a_task_that_is_over_is_left_alone() -> None:
 
 async def test_a_stop_that_is_confirmed_without_an_end() -> None:
     manager, _ = session(frames.task_started("a1"), effect=says_yes)
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         outcome = await manager["a1"].stop()
     assert (outcome.status, outcome.evidence) == (TaskStatus.STOPPED, Evidence.STOP_REQUEST)
 
@@ -88,6 +91,16 @@ async def test_stopping_all_stops_subagents_first_and_leaves_housekeeping_alone(
     assert {outcome.task_id for outcome in outcomes} == {"a1", "a2", "b1"}
     sent = [fields["task_id"] for _, fields in port.sent]
     assert (set(sent[:2]), sent[2:]) == ({"a1", "a2"}, ["b1"])
+
+
+async def test_stopping_all_returns_the_end_of_a_shell_that_ends_with_its_subagent() -> None:
+    def stops_both(manager: TaskManager, subtype: str, fields: dict[str, Any]) -> dict[str, Any]:
+        tracking(manager, frames.task_notification("b1", "stopped"))
+        return stops(manager, subtype, fields)
+
+    manager, port = session(frames.task_started("a1"), shell_started("b1"), effect=stops_both)
+    assert [outcome.task_id for outcome in await manager.stop_all()] == ["a1", "b1"]
+    assert port.sent == [("stop_task", {"task_id": "a1"})]
 
 
 async def test_stopping_all_goes_on_after_a_failure() -> None:
@@ -150,7 +163,7 @@ async def test_a_task_that_ends_instead_of_moving() -> None:
         return {"backgrounded": True}
 
     manager, _ = session(frames.task_started("a1", is_backgrounded=False), effect=ends)
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         assert await manager["a1"].move_to_background() is False
 
 

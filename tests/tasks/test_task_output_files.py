@@ -151,7 +151,7 @@ async def test_nothing_but_a_regular_file_is_read(tmp_path: Path, kind: str, mon
             os.mkfifo(tmp_path / "pipe")
             path.symlink_to(tmp_path / "pipe")
         manager = shell(tmp_path, None)
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             with pytest.raises(TaskOutputError) as caught:
                 await manager["b1"].read_output()
         assert (caught.value.task_id, caught.value.path) == ("b1", str(path))
@@ -191,7 +191,7 @@ async def test_what_is_no_path_is_a_typed_error(tmp_path: Path) -> None:
             await read()
         assert caught.value.path == path
     for task_id in ("b1", "a1"):
-        with anyio.fail_after(5), pytest.raises(TaskOutputError, match="not a path"):
+        with anyio.fail_after(30), pytest.raises(TaskOutputError, match="not a path"):
             async for _ in manager[task_id].follow():
                 pass
 
@@ -304,7 +304,7 @@ async def test_output_of_a_task_that_wrote_nothing_yet() -> None:
 
 async def test_output_waits_for_the_end(tmp_path: Path) -> None:
     manager = shell(tmp_path, "all\n\n[exited with code 0]\n")
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as others:
 
             async def end() -> None:

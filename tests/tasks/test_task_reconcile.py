@@ -21,7 +21,7 @@ def with_worker(request: pytest.FixtureRequest) -> bool:
 
 async def outcome_of(manager: TaskManager, task_id: str, with_worker: bool) -> tuple[TaskStatus, Evidence]:
     """Wait for a task, with the session's worker or without."""
-    with anyio.fail_after(10):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as workers:
             if with_worker:
                 workers.start_soon(intake_of(manager).reconcile_forever)
@@ -135,7 +135,7 @@ async def test_a_marker_that_the_cli_contradicts_is_not_believed(tmp_path: Path)
 
 async def test_a_worker_with_nothing_to_do_sleeps() -> None:
     manager = TaskManager(grace=HASTY)
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as workers:
             workers.start_soon(intake_of(manager).reconcile_forever)
             await anyio.wait_all_tasks_blocked()

@@ -1,9 +1,13 @@
 """The usage of subagents, summed from frames in any order: every message counts once, and no count falls."""
 
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
-from folding import tracking
+from folding import intake_of, tracking
 
 from claude_agent_py import TaskManager
 from claude_agent_py.testing import frames
@@ -66,3 +70,38 @@ def test_a_cost_is_derived_once_a_price_is_known_and_for_known_models_only() -> 
     assert usage.cost_usd == pytest.approx(3.000015)
     assert usage.cost_is_derived
     assert outcome.usage == usage
+
+
+@pytest.mark.anyio
+async def test_a_run_that_was_not_counted_before_the_next_one_ended_is_counted_apart(tmp_path: Path) -> None:
+    """On a busy machine a transcript is read when a later run is over, too."""
+    began = datetime(2026, 11, 22, 2, 0, tzinfo=UTC)
+    runs = [("m1", began, 1000), ("m2", began + timedelta(seconds=1), 300), ("m3", began + timedelta(seconds=2), 7)]
+    path = tmp_path / "agent-a1.jsonl"
+    path.write_text("".join(json.dumps(answered(*run)) + "\n" for run in runs))
+    manager = TaskManager()
+    intake_of(manager).track_hook("SubagentStart", {"agent_id": "a1", "agent_transcript_path": str(path)})
+    for _, start, tokens in runs:
+        of_run: dict[str, Any] = {
+            "run_id": run_id(start),
+            "usage": {"total_tokens": tokens, "tool_uses": 0, "duration_ms": 50},
+        }
+        tracking(manager, frames.task_started("a1", run_id=run_id(start)), frames.task_notification("a1", **of_run))
+    with anyio.fail_after(30):
+        await manager.wait("a1")
+    assert [outcome.usage and outcome.usage.total_tokens for outcome in manager["a1"].outcomes] == [1000, 300, 7]
+
+
+def answered(message_id: str, at: datetime, tokens: int) -> dict[str, Any]:
+    """A line of a transcript, half a second after its run began."""
+    message = {"id": message_id, "model": MODEL, "stop_reason": "end_turn", "usage": {"input_tokens": tokens}}
+    return {"type": "assistant", "timestamp": (at + timedelta(seconds=0.5)).isoformat(), "message": message}
+
+
+def run_id(at: datetime) -> str:
+    """Name a run as the CLI does: by the time in milliseconds, in base 36."""
+    digits, rest = "", round(at.timestamp() * 1000)
+    while rest:
+        rest, digit = divmod(rest, 36)
+        digits = "0123456789abcdefghijklmnopqrstuvwxyz"[digit] + digits
+    return f"{digits:0>9}-01234567"

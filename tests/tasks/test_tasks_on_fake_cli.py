@@ -29,7 +29,7 @@ def follow_up(task_id: str, text: str = "noted") -> list[Any]:
 
 async def outcomes_of(fake: FakeCLI, *, until: str = "idle") -> dict[str, tuple[TaskStatus, Evidence]]:
     """Run one prompt, and return how its tasks ended."""
-    with anyio.fail_after(20):
+    with anyio.fail_after(30):
         async with Client(transport=fake.transport()) as client:
             await client.query("go", until=until)  # type: ignore[arg-type]
             found = {outcome.task_id: outcome for outcome in await client.tasks.wait_all(timeout=10)}
@@ -38,7 +38,7 @@ async def outcomes_of(fake: FakeCLI, *, until: str = "idle") -> dict[str, tuple[
 
 async def test_a_result_with_tasks_and_its_error_can_be_pickled() -> None:
     fake = FakeCLI(launching("a1"), frames.task_notification("a1", summary="fine"), level(), follow_up("a1"))
-    with anyio.fail_after(20):
+    with anyio.fail_after(30):
         async with Client(transport=fake.transport()) as client:
             result = await client.query("go", until="idle")
     for copy in (pickle.loads(pickle.dumps(result)), pickle.loads(pickle.dumps(RunError("no", result=result))).result):
@@ -51,7 +51,7 @@ async def test_a_listener_that_raises_is_logged_once(caplog: pytest.LogCaptureFi
         raise ValueError("broken on purpose")
 
     fake = FakeCLI(launching("a1"), frames.task_notification("a1"), level(), follow_up("a1"))
-    with anyio.fail_after(20):
+    with anyio.fail_after(30):
         async with Client(transport=fake.transport()) as client:
             client.tasks.on("finished", broken)
             await client.query("go", until="idle")
@@ -114,7 +114,7 @@ async def test_messages_about_tasks_that_nobody_started() -> None:
 async def test_the_process_dies_with_ten_tasks_live() -> None:
     gate = Gate()
     fake = FakeCLI(launching(*TEN), steps.wait_gate(gate), steps.die(9))
-    with anyio.fail_after(20):
+    with anyio.fail_after(30):
         async with Client(transport=fake.transport()) as client:
             result = await client.query("go")
             assert len(result.unfinished_tasks) == 10
@@ -135,7 +135,7 @@ async def test_the_process_dies_with_ten_tasks_live() -> None:
 
 async def test_a_stop_that_the_cli_confirms_and_forgets() -> None:
     fake = FakeCLI(launching("a1"))
-    with anyio.fail_after(20):
+    with anyio.fail_after(30):
         async with Client(transport=fake.transport()) as client:
             await client.query("go")
             outcome = await client.tasks["a1"].stop()

@@ -321,6 +321,20 @@ async def test_a_hostile_list_without_a_tool_is_text(text: str) -> None:
     assert (await CHAIN.execute(text)).raw == ()
 
 
+@pytest.mark.parametrize("kind", [dict, list])
+async def test_arguments_may_be_nested_deep(kind: type) -> None:
+    deep: Any = kind()
+    for _ in range(2_000):
+        deep = {"a": deep} if kind is dict else [deep]
+
+    calls = [ToolUseBlock(id="1", name="search", input={"query": deep}), ToolCall(id="2", name="search", input=deep)]
+    result = await CHAIN.execute(calls)
+
+    assert [type(call.error) for call in result.raw] == [ToolInputError, ToolInputError]
+    with pytest.raises(TypeError, match=f"not a {kind.__name__} that is nested too deep"):
+        await CHAIN.execute([{"name": 5, "input": deep}] if kind is dict else [deep])
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -420,6 +434,7 @@ async def test_what_is_no_call_is_text(text: str) -> None:
     ("make", "text"),
     [
         (XMLFormat, '<answer>I look.</answer><picture></picture><serach>{"query": "a"}</serach>'),
+        (XMLFormat, '<calls>\n<picture></picture>\n<serach>{"query": "a"}</serach>\n</calls>'),
         (MarkdownFormat, '# answer\nI look.\n\n# picture\n\n# serach\n{"query": "a"}'),
     ],
 )
@@ -616,7 +631,7 @@ async def test_results_keep_the_order_of_the_calls() -> None:
         await second_is_done.wait()
         return f"{index} {context.tool_use_id}"
 
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         result = await ToolChain([work], text_format=XML).execute(
             [use("work", {"index": index}, f"id{index}") for index in range(3)]
         )
@@ -638,7 +653,7 @@ async def test_cancelling_cancels_the_running_calls_and_starts_no_other() -> Non
     @tool(read_only=True)
     def blocks(context: ToolContext) -> None:
         in_thread.set()
-        if context.cancellation.wait(3):
+        if context.cancellation.wait(60):
             is_told.set()
 
     @tool
@@ -646,7 +661,7 @@ async def test_cancelling_cancels_the_running_calls_and_starts_no_other() -> Non
         heard.append("after")
 
     chain = ToolChain([waits, blocks, after])
-    with anyio.fail_after(5):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as workers:
             workers.start_soon(chain.execute, [use("waits"), use("blocks"), use("after")])
             await anyio.to_thread.run_sync(in_thread.wait, 5)

@@ -77,7 +77,7 @@ class Connected:
 
 
 async def with_server(use: Callable[[Connected], Any], server: Any) -> None:
-    with anyio.fail_after(20):
+    with anyio.fail_after(30):
         async with anyio.create_task_group() as workers:
             connected = Connected(workers, server)
             await use(connected)

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from claude_agent_py import ToolResult
 from claude_agent_py.errors import ToolError
 from claude_agent_py.formatting import Audio, File, Image, JSONEncoder, Media, ResourceLink, YAMLEncoder
-from claude_agent_py.tools.results import SizeLimit, as_result, call_tool_result, written
+from claude_agent_py.tools.results import SizeLimit, WrittenResult, as_result, call_tool_result, written
 
 pytestmark = pytest.mark.anyio
 
@@ -202,6 +202,33 @@ async def test_a_text_file_is_cut_too() -> None:
     [file] = told.media
     assert isinstance(file, File)
     assert len(file.data) <= 100
+
+
+def length(told: WrittenResult) -> int:
+    return len(told.text) + sum(len(it.data) for it in told.media if isinstance(it, File))
+
+
+@pytest.mark.parametrize("value", [["x" * 600, File("y" * 600, "a.txt")], [File("x" * 600, "a"), File("y" * 600, "b")]])
+async def test_the_limit_is_one_for_all_texts_together(value: Any) -> None:
+    told = await written(as_result(value), JSONEncoder(), SizeLimit(chars=1000))
+    assert 900 < length(told) <= 1000
+    with pytest.raises(ToolError, match="1,200 characters, over the limit of 1,000"):
+        await written(as_result(value), JSONEncoder(), SizeLimit(chars=1000, policy="error"))
+
+
+async def test_structured_data_leaves_less_room_for_files() -> None:
+    result = ToolResult(structured={"a": "x" * 600}, media=[File("y" * 600, "a.txt")])
+    told = await written(result, JSONEncoder(), SizeLimit(chars=1000))
+    assert told.structured == {"a": "x" * 600}
+    assert length(told) < 400
+
+
+@pytest.mark.parametrize(
+    "medium", [Audio(b"x"), File("", "a.txt"), ResourceLink("https://example.com", "a", "b" * 500)]
+)
+async def test_the_cli_has_room_for_what_it_says_about_media(medium: Media) -> None:
+    told = await written(as_result(["x" * 50_000, medium]), JSONEncoder(), ROOMY)
+    assert 49_000 < len(told.text) < 49_500
 
 
 @pytest.mark.parametrize(("policy", "note"), [("file", "full result in"), ("truncate", "truncated")])

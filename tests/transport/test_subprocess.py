@@ -13,11 +13,11 @@ from pathlib import Path
 
 import anyio
 import pytest
+from leftovers import is_alive, kill, until_gone
 
 from claude_agent_py._event_loop import in_event_loop
-from claude_agent_py._launch.launch_plan import FORCE
 from claude_agent_py.errors import CLIStartError
-from claude_agent_py.transport import LaunchPlan, SubprocessTransport, processes
+from claude_agent_py.transport import LaunchPlan, SubprocessTransport, processes, subprocess
 from claude_agent_py.transport.processes import ProcessID, descendants, in_ps, kill_each
 
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform == "win32", reason="signals and groups of POSIX")]
@@ -46,18 +46,32 @@ PARENT = """
 """A program with two children that inherit its pipes; one of them leads a group of its own."""
 
 
+PATIENT = 60.0
+"""Longer than what a program does with a signal, or `ps`, takes on a busy machine, in seconds."""
+
+
+@pytest.fixture(autouse=True)
+def _left_output_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait a tenth of a second at a close for the reader, who has gone away in most tests here."""
+    monkeypatch.setattr(subprocess, "DRAIN_SHARE", 0.1 / PATIENT)
+
+
 def program(
-    code: str, *args: str, on_stderr: Callable[[str], None] | None = None, stderr_bytes: int = 64 * 1024
+    code: str,
+    *args: str,
+    on_stderr: Callable[[str], None] | None = None,
+    stderr_bytes: int = 64 * 1024,
+    force: float = PATIENT,
 ) -> SubprocessTransport:
     argv = [sys.executable, "-I", "-S", "-c", textwrap.dedent(code), *args]
-    plan = LaunchPlan(argv, dict(os.environ), stderr_bytes=stderr_bytes)
+    plan = LaunchPlan(argv, dict(os.environ), stderr_bytes=stderr_bytes, force=force)
     return SubprocessTransport(plan, on_stderr=on_stderr)
 
 
 @asynccontextmanager
-async def running(transport: SubprocessTransport, *, grace: float = 5.0) -> AsyncIterator[SubprocessTransport]:
+async def running(transport: SubprocessTransport, *, grace: float = PATIENT) -> AsyncIterator[SubprocessTransport]:
     """Run a program for the length of the block, stderr reader included."""
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         await transport.start()
         try:
             async with anyio.create_task_group() as group:
@@ -80,21 +94,6 @@ async def read_all(transport: SubprocessTransport) -> bytes:
     while part := await transport.receive():
         data += part
     return bytes(data)
-
-
-def is_alive(pid: int) -> bool:
-    """Tell whether a process runs; one that is dead but not collected does not."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return False
-    return stat.rpartition(")")[2].split()[0] != "Z"
-
-
-async def wait_until_gone(pid: int) -> None:
-    with anyio.fail_after(5):
-        while is_alive(pid):
-            await anyio.sleep(0.01)
 
 
 # Talking
@@ -175,14 +174,13 @@ async def test_the_end_is_noticed_although_a_grandchild_holds_the_pipes() -> Non
     async with running(program(textwrap.dedent(PARENT) + "sys.stdin.read()")) as transport:
         pids = [int(pid) for pid in (await read_line(transport)).split()]
         try:
-            with anyio.fail_after(20):
+            with anyio.fail_after(60):
                 async with anyio.create_task_group() as group:
                     group.start_soon(wait)
                     await anyio.wait_all_tasks_blocked()
                     await transport.end_input()
         finally:
-            for pid in pids:  # their parent is gone: nobody else will find them
-                os.kill(pid, signal.SIGKILL)
+            kill(*pids)  # their parent is gone: nobody else will find them
     assert statuses == [0]
 
 
@@ -269,7 +267,7 @@ async def test_a_program_that_writes_to_stderr_only_is_not_held_up() -> None:
 
 async def start_error(argv: list[str], *, cwd: Path | None = None, env: dict[str, str] | None = None) -> CLIStartError:
     transport = SubprocessTransport(LaunchPlan(argv, env if env is not None else dict(os.environ), cwd))
-    with anyio.fail_after(10), pytest.raises(CLIStartError) as caught:
+    with anyio.fail_after(60), pytest.raises(CLIStartError) as caught:
         await transport.start()
     assert caught.value.cli_path == argv[0]
     assert transport.pid is None
@@ -312,7 +310,7 @@ async def test_an_argument_that_is_too_long() -> None:
 async def test_a_start_that_is_cancelled_leaves_nothing_behind() -> None:
     before = descendants(os.getpid())  # servers of other tests
     transport = program(ECHO)
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         with anyio.CancelScope() as scope:
             scope.cancel()
             await transport.start()
@@ -334,14 +332,14 @@ async def test_before_the_start_nothing_can_be_sent_or_received() -> None:
 
 async def test_a_program_that_ends_with_its_input_is_not_hurried() -> None:
     code = "import sys, time; sys.stdin.read(); time.sleep(0.3); print('done'); raise SystemExit(7)"
-    async with running(program(code), grace=10.0) as transport, anyio.create_task_group() as group:
+    async with running(program(code), grace=PATIENT) as transport, anyio.create_task_group() as group:
         said: list[bytes] = []
 
         async def read() -> None:
             said.append(await read_all(transport))
 
         group.start_soon(read)
-        await transport.close(grace=10.0)
+        await transport.close(grace=PATIENT)
     assert transport.exit_code == 7
     assert said == [b"done\n"]
 
@@ -352,16 +350,14 @@ async def test_a_program_that_ignores_the_end_of_its_input_is_asked_to_end() -> 
         await read_line(transport)
         began = anyio.current_time()
         await transport.close(grace=0.2)
-        assert 0.2 <= anyio.current_time() - began < FORCE
+        assert anyio.current_time() - began >= 0.2
     assert transport.exit_code == -signal.SIGTERM
 
 
-async def test_a_program_that_ignores_that_too_is_killed_within_the_bound() -> None:
-    async with running(program(STUBBORN)) as transport:
+async def test_a_program_that_ignores_that_too_is_killed() -> None:
+    async with running(program(STUBBORN, force=0.5)) as transport:
         await read_line(transport)
-        began = anyio.current_time()
         await transport.close(grace=0.1)
-        assert anyio.current_time() - began < 0.1 + FORCE
     assert transport.exit_code == -signal.SIGKILL
 
 
@@ -370,6 +366,7 @@ def _looked_up(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
     """Look processes up as it is done here, as on a Linux that does not list children, and as on macOS."""
     if request.param == "ps":
         monkeypatch.setattr(processes, "process_table", in_ps)
+        monkeypatch.setattr(processes, "PS_TIMEOUT", PATIENT)
     elif request.param == "no lists of children":
         monkeypatch.setattr(processes, "tells_children", lambda: False)
 
@@ -382,9 +379,8 @@ async def test_what_the_program_started_ends_with_it(ending: str) -> None:
         pids = [int(pid) for pid in (await read_line(transport)).split()]
         assert transport.pid is not None
         assert {process.pid for process in descendants(transport.pid)} == set(pids)
-        await transport.close(grace=5.0 if ending == "with its input" else 0.0)
-    for pid in pids:
-        await wait_until_gone(pid)
+        await transport.close(grace=PATIENT if ending == "with its input" else 0.0)
+    await until_gone(*pids)
     assert transport.exit_code == (0 if ending == "with its input" else -signal.SIGTERM)
 
 
@@ -396,10 +392,10 @@ async def test_without_ps_the_group_has_to_do(monkeypatch: pytest.MonkeyPatch, t
         monkeypatch.setenv("PATH", str(tmp_path))
         assert in_ps() == {}
         await transport.close(grace=0.0)
-    await wait_until_gone(in_group)
+    await until_gone(in_group)
     assert is_alive(alone)
-    os.kill(alone, signal.SIGKILL)
-    await wait_until_gone(alone)
+    kill(alone)
+    await until_gone(alone)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="orphans are known by their environment in /proc")
@@ -410,8 +406,7 @@ async def test_what_a_program_that_died_has_left_behind_ends_too() -> None:
         assert await transport.wait() == 1
         assert all(is_alive(pid) for pid in pids)
         await transport.close()
-        for pid in pids:
-            await wait_until_gone(pid)
+        await until_gone(*pids)
 
 
 ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="marks are found in /proc")
@@ -436,9 +431,9 @@ async def test_many_that_close_at_once_end_what_detached_itself_but_not_what_oth
         detached.append(pid)
         while len(detached) < 5:
             await anyio.sleep(0.01)
-        await transport.close()
+        await transport.close(grace=PATIENT)
         assert transport.exit_code == 0
-        await wait_until_gone(pid)
+        await until_gone(pid)
 
     async with running(program(DETACHER)) as other:
         spared = int(await read_line(other))
@@ -446,7 +441,7 @@ async def test_many_that_close_at_once_end_what_detached_itself_but_not_what_oth
             for _ in range(5):
                 group.start_soon(use, program(DETACHER))
         assert is_alive(spared)
-    await wait_until_gone(spared)
+    await until_gone(spared)
 
 
 @ON_LINUX
@@ -456,8 +451,8 @@ async def test_what_detached_itself_from_a_program_that_was_left_goes_on() -> No
         await transport.end_input()
         await transport.close()
         assert is_alive(pid)
-        os.kill(pid, signal.SIGKILL)
-        await wait_until_gone(pid)
+        kill(pid)
+        await until_gone(pid)
 
 
 @ON_LINUX
@@ -492,7 +487,7 @@ async def test_who_closes_at_the_same_time_shares_a_scan_in_a_thread(
 async def test_a_scan_that_is_given_up_is_made_by_who_shares_it(anyio_backend_name: str) -> None:
     mark = f"{anyio_backend_name}-{os.getpid()}"
     argv = [sys.executable, "-ISc", "print(flush=True); import time; time.sleep(600)"]
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async with await anyio.open_process(argv, env={processes.MARK: mark}) as process:
             assert process.stdout is not None
             await process.stdout.receive()
@@ -516,7 +511,7 @@ async def test_a_scan_that_hangs_holds_up_neither_the_loop_nor_the_end(monkeypat
 
     monkeypatch.setattr(processes, "kill_bearing", hang)
     try:
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             transports = [SubprocessTransport(LaunchPlan(["cat"], dict(os.environ), force=0.5)) for _ in range(3)]
             for transport in transports:
                 await transport.start()
@@ -551,7 +546,7 @@ async def test_the_environment_is_not_kept() -> None:
 
 async def test_closing_twice_does_nothing_more() -> None:
     async with running(program(ECHO)) as echo:
-        await echo.close()
+        await echo.close(grace=PATIENT)
         status = echo.exit_code
         await echo.close()
         assert echo.exit_code == status == 0
@@ -562,7 +557,7 @@ async def test_two_may_close_at_the_same_time_and_both_wait_for_the_end() -> Non
     async with running(program(ECHO)) as echo, anyio.create_task_group() as group:
 
         async def close() -> None:
-            await echo.close(grace=5.0)
+            await echo.close(grace=PATIENT)
             seen.append(echo.exit_code)
 
         group.start_soon(close)
@@ -587,7 +582,8 @@ async def test_whoever_waits_for_a_close_of_another_may_be_cancelled() -> None:
         with anyio.move_on_after(0.05) as scope:
             await transport.close()
         assert scope.cancelled_caught
-        os.kill(transport.pid or 0, signal.SIGKILL)
+        assert transport.pid is not None
+        kill(transport.pid)
     assert transport.exit_code == -signal.SIGKILL
 
 
@@ -605,7 +601,10 @@ async def test_a_close_ends_a_receive() -> None:
     assert await transport.receive() == b""
 
 
-async def test_a_reader_who_is_behind_gets_all_that_was_written_before_the_end() -> None:
+async def test_a_reader_who_is_behind_gets_all_that_was_written_before_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(subprocess, "DRAIN_SHARE", 1.0)
     code = "import sys; sys.stdin.read(); sys.stdout.write('x' * 300_000); sys.stdout.write('last')"
     received = bytearray()
     async with running(program(code)) as transport, anyio.create_task_group() as group:
@@ -617,7 +616,7 @@ async def test_a_reader_who_is_behind_gets_all_that_was_written_before_the_end()
 
         group.start_soon(read_slowly)
         await anyio.wait_all_tasks_blocked()
-        await transport.close(grace=10.0)
+        await transport.close(grace=PATIENT)
     assert len(received) == 300_004
     assert received.endswith(b"last")
     assert transport.exit_code == 0

@@ -99,6 +99,9 @@ LISTENER_GRACE: Final = 2.0
 DRAIN_GRACE: Final = 1.0
 """Seconds to wait for the end of stdout and stderr after the process exited: a grandchild may hold them open."""
 
+EXIT_GRACE: Final = 3.0
+"""How long a CLI whose output has ended may take to exit before it counts as gone without an exit status, in s."""
+
 BUSY_GRACE: Final = 0.3
 """Seconds that a busy CLI gets to exit by itself. It would first finish its turn and its tasks."""
 
@@ -517,8 +520,9 @@ class Session:
             return  # the request it was answering was cancelled; a successor pumps
         engine.advance(Step.END_OF_STREAM)
         self._note_end()
-        with anyio.move_on_after(DRAIN_GRACE):  # errors show the exit status and the last of stderr
+        with anyio.move_on_after(EXIT_GRACE):  # errors show the exit status and the last of stderr
             await transport.wait()
+        with anyio.move_on_after(DRAIN_GRACE):
             await stderr_over.wait()
         act(engine.receive_eof(anyio.current_time()))
 

@@ -74,15 +74,20 @@ class Run:
             return None
         return self.failure_reason or (self.stop_reason if self.status is TaskStatus.STOPPED else None)
 
-    def mend_start(self) -> None:
-        """Correct a start that is later than the end: in a replay, starts are by our clock and ends by the CLI's.
+    @property
+    def begun(self) -> float | None:
+        """When it began, by the CLI's clock; None if its id does not tell.
 
         Run ids begin with the time in milliseconds, in base 36 (measured; they are promised only to sort).
         """
+        named = _RUN_ID.match(self.run_id or "")
+        return int(named[1], 36) / 1000 if named else None
+
+    def mend_start(self) -> None:
+        """Correct a start that is later than the end: in a replay, starts are by our clock and ends by the CLI's."""
         if self.ended_at is None or self.ended_at >= self.started_at:
             return
-        named = _RUN_ID.match(self.run_id or "")
-        begun = int(named[1], 36) / 1000 if named else 0.0
+        begun = self.begun or 0.0
         used = self.spent.reported.duration_ms / 1000 if self.spent.reported else 0.0
         self.started_at = begun if 0 < begun <= self.ended_at else self.ended_at - used
 
@@ -140,6 +145,12 @@ class Record:
     def run(self) -> Run:
         """The current run."""
         return self.runs[-1]
+
+    @property
+    def dated_runs(self) -> list[Run]:
+        """The latest runs, as far back as all ids tell when they began."""
+        first = next((place for place, run in enumerate(reversed(self.runs)) if run.begun is None), len(self.runs))
+        return self.runs[len(self.runs) - first :]
 
     @property
     def is_live(self) -> bool:

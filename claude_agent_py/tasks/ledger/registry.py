@@ -8,7 +8,7 @@ is still on the way: the CLI sends the status first and the notification after i
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -342,19 +342,22 @@ class Registry:
         self.agenda.append(record.id)
         self._agenda_due = min(self._agenda_due, now)
 
-    def count(self, record: Record, run: Run, found: Counted | None, now: float) -> None:
-        """Add what the transcript of a task says; look again later if its end is not in it yet."""
+    def count(self, record: Record, run: Run, dated: Sequence[Run], found: Counted | None, now: float) -> None:
+        """Add what the transcript of a task says; look again later if its end is not in it yet.
+
+        `found.by_run` is about the `dated` runs. Of another run it is all that the others are not known to have used.
+        """
         waiting = self.uncounted.get(record.id)
         if waiting is None or waiting[0] is not run:
             return
+        counted: Counted | None = None
         if found is not None:
-            others = (other.spent.by_model for other in record.runs if other is not run)
-            run.spent.exact = without(found.by_model, others)
             self.touched.add(record.id)
+            counted = _share(record, run, dated, found)
         lacks_end = (
             run.status is TaskStatus.COMPLETED
-            and found is not None
-            and (not found.is_complete or found.last_tokens != run.spent.last_tokens > 0)
+            and counted is not None
+            and (not counted.is_complete or counted.last_tokens != run.spent.last_tokens > 0)
         )
         run.spent.tail = run.spent.last_tokens if lacks_end else 0
         if lacks_end and now < waiting[1]:
@@ -362,8 +365,9 @@ class Registry:
         del self.uncounted[record.id]
         run.is_to_count = False
         self.agenda.append(record.id)
-        if run.outcome is not None:
-            self._settle(record, run, now, by_counting=True)
+        for each in record.runs:  # also of an earlier run, which may have ended too shortly before to be counted alone
+            if each.outcome is not None and (each is run or each in dated):
+                self._settle(record, each, now, by_counting=True)
 
     def price_again(self) -> None:
         """Add the cost to earlier outcomes, after a price became known."""
@@ -451,6 +455,17 @@ class Registry:
             self.agenda.append(task_id)
         else:
             del self._live[task_id]
+
+
+def _share(record: Record, run: Run, dated: Sequence[Run], found: Counted) -> Counted:
+    """Add what a transcript says to each run, and return the share of this one."""
+    if run not in dated:
+        others = (other.spent.by_model for other in record.runs if other is not run)
+        run.spent.exact = without(found.by_model, others)
+        return found
+    for each, counted in zip(dated, found.by_run, strict=True):
+        each.spent.exact, each.spent.tail = dict(counted.by_model), 0
+    return found.by_run[dated.index(run)]
 
 
 def _may_be_named(run: Run) -> bool:

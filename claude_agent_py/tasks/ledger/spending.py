@@ -5,8 +5,10 @@ of the answer, without the output tokens. The transcript has them, so it is coun
 (`count_transcript`); until then the sum is a lower bound.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any, Final, TypeAlias
 
 from claude_agent_py._untrusted import read_json, read_lines
@@ -157,12 +159,29 @@ class Counted:
     """The tokens of the latest request."""
     is_complete: bool = False
     """Whether the latest answer ends a run: it calls no tool."""
+    by_run: Sequence["Counted"] = ()
+    """The same for each run whose begin was given."""
 
 
-def count_transcript(path: str) -> Counted:
-    """Add up a transcript. Blocks; raises OSError if it cannot be read."""
-    messages: dict[str, tuple[str, Counts]] = {}
-    last, stop_reason = "", None
+@dataclass(slots=True)
+class _Answer:
+    """What a transcript says of one API message, in one or several entries."""
+
+    model: str
+    run: int
+    """Its place among the runs whose begin was given; -1 if it is earlier."""
+    counts: Counts = _NONE
+    stop_reason: str | None = None
+
+
+def count_transcript(path: str, begins: Sequence[float] = ()) -> Counted:
+    """Add up a transcript. Blocks; raises OSError if it cannot be read.
+
+    Args:
+        path: The transcript.
+        begins: When the latest runs of the task began, by the CLI's clock, in order.
+    """
+    answers: dict[str, _Answer] = {}
     for line in read_lines(path):
         if b'"usage"' not in line:
             continue
@@ -172,15 +191,33 @@ def count_transcript(path: str) -> Counted:
             continue
         message = entry.get("message") if isinstance(entry, dict) and entry.get("type") == "assistant" else None
         if isinstance(message, dict) and isinstance(message.get("usage"), dict):
-            key, model = str(message.get("id") or entry.get("uuid")), str(message.get("model") or "")
-            counts = _counts(message["usage"])
-            messages[key] = (model, most(messages.get(key, (model, _NONE))[1], counts))
-            last, stop_reason = key, message.get("stop_reason")
+            key = str(message.get("id") or entry.get("uuid"))
+            answer = answers.pop(key, None)
+            if answer is None:
+                answer = _Answer(str(message.get("model") or ""), bisect_right(begins, _time_of(entry)) - 1)
+            answers[key] = answer
+            answer.counts = most(answer.counts, _counts(message["usage"]))
+            answer.stop_reason = message.get("stop_reason")
+    runs = [_sum_up([one for one in answers.values() if one.run == run]) for run in range(len(begins))]
+    return replace(_sum_up([*answers.values()]), by_run=runs)
+
+
+def _sum_up(answers: Sequence[_Answer]) -> Counted:
     found: dict[str, Counts] = {}
-    for model, counts in messages.values():
-        if any(counts):
-            found[model] = _sum(found.get(model, _NONE), counts)
-    return Counted(found, sum(messages[last][1]) if last else 0, stop_reason not in (None, "tool_use"))
+    for answer in answers:
+        if any(answer.counts):
+            found[answer.model] = _sum(found.get(answer.model, _NONE), answer.counts)
+    if not answers:
+        return Counted(found, 0)
+    return Counted(found, sum(answers[-1].counts), answers[-1].stop_reason not in (None, "tool_use"))
+
+
+def _time_of(entry: Mapping[str, Any]) -> float:
+    """Return when an entry was written, in seconds since the epoch; 0 if it does not say."""
+    try:
+        return datetime.fromisoformat(str(entry.get("timestamp"))).timestamp()
+    except (ValueError, OverflowError):
+        return 0.0
 
 
 def without(counts: Mapping[str, Counts], others: Iterable[Mapping[str, Counts]]) -> dict[str, Counts]:

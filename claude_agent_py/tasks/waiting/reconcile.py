@@ -79,11 +79,13 @@ class Reconciler:
         if not runs:
             return
         paths = [self._paths.of(record) for record, _ in runs]
+        dated = [record.dated_runs for record, _ in runs]
         found: list[Counted | None] = [None] * len(runs)
         if any(paths):
-            found = await run_file_work(_count_all, paths, abandon_on_cancel=True)
-        for (record, run), counted in zip(runs, found, strict=True):
-            registry.count(record, run, counted, self._clock())
+            begins = [[run.begun or 0.0 for run in each] for each in dated]
+            found = await run_file_work(_count_all, paths, begins, abandon_on_cancel=True)
+        for (record, run), its_runs, counted in zip(runs, dated, found, strict=True):
+            registry.count(record, run, its_runs, counted, self._clock())
             self._publish()
 
     async def _decide_all(self, now: float) -> None:
@@ -120,21 +122,21 @@ class Reconciler:
 # Blocking calls, for a worker thread -----------------------------------------------------------------------------
 
 
-def _count_all(all_paths: Sequence[Sequence[str]]) -> list[Counted | None]:
-    return [_count_first(paths) for paths in all_paths]
+def _count_all(all_paths: Sequence[Sequence[str]], all_begins: Sequence[Sequence[float]]) -> list[Counted | None]:
+    return [_count_first(paths, begins) for paths, begins in zip(all_paths, all_begins, strict=True)]
 
 
-def _count_first(paths: Sequence[str]) -> Counted | None:
+def _count_first(paths: Sequence[str], begins: Sequence[float]) -> Counted | None:
     """Count the first file that can be read: zero if only its directory exists yet, None without even that."""
-    found = next((found for found in map(_count, paths) if found is not None), None)
+    found = next((found for path in paths if (found := _count(path, begins)) is not None), None)
     if found is None and any(os.path.isdir(os.path.dirname(path)) for path in paths if "\0" not in path):
-        return Counted({}, 0)
+        return Counted({}, 0, by_run=[Counted({}, 0)] * len(begins))
     return found
 
 
-def _count(path: str) -> Counted | None:
+def _count(path: str, begins: Sequence[float]) -> Counted | None:
     try:
-        return count_transcript(path)
+        return count_transcript(path, begins)
     except OSError:
         return None
     except Exception:
