@@ -12,7 +12,7 @@ WORKERS ?= 4
 RERUNS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test servers check format format-check lint types imports coverage drift clean
+.PHONY: help demo test fleet-demo soak-fleet servers check format format-check lint types imports coverage drift clean
 
 help:  ## Show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -24,6 +24,14 @@ demo: $(VENV)/.demo  ## The main job, offline against a scripted model; LIVE=1 o
 test: $(VENV)/.dev  ## All tests (ARGS="-k name" for some)
 	@$(BIN)/claude-agent-py install-cli
 	$(BIN)/python -m pytest -n $(WORKERS) --reruns $(RERUNS) -rfERsxX $(ARGS)
+
+fleet-demo: $(VENV)/.dev  ## Three workers, twelve sessions, one worker killed; FLEET_DB=postgresql://... for PostgreSQL
+	@$(BIN)/claude-agent-py install-cli --if-missing
+	$(BIN)/python scripts/fleet_demo.py $(ARGS)
+
+soak-fleet: $(VENV)/.dev  ## The same 50 times, a worker killed at a random moment in each
+	@$(BIN)/claude-agent-py install-cli --if-missing
+	$(BIN)/python scripts/fleet_demo.py --rounds 50 $(ARGS)
 
 servers:  ## Install the servers and the browser that some tests start (Debian, as root)
 	apt-get install --yes --no-install-recommends postgresql redis-server chromium

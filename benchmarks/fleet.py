@@ -57,9 +57,7 @@ async def measure_runs(fleet: Fleet, url: str, count: int) -> None:
     print(f"{count} runs: {(cpu() - before[0]) / count * 1000:.0f} ms CPU time each in the worker")
     print(f"  {written[0] / count:.1f} events each, {written[1] / count:.0f} bytes each")
     if before[1] is not None:
-        print(
-            f"  {(transactions(url) or 0) - before[1]} transactions, {((transactions(url) or 0) - before[1]) / count:.0f} each"
-        )
+        print(f"  {((transactions(url) or 0) - before[1]) / count:.0f} transactions each")
     print(f"  {count / (time.perf_counter() - before[3]) * 3600:.0f} an hour, 2 at a time")
 
 
@@ -86,8 +84,8 @@ async def measure_waiting(fleet: Fleet, url: str, count: int) -> None:
         ends.append(time.perf_counter() - at)
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(
-        f"{count} waiting: a look for work {median(looks) * 1000:.1f} ms, a new session answered in {median(ends):.2f} s,"
-        f" the worker's memory at its peak {memory:.0f} MiB, the database {size(url) / 1e6:.1f} MB"
+        f"{count} waiting: a look for work {median(looks) * 1000:.1f} ms, a new session answered in "
+        f"{median(ends):.2f} s, the worker's memory at its peak {memory:.0f} MiB, the database {size(url) / 1e6:.1f} MB"
     )
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, Final, Protocol
 
+import anyio
 import dbos._dbos as dbos_module
 from anyio import to_thread
 from dbos import DBOS, DBOSConfig, Serializer, SetWorkflowID
@@ -27,6 +28,8 @@ It changes with the steps of the workflow."""
 SCHEMA: Final = "fleet_dbos"
 """Of DBOS's tables in PostgreSQL."""
 POLL_SECONDS: Final = 1.0
+START_SECONDS: Final = 30.0
+"""Within how many seconds a workflow has to begin, once it was started or resumed."""
 ERROR: Final = "__error__"
 TIME: Final = "__time__"
 
@@ -82,8 +85,9 @@ _engine: Engine | None = None
 async def run_step(session: str, step: int) -> dict[str, Any]:
     """Run the prompt at hand of a session that this worker holds."""
     hold = None if _engine is None else _engine.held(session)
-    if hold is None or hold.claim.session["step"] != step:
+    if hold is None or hold.claim.session["step"] != step or hold.finished.is_set():
         return {"kind": "stray"}
+    hold.begun.set()
     try:
         outcome = await DBOS.run_step_async({"name": "run"}, hold.perform)
         await DBOS.run_step_async({"name": "settle"}, hold.settle, outcome)
@@ -158,15 +162,24 @@ async def execute(hold: Hold, worker: str) -> None:
         status = await DBOS.get_workflow_status_async(name)
         if status is not None and status.status not in ("SUCCESS", "ERROR"):
             await DBOS.resume_workflow_async(name, queue_name=queue_of(worker))
-            await hold.finished.wait()
+            await _wait(hold)
             return
         if status is not None:
             name = f"{name}:{claim.epoch}"
     with SetWorkflowID(name):
         handle = await DBOS.start_workflow_async(run_step, claim.id, claim.session["step"])
-    await hold.finished.wait()
+    await _wait(hold)
     if hold.is_settled:
         await handle.get_result()
+
+
+async def _wait(hold: Hold) -> None:
+    """Wait until a workflow is over in this process. Raises FleetError if it does not begin."""
+    with anyio.move_on_after(START_SECONDS):
+        await hold.finished.wait()
+    if not hold.begun.is_set() and not hold.finished.is_set():
+        raise FleetError("its workflow does not begin", session_id=hold.claim.id)
+    await hold.finished.wait()
 
 
 async def apply_schedules(wanted: Mapping[str, Mapping[str, Any]]) -> None:

@@ -95,6 +95,8 @@ class Hold:
         """Whether what became of it is in the database."""
         self.was_cancelled = False
         """Whether the session was cancelled."""
+        self.begun = anyio.Event()
+        """Set when its workflow begins in this process."""
         self.finished = anyio.Event()
         """Set when the workflow is over in this process."""
 
@@ -124,6 +126,8 @@ class Hold:
             if self._client is not None and why != "cancelled":
                 _kill(self._client)
         self._scope.cancel()
+        if not self.begun.is_set():
+            self.finished.set()  # nothing will: another worker has the workflow, too
 
     async def interrupt(self) -> None:
         """Interrupt the run."""

@@ -60,6 +60,7 @@ class Worker:
         self._holds: dict[str, Hold] = {}
         self._pulse = Pulse(fleet.lease)
         self._is_draining = False
+        self._claiming = anyio.Lock()
         self._is_over = anyio.Event()
         """Set when it drains and nothing runs."""
 
@@ -171,6 +172,7 @@ class Worker:
                 self._is_draining = self._is_draining or bool(told)
                 if not was_away:  # after the database was away, others get the time to tell of themselves, too
                     await self._reap()
+                    await self._free_strays()
             except FleetError as error:
                 logger.warning("worker %s cannot tell of itself: %s", self.id, error)
 
@@ -225,8 +227,17 @@ class Worker:
         if count <= 0 or self._is_draining or not self._pulse.is_alive:
             return
         place = _claims.Place(self.id, self.machine, self._fleet.tenant_limit)
-        for claim in await self._database.call(_claims.claim, self._database, place, self._known, count):
-            await self._begin(claim)
+        async with self._claiming:
+            for claim in await self._database.call(_claims.claim, self._database, place, self._known, count):
+                await self._begin(claim)
+
+    async def _free_strays(self) -> None:
+        """Queue sessions again that this worker has by the table only: what became of them could not be written."""
+        async with self._claiming:
+            wishes = await self._database.call(_claims.wishes, self.id, write=False)
+            strays = {session: epoch for session, (epoch, _) in wishes.items() if session not in self._holds}
+            if strays:
+                await self._database.call(_claims.abandon, self._database, strays, self.id)
 
     def _free(self) -> int:
         """Return how many more sessions fit."""
@@ -262,6 +273,8 @@ class Worker:
 
         try:
             await execute(hold, self.id)
+        except FleetError as error:
+            logger.warning("session %s is given back: %s", hold.claim.id, error)
         except Exception:
             logger.exception("the workflow of session %s failed", hold.claim.id)
         finally:
