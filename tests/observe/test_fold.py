@@ -130,11 +130,8 @@ def test_a_transcript_gives_the_spans_of_the_recording(name: str, tmp_path: Path
 def test_a_recording_with_any_numbers_gives_spans_that_can_be_shown(tmp_path: Path) -> None:
     path = tmp_path / "odd.jsonl"
     odd = (-1e300, 1e308, 0, -0.0, 1e-300)
-    lines = [
-        {"t": odd[i % 5], "dir": "out", "m": frame} for i, frame in enumerate(recordings.frames("turns/two_shells"))
-    ]
-    for line in lines:
-        line["m"].pop("timestamp", None)  # type: ignore[attr-defined]
+    frames = [{k: v for k, v in frame.items() if k != "timestamp"} for frame in recordings.frames("turns/two_shells")]
+    lines = [{"t": odd[i % 5], "dir": "out", "m": frame} for i, frame in enumerate(frames)]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines) + '{"t": "x"}\nnot json\n[1]\n\n')
     timeline = Timeline.from_recording(path)
     assert {span.kind for span in timeline.spans} == {"run", "turn", "model", "tool", "task"}

@@ -715,8 +715,9 @@ class Session:
         request_id, payload, failed = event.request_id, None, False
         for observer in self.observers:
             observer.asked(request_id, event.request)
-        for observer in self._parent.observers if self._parent is not None else ():
-            observer.asked(request_id, event.request, self._parent.agent_id)
+        if self._parent is not None:
+            for observer in self._parent.observers:
+                observer.asked(request_id, event.request, self._parent.agent_id)
         try:
             payload = await self.answers.answer(event, question.cancellation)
             self._engine.answer(request_id, payload)
