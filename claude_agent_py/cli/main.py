@@ -254,8 +254,6 @@ COMMANDS = (
     Command("interactions", "List the pending interactions in an inbox file.", _interactions_arguments, _interactions),
     Command("answer", "Answer a pending interaction in an inbox file.", _answer_arguments, _answer),
     Command("tasks", "Draw the tasks of a history, or of one of its sessions.", _tasks_arguments, _tasks),
-    _command(
-        "fleet", "Durable sessions on many machines: workers, start, list, answer.", "fleet", execute="run_fleet"
-    ),
+    _command("fleet", "Durable sessions on many machines: workers, start, list, answer.", "fleet", execute="run_fleet"),
     Command("timeline", "Write what happened in a session as a page, or for a viewer.", _timeline_arguments, _timeline),
 )

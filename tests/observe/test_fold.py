@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 import recordings_loader as recordings
 from comparing import common
+from hypothesis import given, settings
+from hypothesis.strategies import integers, lists
 
 from claude_agent_py.observe import Span, SpanFold, Timeline
+from claude_agent_py.observe.collecting import SpanLog
 from claude_agent_py.observe.sources import fold_frame
 from claude_agent_py.sessions import get_session
 from claude_agent_py.wire import decode
@@ -127,13 +130,31 @@ def test_a_transcript_gives_the_spans_of_the_recording(name: str, tmp_path: Path
 def test_a_recording_with_any_numbers_gives_spans_that_can_be_shown(tmp_path: Path) -> None:
     path = tmp_path / "odd.jsonl"
     odd = (-1e300, 1e308, 0, -0.0, 1e-300)
-    lines: list[dict[str, Any]] = [
-        {"t": odd[i % 5], "dir": "out", "m": frame} for i, frame in enumerate(recordings.frames("turns/two_shells"))
-    ]
-    for line in lines:
-        line["m"].pop("timestamp", None)
+    frames = [{k: v for k, v in frame.items() if k != "timestamp"} for frame in recordings.frames("turns/two_shells")]
+    lines = [{"t": odd[i % 5], "dir": "out", "m": frame} for i, frame in enumerate(frames)]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines) + '{"t": "x"}\nnot json\n[1]\n\n')
     timeline = Timeline.from_recording(path)
     assert {span.kind for span in timeline.spans} == {"run", "turn", "model", "tool", "task"}
     json.dumps([timeline.to_chrome_trace(), timeline.to_otlp()], allow_nan=False)
     assert "Infinity" not in timeline.to_html()
+
+
+FRAMES = [(direction, decode(recordings.as_line(frame))) for _, direction, frame in recordings.all_frames()]
+
+
+@settings(max_examples=60)
+@given(picked=lists(integers(0, len(FRAMES) - 1), max_size=80))
+def test_frames_in_any_order_never_break_the_fold(picked: list[int]) -> None:
+    log = SpanLog()
+    fold = SpanFold(log.add)
+    for number, index in enumerate(picked):
+        direction, frame = FRAMES[index]
+        fold_frame(fold, frame, float(number), is_sent=direction == "in")
+    fold.finish()
+    ids = [span.id for span in log.spans]
+    assert len(ids) == len(set(ids))
+    assert all(span.end is None or span.end >= span.start for span in log.spans)
+    assert all((span.end is None) == (span.status == "running") for span in log.spans)
+    timeline = Timeline(log)
+    json.dumps([timeline.to_chrome_trace(), timeline.to_otlp()])
+    assert timeline.to_html()
