@@ -26,7 +26,7 @@ from claude_agent_py.testing import Gate, RecordedRequest, Reply, ScriptedModel,
 
 FOLDER = Path(__file__).parent.parent / "docs" / "images"
 WIDTH, HEIGHT = 100, 24
-TIMEOUT = 60.0
+TIMEOUT = 120.0
 FORMAT = re.sub(r"@font-face \{\{.*?\}\}\s*", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
 
 PROMPT = "Review auth and billing, and run the tests"
@@ -56,22 +56,25 @@ def pane(command: str, environment: Mapping[str, str]) -> Iterator[None]:
         tmux("kill-server")
 
 
-def wait_for(*texts: str) -> None:
-    """Wait until the pane shows all texts."""
+def shows(*texts: str) -> Text:
+    """Wait until the pane shows all texts, and return what it shows."""
     deadline = time.monotonic() + TIMEOUT
-    while not all(text in (shown := tmux("capture-pane", "-p")) for text in texts):
+    while True:
+        lines = tmux("capture-pane", "-e", "-p").rstrip().splitlines()
+        shown = Text.from_ansi("\n".join(line.rstrip() for line in lines))
+        if all(text in shown.plain for text in texts):
+            return shown
         if time.monotonic() > deadline:
-            raise TimeoutError(f"no {texts} in\n{shown}")
+            raise TimeoutError(f"no {texts} in\n{shown.plain}")
         time.sleep(0.05)
 
 
-def take(name: str, title: str, folder: Path) -> None:
-    """Write what the pane shows to a file."""
-    shown = "\n".join(line.rstrip() for line in tmux("capture-pane", "-e", "-p").rstrip().splitlines())
+def save(shown: Text, name: str, title: str, folder: Path) -> None:
+    """Write what a pane shows to a file."""
     console = Console(record=True, width=WIDTH, file=io.StringIO())
-    console.print(Text.from_ansi(shown))
+    console.print(shown)
     console.save_svg(str(folder / f"{name}.svg"), title=title, code_format=FORMAT, unique_id=name)
-    print(f"{name}:\n{Text.from_ansi(shown).plain}\n")
+    print(f"{name}:\n{shown.plain}\n")
 
 
 def launch(name: str) -> ToolCall:
@@ -104,17 +107,16 @@ def main(folder: Path) -> None:
         environment = model.environment(**{CLI_VARIABLE: str(find_cli())})
         command = f"cd {model.sandbox.cwd} && {program} run {shlex.quote(PROMPT)} --allowed-tools Bash"
         with pane(command, environment):
-            wait_for("✓ Review billing", "✓ Run the tests", "● Review auth")
-            take("run-live", f'claude-agent-py run "{PROMPT}"', folder)
+            shown = shows("✓ Review billing", "✓ Run the tests", "● Review auth")
+            save(shown, "run-live", f'claude-agent-py run "{PROMPT}"', folder)
             gate.open()
-            wait_for("exit code 0")
+            shows("exit code 0")
         with pane(
             f"{program} sessions list && {program} sessions show $(ls ~/.claude/projects/*/*.jsonl | "
             "xargs -n1 basename | cut -c1-8) | head -n 16",
             environment,
         ):
-            wait_for("exit code 0")
-            take("sessions", "claude-agent-py sessions", folder)
+            save(shows("exit code 0"), "sessions", "claude-agent-py sessions", folder)
     take_watch(folder, program)
 
 
@@ -126,11 +128,13 @@ def take_watch(folder: Path, program: str) -> None:
         environment = model.environment(**{CLI_VARIABLE: str(find_cli())})
         run = [program, "run", PROMPT, "--quiet"]
         with subprocess.Popen(run, env=environment, cwd=model.sandbox.cwd, stdout=subprocess.DEVNULL) as process:
-            with pane(f"{program} watch", environment):
-                wait_for("Review auth [local_agent]")
-                take("watch", "claude-agent-py watch", folder)
-            gate.open()
-            process.wait(TIMEOUT)
+            try:
+                with pane(f"{program} watch", environment):
+                    save(shows("Review auth [local_agent]"), "watch", "claude-agent-py watch", folder)
+                gate.open()
+                process.wait(TIMEOUT)
+            finally:
+                process.kill()
 
 
 if __name__ == "__main__":

@@ -191,14 +191,14 @@ class AgentAssertions:
         return self
 
     def ran(self, *expected: ExpectedTask | str) -> Self:
-        """Check that these background tasks were started in this order. Others may come between."""
+        """Check that these background tasks were launched in this order. Others may come between."""
         __tracebackhide__ = True
-        return self._check("tasks", _tasks(expected), self._result.tasks, is_all=False)
+        return self._check("tasks", _tasks(expected), tasks_in_order(self._result), is_all=False)
 
     def ran_only(self, *expected: ExpectedTask | str) -> Self:
-        """Check that these background tasks were started in this order, and no others."""
+        """Check that these background tasks were launched in this order, and no others."""
         __tracebackhide__ = True
-        return self._check("tasks", _tasks(expected), self._result.tasks, is_all=True)
+        return self._check("tasks", _tasks(expected), tasks_in_order(self._result), is_all=True)
 
     def said(self, expected: object) -> Self:
         """Check the answer: a text that it contains, or anything that values are compared with."""
@@ -276,6 +276,12 @@ def _diff(pairs: Sequence[tuple[Any, Any]], is_all: bool) -> list[str]:
             lines.append(f"{'!' if wrong else ' '} {_described(found)}")
             lines += [f"      {one}" for one in wrong]
     return lines
+
+
+def tasks_in_order(result: "RunResult[Any]") -> list[Task]:
+    """Return the tasks in the order of the calls that launched them. Those of one answer start in any order."""
+    calls = {record.id: at for at, record in enumerate(result.tool_calls)}
+    return sorted(result.tasks, key=lambda found: calls.get(found.tool_use_id or "", len(calls)))
 
 
 # Showing ----------------------------------------------------------------------------------------------------------

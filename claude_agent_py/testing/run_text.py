@@ -1,7 +1,7 @@
 """`run_as_text`: a run as text that is the same each time, for snapshots.
 
 Ids, dates, durations and paths have placeholders. Each subagent has a part of its own, in the order in which they were
-started, because subagents that run side by side do not always take turns in the same way.
+launched, because subagents that run side by side do not always take turns in the same way.
 """
 
 import json
@@ -11,6 +11,7 @@ from typing import Any
 
 from claude_agent_py._runtime.runs.result import RunResult
 from claude_agent_py.tasks.task import Task
+from claude_agent_py.testing.assertions import tasks_in_order
 from claude_agent_py.testing.scrubbing import Places, ids_in, paths_of, without_times
 from claude_agent_py.testing.spoken import shown_result
 from claude_agent_py.tools.traffic import ToolCallRecord
@@ -29,7 +30,7 @@ def run_as_text(result: "RunResult[Any]", *, results: bool = True) -> str:
     """
     calls = {record.id: record for record in result.tool_calls}
     lines = [*_main(result, calls, results)]
-    for task in result.tasks:
+    for task in tasks_in_order(result):
         lines += ["", *_task(task, [one for one in calls.values() if one.agent_id == task.id], results)]
     lines += ["", *_block("answer", result.text)]
     return _plain("\n".join(lines), result) + "\n"
@@ -75,6 +76,6 @@ def _plain(text: str, result: "RunResult[Any]") -> str:
     paths = paths_of(Path(cwd), Path.home(), Path(cwd).parent) if cwd else {}
     calls = [record.id for record in result.tool_calls]
     ids = ids_in([text]) | {name: f"<call-{number}>" for number, name in enumerate(calls, 1)}
-    ids |= {task.id: f"<task-{number}>" for number, task in enumerate(result.tasks, 1)}
+    ids |= {task.id: f"<task-{number}>" for number, task in enumerate(tasks_in_order(result), 1)}
     hidden: str = Places({}, paths).hide(text, ids)
     return without_times(hidden)

@@ -1,5 +1,6 @@
 """Assertions about a run of the real CLI, their diffs, and the run as text."""
 
+import dataclasses
 import re
 
 import pytest
@@ -78,6 +79,12 @@ def test_the_tasks_of_a_run(result: "RunResult[None]") -> None:
     told = failure(checked.ran, task("auth", agent="reviewer"), "billing")
     assert "      agent: expected 'reviewer', was 'general-purpose'" in told
     assert "- 'billing'" in told
+
+
+def test_tasks_count_in_the_order_of_their_calls(result: "RunResult[None]") -> None:
+    turned = dataclasses.replace(result, tasks=list(reversed(result.tasks)))  # as if the second had started first
+    assert_agent(turned).ran_only("auth", "tests")
+    assert run_as_text(turned) == run_as_text(result)
 
 
 def test_a_run_as_text_is_the_same_each_time(result: "RunResult[None]") -> None:
