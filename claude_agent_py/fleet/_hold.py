@@ -1,6 +1,5 @@
 """`Hold`: a session that this worker has claimed: one prompt, from the workspace to what became of it."""
 
-import asyncio
 import contextlib
 import json
 import logging
@@ -162,7 +161,7 @@ class Hold:
         """Run the prompt at hand and return what became of it, as JSON.
 
         Raises:
-            asyncio.CancelledError: Another worker has the session; nothing is to be recorded.
+            CancelledError: Another worker has the session; nothing is to be recorded.
         """
         outcome: dict[str, Any] = {"kind": "released"}
         with self._scope:
@@ -173,18 +172,18 @@ class Hold:
             except Exception as error:
                 outcome = self._outcome_of(error)
         if self._why == "lost":
-            raise asyncio.CancelledError
+            raise anyio.get_cancelled_exc_class()
         return outcome if self._why is None else {"kind": self._why}
 
     async def settle(self, outcome: Mapping[str, Any]) -> None:
-        """Write what became of the prompt. Raises asyncio.CancelledError if another worker has the session."""
+        """Write what became of the prompt. Raises CancelledError if another worker has the session."""
         try:
             await self.database.call(_claims.settle, self.database, self.claim, outcome)
             self.is_settled = True
             self.was_cancelled = outcome["kind"] == "cancelled"
         except _claims.LostError:
             self._why = "lost"
-            raise asyncio.CancelledError from None
+            raise anyio.get_cancelled_exc_class() from None
 
     async def _run(self) -> dict[str, Any]:
         options = await self._options()

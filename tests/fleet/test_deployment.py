@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from claude_agent_py._memory import read_size
-from claude_agent_py.cli.main import _parser
+from claude_agent_py.cli.main import make_parser
 
 DEPLOY = Path(__file__).parent.parent.parent / "deploy"
 
@@ -19,7 +19,7 @@ DEPLOY = Path(__file__).parent.parent.parent / "deploy"
 def check_command(words: list[str], memory_limit: int) -> None:
     """Check a command by the command line's own parser, and that the sessions fit into the limit."""
     assert Path(words[0]).name == "claude-agent-py"
-    arguments = _parser().parse_args(words[1:])
+    arguments = make_parser(words[1:]).parse_args(words[1:])
     assert arguments.fleet == "agents:fleet"
     assert read_size(arguments.memory, option="memory") < memory_limit
 
