@@ -69,7 +69,7 @@ def mixed() -> ToolResult:
     """Everything at once."""
     media: list[Media] = [
         Image(PNG),
-        Audio(b"abc"),
+        Audio(b"abc", "audio/wav"),
         File("file text", "a.txt"),
         File(b"\x00\x01", "a.bin"),
         ResourceLink("https://example.com", "example"),
