@@ -1,6 +1,7 @@
 """Clients that are dropped without being closed: a warning that names them, and the session ends."""
 
 import gc
+import tracemalloc
 import weakref
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -233,3 +234,19 @@ async def test_who_never_got_a_session_hears_nothing(start: MakeClient) -> None:
     with pytest.raises(OptionsError):
         Client("no options")  # type: ignore[arg-type]
     gc.collect()
+
+
+async def test_a_session_that_waits_keeps_nothing_of_a_run_that_was_dropped(start_process: MakeClient) -> None:
+    text = "x" * 3_000_000
+    between = [frames.of_prompt(frames.assistant(text)), frames.can_use_tool("r1")]
+    *begin, result, completed = steps.turn(between, text="done")
+    fake = FakeCLI(begin, steps.wait_for_reply("r1"), result, completed)  # the result comes alone
+    async with start_process(fake, can_use_tool=allow) as client:
+        tracemalloc.start()
+        try:
+            assert (await client.query("hi")).text == "done"
+            gc.collect()
+            held, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert held < len(text)
