@@ -10,8 +10,8 @@ from claude_agent_py._errors import FleetRunError, FleetTimeoutError, OptionsErr
 from claude_agent_py.fleet.records import FleetEvent, FleetSessionInfo, RunOutcome
 
 if TYPE_CHECKING:
+    from claude_agent_py.fleet._home import Home
     from claude_agent_py.fleet._inbox import FleetInteraction
-    from claude_agent_py.fleet.fleet import Fleet
 
 PAUSES: Final = (0.05, 1.0)
 """Seconds between looks at the database: at first, and at most."""
@@ -22,7 +22,7 @@ MOST: Final = 500
 class FleetSession:
     """A session of a fleet. It holds nothing: make any number, in any process, on asyncio and trio."""
 
-    def __init__(self, fleet: "Fleet", session_id: str) -> None:
+    def __init__(self, fleet: "Home", session_id: str) -> None:
         self._fleet = fleet
         self._database = fleet.database
         self.id: str = session_id

@@ -22,7 +22,7 @@ from claude_agent_py.fleet.workspaces import safe_name
 
 if TYPE_CHECKING:
     from claude_agent_py.fleet._hold import Hold
-    from claude_agent_py.fleet.fleet import Fleet
+    from claude_agent_py.fleet._home import Home
 
 logger: logging.Logger = logging.getLogger("claude_agent_py")
 
@@ -38,7 +38,7 @@ class Worker:
 
     def __init__(
         self,
-        fleet: "Fleet",
+        fleet: "Home",
         *,
         sessions: int = 16,
         memory: int | str | None = None,
@@ -156,8 +156,10 @@ class Worker:
 
     async def _live(self) -> None:
         """Tell of this worker, and free the sessions of the dead, until it is cancelled."""
+        pause = self._fleet.lease / 3
         while True:
-            await anyio.sleep(self._fleet.lease / 3)
+            await anyio.sleep(pause)
+            pause = self._fleet.lease / 3
             before, was_away = self._pulse.now(), not self._pulse.is_alive
             if self._memory is not None:
                 pids = [pid for hold in self._holds.values() if (pid := hold.pid) is not None]
@@ -175,6 +177,7 @@ class Worker:
                     await self._free_strays()
             except FleetError as error:
                 logger.warning("worker %s cannot tell of itself: %s", self.id, error)
+                pause = min(pause, 1.0)
 
     async def _come_back(self) -> None:
         """Enter this worker again, which counted as dead: others have its sessions."""
