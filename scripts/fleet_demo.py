@@ -11,6 +11,7 @@ import argparse
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -125,7 +126,8 @@ async def main(arguments: argparse.Namespace) -> int:
 
 
 def answer(request: Any) -> Reply:
-    return Reply(f"the answer to {request.prompt.strip().splitlines()[-1]}", delay=0.5)
+    asked = re.findall(r"task-\d+-\d+", json.dumps(request.messages))
+    return Reply(f"the answer to {asked[0]}", delay=0.5)
 
 
 def processes_of(model: ScriptedModel) -> list[int]:

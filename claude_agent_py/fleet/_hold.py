@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 import anyio
 
+from claude_agent_py._callbacks import Callback
 from claude_agent_py._errors import (
     ClaudeAgentError,
     CLIError,
@@ -27,13 +28,14 @@ from claude_agent_py.client import Client
 from claude_agent_py.fleet import _claims
 from claude_agent_py.fleet._database import Database
 from claude_agent_py.fleet._inbox import FleetInbox
-from claude_agent_py.fleet._looking import Found, look
-from claude_agent_py.fleet._packing import bring, keep
+from claude_agent_py.fleet._looking import Found, bring, look
+from claude_agent_py.fleet._packing import keep, unpack
 from claude_agent_py.fleet._recording import Recorder
 from claude_agent_py.fleet._store import FencedStore, Pulse
 from claude_agent_py.fleet.agents import FleetAgent
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.permissions.interactions import Inbox
+from claude_agent_py.sessions.stores.copying import push
 from claude_agent_py.sessions.stores.protocol import SessionStore, implements
 from claude_agent_py.wire.base import dump
 from claude_agent_py.wire.messages.conversation import UserContent, UserMessage
@@ -47,6 +49,9 @@ PROJECT: Final = "fleet"
 """The project of the sessions in the store."""
 STORED_SECONDS: Final = 10.0
 """For how long a question waits until the store has the call that it is about."""
+LISTENER_SECONDS: Final = 10.0
+DELIVER_SECONDS: Final = 60.0
+"""For how long the store is asked again to take what it did not take, before the run is tried again."""
 RESUME_PROMPT: Final = (
     "You were interrupted while a person was being asked, and the person has answered by now. Go on from where you "
     "left off: make the calls again that were waiting, and you get the answers."
@@ -80,8 +85,7 @@ class Hold:
         self.agent = agent
         self.claim = claim
         self.database = database
-        self._pulse = pulse
-        self._store = FencedStore(store, lambda: pulse.is_alive and self._why != "lost")
+        self._store = FencedStore(store, pulse, lambda: self._why == "lost")
         self._folder = folder
         self._poll = poll
         self._why: Why | None = None
@@ -89,6 +93,8 @@ class Hold:
         self._client: Client[Any] | None = None
         self._sent: Run[Any] | None = None
         self._had_prompt = False
+        self._kept_in: str | None = None
+        """Where the entries are that the store did not take."""
         self._wants_interrupt = False
         self.is_settled = False
         """Whether what became of it is in the database."""
@@ -189,11 +195,11 @@ class Hold:
         options = await self._options()
         run = self.claim.run
         found = Found(False, False, None)
-        if run["claims"] or run["number"] > 1:
-            found = await look(self._store, PROJECT, self._cli_session, run["uuid"], options)
-        self._had_prompt = found.has_prompt
         if self.claim.session["is_orphan"]:
             await self._take_lease()
+        if run["claims"] or run["number"] > 1:
+            found = await self._look(options)
+        self._had_prompt = found.has_prompt
         if found.answer is not None:
             return self._done({"text": found.answer, "is_recovered": True})
         async with self._connected(options.replace(**await self._start(found))) as client:
@@ -202,16 +208,45 @@ class Hold:
             await keep(self.database, self.claim, self.agent.workspace, self._folder)
         return outcome
 
+    async def _look(self, options: ClientOptions[Any]) -> Found:
+        """Look what became of the prompt, in the store, and on this machine if the store has nothing of the session."""
+        wanted = (self._store, PROJECT, self._cli_session)
+        found = await look(*wanted, self.claim.run["uuid"])
+        if not found.exists:
+            await bring(*wanted, options)
+            found = await look(*wanted, self.claim.run["uuid"])
+        return found
+
     async def _options(self) -> ClientOptions[Any]:
         """Make the workspace and return the options of the process."""
         options, workspace = self.agent.options, self.agent.workspace
         changes: dict[str, Any] = {"session_store": self._store, "session_store_project": PROJECT}
         if workspace is not None:
-            await bring(self.database, self.claim, workspace, self._folder)
+            await unpack(self.database, self.claim, workspace, self._folder)
             changes["cwd"] = await run_file_work(workspace.prepare, self._folder, self.claim.id)
         if not isinstance(options.interactions, Inbox) and options.permission_prompts != "none":
             changes["interactions"] = FleetInbox(self, patience=self.agent.patience, poll=self._poll)
+        changes["on_store_error"] = self._on_store_error
         return options.replace(session_store_flush="eager", **changes)
+
+    async def _on_store_error(self, error: StoreError) -> None:
+        if error.kept_in is not None:
+            self._kept_in = error.kept_in
+        if self.agent.options.on_store_error is not None:
+            await Callback(self.agent.options.on_store_error).call_within(LISTENER_SECONDS, None, (error,))
+
+    async def _deliver(self) -> None:
+        """Send the store what it did not take before the process ended. Raises StoreError if it does not take it."""
+        deadline = time.monotonic() + DELIVER_SECONDS
+        while self._kept_in is not None and self._why != "lost":
+            try:
+                await push(self._store, self._cli_session, config_dir=self._kept_in, project_key=PROJECT)
+            except StoreError:
+                if time.monotonic() > deadline:
+                    raise
+                await anyio.sleep(1.0)
+            else:
+                self._kept_in = None
 
     async def _start(self, found: Found) -> dict[str, Any]:
         """Return the options that begin the conversation, go on with it, or with the turn of this prompt."""
@@ -252,6 +287,7 @@ class Hold:
             with anyio.CancelScope(shield=True):
                 await client.close()
                 self._client = None
+                await self._deliver()
                 if self._why != "lost":
                     await recorder.flush()
 

@@ -136,8 +136,7 @@ class FleetInbox(Inbox):
         look: Callable[..., Awaitable[Any]] = self._asking.database.call
         while (found := await look(_claims.answer_of, interaction, write=False)) is None:  # noqa: ASYNC110
             await anyio.sleep(self._poll)
-        settled: Mapping[str, Any] = found
-        return settled
+        return {str(name): value for name, value in found.items()}
 
 
 def digest_of(kind: Kind, wire: Any) -> str:

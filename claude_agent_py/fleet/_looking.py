@@ -1,12 +1,14 @@
 """Look into a session store: what became of a prompt that an earlier process may have sent."""
 
-import json
+import contextlib
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from claude_agent_py._errors import SessionNotFoundError
-from claude_agent_py._event_loop import run_file_work
+from claude_agent_py._launch.environment import config_directory, environment
 from claude_agent_py.options.client_options import ClientOptions
+from claude_agent_py.sessions.stores.copying import import_session
 from claude_agent_py.sessions.stores.protocol import SessionStore
 
 ENDINGS: frozenset[str] = frozenset({"end_turn", "stop_sequence"})
@@ -23,17 +25,18 @@ class Found(NamedTuple):
     """The last answer to the prompt, if its turn is over; otherwise None."""
 
 
-async def look(store: SessionStore, project: str, session: str, prompt: str, options: ClientOptions[Any]) -> Found:
-    """Look for a prompt in the store, and on this machine if the store has nothing of the session.
+async def look(store: SessionStore, project: str, session: str, prompt: str) -> Found:
+    """Look for a prompt in the store. Raises what the store raises."""
+    return judge(await store.load({"project_key": project, "session_id": session}) or (), prompt)
 
-    Raises:
-        Exception: What the store raises.
-    """
-    entries: Sequence[Mapping[str, Any]] | None
-    entries = await store.load({"project_key": project, "session_id": session})
-    if not entries:
-        entries = await run_file_work(_on_disk, session, options)
-    return judge(entries or (), prompt)
+
+async def bring(store: SessionStore, project: str, session: str, options: ClientOptions[Any]) -> None:
+    """Bring a session to the store that only this machine has, if it has it."""
+    if options.home is True:
+        return
+    folder = config_directory(environment(options, os.environ))
+    with contextlib.suppress(SessionNotFoundError):
+        await import_session(store, session, config_dir=folder, project_key=project)
 
 
 def judge(entries: Sequence[Mapping[str, Any]], prompt: str) -> Found:
@@ -65,29 +68,3 @@ def _blocks(message: Mapping[str, Any], kind: Literal["text", "tool_use"]) -> li
     content = message.get("content")
     blocks = content if isinstance(content, list) else [{"type": "text", "text": content}]
     return [block for block in blocks if isinstance(block, Mapping) and block.get("type") == kind]
-
-
-def _on_disk(session: str, options: ClientOptions[Any]) -> list[dict[str, Any]]:
-    """Return the entries that this machine has. Blocks."""
-    import os
-
-    from claude_agent_py._launch.environment import config_directory, environment
-    from claude_agent_py._untrusted import read_bytes
-    from claude_agent_py.sessions.folders import find_session
-
-    if options.home is True:
-        return []
-    try:
-        path = find_session(session, None, config_directory(environment(options, os.environ)))
-        lines = read_bytes(path)[0].splitlines()
-    except (SessionNotFoundError, OSError):
-        return []
-    entries = []
-    for line in lines:
-        try:
-            entry = json.loads(line)
-        except ValueError:
-            continue  # half written
-        if isinstance(entry, dict):
-            entries.append(entry)
-    return entries

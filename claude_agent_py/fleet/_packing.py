@@ -17,7 +17,7 @@ MARK: Final = ".packed"
 """In the folder of a session: the number of the step whose pack is unpacked there."""
 
 
-async def bring(database: Database, claim: _claims.Claim, workspace: Workspace, folder: Path) -> None:
+async def unpack(database: Database, claim: _claims.Claim, workspace: Workspace, folder: Path) -> None:
     """Unpack the workspace that another machine packed, unless this one has it already."""
     if not isinstance(workspace, Archive):
         return

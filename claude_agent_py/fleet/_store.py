@@ -2,10 +2,14 @@
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
+
+import anyio
 
 from claude_agent_py._errors import StaleLeaseError
 from claude_agent_py.sessions.stores.protocol import SessionKey, SessionStore, SessionStoreEntry
+
+LOOK_SECONDS: Final = 0.05
 
 
 class Pulse:
@@ -34,27 +38,30 @@ class Pulse:
 
 
 class FencedStore:
-    """A session store that refuses entries of a worker which may count as dead.
+    """A session store that takes no entries while the worker may count as dead, and none once it has lost the session.
 
     The leases of the store refuse them, too, but not before somebody else has acquired one.
 
     Args:
         store: The store; what it has beside `append` and `load` is found here, too.
-        may_write: Whether this worker still has the session.
+        pulse: Whether the worker counts as alive.
+        is_lost: Whether another worker has the session.
     """
 
-    def __init__(self, store: SessionStore, may_write: Callable[[], bool]) -> None:
+    def __init__(self, store: SessionStore, pulse: Pulse, is_lost: Callable[[], bool]) -> None:
         self._store: Any = store
-        self._may_write = may_write
+        self._pulse = pulse
+        self._is_lost = is_lost
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
     async def append(self, key: SessionKey, entries: list[SessionStoreEntry], *, epoch: int | None = None) -> None:
-        """Append, if the worker has the session."""
-        if not self._may_write():
-            told = "this worker was not heard of for so long that another one may have the session"
-            raise StaleLeaseError(told, session_id=key["session_id"])
+        """Append, once it is certain that the worker has the session. Raises StaleLeaseError if it has not."""
+        while not self._is_lost() and not self._pulse.is_alive:  # noqa: ASYNC110 - the next beat tells
+            await anyio.sleep(LOOK_SECONDS)
+        if self._is_lost():
+            raise StaleLeaseError("another worker has the session", session_id=key["session_id"])
         await self._store.append(key, entries, **({} if epoch is None else {"epoch": epoch}))
 
     async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:

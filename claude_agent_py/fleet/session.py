@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import AsyncIterator, Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
@@ -10,7 +10,7 @@ from claude_agent_py._errors import FleetRunError, FleetTimeoutError, OptionsErr
 from claude_agent_py.fleet.records import FleetEvent, FleetSessionInfo, RunOutcome
 
 if TYPE_CHECKING:
-    from claude_agent_py.fleet._database import Database
+    from claude_agent_py.fleet._home import Home
     from claude_agent_py.fleet._inbox import FleetInteraction
 
 PAUSES: Final = (0.05, 1.0)
@@ -19,32 +19,10 @@ MOST: Final = 500
 """How many events are read at once."""
 
 
-class FleetPort(Protocol):
-    """The fleet, as its sessions use it."""
-
-    database: "Database"
-
-    def checked_prompt(self, prompt: Any) -> Any:
-        """Return a prompt as JSON. Raises OptionsError."""
-        ...
-
-    def timeout_of(self, agent: str, version: str | None) -> float | None:
-        """Return the time limit of an agent, if this process knows it."""
-        ...
-
-    def wake(self) -> None:
-        """Let the worker of this process, if there is one, look for work at once."""
-        ...
-
-    async def interactions(self, session_id: str | None = None) -> "Sequence[FleetInteraction]":
-        """Return the questions that wait for a person."""
-        ...
-
-
 class FleetSession:
     """A session of a fleet. It holds nothing: make any number, in any process, on asyncio and trio."""
 
-    def __init__(self, fleet: FleetPort, session_id: str) -> None:
+    def __init__(self, fleet: "Home", session_id: str) -> None:
         self._fleet = fleet
         self._database = fleet.database
         self.id: str = session_id

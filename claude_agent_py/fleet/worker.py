@@ -5,11 +5,11 @@ import os
 import platform
 import secrets
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import anyio
 
@@ -21,62 +21,13 @@ from claude_agent_py.fleet._store import Pulse
 from claude_agent_py.fleet.workspaces import safe_name
 
 if TYPE_CHECKING:
-    from claude_agent_py.fleet._database import Database
     from claude_agent_py.fleet._hold import Hold
-    from claude_agent_py.fleet.agents import FleetAgent
-    from claude_agent_py.fleet.session import FleetSession
-    from claude_agent_py.sessions.stores.protocol import SessionStore
+    from claude_agent_py.fleet._home import Home
 
 logger: logging.Logger = logging.getLogger("claude_agent_py")
 
 SESSION_BYTES: Final = 300 * 1024 * 1024
 """What a session is expected to use, before it is measured."""
-
-
-class FleetPort(Protocol):
-    """The fleet, as its worker uses it."""
-
-    database: "Database"
-    lease: float
-    poll: float
-    tenant_limit: int | None
-    max_crashes: int
-    agents: dict[tuple[str, str], "FleetAgent"]
-    schedules: dict[str, dict[str, Any]]
-
-    @property
-    def store(self) -> "SessionStore":
-        """Where the conversations are."""
-        ...
-
-    async def start(
-        self,
-        agent: str,
-        prompt: str | Sequence[Any],
-        *,
-        id: str | None = None,  # noqa: A002 - the contract's name
-        tenant: str = "",
-        priority: int = 0,
-        timeout: float | None = None,
-    ) -> "FleetSession":
-        """Start a session, unless there is one with this id."""
-        ...
-
-    def worker_began(self, worker: "Worker") -> None:
-        """Note the worker of this process."""
-        ...
-
-    def worker_ended(self, worker: "Worker") -> None:
-        """Forget it."""
-        ...
-
-    def wake(self) -> None:
-        """Let the worker look for work at once."""
-        ...
-
-    async def pause(self) -> None:
-        """Wait until the next look for work."""
-        ...
 
 
 class Worker:
@@ -87,7 +38,7 @@ class Worker:
 
     def __init__(
         self,
-        fleet: FleetPort,
+        fleet: "Home",
         *,
         sessions: int = 16,
         memory: int | str | None = None,
@@ -205,8 +156,10 @@ class Worker:
 
     async def _live(self) -> None:
         """Tell of this worker, and free the sessions of the dead, until it is cancelled."""
+        pause = self._fleet.lease / 3
         while True:
-            await anyio.sleep(self._fleet.lease / 3)
+            await anyio.sleep(pause)
+            pause = self._fleet.lease / 3
             before, was_away = self._pulse.now(), not self._pulse.is_alive
             if self._memory is not None:
                 pids = [pid for hold in self._holds.values() if (pid := hold.pid) is not None]
@@ -224,6 +177,7 @@ class Worker:
                     await self._free_strays()
             except FleetError as error:
                 logger.warning("worker %s cannot tell of itself: %s", self.id, error)
+                pause = min(pause, 1.0)
 
     async def _come_back(self) -> None:
         """Enter this worker again, which counted as dead: others have its sessions."""
