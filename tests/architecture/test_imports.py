@@ -73,6 +73,7 @@ def test_the_client_loads_the_dependencies_and_nothing_else() -> None:
         "history",
         "formatting",
         "sessions",
+        "fleet",
     ],
 )
 def test_no_namespace_needs_an_extra(name: str) -> None:
@@ -105,7 +106,7 @@ NAMESPACES = [
     "errors",
     "wire",
 ]
-NAMESPACES += ["formatting"]
+NAMESPACES += ["formatting", "fleet"]
 MODULES = [importlib.import_module(f"claude_agent_py{name}") for name in ("", *(f".{name}" for name in NAMESPACES))]
 
 
