@@ -12,7 +12,7 @@ RunState: TypeAlias = Literal["queued", "running", "done", "failed", "cancelled"
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunOutcome:
+class FleetOutcome:
     """What became of a prompt."""
 
     session_id: str
