@@ -145,7 +145,7 @@ class Storing:
         left = await send_leftovers(place, lambda found: load(self._store, found, timeout), self._append)
         env = environment(options, os.environ)
         is_ours = options.home is not True and (options.spawn is None or options.inherit_env)
-        folder = self._folder = await run_file_work(make_folder, env if is_ours else None)
+        folder = self._folder = await run_file_work(make_folder, env if is_ours else None, options.user)
         project = project_key_for_directory(options.cwd)
         try:
             is_there = await write_session(self._store, place, folder.projects, project, timeout=timeout)

@@ -6,6 +6,7 @@ Nothing in the root may be a link: it could lead to files that are not the store
 """
 
 import contextlib
+import errno
 import json
 import os
 import shutil
@@ -26,6 +27,9 @@ from claude_agent_py.sessions.stores.blocking import ChangeLease, Place, Row, Su
 from claude_agent_py.sessions.stores.leases import LeaseState, check_epoch
 
 VERSION: Final = 1
+LOCK_SECONDS: Final = 30.0
+"""How long another process is waited for. One that was stopped while it wrote never goes on."""
+_RETRY_SECONDS: Final = 0.002
 _SUFFIX: Final = ".jsonl"
 _FLAGS: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 _KNOWN: Final = 64
@@ -100,11 +104,14 @@ class DirectoryStore(SummarisingStore):
     def _locked(self, place: Place) -> Iterator[None]:
         """Hold the lock of a session, in this process and among others."""
         path = self._notes(place, ".lock")
-        with self._threads:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with _opened(path) as file:
-                _lock(file)
-                yield  # closing the file unlocks it
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with _opened(path) as file:
+            deadline = time.monotonic() + LOCK_SECONDS
+            while not _lock(file):
+                if time.monotonic() > deadline:
+                    raise StoreError(f"another process has {path} locked for more than {LOCK_SECONDS:g} s")
+                time.sleep(_RETRY_SECONDS)
+            yield  # closing the file unlocks it
 
     def _noted(self, place: Place) -> dict[str, Any]:
         try:
@@ -139,7 +146,8 @@ class DirectoryStore(SummarisingStore):
 
     def _uuids(self, place: Place, file: BinaryIO) -> _Uuids:
         """Return the uuids of a transcript, of which only what is new is read. Cuts off a half-written line."""
-        known = self._read.pop(place, None) or _Uuids()
+        with self._threads:
+            known = self._read.pop(place, None) or _Uuids()
         status = os.fstat(file.fileno())
         if status.st_size < known.size or status.st_ino != known.inode:
             known = _Uuids()
@@ -154,9 +162,10 @@ class DirectoryStore(SummarisingStore):
                 entry = json.loads(line)
                 if isinstance(entry, dict) and entry.get("uuid") is not None:
                     known.uuids.add(str(entry["uuid"]))
-        self._read[place] = known
-        while len(self._read) > _KNOWN:
-            self._read.popitem(last=False)
+        with self._threads:
+            self._read[place] = known
+            while len(self._read) > _KNOWN:
+                self._read.popitem(last=False)
         return known
 
     def _load(self, place: Place) -> list[bytes]:
@@ -246,13 +255,20 @@ def _write(file: BinaryIO, data: bytes) -> None:
         raise
 
 
-def _lock(file: BinaryIO) -> None:
-    if sys.platform == "win32":
-        import msvcrt
+def _lock(file: BinaryIO) -> bool:
+    """Lock a file, and return False if another process, or another thread, has it locked."""
+    try:
+        if sys.platform == "win32":
+            import msvcrt
 
-        file.seek(0)
-        msvcrt.locking(file.fileno(), msvcrt.LK_LOCK, 1)
-    else:
-        import fcntl
+            file.seek(0)
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+        else:
+            import fcntl
 
-        fcntl.flock(file, fcntl.LOCK_EX)
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in (errno.EACCES, errno.EAGAIN, errno.EDEADLK):
+            return False
+        raise
+    return True
