@@ -13,7 +13,7 @@ from anyio import to_thread
 
 from claude_agent_py.errors import SessionLeasedError, StoreError
 from claude_agent_py.sessions import DirectoryStore, SessionKey, SessionStoreEntry, SQLiteStore
-from claude_agent_py.sessions.stores import directory
+from claude_agent_py.sessions.stores import directory, postgres
 
 pytestmark = [
     pytest.mark.anyio,
@@ -111,3 +111,25 @@ async def test_a_session_that_stays_locked_is_an_error_and_holds_up_no_other(
             fcntl.flock(file, fcntl.LOCK_UN)
     loaded = cast("list[dict[str, Any]]", await store.load(KEY))
     assert [each["uuid"] for each in loaded] == ["before", "waited"]
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
+async def test_the_server_ends_the_transaction_of_a_process_that_was_stopped_within_it(
+    postgres_server: str, monkeypatch: pytest.MonkeyPatch, anyio_backend: str
+) -> None:
+    from psycopg import Error
+
+    from claude_agent_py.sessions import PostgresStore
+
+    monkeypatch.setattr(postgres, "FROZEN_SECONDS", 0.2, raising=False)
+    frozen, other = (PostgresStore(postgres_server, schema="frozen") for _ in range(2))
+    await other.append(KEY, entry("before"))
+    with pytest.raises(Error, match="timeout"), frozen._transaction() as cursor:  # stopped, as this thread knows it
+        frozen._locked(cursor, KEY["project_key"], KEY["session_id"])
+        with anyio.fail_after(30):
+            await other.acquire_lease(KEY, "other")
+        cursor.execute("SELECT 1")
+    await frozen.append(KEY, entry("later"))
+    assert await other.load(KEY) == entry("before") + entry("later")
+    frozen.close()
+    other.close()

@@ -15,7 +15,7 @@ from claude_agent_py._event_loop import run_file_work
 from claude_agent_py._launch.environment import config_directory, environment
 from claude_agent_py._runtime.answering.failures import FailureLog
 from claude_agent_py.options.client_options import ClientOptions
-from claude_agent_py.sessions.folders import check_id, find_session, project_key_for_directory
+from claude_agent_py.sessions.folders import find_session, is_id, project_key_for_directory
 from claude_agent_py.sessions.stores.blocking import Place
 from claude_agent_py.sessions.stores.leases import Lease
 from claude_agent_py.sessions.stores.local import (
@@ -135,7 +135,9 @@ class Storing:
             if session_id is None:
                 return  # nothing to continue there; maybe on this machine
         else:
-            check_id(session_id)
+            if not is_id(session_id):
+                told = f"{session_id!r} is not the id of a session (a uuid): in a store, titles are not looked up"
+                raise OptionsError(told, option="resume")
             if options.session_store_project is None:
                 self._project = await find_project(self._store, session_id, self._project, timeout)
         place = Place(self._project, session_id)
